@@ -1,0 +1,1 @@
+"""Effects at the edge: Kafka, the Kubernetes API, files, processes."""

@@ -1,0 +1,121 @@
+"""Start processes that cannot outlive their owner, and stop them by pid.
+
+Two nets under every child: the parent-death signal (direct child, also when the owner is killed
+with SIGKILL) and a reaper process that kills the child's whole process group when the owner's end
+of a pipe closes. A child leads its own session, so its process group id is its pid.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+_HERE = Path(__file__).resolve().parent
+
+
+def tied_command(command: Sequence[str]) -> list[str]:
+    """Return ``command`` wrapped so that it dies with the process that starts it.
+
+    The kernel sends the signal when the *thread* that forked ends: start children from the main
+    thread (or an event loop's thread), never from a short-lived worker thread.
+    """
+    launcher = str(_HERE / "process_launcher.py")
+    return [sys.executable, "-I", "-S", launcher, str(os.getpid()), *command]
+
+
+def start_tied(
+    command: Sequence[str],
+    *,
+    log: IO[bytes] | int = subprocess.DEVNULL,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start ``command`` as a session leader that dies with this process; output goes to ``log``."""
+    return subprocess.Popen(
+        tied_command(command),
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        env=dict(env) if env is not None else None,
+        cwd=cwd,
+    )
+
+
+class GroupReaper:
+    """Kills the process groups it was told of when this process ends, however it ends."""
+
+    def __init__(self) -> None:
+        """Start the reaper process; it lives until ``close`` or the end of this process."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_HERE / "process_reaper.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            text=True,
+        )
+
+    def watch(self, group: int) -> None:
+        """Kill ``group`` (a session leader's pid) when this process ends."""
+        self._say(f"+{group}\n")
+
+    def forget(self, group: int) -> None:
+        """No longer kill ``group``: it has ended, its number may be used again."""
+        self._say(f"-{group}\n")
+
+    def close(self) -> None:
+        """Kill what is still watched and end the reaper."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process.wait()
+
+    def _say(self, line: str) -> None:
+        if self._process.stdin is None:
+            return
+        self._process.stdin.write(line)
+        self._process.stdin.flush()
+
+
+def signal_group(group: int, signum: signal.Signals) -> bool:
+    """Send ``signum`` to a process group; False when it has no member left."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signum)
+        return True
+    return False
+
+
+def is_alive(pid: int, *, started_at: float | None = None) -> bool:
+    """Say whether ``pid`` runs and is no zombie.
+
+    ``started_at`` (seconds since the epoch, as psutil gives it) tells a reused number apart.
+    """
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        return started_at is None or abs(process.create_time() - started_at) < 1.0
+    except psutil.NoSuchProcess:
+        return False
+
+
+def end_process(pid: int, *, grace_seconds: float, started_at: float | None = None) -> bool:
+    """Ask ``pid`` to end, kill its group after ``grace_seconds``; True when it ended when asked."""
+    if not is_alive(pid, started_at=started_at):
+        return True
+    process = psutil.Process(pid)
+    process.terminate()
+    try:
+        process.wait(timeout=grace_seconds)
+    except psutil.TimeoutExpired:
+        if not signal_group(pid, signal.SIGKILL):
+            process.kill()
+        process.wait(timeout=10)
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Pure computation: no clock, no I/O, no unseeded randomness."""

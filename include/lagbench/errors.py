@@ -1,0 +1,55 @@
+"""The errors that a user can meet, in two families.
+
+``WrongInput``: what was given cannot work and never will (exit code 2, never retried).
+``NotReady``: the world is not in the needed state (exit code 3, worth a retry).
+
+A message has up to four parts: what was tried, what was seen, what is allowed, what to do next.
+Errors of client libraries are mapped to these once, in ``lagbench.adapters``, and chained.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What the ``lagbench`` command returns."""
+
+    PASS = 0
+    SLO_FAILED = 1
+    WRONG_INPUT = 2
+    NOT_READY = 3
+    UNDETERMINED = 4
+
+
+class LagbenchError(Exception):
+    """Base of every error that lagbench raises on purpose."""
+
+    exit_code = ExitCode.NOT_READY
+
+
+class WrongInput(LagbenchError):
+    """A file, flag or field holds a value that is not allowed."""
+
+    exit_code = ExitCode.WRONG_INPUT
+
+    def __init__(self, *, where: str, field: str, value: object, allowed: str) -> None:
+        """Name the file or flag (``where``), the field, its value and what is allowed."""
+        super().__init__(f"{where}: {field} = {value!r} is not allowed; allowed: {allowed}")
+        self.where, self.field, self.value, self.allowed = where, field, value, allowed
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling (Airflow moves exceptions between processes)."""
+        return (_rebuild_wrong_input, (self.where, self.field, self.value, self.allowed))
+
+
+class NotReady(LagbenchError):
+    """The environment lacks something that the bench needs (exit code 3)."""
+
+
+class StillWaiting(NotReady):
+    """A condition did not come true in its time limit; the message has the last value seen."""
+
+
+def _rebuild_wrong_input(where: str, field: str, value: object, allowed: str) -> WrongInput:
+    return WrongInput(where=where, field=field, value=value, allowed=allowed)
