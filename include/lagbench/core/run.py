@@ -1,0 +1,76 @@
+"""Names of one run: its id and everything that carries it.
+
+Topics and the group carry the run id, so that no run can see another's messages.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lagbench.errors import WrongInput
+
+NAMESPACE = "lagbench"
+CONSUMER_DEPLOYMENT = "consumer"
+RECORDER_DEPLOYMENT = "recorder"
+POLICY_OBJECT = "consumer"
+"""Name of every ScaledObject or HPA: KEDA refuses a second one on the same target."""
+
+RUN_ID_LABEL = "lagbench.io/run-id"
+RUN_ID_ANNOTATION = "lagbench.io/run-id"
+TELEMETRY_TOPIC_ANNOTATION = "lagbench.io/telemetry-topic"
+BOOTSTRAP_ANNOTATION = "lagbench.io/bootstrap-servers"
+TOPIC_PREFIX = "lagbench."
+GROUP_PREFIX = "enrich."
+
+_RUN_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class RunNames:
+    """What one run is called in Kafka and Kubernetes.
+
+    :raises WrongInput: the id is no DNS label of at most 52 characters.
+    """
+
+    run_id: str
+
+    def __post_init__(self) -> None:
+        """Refuse an id that Kubernetes or Kafka would refuse."""
+        if not _RUN_ID.fullmatch(self.run_id):
+            raise WrongInput(
+                where="run",
+                field="run_id",
+                value=self.run_id,
+                allowed="lower-case letters, digits and dashes, at most 52, no dash at the ends",
+            )
+
+    @property
+    def events_topic(self) -> str:
+        """Topic of the offered load."""
+        return f"{TOPIC_PREFIX}{self.run_id}.events"
+
+    @property
+    def processed_topic(self) -> str:
+        """Topic of the consumers' ledger, one record per finished batch."""
+        return f"{TOPIC_PREFIX}{self.run_id}.processed"
+
+    @property
+    def telemetry_topic(self) -> str:
+        """Topic of the telemetry records (JSON)."""
+        return f"{TOPIC_PREFIX}{self.run_id}.telemetry"
+
+    @property
+    def topics(self) -> tuple[str, str, str]:
+        """All topics of the run."""
+        return (self.events_topic, self.processed_topic, self.telemetry_topic)
+
+    @property
+    def group(self) -> str:
+        """Consumer group of the consumers under test."""
+        return f"{GROUP_PREFIX}{self.run_id}"
+
+    @property
+    def producer_job(self) -> str:
+        """Job that injects the spike; one name a run, so a retry cannot inject a second one."""
+        return f"producer-{self.run_id}"

@@ -1,0 +1,140 @@
+"""The scenario: what happens in a cell, as a committed YAML file read into frozen models.
+
+Unknown keys and values out of range are refused by name. Units are in the names.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+MAX_SEED = 2**63 - 1
+Balancer = Literal["range", "roundrobin", "cooperative-sticky", "consumer"]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Keys(_Model):
+    """Which entities the events belong to: Zipf with exponent ``zipf_s`` (0 is uniform)."""
+
+    entities: int = Field(5_000_000, ge=1, le=100_000_000)
+    zipf_s: float = Field(1.1, ge=0, le=5)
+
+
+class SteadyProfile(_Model):
+    """One rate all the time."""
+
+    kind: Literal["steady"]
+    rate_per_second: float = Field(gt=0, le=1_000_000)
+    duration_seconds: float = Field(gt=0, le=86_400)
+
+
+class StepProfile(_Model):
+    """A base rate, a step to ``spike_mult`` times that rate, then the base rate again."""
+
+    kind: Literal["step"]
+    rate_per_second: float = Field(gt=0, le=1_000_000)
+    spike_mult: float = Field(10, gt=0, le=1000)
+    before_seconds: float = Field(ge=0, le=86_400)
+    spike_hold_seconds: float = Field(gt=0, le=86_400)
+    after_seconds: float = Field(ge=0, le=86_400)
+
+
+class BurstyProfile(_Model):
+    """A sawtooth: ``bursts`` times a quiet stretch at the base rate, then a burst."""
+
+    kind: Literal["bursty"]
+    rate_per_second: float = Field(gt=0, le=1_000_000)
+    spike_mult: float = Field(10, gt=0, le=1000)
+    quiet_seconds: float = Field(gt=0, le=86_400)
+    spike_hold_seconds: float = Field(gt=0, le=86_400)
+    bursts: int = Field(ge=1, le=1000)
+    after_seconds: float = Field(0, ge=0, le=86_400)
+
+
+class TracePoint(_Model):
+    """From ``second`` on the rate is ``rate_per_second``."""
+
+    second: float = Field(ge=0)
+    rate_per_second: float = Field(ge=0, le=1_000_000)
+
+
+class TraceProfile(_Model):
+    """Rates from a CSV file (columns second, rate) beside the scenario file.
+
+    The last row's second is the end of the stream; its rate is not used.
+    """
+
+    kind: Literal["trace"]
+    file: str = Field(min_length=1)
+    rate_scale: float = Field(1.0, gt=0)
+    points: tuple[TracePoint, ...] = Field((), description="filled from the file when it is read")
+
+
+Profile = Annotated[
+    SteadyProfile | StepProfile | BurstyProfile | TraceProfile, Field(discriminator="kind")
+]
+
+
+class ConsumerSettings(_Model):
+    """The workload under test."""
+
+    process_ms: float = Field(2.0, ge=0, le=60_000, description="cost of one downstream write")
+    concurrency: int = Field(1, ge=1, le=1024, description="writes in flight in one pod")
+    balancer: Balancer = "cooperative-sticky"
+    commit: Literal["auto", "manual"] = "manual"
+    drain: Literal["on", "off"] = "on"
+    drain_timeout_seconds: float = Field(20.0, gt=0, le=3600)
+    static_membership: bool = False
+    cpu_request_millicores: int = Field(100, ge=1, description="base of CPU utilisation")
+
+
+class Slos(_Model):
+    """Limits of the verdict; the defaults are the lab's table. None: reported, not judged."""
+
+    reaction_seconds: float | None = Field(90, gt=0)
+    drain_seconds: float | None = Field(None, gt=0, description="spike end to lag at threshold")
+    lag_falls_at_full_parallelism: bool = True
+    rebalance_dip_percent: float | None = Field(20, ge=0, le=100)
+    rebalance_recovery_seconds: float | None = Field(5, ge=0)
+    flips: int | None = Field(0, ge=0)
+    lost: int | None = Field(0, ge=0)
+    duplicated: int | None = Field(0, ge=0)
+    reordered: int | None = Field(0, ge=0)
+    zombies: int | None = Field(0, ge=0)
+    baseline_at_floor: bool = True
+    surplus_pods_idle: bool = True
+    time_lag_p99_seconds: float | None = Field(None, gt=0)
+
+
+class Timeouts(_Model):
+    """Bounds of the waits of a run."""
+
+    drain_seconds: float = Field(900, gt=0, le=86_400)
+    settle_seconds: float = Field(600, gt=0, le=86_400)
+
+
+class Scenario(_Model):
+    """One scenario file."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
+    description: str = Field(min_length=1)
+    partitions: int = Field(ge=1, le=1000)
+    message_bytes: Literal[256] = 256
+    keys: Keys = Keys()
+    profile: Profile
+    consumer: ConsumerSettings = ConsumerSettings()
+    policy: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="a file of k8s/policies")
+    allow_overscale: bool = Field(False, description="allow maxReplicaCount above partitions")
+    seed: int = Field(1, ge=0, le=MAX_SEED)
+    slos: Slos = Slos()
+    timeouts: Timeouts = Timeouts()
+
+    @model_validator(mode="after")
+    def _spike_is_a_spike(self) -> Scenario:
+        if isinstance(self.profile, StepProfile | BurstyProfile) and self.profile.spike_mult < 1:
+            raise ValueError("profile.spike_mult must be at least 1")
+        return self
