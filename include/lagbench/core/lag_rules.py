@@ -1,0 +1,146 @@
+"""KEDA's rules from offsets to the kafka metric: lag per partition, caps, activation.
+
+Follows KEDA 2.21.0, quirks included: the cap divides integers, so ``partitions + 1`` replicas can
+come out, and with even distribution the metric is never below one threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from lagbench.core.kafka_trigger import KafkaTrigger
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOffsets:
+    """Offsets of one partition; None: the broker knows none (which is never zero).
+
+    ``end`` is the offset that the next record will get, ``committed`` the next one to be read.
+    """
+
+    end: int | None
+    committed: int | None
+    earliest: int | None = None
+
+    @property
+    def lag_records(self) -> int | None:
+        """Records between the committed offset and the end; None when either is unknown."""
+        if self.end is None or self.committed is None:
+            return None
+        return self.end - self.committed
+
+
+@dataclass(frozen=True, slots=True)
+class PersistentLagMemory:
+    """Committed offsets of the last poll that saw one: excludePersistentLag compares with them.
+
+    Lives as long as KEDA's scaler object: a new ScaledObject generation or any scaler error
+    starts with an empty one.
+    """
+
+    committed: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LagReading:
+    """What one poll says: the metric for the HPA, and whether KEDA takes the trigger as active."""
+
+    metric: int  # raw total; below zero when commits run ahead of the end, then served as zero
+    is_active: bool
+    total_with_persistent: int
+    partition_count: int
+    partitions_with_lag: int
+    lag_by_partition: Mapping[TopicPartition, int]
+
+
+def needs_earliest(trigger: KafkaTrigger, offsets: PartitionOffsets) -> bool:
+    """Say whether KEDA would also ask for the oldest offset of this partition."""
+    return (
+        trigger.offset_reset_policy == "earliest"
+        and not trigger.scale_to_zero_on_invalid_offset
+        and offsets.committed is None
+    )
+
+
+def partition_lag(
+    trigger: KafkaTrigger, offsets: PartitionOffsets, remembered: int | None
+) -> tuple[int, int]:
+    """Return (lag, lag with persistent) of one partition; ``remembered``: the last commit."""
+    if offsets.committed is None:
+        lag = _lag_without_commit(trigger, offsets)
+        return lag, lag
+    if offsets.end is None:
+        return 0, 0
+    full = offsets.end - offsets.committed
+    if trigger.exclude_persistent_lag and remembered == offsets.committed:
+        return 0, full
+    return full, full
+
+
+def _lag_without_commit(trigger: KafkaTrigger, offsets: PartitionOffsets) -> int:
+    if trigger.scale_to_zero_on_invalid_offset:
+        return 0
+    if trigger.offset_reset_policy == "latest":
+        return 1
+    if offsets.end is None:
+        return 0
+    if offsets.earliest is None:
+        return offsets.end
+    return max(0, offsets.end - offsets.earliest)
+
+
+def read_lag(
+    trigger: KafkaTrigger,
+    offsets: Mapping[TopicPartition, PartitionOffsets],
+    memory: PersistentLagMemory,
+) -> tuple[LagReading, PersistentLagMemory]:
+    """Return the poll's reading and the memory for the next poll."""
+    lags: dict[TopicPartition, int] = {}
+    remembered = dict(memory.committed)
+    total_with_persistent = 0
+    for key, partition in offsets.items():
+        lags[key], with_persistent = partition_lag(trigger, partition, remembered.get(key))
+        total_with_persistent += with_persistent
+        is_compared = trigger.exclude_persistent_lag and partition.end is not None
+        if is_compared and partition.committed is not None:
+            remembered[key] = partition.committed
+    reading = LagReading(
+        metric=_capped_total(trigger, lags),
+        is_active=total_with_persistent > trigger.activation_lag_threshold,
+        total_with_persistent=total_with_persistent,
+        partition_count=len(lags),
+        partitions_with_lag=sum(lag > 0 for lag in lags.values()),
+        lag_by_partition=lags,
+    )
+    return reading, PersistentLagMemory(remembered)
+
+
+def _capped_total(trigger: KafkaTrigger, lags: Mapping[TopicPartition, int]) -> int:
+    total, threshold = sum(lags.values()), trigger.lag_threshold
+    is_limited = trigger.limit_to_partitions_with_lag
+    is_even = trigger.ensure_even_distribution_of_partitions
+    if trigger.allow_idle_consumers and not is_limited and not is_even:
+        return total
+    if is_even:
+        total = even_factor(total, len(lags), threshold) * threshold
+    bound = sum(lag > 0 for lag in lags.values()) if is_limited else len(lags)
+    # Go divides toward zero; below zero no bound is ever exceeded.
+    if total > 0 and total // threshold > bound:
+        return bound * threshold
+    return total
+
+
+def even_factor(total: int, partition_count: int, threshold: int) -> int:
+    """Return the smallest divisor of ``partition_count`` that covers ``total``, else all of it."""
+    for divisor in divisors(partition_count):
+        if divisor * threshold >= total:
+            return divisor
+    return partition_count
+
+
+def divisors(number: int) -> Iterator[int]:
+    """Yield the divisors of ``number`` in ascending order; none for a number below one."""
+    return (candidate for candidate in range(1, number + 1) if number % candidate == 0)

@@ -1,0 +1,1 @@
+"""Checks of the control algorithms against recorded truth; each module is a command."""

@@ -1,0 +1,210 @@
+"""KEDA's own test tables of the kafka scaler, as data, against the trigger and the lag rules."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lagbench.core.kafka_trigger import (
+    KafkaTrigger,
+    TriggerRefused,
+    kept_partitions,
+    parse_kafka_trigger,
+    parse_partition_limitation,
+)
+from lagbench.core.lag_rules import (
+    PartitionOffsets,
+    PersistentLagMemory,
+    divisors,
+    even_factor,
+    needs_earliest,
+    partition_lag,
+    read_lag,
+)
+
+TABLES = json.loads((Path(__file__).parents[1] / "data" / "keda_kafka_cases.json").read_text())
+KAFKA = TABLES["kafka"]
+LOGIN = {"sasl": "plaintext", "username": "admin", "password": "admin"}
+VALID = {
+    "bootstrapServers": "broker1:9092,broker2:9092",
+    "consumerGroup": "my-group",
+    "topic": "my-topic",
+    "allowIdleConsumers": "true",
+    "version": "1.0.0",
+}
+
+
+def rows(name: str) -> list[Any]:
+    """Return a table's rows with their labels as test ids."""
+    table = KAFKA[name]
+    found = table["rows"] if isinstance(table, dict) else table
+    return [
+        pytest.param(row, id=f"{number} {row.get('label') or row.get('name') or ''}".strip())
+        for number, row in enumerate(found)
+    ]
+
+
+def outcome(metadata: dict[str, str], auth: dict[str, str] | None = None) -> KafkaTrigger | None:
+    """Return the parsed trigger, None when it is refused."""
+    try:
+        return parse_kafka_trigger(metadata, auth=auth)
+    except TriggerRefused:
+        return None
+
+
+@pytest.mark.parametrize("auth", [LOGIN, {}], ids=["login", "open"])
+@pytest.mark.parametrize("row", rows("parse_metadata"))
+def test_metadata(row: dict[str, Any], auth: dict[str, str]) -> None:
+    """Metadata is accepted or refused as by KEDA, and read to the same values."""
+    trigger = outcome(row["metadata"], auth)
+
+    assert (trigger is None) == row["isError"]
+    if trigger is not None:
+        assert list(trigger.bootstrap_servers) == row["brokers"]
+        assert trigger.consumer_group == row["group"]
+        assert trigger.topic == row["topic"]
+        limitation = row["partitionLimitation"]
+        assert trigger.partition_limitation == (tuple(limitation) if limitation else None)
+        assert trigger.offset_reset_policy == row["offsetResetPolicy"]
+        assert trigger.allow_idle_consumers == row["allowIdleConsumers"]
+        assert trigger.exclude_persistent_lag == row["excludePersistentLag"]
+        assert trigger.limit_to_partitions_with_lag == row["limitToPartitionsWithLag"]
+        even = row["ensureEvenDistributionOfPartitions"]
+        assert trigger.ensure_even_distribution_of_partitions == even
+        assert trigger.full_metadata == row["fullMetadata"]
+
+
+@pytest.mark.parametrize("row", rows("parse_auth_params"))
+def test_authentication_parameters(row: dict[str, Any]) -> None:
+    """TLS and SASL from a TriggerAuthentication are accepted or refused as by KEDA."""
+    trigger = outcome({**VALID, "allowIdleConsumers": "false"}, row["authParams"])
+
+    assert (trigger is None) == row["isError"]
+    if trigger is not None:
+        assert trigger.security.is_tls == row["enableTLS"]
+
+
+@pytest.mark.parametrize("row", rows("parse_auth_params_in_scaledobject"))
+def test_authentication_parameters_in_the_trigger(row: dict[str, Any]) -> None:
+    """TLS and SASL types given in the trigger itself are accepted or refused as by KEDA."""
+    trigger = outcome(row["metadata"], row["authParams"])
+
+    assert (trigger is None) == row["isError"]
+
+
+@pytest.mark.parametrize("row", rows("parse_oauthbearer"))
+def test_oauthbearer(row: dict[str, Any]) -> None:
+    """OAUTHBEARER with its two token providers is accepted or refused as by KEDA."""
+    trigger = outcome({**VALID, **row["metadata"]}, row["authParams"])
+
+    assert (trigger is None) == row["isError"]
+    if trigger is not None:
+        assert trigger.security.is_tls == row["enableTLS"]
+
+
+@pytest.mark.parametrize("row", rows("oauth_token_provider"))
+def test_token_provider(row: dict[str, Any]) -> None:
+    """The token provider is the one asked for."""
+    trigger = parse_kafka_trigger(row["metadata"], auth=row["authParams"])
+
+    wanted = "aws_msk_iam" if row["expectedTokenProvider"] == "MSK" else "bearer"
+    assert trigger.security.token_provider == wanted
+
+
+@pytest.mark.parametrize("row", rows("client_full_metadata"))
+def test_full_metadata(row: dict[str, Any]) -> None:
+    """FullMetadata is on unless it is switched off."""
+    assert parse_kafka_trigger(row["metadata"]).full_metadata == row["expectedFullMetadata"]
+
+
+@pytest.mark.parametrize("row", rows("metric_names"))
+def test_metric_name(row: dict[str, Any]) -> None:
+    """The metric's name holds the trigger's place and the topic, or the group without a topic."""
+    name = parse_kafka_trigger(row["metadata"]).metric_name(row["triggerIndex"])
+
+    assert name == row["expected_metric_name"]
+
+
+@pytest.mark.parametrize("row", rows("topic_partitions"))
+def test_kept_partitions(row: dict[str, Any]) -> None:
+    """Only the partitions of partitionLimitation are kept."""
+    trigger = parse_kafka_trigger(row["metadata"])
+
+    kept = kept_partitions(trigger, trigger.topic, row["partitionIds"])
+
+    assert {trigger.topic: kept} == row["exp"]
+
+
+@pytest.mark.parametrize("row", rows("parse_partition_limitation"))
+def test_partition_limitation(row: dict[str, Any]) -> None:
+    """Lists and ranges of partitions are read with spaces, and refused when malformed."""
+    if row.get("isError"):
+        with pytest.raises(ValueError, match="invalid partition limitation"):
+            parse_partition_limitation(row["input"])
+    else:
+        assert list(parse_partition_limitation(row["input"])) == row["expected"]
+
+
+@pytest.mark.parametrize("row", rows("find_factors"))
+def test_divisors(row: dict[str, Any]) -> None:
+    """All divisors come in ascending order."""
+    assert list(divisors(row["n"])) == row["factors"]
+
+
+@pytest.mark.parametrize("row", rows("next_factor"))
+def test_even_factor(row: dict[str, Any]) -> None:
+    """The even share is the smallest divisor of the partition count that covers the lag."""
+    factor = even_factor(row["totalLag"], row["totalTopicPartitions"], row["lagThreshold"])
+
+    assert factor == row["factor"]
+
+
+def trigger_of(row: dict[str, Any]) -> KafkaTrigger:
+    """Return a trigger with a row's reset policy and scaleToZeroOnInvalidOffset."""
+    return parse_kafka_trigger(
+        {
+            **VALID,
+            "offsetResetPolicy": row["offsetResetPolicy"],
+            "scaleToZeroOnInvalidOffset": str(row.get("scaleToZeroOnInvalidOffset", False)).lower(),
+        }
+    )
+
+
+@pytest.mark.parametrize("row", rows("lag_for_partition"))
+def test_lag_of_one_partition(row: dict[str, Any]) -> None:
+    """A partition's lag follows the reset policy when no offset is committed."""
+    known = row["topicPartitionOffsets"]["test-topic"].get("0")
+    committed = row["consumerOffset"]
+    offsets = PartitionOffsets(
+        end=None if known is None else known.get("latestOffset", 0),
+        committed=None if committed == -1 else committed,
+        earliest=known.get("earliestOffset", 0)
+        if known and known.get("earliestOffsetFound")
+        else None,
+    )
+
+    lag, with_persistent = partition_lag(trigger_of(row), offsets, None)
+
+    assert (lag, with_persistent) == (row["expectedLag"], row["expectedLagWithPersistent"])
+
+
+@pytest.mark.parametrize("row", rows("retained_lag_end_to_end"))
+def test_retained_lag(row: dict[str, Any]) -> None:
+    """Oldest offsets are asked for only when they matter, and their absence is no error."""
+    trigger = trigger_of(row)
+    committed = None if row["consumerOffset"] == -1 else row["consumerOffset"]
+    asked = PartitionOffsets(end=100, committed=committed)
+    is_found = "earliestOffset" in row
+    first = PartitionOffsets(
+        end=100,
+        committed=committed,
+        earliest=row["earliestOffset"] if needs_earliest(trigger, asked) and is_found else None,
+    )
+    offsets = {("t", 0): first, ("t", 1): PartitionOffsets(end=100, committed=75)}
+
+    reading, _ = read_lag(trigger, offsets, PersistentLagMemory())
+
+    assert 1 + needs_earliest(trigger, asked) == row["expectedRequests"]
+    assert reading.metric == row["expectedLag"]
+    assert reading.is_active
