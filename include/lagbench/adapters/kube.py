@@ -1,0 +1,304 @@
+"""Kubernetes through the official dynamic client: plain dicts in and out, own errors.
+
+The same client speaks to localkube and to a cluster; only the kubeconfig differs. Discovery is
+cached in a private folder for the life of the object: the library's default cache is shared by
+host and port, and localkube's port belongs to another server the next day.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lagbench.core.run import NAMESPACE
+from lagbench.errors import NotReady, StillWaiting, WrongInput
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+Manifest = dict[str, Any]
+Found = TypeVar("Found")
+
+FIELD_MANAGER = "lagbench"
+API_VERSIONS: Mapping[str, str] = {
+    "Namespace": "v1",
+    "Pod": "v1",
+    "Service": "v1",
+    "ConfigMap": "v1",
+    "Event": "v1",
+    "Deployment": "apps/v1",
+    "Job": "batch/v1",
+    "HorizontalPodAutoscaler": "autoscaling/v2",
+    "ScaledObject": "keda.sh/v1alpha1",
+}
+_REFUSED = frozenset({400, 422})
+_NOT_ALLOWED = frozenset({401, 403})
+_NOT_FOUND, _CONFLICT = 404, 409
+_POLL_SECONDS = 0.25
+
+
+class Kube:
+    """One namespace of a Kubernetes API server."""
+
+    def __init__(
+        self,
+        api_client: ApiClient,
+        *,
+        namespace: str = NAMESPACE,
+        request_timeout_seconds: float = 10.0,
+    ) -> None:
+        """Use ``api_client``; nothing is asked of the server yet."""
+        self.namespace = namespace
+        self._api_client = api_client
+        self._request_timeout_seconds = request_timeout_seconds
+        self._cache = tempfile.TemporaryDirectory(prefix="lagbench-kube-")
+        self._dynamic: Any = None
+
+    @classmethod
+    def from_kubeconfig(
+        cls, path: Path | str | None = None, *, context: str | None = None, in_cluster: bool = False
+    ) -> Kube:
+        """Read a kubeconfig (None: where kubectl looks), or a pod's own service account."""
+        from kubernetes import client, config
+
+        configuration = client.Configuration()
+        try:
+            if in_cluster:
+                config.load_incluster_config(client_configuration=configuration)
+            else:
+                config.load_kube_config(
+                    config_file=str(path) if path is not None else None,
+                    context=context,
+                    client_configuration=configuration,
+                    persist_config=False,
+                )
+        except (config.ConfigException, OSError) as error:
+            raise NotReady(
+                f"the kubeconfig {path or '(default)'} cannot be used: {error}. "
+                "Bring the bench up (lagbench up) or correct the connection kubernetes_default"
+            ) from error
+        configuration.retries = 1
+        return cls(client.ApiClient(configuration))
+
+    def close(self) -> None:
+        """Close the connections and drop the discovery cache."""
+        self._api_client.close()
+        self._cache.cleanup()
+
+    def apply(self, manifest: Manifest) -> Manifest:
+        """Make the object be as ``manifest`` says, by server-side apply; returns it as stored.
+
+        Fields that an earlier apply set and this one leaves out are removed.
+        """
+        what = f"apply {_describe(manifest)}"
+        with self._translated(what, manifest):
+            resource = self._resource(manifest["kind"], manifest.get("apiVersion"))
+            return _plain(
+                resource.server_side_apply(
+                    body=manifest,
+                    name=manifest["metadata"]["name"],
+                    namespace=self._namespace_of(manifest),
+                    field_manager=FIELD_MANAGER,
+                    force_conflicts=True,
+                    _request_timeout=self._request_timeout_seconds,
+                )
+            )
+
+    def create(self, manifest: Manifest) -> bool:
+        """Create the object; False when one of that name is there already (it is left as it is)."""
+        from kubernetes.client import ApiException
+
+        with self._translated(f"create {_describe(manifest)}", manifest):
+            resource = self._resource(manifest["kind"], manifest.get("apiVersion"))
+            try:
+                resource.create(
+                    body=manifest,
+                    namespace=self._namespace_of(manifest),
+                    field_manager=FIELD_MANAGER,
+                    _request_timeout=self._request_timeout_seconds,
+                )
+            except ApiException as error:
+                if error.status == _CONFLICT:
+                    return False
+                raise
+        return True
+
+    def get(self, kind: str, name: str) -> Manifest | None:
+        """Return the object, or None when there is none."""
+        from kubernetes.client import ApiException
+
+        with self._translated(f"read {kind}/{name}"):
+            resource = self._resource(kind)
+            try:
+                return _plain(
+                    resource.get(
+                        name=name,
+                        namespace=self.namespace,
+                        _request_timeout=self._request_timeout_seconds,
+                    )
+                )
+            except ApiException as error:
+                if error.status == _NOT_FOUND:
+                    return None
+                raise
+
+    def list(self, kind: str, *, label_selector: str = "") -> list[Manifest]:
+        """Return the objects of a kind in the namespace, in the server's order."""
+        with self._translated(f"list {kind} ({label_selector or 'all'})"):
+            found = self._resource(kind).get(
+                namespace=self.namespace,
+                label_selector=label_selector or None,
+                _request_timeout=self._request_timeout_seconds,
+            )
+            return [dict(item) for item in _plain(found).get("items") or []]
+
+    def delete(self, kind: str, name: str) -> bool:
+        """Ask for the object and what it owns to be deleted; False when there was none."""
+        from kubernetes.client import ApiException
+
+        with self._translated(f"delete {kind}/{name}"):
+            resource = self._resource(kind)
+            try:
+                resource.delete(
+                    name=name,
+                    namespace=self.namespace,
+                    propagation_policy="Background",
+                    _request_timeout=self._request_timeout_seconds,
+                )
+            except ApiException as error:
+                if error.status == _NOT_FOUND:
+                    return False
+                raise
+        return True
+
+    def scale(self, name: str, replicas: int) -> None:
+        """Set the replicas of a Deployment through its scale subresource."""
+        with self._translated(f"scale Deployment/{name} to {replicas}"):
+            self._resource("Deployment").subresources["scale"].patch(
+                body={"spec": {"replicas": replicas}},
+                name=name,
+                namespace=self.namespace,
+                content_type="application/merge-patch+json",
+                _request_timeout=self._request_timeout_seconds,
+            )
+
+    def pod_logs(self, pod: str) -> str:
+        """Return what the pod has written so far."""
+        from kubernetes.client import CoreV1Api
+
+        with self._translated(f"read the log of Pod/{pod}"):
+            text = CoreV1Api(self._api_client).read_namespaced_pod_log(
+                pod,
+                self.namespace,
+                _request_timeout=self._request_timeout_seconds,
+                _preload_content=False,
+            )
+            return str(text.data.decode("utf-8", errors="replace"))
+
+    def wait_until(
+        self,
+        condition: Callable[[Kube], Found | None],
+        *,
+        timeout_seconds: float,
+        what: str,
+        last_seen: Callable[[], str] = str,
+    ) -> Found:
+        """Return the first value of ``condition`` that is neither None nor False."""
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            found = condition(self)
+            if found is not None and found is not False:
+                return found
+            if time.monotonic() >= deadline:
+                seen = last_seen()
+                raise StillWaiting(
+                    f"waited {timeout_seconds:.0f} s for {what}"
+                    + (f"; last seen: {seen}" if seen else "")
+                    + f". Look at the pods of namespace {self.namespace} (kubectl get pods, logs)"
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def wait_gone(self, kind: str, *, label_selector: str, timeout_seconds: float) -> None:
+        """Wait until no object of ``kind`` carries the labels."""
+        names: list[str] = []
+
+        def none_left(kube: Kube) -> bool:
+            found = kube.list(kind, label_selector=label_selector)
+            names[:] = [item["metadata"]["name"] for item in found]
+            return not names
+
+        self.wait_until(
+            none_left,
+            timeout_seconds=timeout_seconds,
+            what=f"every {kind} with {label_selector} to be gone",
+            last_seen=lambda: ", ".join(names),
+        )
+
+    def _namespace_of(self, manifest: Manifest) -> str | None:
+        return None if manifest["kind"] == "Namespace" else self.namespace
+
+    def _resource(self, kind: str, api_version: str | None = None) -> Any:
+        if self._dynamic is None:
+            from kubernetes.dynamic import DynamicClient
+
+            cache_file = str(Path(self._cache.name) / "discovery.json")
+            self._dynamic = DynamicClient(self._api_client, cache_file=cache_file)
+        wanted = api_version or API_VERSIONS[kind]
+        return self._dynamic.resources.get(api_version=wanted, kind=kind)
+
+    @contextlib.contextmanager
+    def _translated(self, what: str, manifest: Manifest | None = None) -> Iterator[None]:
+        """Map the client's errors to lagbench's two families."""
+        from kubernetes.client import ApiException
+        from kubernetes.dynamic.exceptions import ResourceNotFoundError
+        from urllib3.exceptions import HTTPError
+
+        host = self._api_client.configuration.host
+        try:
+            yield
+        except ApiException as error:
+            said = _message(error)
+            if error.status in _REFUSED and manifest is not None:
+                raise WrongInput(
+                    where=_describe(manifest),
+                    field="manifest",
+                    value=said,
+                    allowed="what the schema of its kind allows",
+                ) from error
+            hint = "Check the role of the account" if error.status in _NOT_ALLOWED else "Try again"
+            raise NotReady(
+                f"could not {what}: {host} answered {error.status}: {said}. {hint}"
+            ) from error
+        except ResourceNotFoundError as error:
+            raise NotReady(
+                f"could not {what}: {host} does not know that kind ({error}). "
+                "A cluster needs KEDA 2.x installed for a ScaledObject"
+            ) from error
+        except (HTTPError, OSError) as error:
+            raise NotReady(
+                f"could not {what}: {host} does not answer ({error}). "
+                "Bring the bench up (lagbench up) or check the connection kubernetes_default"
+            ) from error
+
+
+def _plain(instance: Any) -> Manifest:
+    return dict(instance.to_dict())
+
+
+def _describe(manifest: Manifest) -> str:
+    return f"{manifest['kind']}/{manifest['metadata']['name']}"
+
+
+def _message(error: Any) -> str:
+    """Return the Status object's message, else the reason."""
+    import json
+
+    body = error.body.decode(errors="replace") if isinstance(error.body, bytes) else error.body
+    try:
+        return str(json.loads(body or "")["message"])
+    except (ValueError, KeyError, TypeError):
+        return str(body or error.reason)
