@@ -1,0 +1,67 @@
+# lagbench: `make rehearse` is the first thing to try. Everything installs into .venv.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+UV_VERSION := 0.13.9
+SCENARIO ?= quick_spike
+ARGS ?=
+
+.PHONY: help install lock rehearse ui down test test-unit check format bench clean
+
+help: ## Show the targets.
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+install: $(STAMP) ## Install everything into .venv (idempotent).
+
+$(STAMP): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "lagbench needs Python 3.11 or newer; $(PYTHON) is older: make PYTHON=python3.12 ..."; exit 3; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test "$$($(BIN)/uv --version 2>/dev/null | cut -d' ' -f2)" = "$(UV_VERSION)" \
+	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	$(BIN)/python -m lagbench.embedded.jars
+	$(BIN)/python -c "from lagbench.embedded.bench import state_dir; \
+	  from lagbench.orchestrator.airflow_environment import prepare_database; \
+	  prepare_database(state_dir())"
+	@touch $(STAMP)
+
+lock: ## Compile requirements.txt from pyproject.toml.
+	$(BIN)/uv pip compile pyproject.toml --extra dev --generate-hashes --universal \
+	  --python-version 3.11 --no-annotate --quiet --custom-compile-command "make lock" \
+	  -o requirements.txt
+
+rehearse: install ## Run a rehearsal: SCENARIO=quick_spike ARGS="--seed 7".
+	@$(BIN)/lagbench run $(SCENARIO) $(ARGS)
+
+ui: install ## Start Airflow with its web UI, the bench and the Dags.
+	@$(BIN)/lagbench ui $(ARGS)
+
+down: ## Stop everything that was started.
+	@test ! -x $(BIN)/lagbench || $(BIN)/lagbench down
+
+test: install ## Run all tests.
+	$(BIN)/python -m pytest $(ARGS)
+
+test-unit: install ## Run the tests that start nothing.
+	$(BIN)/python -m pytest tests/unit -m "not integration" $(ARGS)
+
+check: install ## Import contracts, lint, formatting, types.
+	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: install ## Format and fix what can be fixed.
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: install ## Measure producer, consumers, Spark, pod start, Dag overhead (minutes).
+	$(BIN)/python -m tests.bench $(ARGS)
+
+clean: down ## Remove the environment, state and caches of this checkout (not runs/).
+	rm -rf $(VENV) .lagbench .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,65 @@
+"""The command's verbs and its exit codes (see ``lagbench.errors.ExitCode``)."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from click.exceptions import ClickException
+from rich.console import Console
+
+from lagbench.cli import bench_commands, cell_commands, run_command
+from lagbench.errors import ExitCode, LagbenchError
+
+app = typer.Typer(
+    name="lagbench",
+    help="Rehearse traffic spikes against a Kafka consumer group that an autoscaler drives.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command()(bench_commands.up)
+app.command()(bench_commands.down)
+app.command()(bench_commands.status)
+app.command()(bench_commands.doctor)
+app.command()(bench_commands.ui)
+app.command()(run_command.run)
+app.command()(cell_commands.plan)
+app.command()(cell_commands.show)
+app.command()(cell_commands.report)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from lagbench import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Hold the options that stand before the verb."""
+
+
+def main() -> None:
+    """Run the command; every known error is one message and its exit code."""
+    errors = Console(stderr=True)
+    try:
+        code = app(standalone_mode=False)
+    except LagbenchError as error:
+        errors.print(f"[red]{type(error).__name__}[/red]", end=" ")
+        errors.print(str(error), markup=False, highlight=False)
+        sys.exit(error.exit_code)
+    except ClickException as error:
+        error.show()
+        sys.exit(ExitCode.WRONG_INPUT)
+    except (KeyboardInterrupt, typer.Abort):
+        errors.print("stopped")
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else ExitCode.PASS)

@@ -1,0 +1,101 @@
+"""``lagbench up | down | status | doctor | ui``: the embedded bench and its Airflow."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from lagbench.errors import ExitCode
+
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+def up() -> int:
+    """Start the embedded bench (broker, localkube, autoscaler) in the background."""
+    from lagbench.embedded import bench
+
+    console = Console()
+    state = bench.up(bench.state_dir(), attached=False, on_progress=console.print)
+    console.print(f"Kafka       {state.bootstrap_servers}", highlight=False)
+    console.print(f"Kubernetes  KUBECONFIG={state.kubeconfig}", highlight=False, soft_wrap=True)
+    return ExitCode.PASS
+
+
+def down() -> int:
+    """Stop everything that was started: Airflow, pods, localkube, broker."""
+    from lagbench.embedded import bench
+    from lagbench.orchestrator.airflow_server import stop_server
+
+    console = Console()
+    stopped = ["Airflow"] if stop_server(bench.state_dir()) else []
+    stopped += bench.down(bench.state_dir())
+    console.print(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
+    return ExitCode.PASS
+
+
+def status() -> int:
+    """Show what runs, where, and since when; exit code 3 when the bench is not up."""
+    from lagbench.embedded import bench
+    from lagbench.orchestrator.airflow_server import running_server
+
+    console = Console()
+    found = bench.status(bench.state_dir())
+    table = Table(box=None)
+    for heading in ("part", "state", "pid", "address", "memory", "up for"):
+        table.add_column(heading)
+    for part in found.parts:
+        table.add_row(
+            part.name,
+            "[green]running[/green]" if part.is_running else "[yellow]down[/yellow]",
+            str(part.pid or ""),
+            part.address or "",
+            "" if part.rss_bytes is None else f"{part.rss_bytes / 2**20:.0f} MiB",
+            "" if part.uptime_seconds is None else f"{part.uptime_seconds:.0f} s",
+        )
+    server = running_server(bench.state_dir())
+    if server is not None:
+        table.add_row("airflow", "[green]running[/green]", str(server.pid), server.url, "", "")
+    console.print(table)
+    return ExitCode.PASS if found.is_up else ExitCode.NOT_READY
+
+
+def doctor() -> int:
+    """Check that this machine can run the bench; exit code 3 when something is missing."""
+    from lagbench.embedded import bench
+
+    console = Console()
+    checks = bench.doctor(bench.state_dir())
+    table = Table(box=None)
+    for heading in ("check", "", "seen", "what to do"):
+        table.add_column(heading)
+    for check in checks:
+        colour = _COLOURS[check.status]
+        mark = f"[{colour}]{check.status}[/{colour}]"
+        table.add_row(check.name, mark, check.seen, check.remedy)
+    console.print(table)
+    failed = any(check.status == "fail" for check in checks)
+    return ExitCode.NOT_READY if failed else ExitCode.PASS
+
+
+def ui(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the web UI.")] = 8080,
+) -> int:
+    """Start the bench and Airflow with its web UI in the background; print how to log in."""
+    from lagbench.embedded import bench
+    from lagbench.orchestrator.airflow_environment import admin_password
+    from lagbench.orchestrator.airflow_server import start_server
+
+    console = Console()
+    state_dir = bench.state_dir()
+    state = bench.up(state_dir, attached=False, on_progress=console.print)
+    server = start_server(
+        state_dir, bench.connections(state), port=port, on_progress=console.print
+    )
+    console.print(f"\nAirflow   [bold]{server.url}[/bold]")
+    console.print(f"user      {server.user}", highlight=False)
+    console.print(f"password  {admin_password(state_dir)}", highlight=False, markup=False)
+    console.print("Trigger [bold]scenario_run[/bold] there; `make down` stops everything.")
+    return ExitCode.PASS

@@ -1,0 +1,144 @@
+"""``lagbench run``: one cell, from bench up to the verdict table."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from lagbench.cli.live_figures import LiveFigures
+from lagbench.cli.progress import PhaseLog, ProgressDisplay, TelemetryFollower
+from lagbench.core.run import RunNames
+from lagbench.errors import ExitCode, NotReady
+
+LOG_TAIL_LINES = 25
+
+
+def run(
+    scenario: Annotated[str, typer.Argument(help="A name from the catalog, or a YAML file.")],
+    policy: Annotated[str | None, typer.Option(help="Policy instead of the scenario's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed instead of the scenario's.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="key=value, e.g. profile.spike_mult=5")
+    ] = None,
+    keep_bench: Annotated[bool, typer.Option(help="Leave the bench up afterwards.")] = False,
+) -> int:
+    """Rehearse a scenario: drive the Dag scenario_run, show progress, print the verdict."""
+    from lagbench.catalog import checked_cell, parse_settings
+    from lagbench.embedded import bench
+    from lagbench.orchestrator.airflow_server import running_server
+
+    console = Console()
+    overrides = parse_settings(settings or [])
+    if seed is not None:
+        overrides["seed"] = str(seed)
+    cell = checked_cell(scenario, policy=policy, overrides=overrides)
+    state_dir = bench.state_dir()
+    run_id = new_run_id(cell.scenario.name)
+    conf: dict[str, Any] = {"scenario": scenario, "run_id": run_id, "keep_bench": True}
+    conf["overrides"] = overrides
+    if policy is not None:
+        conf["policy"] = policy
+
+    with _one_run_at_a_time(state_dir):
+        server = running_server(state_dir)
+        owns_bench = bench.running(state_dir) is None and not keep_bench
+        state = bench.up(state_dir, attached=owns_bench, on_progress=console.print)
+        try:
+            _follow(console, state_dir, state=state, conf=conf, server=server)
+        finally:
+            if owns_bench:
+                bench.down(state_dir)
+    return _conclude(console, run_id)
+
+
+def new_run_id(scenario_name: str) -> str:
+    """Return an id that sorts by time and cannot repeat: scenario, UTC instant, 4 random digits."""
+    instant = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    return f"{scenario_name.replace('_', '-')[:28]}-{instant}-{secrets.token_hex(2)}"
+
+
+@contextmanager
+def _one_run_at_a_time(state_dir: Path) -> Iterator[None]:
+    """Hold the bench for one run; a second command is refused, not queued."""
+    state_dir.mkdir(parents=True, exist_ok=True)
+    with (state_dir / "run.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.seek(0)
+            raise NotReady(
+                f"another run ({lock.read().strip() or 'unknown'}) uses this bench; "
+                "wait for its end, or end it with Ctrl-C there"
+            ) from error
+        lock.truncate(0)
+        lock.write(f"pid {os.getpid()}")
+        lock.flush()
+        yield
+
+
+def _follow(
+    console: Console, state_dir: Path, *, state: Any, conf: dict[str, Any], server: Any
+) -> None:
+    """Start the Dag run and show it until it ends; Ctrl-C and SIGTERM end it and clean up."""
+    run_id = str(conf["run_id"])
+    from lagbench.adapters.run_folder import runs_root
+    from lagbench.embedded import bench
+    from lagbench.orchestrator.dag_run import DagRun, ProcessDagRun, ServerDagRun
+
+    def stop(_signum: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+    dag_run: DagRun
+    if server is None:
+        dag_run = ProcessDagRun(state_dir, bench.connections(state), conf)
+    else:
+        dag_run = ServerDagRun(server, state_dir, conf)
+    folder = runs_root() / run_id
+    console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
+    phases = PhaseLog(folder / "phases.jsonl")
+    follower = TelemetryFollower(state.bootstrap_servers, RunNames(run_id).telemetry_topic)
+    figures, pause = LiveFigures(), threading.Event()
+    try:
+        with ProgressDisplay(console, run_id) as display:
+            while not dag_run.is_finished():
+                phases.advance()
+                follower.drain_into(figures)
+                display.show(phases.current, figures)
+                pause.wait(0.25)
+    except KeyboardInterrupt:
+        console.print("stopping the run and cleaning up")
+        dag_run.cancel()
+        raise
+    finally:
+        follower.close()
+    if not (folder / "verdict.json").exists():
+        raise NotReady(
+            f"the run ended in phase {phases.current} without a verdict; "
+            f"its log ends:\n{dag_run.log_tail(LOG_TAIL_LINES)}"
+        )
+
+
+def _conclude(console: Console, run_id: str) -> int:
+    """Print the verdict and where the report is; return the exit code."""
+    from lagbench.adapters.run_folder import RunFolder, runs_root
+    from lagbench.cli.verdict_table import print_verdict
+
+    folder = RunFolder(runs_root() / run_id)
+    print_verdict(console, folder)
+    verdict = json.loads((folder.path / "verdict.json").read_text())
+    codes = {"pass": ExitCode.PASS, "fail": ExitCode.SLO_FAILED}
+    return int(codes.get(verdict["status"], ExitCode.UNDETERMINED))

@@ -1,0 +1,110 @@
+"""The embedded Airflow's home: its environment, its database, its log-in."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+from lagbench.errors import NotReady
+
+ADMIN = "admin"
+_MIGRATION_LIMIT_SECONDS = 180
+
+
+def project_root() -> Path:
+    """Return the checkout that holds dags/, plugins/, k8s/ and spark_jobs/."""
+    return Path(__file__).resolve().parents[3]
+
+
+def airflow_home(state_dir: Path) -> Path:
+    """Return Airflow's folder inside the bench's state folder."""
+    return state_dir / "airflow"
+
+
+def airflow_command(*arguments: str) -> list[str]:
+    """Return the command line of this environment's own ``airflow``."""
+    return [sys.executable, "-m", "airflow", *arguments]
+
+
+def airflow_environment(state_dir: Path, connections: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of every Airflow process of the embedded bench.
+
+    What the user has already set (``AIRFLOW_CONN_…``, ``AIRFLOW__…``) wins, so that moving to a
+    cluster or another database is a matter of environment variables.
+    """
+    root, home = project_root(), airflow_home(state_dir)
+    ours = {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(root / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(root / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "AIRFLOW__CORE__PARALLELISM": "4",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{ADMIN}:admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_file(state_dir)),
+        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
+        "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+        "LAGBENCH_STATE_DIR": str(state_dir),
+        # confluent-kafka and gRPC start threads: fork safety of macOS does not matter here
+        "NO_PROXY": "127.0.0.1,localhost",
+        **connections,
+    }
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    return {**ours, **os.environ, "PATH": path, "LAGBENCH_STATE_DIR": str(state_dir)}
+
+
+def passwords_file(state_dir: Path) -> Path:
+    """Return where SimpleAuthManager keeps the generated password."""
+    return airflow_home(state_dir) / "simple_auth_manager_passwords.json"
+
+
+def admin_password(state_dir: Path) -> str:
+    """Return the administrator's password, made once per state folder and readable by the owner."""
+    path = passwords_file(state_dir)
+    if path.exists():
+        found = json.loads(path.read_text()).get(ADMIN)
+        if found:
+            return str(found)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    password = secrets.token_urlsafe(12)
+    path.touch(mode=0o600)
+    path.write_text(json.dumps({ADMIN: password}))
+    return password
+
+
+def prepare_database(state_dir: Path) -> None:
+    """Bring Airflow's database to this version's schema, once.
+
+    :raises NotReady: the migration failed; the message has its last lines.
+    """
+    home = airflow_home(state_dir)
+    home.mkdir(parents=True, exist_ok=True)
+    admin_password(state_dir)
+    marker = home / "migrated"
+    with (home / "migrate.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        wanted = version("apache-airflow-core")
+        if marker.exists() and marker.read_text() == wanted:
+            return
+        done = subprocess.run(
+            airflow_command("db", "migrate"),
+            env=airflow_environment(state_dir, {}),
+            capture_output=True,
+            text=True,
+            timeout=_MIGRATION_LIMIT_SECONDS,
+            check=False,
+        )
+        if done.returncode != 0:
+            tail = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
+            raise NotReady(f"airflow db migrate failed with exit code {done.returncode}:\n{tail}")
+        marker.write_text(wanted)

@@ -1,0 +1,125 @@
+"""One Dag run of ``scenario_run``, started from outside Airflow.
+
+Without a running Airflow server the Dag runs in a process of its own (``airflow dags test``: the
+same tasks, operators and database, one task at a time). With one, the run is triggered there, so
+that it stands in the same history as the runs that people start from the UI.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx
+
+from lagbench.adapters.processes import GroupReaper, end_process, start_tied
+from lagbench.errors import NotReady
+from lagbench.orchestrator.airflow_environment import (
+    airflow_command,
+    airflow_environment,
+    airflow_home,
+    prepare_database,
+)
+from lagbench.orchestrator.airflow_server import AirflowServer, api_token
+
+DAG_ID = "scenario_run"
+CANCEL_GRACE_SECONDS = 20
+
+
+class DagRun(Protocol):
+    """A started run."""
+
+    def is_finished(self) -> bool:
+        """Say whether the run has ended, in whatever way."""
+        ...
+
+    def cancel(self) -> None:
+        """End the run now."""
+        ...
+
+    def log_tail(self, lines: int) -> str:
+        """Return the last lines that explain a failure."""
+        ...
+
+
+class ProcessDagRun:
+    """The Dag in one child process; it dies with this process."""
+
+    def __init__(
+        self, state_dir: Path, connections: Mapping[str, str], conf: Mapping[str, Any]
+    ) -> None:
+        """Start the Dag; its output goes to a log beside Airflow's."""
+        prepare_database(state_dir)
+        self.log_path = airflow_home(state_dir) / "logs" / f"{conf['run_id']}.log"
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        command = airflow_command("dags", "test", DAG_ID, "--conf", json.dumps(conf))
+        self._reaper = GroupReaper()
+        with self.log_path.open("wb") as log:
+            self._process = start_tied(
+                command, log=log, env=airflow_environment(state_dir, connections)
+            )
+        self._reaper.watch(self._process.pid)
+
+    def is_finished(self) -> bool:
+        """Say whether the process has ended."""
+        return self._process.poll() is not None
+
+    def cancel(self) -> None:
+        """End the process and its group."""
+        end_process(self._process.pid, grace_seconds=CANCEL_GRACE_SECONDS)
+        self._process.wait(timeout=10)
+        self._reaper.close()
+
+    def log_tail(self, lines: int) -> str:
+        """Return the last lines of the process's output."""
+        return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
+
+
+class ServerDagRun:
+    """A run triggered in a running Airflow by its REST API."""
+
+    def __init__(self, server: AirflowServer, state_dir: Path, conf: Mapping[str, Any]) -> None:
+        """Trigger the run.
+
+        :raises NotReady: Airflow refused the run or does not answer.
+        """
+        self._server, self._state_dir = server, state_dir
+        self._run = f"cli__{conf['run_id']}"
+        body = {"dag_run_id": self._run, "logical_date": None, "conf": dict(conf)}
+        self._call("POST", f"dags/{DAG_ID}/dagRuns", json=body)
+
+    def is_finished(self) -> bool:
+        """Ask Airflow for the run's state."""
+        run = self._call("GET", f"dags/{DAG_ID}/dagRuns/{self._run}")
+        return run["state"] in ("success", "failed")
+
+    def cancel(self) -> None:
+        """Mark the run failed: Airflow ends its tasks and runs the teardown."""
+        self._call("PATCH", f"dags/{DAG_ID}/dagRuns/{self._run}", json={"state": "failed"})
+
+    def log_tail(self, lines: int) -> str:
+        """Return which tasks failed and where their logs are."""
+        found = self._call("GET", f"dags/{DAG_ID}/dagRuns/{self._run}/taskInstances")
+        failed = [t["task_id"] for t in found["task_instances"] if t["state"] == "failed"]
+        page = f"{self._server.url}/dags/{DAG_ID}/runs/{self._run}"
+        return f"failed tasks: {', '.join(failed[:lines]) or 'none'}; logs: {page}"
+
+    def _call(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
+        try:
+            token = api_token(self._server, self._state_dir)
+            reply = httpx.request(
+                method,
+                f"{self._server.url}/api/v2/{path}",
+                headers={"Authorization": f"Bearer {token}"},
+                timeout=30,
+                **arguments,
+            )
+            reply.raise_for_status()
+        except httpx.HTTPStatusError as error:
+            raise NotReady(f"Airflow refused {method} {path}: {error.response.text}") from error
+        except httpx.HTTPError as error:
+            raise NotReady(f"Airflow at {self._server.url} does not answer: {error}") from error
+        found: dict[str, Any] = reply.json()
+        return found
