@@ -1,0 +1,244 @@
+"""The run folder: everything that one run measured, and nothing that names the machine.
+
+Files are replaced atomically, so a reader never sees half a file and a crash leaves the old one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lagbench.core.run import RunNames
+from lagbench.errors import NotReady, WrongInput
+
+RUNS_DIR_VARIABLE = "LAGBENCH_RUNS_DIR"
+PROJECT_ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """A line of the list of runs; ``None`` where the run has not written that yet."""
+
+    run_id: str
+    created_at: int | None
+    scenario: str | None
+    policy: str | None
+    seed: int | None
+    fidelity: str | None
+    verdict: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The files of one run below ``path``."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, run_id: str, root: Path | None = None) -> RunFolder:
+        """Make the folder of ``run_id``; one that exists already is taken as it is.
+
+        :raises WrongInput: the run id is none.
+        """
+        folder = cls((root or runs_root()) / RunNames(run_id).run_id)
+        for directory in (folder.path, folder.tables, folder.logs):
+            directory.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @property
+    def run_id(self) -> str:
+        """The run's id: the folder's name."""
+        return self.path.name
+
+    @property
+    def manifest(self) -> Path:
+        """Versions, seed, fidelity, conf and instants of the run."""
+        return self.path / "manifest.json"
+
+    @property
+    def scenario(self) -> Path:
+        """The effective scenario."""
+        return self.path / "scenario.yaml"
+
+    @property
+    def policy(self) -> Path:
+        """The policy as applied."""
+        return self.path / "policy.yaml"
+
+    @property
+    def conf(self) -> Path:
+        """The Dag run's conf."""
+        return self.path / "conf.json"
+
+    @property
+    def fence(self) -> Path:
+        """End and committed offsets after everything had stopped."""
+        return self.path / "fence.json"
+
+    @property
+    def tables(self) -> Path:
+        """Parquet tables, one folder each."""
+        return self.path / "tables"
+
+    def table(self, name: str) -> Path:
+        """Return the folder of table ``name``."""
+        return self.tables / name
+
+    @property
+    def accounting(self) -> Path:
+        """Accounting by identity."""
+        return self.path / "accounting.json"
+
+    @property
+    def measures(self) -> Path:
+        """The measures."""
+        return self.path / "measures.json"
+
+    @property
+    def verdict(self) -> Path:
+        """The verdict."""
+        return self.path / "verdict.json"
+
+    @property
+    def junit(self) -> Path:
+        """The verdict as JUnit XML."""
+        return self.path / "junit.xml"
+
+    @property
+    def report(self) -> Path:
+        """The report for a human."""
+        return self.path / "report.html"
+
+    @property
+    def logs(self) -> Path:
+        """Logs of the pods."""
+        return self.path / "logs"
+
+    def read_json(self, path: Path) -> Any:
+        """Return the content of one of the folder's JSON files.
+
+        :raises NotReady: the file is missing or broken.
+        """
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as missing:
+            raise NotReady(f"run {self.run_id} has no {self._name(path)} yet") from missing
+        except ValueError as broken:
+            raise NotReady(
+                f"run {self.run_id}: {self._name(path)} is no JSON: {broken}"
+            ) from broken
+
+    def read_text(self, path: Path) -> str:
+        """Return the text of one of the folder's files.
+
+        :raises NotReady: the file is missing.
+        """
+        try:
+            return path.read_text(encoding="utf-8")
+        except FileNotFoundError as missing:
+            raise NotReady(f"run {self.run_id} has no {self._name(path)} yet") from missing
+
+    def write_json(self, path: Path, content: Any) -> None:
+        """Replace ``path`` by ``content`` as JSON, atomically; NaN and infinity are refused."""
+        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+        self.write_text(path, text + "\n")
+
+    def write_text(self, path: Path, text: str) -> None:
+        """Replace ``path`` by ``text``, atomically."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(name).chmod(0o644)  # mkstemp makes 0600; a report is there to be read
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    def update_manifest(self, **fields: Any) -> dict[str, Any]:
+        """Merge ``fields`` into the manifest's top level and return the whole."""
+        known = self.read_json(self.manifest) if self.manifest.exists() else {}
+        merged: dict[str, Any] = {**known, **fields}
+        self.write_json(self.manifest, merged)
+        return merged
+
+    def summary(self) -> RunSummary:
+        """Return the run's line in the list of runs."""
+        manifest = self._json_or_empty(self.manifest)
+        return RunSummary(
+            run_id=self.run_id,
+            created_at=manifest.get("created_at"),
+            scenario=manifest.get("scenario"),
+            policy=manifest.get("policy"),
+            seed=manifest.get("seed"),
+            fidelity=manifest.get("fidelity"),
+            verdict=self._json_or_empty(self.verdict).get("status"),
+        )
+
+    def _name(self, path: Path) -> str:
+        return str(path.relative_to(self.path)) if path.is_relative_to(self.path) else path.name
+
+    def _json_or_empty(self, path: Path) -> Mapping[str, Any]:
+        """Serve the list of runs, which must show a run that died in mid-write, too."""
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
+
+def runs_root() -> Path:
+    """Return where run folders live: LAGBENCH_RUNS_DIR, else ``runs`` in the project."""
+    return Path(os.environ.get(RUNS_DIR_VARIABLE) or PROJECT_ROOT / "runs")
+
+
+def list_runs(root: Path | None = None) -> list[RunSummary]:
+    """Return all runs, oldest first."""
+    summaries = [folder.summary() for folder in _folders(root or runs_root())]
+    return sorted(summaries, key=lambda summary: (summary.created_at or 0, summary.run_id))
+
+
+def latest(root: Path | None = None) -> RunFolder:
+    """Return the newest run.
+
+    :raises WrongInput: there is none.
+    """
+    root = root or runs_root()
+    runs = list_runs(root)
+    if not runs:
+        raise WrongInput(
+            where="run", field="run", value="latest", allowed="any run; there is none yet"
+        )
+    return RunFolder(root / runs[-1].run_id)
+
+
+def find(run_or_prefix: str, root: Path | None = None) -> RunFolder:
+    """Return the run with this id, or the only one whose id starts so; ``latest`` is the newest.
+
+    :raises WrongInput: no run or more than one fits; the message lists candidates.
+    """
+    root = root or runs_root()
+    if run_or_prefix == "latest":
+        return latest(root)
+    names = [summary.run_id for summary in list_runs(root)]
+    if run_or_prefix in names:
+        return RunFolder(root / run_or_prefix)
+    fitting = [name for name in names if run_or_prefix and name.startswith(run_or_prefix)]
+    if len(fitting) == 1:
+        return RunFolder(root / fitting[0])
+    candidates = fitting or names
+    allowed = "one of " + ", ".join(candidates[-10:]) if candidates else "a run; there is none yet"
+    raise WrongInput(where="run", field="run", value=run_or_prefix, allowed=allowed)
+
+
+def _folders(root: Path) -> Iterator[RunFolder]:
+    if root.is_dir():
+        for path in sorted(root.iterdir()):
+            if path.is_dir() and not path.name.startswith("."):
+                yield RunFolder(path)

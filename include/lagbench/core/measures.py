@@ -1,0 +1,239 @@
+"""The measures of one run: the models of ``measures.json``.
+
+Everything here is computed from the run folder alone and can be computed again. Instants are unix
+nanoseconds and end in ``_at``. ``None`` means not measured.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from lagbench.core.measure_model import NANOSECONDS, Fidelity, MeasureModel
+from lagbench.core.scaling_measures import (
+    GapBin,
+    PaidForItself,
+    PartitionGaps,
+    Reaction,
+    ReactionLink,
+    RebalanceEpisode,
+    Rebalances,
+    ReplicaChange,
+    Scaling,
+    SurplusPod,
+)
+
+__all__ = [
+    "NANOSECONDS",
+    "Accounting",
+    "BadMessageGroup",
+    "ComponentCost",
+    "Drain",
+    "EndState",
+    "Fidelity",
+    "GapBin",
+    "Generator",
+    "Lag",
+    "LoadWindow",
+    "Measures",
+    "ObserverCost",
+    "PaidForItself",
+    "PartitionGaps",
+    "PodWork",
+    "Reaction",
+    "ReactionLink",
+    "RebalanceEpisode",
+    "Rebalances",
+    "ReplicaChange",
+    "Scaling",
+    "Seconds",
+    "SurplusPod",
+    "TelemetryGap",
+    "Validity",
+]
+
+
+class LoadWindow(MeasureModel):
+    """When the load changed; a sawtooth has many spikes, a steady stream none."""
+
+    stream_started_at: int | None
+    first_spike_started_at: int | None
+    last_spike_ended_at: int | None
+    spikes: int
+    stream_ended_at: int | None
+    base_rate_per_second: float | None
+    spike_rate_per_second: float | None
+
+
+class Generator(MeasureModel):
+    """What the producer reported; lateness is sent minus planned instant."""
+
+    planned: int | None = None
+    sent: int | None = None
+    acked: int | None = None
+    failed: int | None = None
+    unknown: int | None = None
+    lateness_p50_ms: float | None = None
+    lateness_p99_ms: float | None = None
+    lateness_max_ms: float | None = None
+    fell_behind: bool | None = None
+    reason: str = ""
+    stream_sha256: str | None = None
+
+
+class TelemetryGap(MeasureModel):
+    """A stretch in which something was not seen."""
+
+    what: str
+    started_at: int
+    ended_at: int
+    gap_seconds: float
+    reason: str
+
+
+class Validity(MeasureModel):
+    """Whether the run measures what it claims; an invalid run is never judged ``pass``."""
+
+    is_valid: bool
+    reasons: tuple[str, ...]  # why it is invalid
+    notes: tuple[str, ...]  # what a reader should know; does not invalidate
+    generator: Generator
+    telemetry_gaps: tuple[TelemetryGap, ...]
+
+
+class Seconds(MeasureModel):
+    """Percentiles of a duration."""
+
+    p50: float | None
+    p95: float | None
+    p99: float | None
+    max: float | None
+
+
+class Lag(MeasureModel):
+    """Lag in messages (from offsets) and in seconds (done_at - planned_at)."""
+
+    peak_records: int | None
+    peak_at: int | None
+    peak_partition: int | None  # the partition with the most lag of any sample
+    peak_partition_records: int | None
+    at_spike_end_records: int | None
+    time_lag_seconds: Seconds
+    samples: int
+    unknown_samples: int
+
+
+class Drain(MeasureModel):
+    """From the end of the last spike to total lag at or below the threshold."""
+
+    spike_ended_at: int | None
+    drained_at: int | None
+    drain_seconds: float | None
+    precision_seconds: float | None
+    threshold_records: float | None
+    threshold_text: str
+    falls_monotonically: bool | None
+    max_rise_records: int | None  # over any 5 s at full parallelism
+    tolerance_records: float | None
+    longest_plateau_seconds: float | None
+    monotone_text: str
+    skew_limited_seconds: float | None  # no drain can be shorter
+    hottest_partition: int | None
+
+
+class PodWork(MeasureModel):
+    """Records finished by a pod, and how many of them were done before by somebody."""
+
+    pod: str
+    processed: int
+    duplicated: int
+
+
+class BadMessageGroup(MeasureModel):
+    """Bad messages of one class with the same pod and cause."""
+
+    message_class: str  # lost, duplicated, reordered, zombie, …
+    pod: str | None
+    other_pod: str | None
+    cause: str
+    cause_pod: str | None
+    count: int
+    partitions: tuple[int, ...]
+    first_at: int | None
+
+
+class Accounting(MeasureModel):
+    """Accounting by identity, as Spark wrote it to ``accounting.json``."""
+
+    planned: int | None = None
+    produced_acked: int | None = None
+    produced_failed: int | None = None
+    in_log: int | None = None
+    processed_records: int | None = None
+    processed_distinct: int | None = None
+    lost: int | None = None
+    duplicated: int | None = None  # extra processings
+    duplicated_messages: int | None = None
+    reordered: int | None = None
+    zombie: int | None = None
+    not_yet_consumed: int | None = None
+    produced_twice: int | None = None
+    not_in_log: int | None = None
+    hottest_partition_share: float | None = None
+    by_cause: dict[str, int] = Field(default_factory=dict)
+    by_pod: tuple[PodWork, ...] = ()
+    bad_messages: tuple[BadMessageGroup, ...] = ()
+
+
+class ComponentCost(MeasureModel):
+    """CPU and memory of one part of the bench over the run."""
+
+    component: str
+    cpu_seconds: float
+    cpu_share: float  # of one core over the observed time
+    max_memory_bytes: int
+
+
+class ObserverCost(MeasureModel):
+    """What the bench itself took from the machine."""
+
+    observed_seconds: float | None
+    components: tuple[ComponentCost, ...]
+    total_cpu_seconds: float | None
+
+
+class EndState(MeasureModel):
+    """The state in which the measurement ended."""
+
+    is_drained: bool | None  # committed == end for every partition, at the fence
+    undrained_partitions: tuple[int, ...]
+    undrained_records: int | None
+    replicas: int | None
+    floor_replicas: int | None
+    is_at_floor: bool | None
+    group_state: str | None
+    is_group_stable: bool | None
+
+
+class Measures(MeasureModel):
+    """Everything that was measured in one run."""
+
+    run_id: str
+    scenario: str
+    policy: str
+    seed: int
+    fidelity: Fidelity
+    balancer: str
+    measured_from_at: int | None
+    measured_until_at: int | None
+    run_seconds: float | None
+    load: LoadWindow
+    validity: Validity
+    reaction: Reaction
+    lag: Lag
+    drain: Drain
+    rebalances: Rebalances
+    scaling: Scaling
+    paid_for_itself: PaidForItself
+    accounting: Accounting
+    observer_cost: ObserverCost
+    end_state: EndState

@@ -1,0 +1,158 @@
+"""What scaling did and what it cost: reaction chain, rebalances, replicas.
+
+Definitions are stated where the numbers are computed: ``core/reaction.py``, ``core/rebalance.py``,
+``core/rate_dip.py``, ``core/flapping.py``, ``core/pod_time.py``, ``core/paid_for_itself.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from lagbench.core.measure_model import MeasureModel
+
+EpisodeTrigger = Literal["start", "scale_up", "scale_down", "pod_death", "other"]
+RebalanceProtocol = Literal["eager", "cooperative", "consumer"]
+RulingClock = Literal["hpa_sync", "keda_poll", "unknown"]
+
+
+class ReactionLink(MeasureModel):
+    """One instant of the reaction chain and the time since the link before it."""
+
+    name: Literal["t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8"]
+    title: str
+    at: int | None  # as placed in the chain: never before the previous link
+    stamped_at: int | None  # as its owner stamped it
+    part_seconds: float | None  # since the previous known link; t0 has none
+    precision_seconds: float | None  # how exact the stamp is
+    note: str = ""
+
+
+class Reaction(MeasureModel):
+    """From the load step to the first record done by a new pod."""
+
+    links: tuple[ReactionLink, ...]
+    pod: str | None  # the first new pod that finished a record; the chain is that pod's
+    is_complete: bool
+    reason: str  # why the chain ends early; empty when it is complete
+    total_seconds: float | None  # t0 to t8
+    assigned_seconds: float | None  # t0 to Ready and assigned: what the SLO judges
+    parts_sum_seconds: float | None
+    parts_sum_to_total: bool | None
+    threshold_records: float | None
+    threshold_text: str
+    is_threshold_crossed: bool | None
+    ruling_clock: RulingClock
+    ruling_clock_text: str
+
+
+class RebalanceEpisode(MeasureModel):
+    """One rebalance of the group and its dip."""
+
+    number: int  # from 1, in order of time
+    started_at: int
+    ended_at: int | None
+    duration_seconds: float | None
+    trigger: EpisodeTrigger
+    trigger_text: str
+    pods_joined: tuple[str, ...]
+    pods_left: tuple[str, ...]
+    members_before: int
+    members_after: int
+    protocol: RebalanceProtocol | None
+    partitions_moved: int
+    mean_rate_before_per_second: float | None
+    min_rate_per_second: float | None
+    dip_percent: float | None
+    dip_area_messages: float | None
+    recovery_seconds: float | None
+    observed_seconds: float  # how long the rate was watched after the episode began
+    reason: str  # why the dip or its recovery was not measured; empty when both were
+
+
+class GapBin(MeasureModel):
+    """Handovers with a gap above the previous bin's bound and up to ``up_to_seconds``."""
+
+    up_to_seconds: float | None  # None: everything above
+    count: int
+
+
+class PartitionGaps(MeasureModel):
+    """Handovers of partitions: last record by the old owner to the first by the new one."""
+
+    handovers: int
+    p50_seconds: float | None
+    p95_seconds: float | None
+    max_seconds: float | None
+    max_partition: int | None
+    histogram: tuple[GapBin, ...]
+
+
+class Rebalances(MeasureModel):
+    """All episodes; the summary is over scale steps (``scale_up`` and ``scale_down``) alone."""
+
+    episodes: tuple[RebalanceEpisode, ...]
+    count: int
+    scale_step_count: int
+    max_dip_percent: float | None
+    total_dip_area_messages: float | None
+    max_recovery_seconds: float | None
+    partition_gaps: PartitionGaps | None
+
+
+class ReplicaChange(MeasureModel):
+    """One change of the wanted replicas."""
+
+    at: int
+    replicas_before: int
+    replicas_after: int
+    by: Literal["keda", "hpa", "user", "unknown"]
+    reason: str
+    precision_seconds: float
+    is_reversal: bool
+    is_flip: bool
+
+
+class SurplusPod(MeasureModel):
+    """A pod that was a member while there were more members than partitions, and got none."""
+
+    pod: str
+    zero_partition_seconds: float
+    records_done: int | None
+
+
+class Scaling(MeasureModel):
+    """Replicas over the run and what they were used for."""
+
+    changes: tuple[ReplicaChange, ...]
+    change_count: int
+    reversals: int
+    flips: int
+    floor_replicas: int | None
+    ceiling_replicas: int | None
+    max_replicas: int | None  # wanted
+    max_ready_replicas: int | None
+    partitions: int
+    pod_minutes: float | None
+    idle_ratio: float | None
+    zero_partition_pod_seconds: float | None
+    baseline_at_floor: bool | None
+    baseline_text: str
+    max_members: int | None
+    surplus_pods: tuple[SurplusPod, ...]
+    surplus_pods_idle: bool | None  # None: there were never more members than partitions
+    surplus_text: str
+
+
+class PaidForItself(MeasureModel):
+    """Whether the added pods cleared more than their rebalances cost."""
+
+    started_at: int | None
+    ended_at: int | None
+    base_rate_per_second: float | None  # before the first added pod worked
+    cleared_records: float | None  # by the added pods, before the dips are taken off
+    lost_to_dips_records: float | None
+    net_records: float | None
+    added_pod_minutes: float | None
+    net_records_per_pod_minute: float | None
+    has_paid: bool | None
+    reason: str  # why it was not measured; empty when it was
