@@ -1,1 +1,1 @@
-"""The bench on one machine: a real Kafka broker and localkube as child processes of a supervisor."""
+"""The bench on one machine: a real Kafka broker and localkube, owned by one supervisor."""

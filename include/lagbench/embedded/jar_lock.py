@@ -43,7 +43,8 @@ def read_lock(path: Path) -> list[LockedJar]:
         parts = coordinate.split(":")
         if len(digest) != _SHA256_HEX_DIGITS or len(parts) != _COORDINATE_PARTS:
             raise WrongInput(where=str(path), field=f"line {number}", value=line, allowed=_ALLOWED)
-        jars.append(LockedJar(*parts, sha256=digest))
+        organisation, module, version = parts
+        jars.append(LockedJar(organisation, module, version, digest))
     return jars
 
 

@@ -1,0 +1,217 @@
+"""A real Apache Kafka broker (KRaft, one node) as a child process on the loopback interface."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import subprocess
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import psutil
+
+from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.processes import end_process, start_tied
+from lagbench.embedded.broker_settings import (
+    JVM_OPTIONS,
+    BrokerLayout,
+    logging_properties,
+    server_properties,
+)
+from lagbench.embedded.jars import BROKER, jar_paths
+from lagbench.embedded.java import JavaRuntime, find_java
+from lagbench.embedded.ports import LOOPBACK, accepts_connections, free_port, require_free
+from lagbench.errors import NotReady
+
+FOREIGN_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
+
+# 20 M events of 256 B took 2.8 GB; the floor is for the smallest scenario with its run folder.
+NEEDED_DISK_BYTES = 2 * 1024**3
+# Seen 2.6 s warm on two idle cores, 6 s cold; a busy machine takes several times as long.
+_START_TIMEOUT_SECONDS = 90.0
+_FORMAT_TIMEOUT_SECONDS = 60.0
+_STOP_GRACE_SECONDS = 20.0
+_LOG_TAIL_LINES = 15
+
+BrokerState = Literal["stopped", "running", "died"]
+FreeBytes = Callable[[Path], int]
+
+
+def free_disk_bytes(folder: Path) -> int:
+    """Return what is free on the disk of ``folder`` or of its nearest parent that exists."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    return shutil.disk_usage(existing).free
+
+
+class Broker:
+    """One broker in one folder: start, stop and start again on the same port with the same data."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        port: int | None = None,
+        needed_disk_bytes: int = NEEDED_DISK_BYTES,
+        free_bytes: FreeBytes = free_disk_bytes,
+    ) -> None:
+        """Keep all files below ``folder``; without ``port`` a free one is chosen, once."""
+        self._layout = BrokerLayout(folder.absolute())
+        self._port = port
+        self._needed_disk_bytes = needed_disk_bytes
+        self._free_bytes = free_bytes
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def port(self) -> int:
+        """The port of the client listener."""
+        if self._port is None:
+            self._port = free_port()
+        return self._port
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients are given."""
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def folder(self) -> Path:
+        """Where data, settings and logs lie."""
+        return self._layout.folder
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while the broker runs."""
+        return self._process.pid if self._process is not None else None
+
+    def state(self) -> BrokerState:
+        """Say whether it runs, was stopped, or ended by itself."""
+        if self._process is None:
+            return "stopped"
+        return "running" if self._process.poll() is None else "died"
+
+    def start(self, *, timeout_seconds: float = _START_TIMEOUT_SECONDS) -> None:
+        """Start the broker and return when it answers a client; no effect while it runs."""
+        if self.state() == "running":
+            return
+        self._check_disk()
+        require_free(self.port, "Kafka broker")
+        java, jars = find_java(), jar_paths(BROKER)
+        layout = self._layout
+        layout.data.mkdir(parents=True, exist_ok=True)
+        controller_port = free_port()
+        while controller_port == self.port:
+            controller_port = free_port()
+        properties = server_properties(layout, port=self.port, controller_port=controller_port)
+        layout.settings.write_text(properties, encoding="utf-8")
+        layout.logging.write_text(logging_properties(layout), encoding="utf-8")
+        if not (layout.data / "meta.properties").is_file():
+            self._format(java, jars)
+        command = [*_java(java, jars, layout, JVM_OPTIONS), "kafka.Kafka", str(layout.settings)]
+        with layout.output.open("ab") as output:
+            self._process = start_tied(command, log=output)
+        try:
+            self._await_health(self._process, timeout_seconds)
+        except NotReady:
+            self.stop(grace_seconds=2)
+            raise
+
+    def stop(self, *, grace_seconds: float = _STOP_GRACE_SECONDS) -> None:
+        """End the broker (SIGTERM, then SIGKILL) and keep its data; no effect when stopped."""
+        if self._process is None:
+            return
+        end_process(self._process.pid, grace_seconds=grace_seconds)
+        self._process.wait(timeout=10)
+        self._process = None
+
+    def log_tail(self) -> str:
+        """Return the last lines of the broker's log, and what the JVM printed."""
+        lines: list[str] = []
+        for path in (self._layout.log, self._layout.output):
+            if path.is_file():
+                text = path.read_text(encoding="utf-8", errors="replace")
+                lines += text.splitlines()[-_LOG_TAIL_LINES:]
+        return "\n".join(f"  | {line}" for line in lines)
+
+    def _check_disk(self) -> None:
+        free = self._free_bytes(self._layout.folder)
+        if free < self._needed_disk_bytes:
+            message = (
+                f"not enough disk for the broker in {self._layout.folder}: needs "
+                f"{self._needed_disk_bytes / 1024**3:.1f} GiB, has {free / 1024**3:.1f} GiB. "
+                "Free some space, or set LAGBENCH_STATE_DIR to a folder on a larger disk"
+            )
+            raise NotReady(message)
+
+    def _format(self, java: JavaRuntime, jars: list[Path]) -> None:
+        """Write the cluster id and the first metadata into the empty data folder."""
+        layout = self._layout
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        while cluster_id.startswith("-"):  # the tool would take it for an option
+            cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # The C1 compiler: this process lives 0.7 s, 1.3 s with both.
+        command = _java(java, jars, layout, ("-XX:TieredStopAtLevel=1", "-Xmx128m"))
+        command += ["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id]
+        command += ["--config", str(layout.settings)]
+        with layout.output.open("ab") as output:
+            process = start_tied(command, log=output)
+            try:
+                exit_code: int | None = process.wait(timeout=_FORMAT_TIMEOUT_SECONDS)
+            except subprocess.TimeoutExpired:
+                exit_code = None
+            finally:
+                end_process(process.pid, grace_seconds=1)
+        if exit_code != 0:
+            shutil.rmtree(layout.data, ignore_errors=True)
+            seen = "no end in time" if exit_code is None else f"exit code {exit_code}"
+            message = f"formatting {layout.data} failed ({seen}):\n{self.log_tail()}"
+            raise NotReady(message)
+
+    def _await_health(self, process: subprocess.Popen[bytes], timeout_seconds: float) -> None:
+        """Wait for the listener, then for an answer to a client's question."""
+        deadline = time.monotonic() + timeout_seconds
+        last_seen = "nobody listens"
+        while time.monotonic() < deadline:
+            if accepts_connections(self.port):
+                try:
+                    with KafkaAdmin(self.bootstrap_servers, timeout_seconds=5.0) as admin:
+                        admin.check_reachable()
+                except NotReady as error:
+                    last_seen = str(error)
+                else:
+                    return
+            try:  # the only event to be had is the end of the process: wait for that meanwhile
+                code = process.wait(timeout=0.05)
+            except subprocess.TimeoutExpired:
+                continue
+            message = f"the Kafka broker ended with code {code} while starting:\n{self.log_tail()}"
+            raise NotReady(message)
+        message = (
+            f"the Kafka broker on {self.bootstrap_servers} did not answer within "
+            f"{timeout_seconds:.0f} s (last seen: {last_seen}). Its last words:\n{self.log_tail()}"
+        )
+        raise NotReady(message)
+
+
+def foreign_bootstrap_servers() -> str | None:
+    """Return the cluster that the environment names instead of the embedded one."""
+    return os.environ.get(FOREIGN_VARIABLE) or None
+
+
+def resident_bytes(pid: int) -> int | None:
+    """Return the resident memory of a process, None when it is gone."""
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _java(
+    java: JavaRuntime, jars: list[Path], layout: BrokerLayout, options: tuple[str, ...]
+) -> list[str]:
+    class_path = ":".join(str(jar) for jar in jars)
+    logging = f"-Dlog4j2.configurationFile={layout.logging}"
+    return [str(java.executable), *options, logging, "-cp", class_path]

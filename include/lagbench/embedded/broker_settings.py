@@ -1,0 +1,138 @@
+"""What the embedded broker is configured with, and why where it differs from Kafka's defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lagbench.embedded.ports import LOOPBACK
+
+NODE_ID = 1
+
+# The machine's memory is for the page cache, the pods and Spark: bounded, and enough for 140,000
+# messages/s of 256 B from one producer (seen: 246 MB resident after it).
+HEAP_OPTIONS = ("-Xms256m", "-Xmx512m")
+# G1 with Kafka's own pause goal: a long pause would show as a dip in the measured rate. Start-up
+# measured on two cores: 2.7 s so, 1.9 s with the C1 compiler alone (not used: a warm broker would
+# stay slow), 1.5 s with a class archive (not used: it must be made by a first run and be thrown
+# away with each change of Java; 1.2 s do not pay for that).
+JVM_OPTIONS = (
+    *HEAP_OPTIONS,
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Djava.awt.headless=true",
+)
+
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLayout:
+    """Where a broker keeps its files, all below one folder."""
+
+    folder: Path
+
+    @property
+    def data(self) -> Path:
+        """The log segments and the metadata log."""
+        return self.folder / "data"
+
+    @property
+    def settings(self) -> Path:
+        """server.properties, written anew at each start."""
+        return self.folder / "server.properties"
+
+    @property
+    def logging(self) -> Path:
+        """The configuration of log4j."""
+        return self.folder / "log4j2.properties"
+
+    @property
+    def log(self) -> Path:
+        """What the broker logs; two files of 10 MB at most."""
+        return self.folder / "server.log"
+
+    @property
+    def output(self) -> Path:
+        """What the JVM prints: errors that come before logging works."""
+        return self.folder / "stdout.log"
+
+
+def server_properties(layout: BrokerLayout, *, port: int, controller_port: int) -> str:
+    """Return server.properties for one node that is broker and controller."""
+    settings: dict[str, object] = {
+        "node.id": NODE_ID,
+        "process.roles": "broker,controller",
+        "listeners": f"PLAINTEXT://{LOOPBACK}:{port},CONTROLLER://{LOOPBACK}:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": f"{NODE_ID}@{LOOPBACK}:{controller_port}",
+        "log.dirs": layout.data,
+        # One node: its internal topics have one replica. Eight partitions spread the groups of
+        # one run over the log well enough, and each costs open files and start-up time.
+        "offsets.topic.replication.factor": 1,
+        "offsets.topic.num.partitions": 8,
+        "transaction.state.log.replication.factor": 1,
+        "transaction.state.log.min.isr": 1,
+        "transaction.state.log.num.partitions": 4,
+        "share.coordinator.state.topic.replication.factor": 1,
+        "share.coordinator.state.topic.min.isr": 1,
+        "share.coordinator.state.topic.num.partitions": 4,
+        # A misspelt topic must fail, not appear empty.
+        "auto.create.topics.enable": "false",
+        # The default of 3 s would be part of every group's first join.
+        "group.initial.rebalance.delay.ms": 0,
+        # Kill tests use short sessions; the clients' own defaults are not touched by the bounds.
+        "group.min.session.timeout.ms": 1000,
+        "group.consumer.min.session.timeout.ms": 1000,
+        # KIP-848 has its clock at the broker: with the default of 5 s a join of 24 took 10.6 s,
+        # with 1 s 2.5 s (the classic protocol's heartbeat is a client setting).
+        "group.consumer.min.heartbeat.interval.ms": 500,
+        "group.consumer.heartbeat.interval.ms": 1000,
+        # Retention by size, per partition, as a guard of the disk; a run deletes its topics. A
+        # partition of the largest scenario stays far below (20 M events x 256 B / 24 = 213 MB).
+        "log.retention.hours": 48,
+        "log.retention.bytes": 1024 * _MIB,
+        "log.segment.bytes": 128 * _MIB,
+        "log.retention.check.interval.ms": 30_000,
+        # Deleted topics give their space back after 1 s rather than 60.
+        "log.segment.delete.delay.ms": 1000,
+        # Two cores: few threads, so that the load under test gets the processor.
+        "num.network.threads": 2,
+        "num.io.threads": 4,
+        "num.recovery.threads.per.data.dir": 2,
+        "background.threads": 2,
+        # The default buffer of 128 MB is a quarter of the heap; the compacted topics are tiny.
+        "log.cleaner.dedupe.buffer.size": 8 * _MIB,
+        # A restart after a crash waits for the end of the previous registration (9 s by default).
+        "broker.session.timeout.ms": 3000,
+        "broker.heartbeat.interval.ms": 500,
+    }
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def logging_properties(layout: BrokerLayout) -> str:
+    """Return log4j's configuration: one bounded file, nothing on the terminal."""
+    pattern = "%d{yyyy-MM-dd'T'HH:mm:ss.SSS} %p %c{1}: %m%n"
+    return (
+        "status=error\n"
+        "appender.file.type=RollingFile\n"
+        "appender.file.name=file\n"
+        f"appender.file.fileName={layout.log}\n"
+        f"appender.file.filePattern={layout.log}.%i\n"
+        "appender.file.layout.type=PatternLayout\n"
+        f"appender.file.layout.pattern={pattern}\n"
+        "appender.file.policies.type=Policies\n"
+        "appender.file.policies.size.type=SizeBasedTriggeringPolicy\n"
+        "appender.file.policies.size.size=10MB\n"
+        "appender.file.strategy.type=DefaultRolloverStrategy\n"
+        "appender.file.strategy.max=1\n"
+        "rootLogger.level=info\n"
+        "rootLogger.appenderRef.file.ref=file\n"
+        # The settings are in server.properties; printing all 400 again says nothing.
+        "logger.config.name=org.apache.kafka.common.config.AbstractConfig\n"
+        "logger.config.level=warn\n"
+    )

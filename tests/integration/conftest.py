@@ -1,0 +1,35 @@
+"""What integration tests share: one real broker for the session, ended by its process id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.embedded.broker import Broker
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Provide a running Kafka broker; leave it running (stop ``own_broker`` instead)."""
+    running = Broker(tmp_path_factory.mktemp("broker"))
+    running.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def kafka_admin(broker: Broker) -> Iterator[KafkaAdmin]:
+    """Provide administration of the session's broker."""
+    with KafkaAdmin(broker.bootstrap_servers) as admin:
+        yield admin
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[Broker]:
+    """Provide a broker that is not started yet, for tests that stop or kill it."""
+    own = Broker(tmp_path / "broker")
+    yield own
+    own.stop()
