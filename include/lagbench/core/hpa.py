@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lagbench.core.hpa_behavior import NS_PER_SECOND, ScaleEvent
+from lagbench.core.hpa_behavior import ScaleEvent
 from lagbench.core.hpa_metrics import MetricFailure, Proposal
 from lagbench.core.hpa_normalisation import Sync, normalise
 from lagbench.core.hpa_spec import HpaSpec
@@ -21,6 +21,7 @@ from lagbench.core.hpa_state import (
     Recommendation,
     put_in_place_of_outdated,
 )
+from lagbench.core.instants import NS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lagbench.core.field_names import refuse_unknown_fields
+from lagbench.core.instants import NS_PER_SECOND
 from lagbench.errors import WrongInput
-
-NS_PER_SECOND = 1_000_000_000
 
 
 class ScalingPolicy(BaseModel):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lagbench.core.hpa_behavior import (
-    NS_PER_SECOND,
     HpaBehavior,
     scale_down_limit,
     scale_up_limit,
@@ -18,6 +17,7 @@ from lagbench.core.hpa_state import (
     Recommendation,
     put_in_place_of_outdated,
 )
+from lagbench.core.instants import NS_PER_SECOND
 
 _DETAIL = {
     "ReadyForNewScale": "recommended size matches current size",

@@ -58,6 +58,11 @@ class KafkaTrigger(BaseModel):
         name = f"kafka-{self.topic}" if self.topic else f"kafka-{self.consumer_group}-topics"
         return f"s{trigger_index}-{normalize_metric_name(name)}"
 
+    @property
+    def target_milli(self) -> int:
+        """Return lagThreshold in thousandths: the HPA's target per replica."""
+        return self.lag_threshold * 1000
+
     def keeps_partition(self, partition: int) -> bool:
         """Say whether partitionLimitation leaves this partition in."""
         return self.partition_limitation is None or partition in self.partition_limitation

@@ -112,6 +112,7 @@ class ParameterReader:
 
 def json_integer_problem(text: str) -> str | None:
     """Return what Go's JSON decoder says about ``text`` as an int64; None when it is one."""
+    text = text.lstrip(" \t\r\n")  # JSON allows blanks around a value
     match = _JSON_NUMBER.match(text)
     if match is None:
         if text.startswith("-"):

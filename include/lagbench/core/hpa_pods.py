@@ -1,0 +1,126 @@
+"""The pods behind a Resource metric, sorted into those that count, as Kubernetes sorts them.
+
+A CPU sample counts only from a pod past its start: within the CPU initialization period the pod
+must be Ready for at least one metric window; later, a pod that was never Ready does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lagbench.core.instants import NS_PER_SECOND, parse_instant_ns
+from lagbench.core.quantity import parse_milli
+
+CPU_INITIALIZATION_SECONDS = 300
+INITIAL_READINESS_DELAY_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class PodState:
+    """What the HPA looks at in a pod; None where its status says nothing."""
+
+    name: str
+    phase: str
+    is_deleting: bool
+    started_at_ns: int | None
+    is_ready: bool | None
+    ready_changed_at_ns: int
+    request_milli: int | None  # None: a container requests none of the resource
+
+
+@dataclass(frozen=True, slots=True)
+class PodUsage:
+    """A pod's measured usage, averaged over the window that ended at ``at_ns``."""
+
+    milli: int
+    at_ns: int
+    window_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroups:
+    """Names of pods by how the replica calculation treats them."""
+
+    ready_count: int = 0
+    unready: frozenset[str] = field(default_factory=frozenset)
+    missing: frozenset[str] = field(default_factory=frozenset)
+    ignored: frozenset[str] = field(default_factory=frozenset)
+
+
+def parse_pod(pod: Mapping[str, Any], resource: str) -> PodState:
+    """Return the state of a Pod object."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    ready = next((c for c in status.get("conditions") or [] if c.get("type") == "Ready"), None)
+    changed = (ready or {}).get("lastTransitionTime")
+    started = status.get("startTime")
+    return PodState(
+        name=metadata["name"],
+        phase=status.get("phase", ""),
+        is_deleting=bool(metadata.get("deletionTimestamp")),
+        started_at_ns=parse_instant_ns(started) if started else None,
+        is_ready=None if ready is None else ready.get("status") == "True",
+        ready_changed_at_ns=parse_instant_ns(changed) if changed else 0,
+        request_milli=_request_milli(pod, resource),
+    )
+
+
+def _request_milli(pod: Mapping[str, Any], resource: str) -> int | None:
+    total = 0
+    for container in (pod.get("spec") or {}).get("containers") or []:
+        request = ((container.get("resources") or {}).get("requests") or {}).get(resource)
+        if request is None:
+            return None
+        total += parse_milli(request, where=pod["metadata"]["name"], field=resource)
+    return total
+
+
+def parse_pod_metrics(item: Mapping[str, Any], resource: str) -> tuple[str, PodUsage] | None:
+    """Return a PodMetrics object as (pod, usage); None when a container lacks the resource."""
+    name = item["metadata"]["name"]
+    total = 0
+    for container in item.get("containers") or []:
+        usage = (container.get("usage") or {}).get(resource)
+        if usage is None:
+            return None
+        total += parse_milli(usage, where=name, field=resource)
+    window = _duration_ns(str(item.get("window") or "0s"))
+    return name, PodUsage(total, parse_instant_ns(item["timestamp"]), window)
+
+
+def _duration_ns(text: str) -> int:
+    """Return a Go duration made of minutes and seconds (``30s``, ``1m0s``, ``15.1s``)."""
+    minutes, _, seconds = text.rpartition("m")
+    whole_seconds = float(seconds.rstrip("s") or 0) + 60 * float(minutes or 0)
+    return int(whole_seconds * NS_PER_SECOND)
+
+
+def group_pods(
+    pods: Sequence[PodState], usage: Mapping[str, PodUsage], resource: str, now_ns: int
+) -> PodGroups:
+    """Return which pods count, lack a sample, are not ready yet, or are on their way out."""
+    unready, missing, ignored = set(), set(), set()
+    ready_count = 0
+    for pod in pods:
+        if pod.is_deleting or pod.phase == "Failed":
+            ignored.add(pod.name)
+        elif pod.phase == "Pending":
+            unready.add(pod.name)
+        elif pod.name not in usage:
+            missing.add(pod.name)
+        elif resource == "cpu" and _is_sample_too_early(pod, usage[pod.name], now_ns):
+            unready.add(pod.name)
+        else:
+            ready_count += 1
+    return PodGroups(ready_count, frozenset(unready), frozenset(missing), frozenset(ignored))
+
+
+def _is_sample_too_early(pod: PodState, usage: PodUsage, now_ns: int) -> bool:
+    if pod.is_ready is None or pod.started_at_ns is None:
+        return True
+    if pod.started_at_ns + CPU_INITIALIZATION_SECONDS * NS_PER_SECOND > now_ns:
+        is_window_short = usage.at_ns < pod.ready_changed_at_ns + usage.window_ns
+        return not pod.is_ready or is_window_short
+    delay_ns = INITIAL_READINESS_DELAY_SECONDS * NS_PER_SECOND
+    return not pod.is_ready and pod.started_at_ns + delay_ns > pod.ready_changed_at_ns

@@ -1,0 +1,140 @@
+"""KEDA's scale loop: when a target is activated, deactivated, or lifted to its minimum.
+
+Only moves between zero (or idle) and the minimum are KEDA's; from there on the HPA decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lagbench.core.hpa_state import Condition
+from lagbench.core.instants import NS_PER_SECOND, floor_to_second_ns
+from lagbench.core.scaled_object import ScaledObjectSpec
+
+READY = Condition(
+    "Ready",
+    "True",
+    "ScaledObjectReady",
+    "ScaledObject is defined correctly and is ready for scaling",
+)
+_PARTLY_WORKING = Condition(
+    "Ready",
+    "Unknown",
+    "PartialTriggerError",
+    "Some triggers defined in ScaledObject are not working correctly",
+)
+_NOT_WORKING = Condition(
+    "Ready",
+    "False",
+    "TriggerError",
+    "Triggers defined in ScaledObject are not working correctly",
+)
+_ACTIVE = Condition(
+    "Active", "True", "ScalerActive", "Scaling is performed because triggers are active"
+)
+_NOT_ACTIVE = Condition(
+    "Active",
+    "False",
+    "ScalerNotActive",
+    "Scaling is not performed because triggers are not active",
+)
+_COOLING_DOWN = Condition(
+    "Active", "False", "ScalerCooldown", "Scaler cooling down because triggers are not active"
+)
+
+Move = Literal["none", "activate", "deactivate", "lift_to_minimum"]
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerPoll:
+    """One trigger as the scale loop saw it; ``error`` non-empty: it could not be read."""
+
+    metric_name: str
+    value: float | None = None
+    is_active: bool = False
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleLoopView:
+    """What the executor looks at: the triggers together, the target, and the clock."""
+
+    is_active: bool
+    has_error: bool
+    current_replicas: int
+    last_active_at_ns: int | None
+    created_at_ns: int
+    now_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleLoopDecision:
+    """The outcome of one tick; ``replicas`` None leaves the target alone, ``ready`` None as is."""
+
+    move: Move
+    replicas: int | None
+    last_active_at_ns: int | None
+    active: Condition
+    ready: Condition | None
+
+
+def reuses_hpa_readings(spec: ScaledObjectSpec) -> bool:
+    """Say whether the loop takes the HPA's last readings instead of polling by itself."""
+    return spec.floor > 0 and spec.idle_replica_count is None and not spec.uses_cached_metrics
+
+
+def step_scale_loop(
+    spec: ScaledObjectSpec,
+    polls: Sequence[TriggerPoll],
+    *,
+    current_replicas: int,
+    last_active_at_ns: int | None,
+    created_at_ns: int,
+    now_ns: int,
+) -> ScaleLoopDecision:
+    """Return what KEDA does at one tick of its loop."""
+    view = ScaleLoopView(
+        is_active=any(poll.is_active for poll in polls if not poll.error),
+        has_error=any(poll.error for poll in polls),
+        current_replicas=current_replicas,
+        last_active_at_ns=last_active_at_ns,
+        created_at_ns=created_at_ns,
+        now_ns=now_ns,
+    )
+    return _while_active(spec, view) if view.is_active else _while_inactive(spec, view)
+
+
+def _while_active(spec: ScaledObjectSpec, view: ScaleLoopView) -> ScaleLoopDecision:
+    current = view.current_replicas
+    is_idle = spec.idle_replica_count is not None and current < spec.floor
+    stamped = floor_to_second_ns(view.now_ns)
+    ready = None if view.has_error else READY
+    if current == 0 or is_idle:
+        return ScaleLoopDecision("activate", max(spec.floor, 1), stamped, _ACTIVE, ready)
+    if view.has_error:
+        # The cooldown keeps counting from the last poll without any error.
+        return ScaleLoopDecision("none", None, view.last_active_at_ns, _ACTIVE, _PARTLY_WORKING)
+    return ScaleLoopDecision("none", None, stamped, _ACTIVE, ready)
+
+
+def _while_inactive(spec: ScaledObjectSpec, view: ScaleLoopView) -> ScaleLoopDecision:
+    current, idle, last = view.current_replicas, spec.idle_replica_count, view.last_active_at_ns
+    if view.has_error:
+        return ScaleLoopDecision("none", None, last, _NOT_ACTIVE, _NOT_WORKING)
+    if (idle is not None and current > idle) or (current > 0 and spec.floor == 0):
+        if not _is_cooldown_over(spec, view):
+            return ScaleLoopDecision("none", None, last, _COOLING_DOWN, READY)
+        bottom = spec.floor if idle is None else idle
+        return ScaleLoopDecision("deactivate", bottom, last, _NOT_ACTIVE, READY)
+    if idle is None and current < spec.floor:
+        return ScaleLoopDecision("lift_to_minimum", spec.floor, last, _NOT_ACTIVE, READY)
+    return ScaleLoopDecision("none", None, last, _NOT_ACTIVE, READY)
+
+
+def _is_cooldown_over(spec: ScaledObjectSpec, view: ScaleLoopView) -> bool:
+    if view.last_active_at_ns is None:
+        wait_ns = spec.initial_cooldown_seconds * NS_PER_SECOND
+        return view.now_ns > view.created_at_ns + wait_ns
+    return view.now_ns > view.last_active_at_ns + spec.cooldown_seconds * NS_PER_SECOND
