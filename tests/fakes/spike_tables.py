@@ -1,0 +1,209 @@
+"""Tables and files of a simulated run, in the shapes that the Spark jobs write."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.fakes.spike_simulation import STEP_SECONDS, Outcome, SpikeStory
+
+Rows = list[tuple[Any, ...]]
+STEPS_PER_SECOND = round(1 / STEP_SECONDS)
+
+
+def instant(epoch: int, second: float) -> int:
+    """Return unix nanoseconds of ``second`` of the stream, exact to the microsecond."""
+    return epoch + round(second * 1e6) * 1000
+
+
+def manifest(epoch: int, run_id: str) -> dict[str, Any]:
+    """Return a manifest with fixed versions."""
+    return {
+        "run_id": run_id,
+        "created_at": epoch - 12_000_000_000,
+        "scenario": "quick_spike",
+        "policy": "lag-fast",
+        "seed": 1,
+        "fidelity": "processes",
+        "conf": {"scenario": "quick_spike", "policy": "lag-fast", "seed": 1},
+        "versions": {
+            "python": "3.11.7",
+            "lagbench": "0.1.0",
+            "apache-airflow": "3.3.2",
+            "pyspark": "4.2.0",
+            "confluent-kafka": "2.16.1",
+            "kubernetes": "36.0.3",
+            "kafka-broker": "4.3.1",
+        },
+        "git": {"commit": "0123456789abcdef0123456789abcdef01234567", "is_dirty": False},
+        "machine": {
+            "cores": 2,
+            "memory_bytes": 25_769_803_776,
+            "system": "Linux",
+            "architecture": "x86_64",
+        },
+    }
+
+
+def done_by_partition(story: SpikeStory, outcome: Outcome) -> npt.NDArray[np.int64]:
+    """Return records done as [step, partition]."""
+    done = np.zeros((len(outcome.seconds), story.partitions), dtype=np.int64)
+    for index, step in enumerate(outcome.done):
+        for partitions in step.values():
+            for partition, count in partitions.items():
+                done[index, partition] += count
+    return done
+
+
+def committed_by_second(story: SpikeStory, outcome: Outcome) -> npt.NDArray[np.int64]:
+    """Return the next offset to read as [second, partition]: commits trail the work by 0.5 s."""
+    done = np.cumsum(done_by_partition(story, outcome), axis=0)
+    ends = [max(0, second * STEPS_PER_SECOND - 5) for second in range(int(story.end_seconds) + 1)]
+    rows = [np.zeros(story.partitions, dtype=np.int64) if e == 0 else done[e - 1] for e in ends]
+    return np.stack(rows)
+
+
+def end_by_second(story: SpikeStory, outcome: Outcome) -> npt.NDArray[np.int64]:
+    """Return end offsets as [second, partition]."""
+    offered = np.cumsum(np.stack(outcome.offered), axis=0)
+    seconds = range(int(story.end_seconds) + 1)
+    rows = [
+        np.zeros(story.partitions, dtype=np.int64) if s == 0 else offered[s * STEPS_PER_SECOND - 1]
+        for s in seconds
+    ]
+    return np.stack(rows)
+
+
+def tables(story: SpikeStory, outcome: Outcome, epoch: int) -> dict[str, Rows]:
+    """Return every small table of the run."""
+    return {
+        "timeline": _timeline(story, outcome, epoch),
+        "timeline_by_pod": _timeline_by_pod(outcome, epoch),
+        "partition_gaps": _partition_gaps(outcome, epoch),
+        "lag": _lag(story, outcome, epoch),
+        "replicas": _replicas(story, outcome, epoch),
+        "latency": _latency(story, outcome, epoch),
+        "bad_messages": [],
+    }
+
+
+def _timeline(story: SpikeStory, outcome: Outcome, epoch: int) -> Rows:
+    done = done_by_partition(story, outcome).sum(axis=1)
+    return [
+        (instant(epoch, second), int(offered.sum()), int(count), 0)
+        for second, offered, count in zip(outcome.seconds, outcome.offered, done, strict=True)
+    ]
+
+
+def _timeline_by_pod(outcome: Outcome, epoch: int) -> Rows:
+    counts: Counter[tuple[int, str]] = Counter()
+    for second, step in zip(outcome.seconds, outcome.done, strict=True):
+        for pod, partitions in step.items():
+            counts[(int(second), pod)] += sum(partitions.values())
+    return [(instant(epoch, at), pod, count) for (at, pod), count in sorted(counts.items())]
+
+
+def _partition_gaps(outcome: Outcome, epoch: int) -> Rows:
+    last: dict[int, tuple[str, float]] = {}
+    rows: Rows = []
+    for second, step in zip(outcome.seconds, outcome.done, strict=True):
+        for pod, partitions in sorted(step.items()):
+            for partition in sorted(partitions):
+                known = last.get(partition)
+                if known is not None and known[0] != pod:
+                    gap = round(second - known[1], 3)
+                    bounds = (instant(epoch, known[1]), instant(epoch, second))
+                    rows.append((partition, known[0], pod, *bounds, gap))
+                last[partition] = (pod, second)
+    return rows
+
+
+def _lag(story: SpikeStory, outcome: Outcome, epoch: int) -> Rows:
+    ends, committed = end_by_second(story, outcome), committed_by_second(story, outcome)
+    rows: Rows = []
+    for second in range(int(story.end_seconds) + 1):
+        for partition in range(story.partitions):
+            end, commit = int(ends[second, partition]), int(committed[second, partition])
+            rows.append((instant(epoch, second), partition, end, commit, max(0, end - commit)))
+    final = [int(end) for end in ends[-1]]
+    at = instant(epoch, story.end_seconds + 2)  # all commits are in
+    return rows + [(at, partition, end, end, 0) for partition, end in enumerate(final)]
+
+
+def _replicas(story: SpikeStory, outcome: Outcome, epoch: int) -> Rows:
+    rows: Rows = []
+    for second in range(-3, int(story.end_seconds) + 3):
+        wanted = [count for at, count in outcome.wanted if at <= max(second, 0)][-1]
+        here = [
+            p for p in outcome.pods if p.created <= second and (p.gone is None or second < p.gone)
+        ]
+        ready = sum(p.created + story.ready_after_seconds <= second for p in here)
+        rows.append((instant(epoch, second), wanted, len(here), ready))
+    return rows
+
+
+def _waits(story: SpikeStory, outcome: Outcome) -> dict[int, npt.NDArray[np.float64]]:
+    """Return done_at - planned_at of every record, by the second in which it was done."""
+    done = done_by_partition(story, outcome)
+    offered = np.cumsum(np.stack(outcome.offered), axis=0)
+    total = np.cumsum(done, axis=0)
+    waits: dict[int, list[npt.NDArray[np.float64]]] = {}
+    for partition in range(story.partitions):
+        for index in np.flatnonzero(done[:, partition]):
+            count = int(done[index, partition])
+            offsets = np.arange(int(total[index, partition]) - count, int(total[index, partition]))
+            planned = np.searchsorted(offered[:, partition], offsets, side="right")
+            seconds = (index - planned) * STEP_SECONDS + story.process_ms / 1000
+            waits.setdefault(int(outcome.seconds[index]), []).append(seconds)
+    return {second: np.concatenate(waits[second]) for second in sorted(waits)}
+
+
+def _quantiles(values: npt.NDArray[np.float64]) -> tuple[float, ...]:
+    return tuple(round(float(q), 4) for q in np.percentile(values, [50, 95, 99, 100]))
+
+
+def _latency(story: SpikeStory, outcome: Outcome, epoch: int) -> Rows:
+    return [
+        (instant(epoch, second), len(values), *_quantiles(values))
+        for second, values in _waits(story, outcome).items()
+    ]
+
+
+def fence(story: SpikeStory, outcome: Outcome, epoch: int) -> dict[str, Any]:
+    """Return the fence: everything is consumed."""
+    ends = {str(p): int(end) for p, end in enumerate(end_by_second(story, outcome)[-1])}
+    return {
+        "events": ends,
+        "processed": {str(partition): 900 + partition for partition in range(6)},
+        "telemetry": {"0": 4321},
+        "committed": dict(ends),
+        "fenced_at": instant(epoch, story.end_seconds + 4),
+    }
+
+
+def accounting(story: SpikeStory, outcome: Outcome) -> dict[str, Any]:
+    """Return the accounting of a run in which nothing went wrong."""
+    ends = end_by_second(story, outcome)[-1]
+    total = int(ends.sum())
+    by_pod: Counter[str] = Counter()
+    for step in outcome.done:
+        for pod, partitions in step.items():
+            by_pod[pod] += sum(partitions.values())
+    all_waits = np.concatenate(list(_waits(story, outcome).values()))
+    none = ("lost", "duplicated", "duplicated_messages", "reordered", "zombie", "not_yet_consumed",
+            "produced_twice", "not_in_log", "produced_failed")  # fmt: skip
+    counts = ("produced_acked", "planned", "in_log", "processed_records", "processed_distinct")
+    return {
+        **dict.fromkeys(counts, total),
+        **dict.fromkeys(none, 0),
+        "by_pod": {pod: {"processed": n, "duplicated": 0} for pod, n in sorted(by_pod.items())},
+        "by_cause": {},
+        "time_lag_seconds": dict(
+            zip(("p50", "p95", "p99", "max"), _quantiles(all_waits), strict=True)
+        ),
+        "hottest_partition_share": round(float(ends.max()) / total, 6),
+        "partition_counts": {str(partition): int(end) for partition, end in enumerate(ends)},
+    }
