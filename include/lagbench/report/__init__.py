@@ -1,0 +1,5 @@
+"""The report of a run: one self-contained HTML file, rebuilt from the run folder alone."""
+
+from lagbench.report.page import write_report
+
+__all__ = ["write_report"]

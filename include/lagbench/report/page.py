@@ -1,0 +1,121 @@
+"""The page: measures, verdict and figures rendered into one self-contained file."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import plotly.io
+from plotly.offline import get_plotlyjs
+
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.measures import NANOSECONDS, Measures
+from lagbench.core.verdict import Verdict
+from lagbench.report.figures import reaction_bar, timeline
+from lagbench.report.run_series import RunSeries, read_series
+
+UNKNOWN = "–"
+SHOWN_BAD_MESSAGES = 40
+
+
+def write_report(folder: RunFolder) -> Path:
+    """Write ``report.html`` from the run folder alone and return its path.
+
+    :raises NotReady: the folder has no measures or no verdict.
+    """
+    measures = Measures.model_validate(folder.read_json(folder.measures))
+    verdict = Verdict.model_validate(folder.read_json(folder.verdict))
+    series = read_series(folder, measures)
+    folder.write_text(folder.report, render(folder, measures, verdict, series))
+    return folder.report
+
+
+def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunSeries) -> str:
+    """Return the page's HTML."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("lagbench.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": number,
+        "seconds": seconds,
+        "percent": percent,
+        "instant": instant,
+        "memory": memory,
+        "since": lambda at: since(at, series.origin_at),
+    }
+    reaction = reaction_bar(measures)
+    manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
+    return environment.get_template("report.html.j2").render(
+        m=measures,
+        verdict=verdict,
+        series=series,
+        timeline=_embed(timeline(series, measures)),
+        reaction=None if reaction is None else _embed(reaction),
+        manifest=_flat(manifest),
+        policy=folder.read_text(folder.policy) if folder.policy.exists() else "",
+        scenario=folder.read_text(folder.scenario) if folder.scenario.exists() else "",
+        plotly=get_plotlyjs(),
+        shown=SHOWN_BAD_MESSAGES,
+    )
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    """Return a number with thousands separators; a dash when it was not measured."""
+    return UNKNOWN if value is None else f"{value:,.{digits}f}"
+
+
+def seconds(value: float | None, digits: int = 1) -> str:
+    """Return a duration in seconds."""
+    return UNKNOWN if value is None else f"{value:,.{digits}f} s"
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """Return a percentage (the value is already one)."""
+    return UNKNOWN if value is None else f"{value:.{digits}f} %"
+
+
+def memory(value: int | None) -> str:
+    """Return bytes as MiB."""
+    return UNKNOWN if value is None else f"{value / 2**20:,.0f} MiB"
+
+
+def instant(at: int | None) -> str:
+    """Return unix nanoseconds as UTC to the millisecond."""
+    if at is None:
+        return UNKNOWN
+    moment = datetime.fromtimestamp(at / NANOSECONDS, tz=UTC)
+    return moment.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", " UTC")
+
+
+def since(at: int | None, origin_at: int) -> str:
+    """Return unix nanoseconds as seconds since the report's origin."""
+    return UNKNOWN if at is None else f"{(at - origin_at) / NANOSECONDS:+.1f} s"
+
+
+def _embed(figure: Any) -> str:
+    """Return a figure as a fragment; the library is inlined once by the page."""
+    return str(
+        plotly.io.to_html(
+            figure,
+            include_plotlyjs=False,
+            full_html=False,
+            config={"displaylogo": False, "responsive": True},
+        )
+    )
+
+
+def _flat(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the manifest as rows; texts shown elsewhere on the page are left out."""
+    rows: list[tuple[str, str]] = []
+    for key, value in manifest.items():
+        if isinstance(value, dict):
+            rows += [(f"{key}.{inner}", str(found)) for inner, found in value.items()]
+        elif not (isinstance(value, str) and "\n" in value):
+            rows.append((key, instant(value) if key.endswith("_at") else str(value)))
+    return rows

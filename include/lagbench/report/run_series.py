@@ -1,0 +1,211 @@
+"""The series that the report draws, read from a run folder's tables.
+
+Every instant becomes seconds since ``origin_at`` (the first spike, else the stream's start).
+A table that is not there gives an empty series: the page says so and draws the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.measures import NANOSECONDS, Measures
+from lagbench.core.telemetry import (
+    PartitionsAssigned,
+    PartitionsRevoked,
+    Phase,
+    PodSeen,
+    TelemetryRecord,
+    decode_record,
+)
+
+Floats = npt.NDArray[np.float64]
+DRAWN_KINDS = ("phase", "partitions_assigned", "partitions_revoked", "pod_seen")
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line: seconds since the origin and values; NaN is a gap and is drawn as one."""
+
+    seconds: Floats
+    values: Floats
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether there is nothing to draw."""
+        return self.seconds.size == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A named stretch of the shared time axis."""
+
+    name: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class PodRow:
+    """How many partitions a pod held over time (a step series), and its life."""
+
+    pod: str
+    seconds: Floats
+    partitions: Floats
+    created: float | None
+    ready: float | None
+    gone: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSeries:
+    """Everything that the page's figures need."""
+
+    origin_at: int
+    origin_name: str
+    total_lag: Series
+    hottest_lag: Series
+    desired: Series
+    ready: Series
+    offered: Series
+    consumed: Series
+    latency_p99: Series
+    phases: tuple[Span, ...]
+    pods: tuple[PodRow, ...]
+
+
+def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
+    """Read what ``folder`` holds; missing tables give empty series."""
+    origin_at, origin_name = _origin(measures)
+    records = _records(folder)
+    total, hottest = _lag(folder, origin_at)
+    desired, ready = _replicas(folder, origin_at)
+    offered, consumed = _rates(folder, origin_at)
+    latency = _columns(folder, "latency", ("at", "p99_seconds"))
+    return RunSeries(
+        origin_at=origin_at,
+        origin_name=origin_name,
+        total_lag=total,
+        hottest_lag=hottest,
+        desired=desired,
+        ready=ready,
+        offered=offered,
+        consumed=consumed,
+        latency_p99=_series(latency, "p99_seconds", origin_at),
+        phases=_phases(records, origin_at),
+        pods=_pods(records, origin_at),
+    )
+
+
+def _origin(measures: Measures) -> tuple[int, str]:
+    load = measures.load
+    if load.first_spike_started_at is not None:
+        return load.first_spike_started_at, "the spike"
+    if load.stream_started_at is not None:
+        return load.stream_started_at, "the stream's start"
+    return measures.measured_from_at or 0, "the start of the measurement"
+
+
+def _columns(folder: RunFolder, table: str, names: tuple[str, ...]) -> dict[str, Floats]:
+    path: Path = folder.table(table)
+    if not path.exists():
+        return {name: np.empty(0) for name in names}
+    found = pq.read_table(path, columns=list(names)).sort_by(names[0])
+    return {name: found[name].to_numpy().astype(np.float64) for name in names}
+
+
+def _series(columns: dict[str, Floats], name: str, origin_at: int) -> Series:
+    return Series((columns["at"] - origin_at) / NANOSECONDS, columns[name])
+
+
+def _lag(folder: RunFolder, origin_at: int) -> tuple[Series, Series]:
+    """Total and largest partition's lag; a sample with an unknown partition has no total."""
+    rows = _columns(folder, "lag", ("at", "partition", "lag"))
+    if rows["at"].size == 0:
+        empty = Series(np.empty(0), np.empty(0))
+        return empty, empty
+    instants, index = np.unique(rows["at"], return_inverse=True)
+    total: Floats = np.bincount(index, weights=rows["lag"]).astype(np.float64)
+    hottest = np.full(instants.size, -np.inf)
+    np.maximum.at(hottest, index, rows["lag"])
+    seconds = (instants - origin_at) / NANOSECONDS
+    return Series(seconds, total), Series(seconds, hottest)
+
+
+def _replicas(folder: RunFolder, origin_at: int) -> tuple[Series, Series]:
+    rows = _columns(folder, "replicas", ("at", "spec", "ready"))
+    return _series(rows, "spec", origin_at), _series(rows, "ready", origin_at)
+
+
+def _rates(folder: RunFolder, origin_at: int) -> tuple[Series, Series]:
+    """Offered and consumed messages per second over a sliding second of 100-ms bins."""
+    rows = _columns(folder, "timeline", ("at", "offered", "processed"))
+    window = np.ones(10)
+
+    def rate(name: str) -> Series:
+        values = rows[name]
+        smooth = np.convolve(values, window, mode="same") if values.size >= window.size else values
+        return Series((rows["at"] - origin_at) / NANOSECONDS, smooth)
+
+    return rate("offered"), rate("processed")
+
+
+def _records(folder: RunFolder) -> list[TelemetryRecord]:
+    path = folder.table("telemetry")
+    if not path.exists():
+        return []
+    found = pq.read_table(
+        path, columns=["at", "record"], filters=[("kind", "in", DRAWN_KINDS)]
+    ).sort_by("at")
+    return [decode_record(text) for text in found["record"].to_pylist()]
+
+
+def _phases(records: list[TelemetryRecord], origin_at: int) -> tuple[Span, ...]:
+    began: dict[str, int] = {}
+    spans: list[Span] = []
+    for record in records:
+        if not isinstance(record, Phase):
+            continue
+        if record.state == "started":
+            began[record.name] = record.at
+        elif record.name in began:
+            start = (began.pop(record.name) - origin_at) / NANOSECONDS
+            spans.append(Span(record.name, start, (record.at - origin_at) / NANOSECONDS))
+    return tuple(sorted(spans, key=lambda span: span.start))
+
+
+def _pods(records: list[TelemetryRecord], origin_at: int) -> tuple[PodRow, ...]:
+    owned: dict[str, list[tuple[int, int]]] = {}
+    life: dict[str, PodSeen] = {}
+    for record in records:
+        if isinstance(record, PartitionsAssigned | PartitionsRevoked):
+            owned.setdefault(record.source, []).append((record.at, len(record.owned)))
+        elif isinstance(record, PodSeen):
+            life[record.pod] = record
+            owned.setdefault(record.pod, [])
+    rows = [_pod_row(pod, steps, life.get(pod), origin_at) for pod, steps in owned.items()]
+    return tuple(sorted(rows, key=lambda row: (row.created is None, row.created or 0.0, row.pod)))
+
+
+def _pod_row(
+    pod: str, steps: list[tuple[int, int]], seen: PodSeen | None, origin_at: int
+) -> PodRow:
+    def since(at: int | None) -> float | None:
+        return None if at is None else (at - origin_at) / NANOSECONDS
+
+    gone = None if seen is None else (seen.gone_at or seen.deleted_at)
+    if gone is not None:  # a pod that is gone holds nothing
+        steps = [*[step for step in steps if step[0] <= gone], (gone, 0)]
+    return PodRow(
+        pod=pod,
+        seconds=np.array([(at - origin_at) / NANOSECONDS for at, _ in steps]),
+        partitions=np.array([count for _, count in steps], dtype=np.float64),
+        created=since(seen.created_at if seen else None),
+        ready=since(seen.ready_at if seen else None),
+        gone=since(gone),
+    )
