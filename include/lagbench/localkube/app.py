@@ -1,0 +1,242 @@
+"""The HTTP side of the API server: authentication, dispatch, bodies, answers."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import yaml
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from lagbench.localkube import patch
+from lagbench.localkube.api_error import ApiError, bad_request, no_such_path
+from lagbench.localkube.deletion import Deletion
+from lagbench.localkube.discovery import discovery_document
+from lagbench.localkube.objects import JsonObject, JsonValue, name_of
+from lagbench.localkube.pod_logs import PodLogs
+from lagbench.localkube.pod_metrics import PodMetrics
+from lagbench.localkube.registry import Registry
+from lagbench.localkube.request_target import Target, parse_path
+from lagbench.localkube.resources import POD_METRICS
+from lagbench.localkube.scale import scale_of
+from lagbench.localkube.selectors import request_matcher
+from lagbench.localkube.table_format import single_row_table, table_of
+from lagbench.localkube.watch import Watches
+from lagbench.localkube.writes import WriteOptions, Writes
+
+_TRUE = frozenset({"true", "True", "1"})
+_HEALTH_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
+_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServer:
+    """Answers requests from the parts of the control plane."""
+
+    registry: Registry
+    deletion: Deletion
+    watches: Watches
+    writes: Writes
+    logs: PodLogs
+    metrics: PodMetrics
+    token: str
+
+    def application(self) -> Starlette:
+        """Return the ASGI application."""
+        return Starlette(routes=[Route("/{path:path}", self.answer, methods=_METHODS)])
+
+    async def answer(self, request: Request) -> Response:
+        """Answer one request; what goes wrong becomes a Status object."""
+        try:
+            if request.url.path in _HEALTH_PATHS:
+                return PlainTextResponse("ok")
+            self._authenticate(request)
+            return await self._dispatch(request)
+        except ApiError as error:
+            return _json(error.status(), error.code)
+
+    def _authenticate(self, request: Request) -> None:
+        given = request.headers.get("authorization", "")
+        if not hmac.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
+            raise ApiError(401, "Unauthorized", "Unauthorized")
+
+    async def _dispatch(self, request: Request) -> Response:
+        path = request.url.path
+        if request.method == "GET" and (document := discovery_document(path)) is not None:
+            return _json(document)
+        target = parse_path(path)
+        verb = _VERBS[request.method]
+        if verb not in target.resource.verbs and not target.subresource:
+            raise ApiError(
+                405,
+                "MethodNotAllowed",
+                f"the server does not allow {verb} on {target.resource.qualified_plural}",
+            )
+        if request.method == "GET":
+            return self._read(request, target)
+        body = _parse(await request.body(), request.headers.get("content-type", ""))
+        options = _write_options(request)
+        if request.method == "DELETE":
+            return self._delete(request, target, body, options)
+        if request.method == "POST":
+            if target.name:
+                raise no_such_path(path)
+            return _json(self.writes.create(target, _object(body), options), 201)
+        if not target.name:
+            raise ApiError(405, "MethodNotAllowed", f"{request.method} needs the name of an object")
+        if request.method == "PUT":
+            return _json(self.writes.replace(target, _object(body), options))
+        content_type = request.headers.get("content-type", "").split(";")[0].strip()
+        existed = self.registry.store.find(target.resource, target.namespace, target.name)
+        result = self.writes.patch(target, body, content_type, options)
+        return _json(result, 200 if existed else 201)
+
+    def _read(self, request: Request, target: Target) -> Response:
+        query = request.query_params
+        if target.resource == POD_METRICS:
+            return self._read_metrics(request, target)
+        if target.name and query.get("watch") not in _TRUE:
+            obj = self.registry.store.get(target.resource, target.namespace, target.name)
+            if target.subresource == "log":
+                return self.logs.answer(obj, query)
+            if target.subresource == "scale":
+                return _json(scale_of(obj))
+            return _json(single_row_table(target.resource, obj) if _wants_table(request) else obj)
+        field_selector = query.get("fieldSelector", "")
+        if target.name:
+            field_selector = f"metadata.name={target.name}"
+        matches = request_matcher(query.get("labelSelector", ""), field_selector)
+        if query.get("watch") in _TRUE:
+            return self._watch(request, target, matches)
+        items = [
+            o for o in self.registry.store.list(target.resource, target.namespace) if matches(o)
+        ]
+        version = str(self.registry.store.version)
+        if _wants_table(request):
+            return _json(table_of(target.resource, items, version))
+        return _json(_list_of(target, items, version))
+
+    def _watch(
+        self, request: Request, target: Target, matches: Callable[[JsonObject], bool]
+    ) -> Response:
+        query = request.query_params
+        version, timeout = query.get("resourceVersion", ""), query.get("timeoutSeconds", "")
+        if version and not version.isdigit():
+            raise bad_request(f"invalid resourceVersion {version!r}: not a number")
+        resource = target.resource
+        stream = self.watches.stream(
+            target,
+            matches,
+            from_version=version,
+            timeout_seconds=float(timeout) if timeout.isdigit() and timeout != "0" else None,
+            present=(lambda obj: single_row_table(resource, obj))
+            if _wants_table(request)
+            else None,
+        )
+        return StreamingResponse(stream, media_type="application/json")
+
+    def _read_metrics(self, request: Request, target: Target) -> Response:
+        if target.name:
+            return _json(self.metrics.of_pod(target.namespace, target.name))
+        matches = request_matcher(request.query_params.get("labelSelector", ""), "")
+        items = [item for item in self.metrics.of_pods(target.namespace) if matches(item)]
+        return _json(_list_of(target, items, str(self.registry.store.version)))
+
+    def _delete(
+        self, request: Request, target: Target, body: JsonValue, options: WriteOptions
+    ) -> Response:
+        if target.subresource:
+            raise ApiError(405, "MethodNotAllowed", "a subresource cannot be deleted")
+        query = request.query_params
+        how = dict(body) if isinstance(body, dict) else {}
+        if "gracePeriodSeconds" in query:
+            how["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
+        if "propagationPolicy" in query:
+            how["propagationPolicy"] = query["propagationPolicy"]
+        if "orphanDependents" in query:
+            how["orphanDependents"] = query["orphanDependents"] in _TRUE
+        store, is_dry = self.registry.store, options.dry_run or bool(how.get("dryRun"))
+        if target.name:
+            obj = store.get(target.resource, target.namespace, target.name)
+            left = obj if is_dry else self.deletion.delete(target.resource, obj, how)
+            return _json(left if left is not None else _deleted(target, obj))
+        matches = request_matcher(query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        chosen = [obj for obj in store.list(target.resource, target.namespace) if matches(obj)]
+        for obj in chosen:
+            if not is_dry:
+                self.deletion.delete(target.resource, obj, how)
+        return _json(_list_of(target, chosen, str(store.version)))
+
+
+def _json(document: JsonObject, code: int = 200) -> Response:
+    content = json.dumps(document, separators=(",", ":"))
+    return Response(content, status_code=code, media_type="application/json")
+
+
+def _wants_table(request: Request) -> bool:
+    return "as=Table" in request.headers.get("accept", "")
+
+
+def _list_of(target: Target, items: list[JsonObject], version: str) -> JsonObject:
+    return {
+        "kind": f"{target.resource.kind}List",
+        "apiVersion": target.resource.api_version,
+        "metadata": {"resourceVersion": version},
+        "items": items,
+    }
+
+
+def _deleted(target: Target, obj: JsonObject) -> JsonObject:
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {
+            "name": name_of(obj),
+            "group": target.resource.group,
+            "kind": target.resource.plural,
+            "uid": obj["metadata"]["uid"],
+        },
+    }
+
+
+def _write_options(request: Request) -> WriteOptions:
+    query = request.query_params
+    agent = request.headers.get("user-agent", "unknown").split("/")[0]
+    manager = query.get("fieldManager") or ""
+    if not manager and not request.headers.get("content-type", "").startswith(patch.APPLY):
+        manager = agent
+    return WriteOptions(
+        field_manager=manager,
+        force=query.get("force") in _TRUE,
+        dry_run="dryRun" in query,
+    )
+
+
+def _parse(raw: bytes, content_type: str) -> JsonValue:
+    if "protobuf" in content_type:
+        raise ApiError(415, "UnsupportedMediaType", "localkube takes JSON and YAML, not protobuf")
+    if not raw.strip():
+        return None
+    try:
+        return json.loads(raw)
+    except ValueError as error:
+        if "yaml" not in content_type:
+            raise bad_request(f"the body is not JSON: {error}") from error
+    try:
+        return yaml.safe_load(raw)
+    except yaml.YAMLError as error:
+        raise bad_request(f"the body is neither JSON nor YAML: {error}") from error
+
+
+def _object(body: JsonValue) -> JsonObject:
+    if not isinstance(body, dict):
+        raise bad_request("the body must be a JSON object")
+    return body

@@ -1,0 +1,216 @@
+"""Run one container of a pod over and over, as its restart policy says, and know its state."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+from lagbench.adapters.processes import GroupReaper
+from lagbench.localkube.container_process import ContainerProcess
+from lagbench.localkube.objects import JsonObject, rfc3339
+from lagbench.localkube.pod_environment import ContainerConfigFault, LaunchPlan
+from lagbench.localkube.probes import Probe, follow_readiness, until_dead, until_started
+
+# Kubernetes: at once, then 10 s, doubled up to 5 min; forgotten after 10 min without a crash.
+_FIRST_BACK_OFF_SECONDS = 10.0
+_LONGEST_BACK_OFF_SECONDS = 300.0
+_BACK_OFF_RESET_SECONDS = 600.0
+_CONFIG_RETRY_SECONDS = 2.0
+
+
+class ContainerRunner:
+    """The life of one container: its processes, its probes and its ``containerStatus``."""
+
+    def __init__(
+        self,
+        container: JsonObject,
+        *,
+        restart_policy: str,
+        grace_seconds: float,
+        plan: Callable[[], LaunchPlan],
+        log_file: Path,
+        reaper: GroupReaper,
+        probes: dict[str, Probe],
+        on_state: Callable[[], None],
+        on_event: Callable[[str, str, str], None],
+    ) -> None:
+        """Prepare; ``on_state`` is told of every change, ``on_event`` gets type, reason, message."""
+        self.name = str(container["name"])
+        self._image = str(container.get("image", ""))
+        self._restart_policy, self._grace_seconds = restart_policy, grace_seconds
+        self._plan, self._log_file, self._reaper = plan, log_file, reaper
+        self._probes, self._on_state, self._on_event = probes, on_state, on_event
+        self._stopping = asyncio.Event()
+        self.process: ContainerProcess | None = None
+        self.state: JsonObject = {"waiting": {"reason": "ContainerCreating"}}
+        self._last_state: JsonObject = {}
+        self.restart_count = 0
+        self.is_ready = False
+        self.has_started = False
+        self.first_started_at_ns = 0
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the container is over for good."""
+        return "terminated" in self.state
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code once it has ended."""
+        code = self.state.get("terminated", {}).get("exitCode")
+        return None if code is None else int(code)
+
+    def status(self) -> JsonObject:
+        """Return the ``containerStatus``."""
+        return {
+            "name": self.name,
+            "image": self._image,
+            "imageID": "",
+            "state": self.state,
+            "lastState": self._last_state,
+            "ready": self.is_ready,
+            "started": self.has_started,
+            "restartCount": self.restart_count,
+            "containerID": f"process://{self.process.pid}" if self.process else "",
+        }
+
+    async def run(self) -> None:
+        """Start the container, and again when its restart policy says so, until it is over."""
+        back_off_seconds = 0.0
+        while not self._stopping.is_set():
+            process = await self._start()
+            if process is None:
+                break
+            code = await self._run_once(process)
+            if self._stopping.is_set() or not self._restarts_after(code):
+                return
+            self._last_state = self.state
+            self.restart_count += 1
+            lived_seconds = (process.ended_at_ns - process.started_at_ns) / 1e9
+            if lived_seconds >= _BACK_OFF_RESET_SECONDS:
+                back_off_seconds = 0.0
+            if back_off_seconds and not await self._back_off(back_off_seconds):
+                break
+            back_off_seconds = min(
+                back_off_seconds * 2 or _FIRST_BACK_OFF_SECONDS, _LONGEST_BACK_OFF_SECONDS
+            )
+        if not self.has_ended:
+            # Stopped while it waited to be started: Kubernetes shows such a container as killed.
+            self.state = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}
+
+    async def stop(self, grace_seconds: float) -> None:
+        """End the container: SIGTERM, then SIGKILL for the group after the grace period."""
+        self._stopping.set()
+        process = self.process
+        if process is None or process.exited.done():
+            return
+        if grace_seconds > 0:
+            process.terminate()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace_seconds):
+                    await asyncio.shield(process.exited)
+        process.kill()
+
+    async def _start(self) -> ContainerProcess | None:
+        """Return the started process; None when the container is stopped before that works."""
+        while True:
+            try:
+                self.process = ContainerProcess(self._plan(), self._log_file, self._reaper)
+            except (ContainerConfigFault, OSError) as error:
+                self.state = {
+                    "waiting": {"reason": "CreateContainerConfigError", "message": str(error)}
+                }
+                self._on_event("Warning", "Failed", f"Error: {error}")
+                self._on_state()
+                if not await self._waits(_CONFIG_RETRY_SECONDS):
+                    return None
+            else:
+                return self.process
+
+    async def _run_once(self, process: ContainerProcess) -> int:
+        self.first_started_at_ns = self.first_started_at_ns or process.started_at_ns
+        started_at = rfc3339(process.started_at_ns / 1e9)
+        self.state = {"running": {"startedAt": started_at}}
+        self.has_started = "startupProbe" not in self._probes
+        self.is_ready = self.has_started and "readinessProbe" not in self._probes
+        self._on_event("Normal", "Started", f"Started container {self.name} (pid {process.pid})")
+        self._on_state()
+        probing = asyncio.create_task(self._probe(process)) if self._probes else None
+        try:
+            code = await asyncio.shield(process.exited)
+        finally:
+            if probing is not None:
+                probing.cancel()
+        self.is_ready = self.has_started = False
+        terminated = {
+            "exitCode": code,
+            "reason": "Completed" if code == 0 else "Error",
+            "startedAt": started_at,
+            "finishedAt": rfc3339(process.ended_at_ns / 1e9),
+            "containerID": f"process://{process.pid}",
+        }
+        if code > 128:
+            terminated["signal"] = code - 128
+        self.state = {"terminated": terminated}
+        self._on_state()
+        return code
+
+    async def _probe(self, process: ContainerProcess) -> None:
+        startup = self._probes.get("startupProbe")
+        if startup is not None:
+            if not await until_started(startup, on_failure=self._unhealthy("Startup")):
+                await self._restart(process, "failed startup probe")
+                return
+            self.has_started = True
+            self.is_ready = "readinessProbe" not in self._probes
+            self._on_state()
+        async with asyncio.TaskGroup() as group:
+            if readiness := self._probes.get("readinessProbe"):
+                group.create_task(
+                    follow_readiness(
+                        readiness,
+                        on_change=self._set_ready,
+                        on_failure=self._unhealthy("Readiness"),
+                    )
+                )
+            if liveness := self._probes.get("livenessProbe"):
+                await until_dead(liveness, on_failure=self._unhealthy("Liveness"))
+                await self._restart(process, "failed liveness probe")
+
+    async def _restart(self, process: ContainerProcess, why: str) -> None:
+        self._on_event("Normal", "Killing", f"Container {self.name} {why}, will be restarted")
+        process.terminate()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._grace_seconds):
+                await asyncio.shield(process.exited)
+        process.kill()
+
+    def _unhealthy(self, kind: str) -> Callable[[str], None]:
+        return lambda text: self._on_event("Warning", "Unhealthy", f"{kind} probe failed: {text}")
+
+    def _set_ready(self, is_ready: bool) -> None:
+        self.is_ready = is_ready
+        self._on_state()
+
+    def _restarts_after(self, code: int) -> bool:
+        return self._restart_policy == "Always" or (
+            self._restart_policy == "OnFailure" and code != 0
+        )
+
+    async def _back_off(self, seconds: float) -> bool:
+        text = f"back-off {seconds:g}s restarting failed container={self.name}"
+        self.state = {"waiting": {"reason": "CrashLoopBackOff", "message": text}}
+        self._on_event("Warning", "BackOff", text)
+        self._on_state()
+        return await self._waits(seconds)
+
+    async def _waits(self, seconds: float) -> bool:
+        """Wait; False when the container was stopped meanwhile."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            return True
+        return False

@@ -1,0 +1,80 @@
+"""Put the control plane together: store, API, controllers, node."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from lagbench.adapters.processes import GroupReaper
+from lagbench.localkube.app import ApiServer
+from lagbench.localkube.deletion import Deletion
+from lagbench.localkube.deployments import DeploymentController
+from lagbench.localkube.events import EventRecorder
+from lagbench.localkube.jobs import JobController
+from lagbench.localkube.node import Node
+from lagbench.localkube.pod_environment import NodeEnvironment, inheritable
+from lagbench.localkube.pod_logs import PodLogs
+from lagbench.localkube.pod_metrics import PodMetrics
+from lagbench.localkube.pod_worker import NodeParts
+from lagbench.localkube.port_pool import PortPool
+from lagbench.localkube.registry import Registry
+from lagbench.localkube.resources import NAMESPACE
+from lagbench.localkube.store import Store
+from lagbench.localkube.watch import Watches
+from lagbench.localkube.writes import Writes
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlane:
+    """The running parts of one cluster."""
+
+    store: Store
+    api: ApiServer
+    node: Node
+    deployments: DeploymentController
+    jobs: JobController
+    reaper: GroupReaper
+
+    async def stop_pods(self, limit_seconds: float) -> None:
+        """End all pods gracefully; nothing replaces them."""
+        self.deployments.close()
+        self.jobs.close()
+        await self.node.stop_all(limit_seconds)
+
+
+def build(state_dir: Path, *, token: str, first_version: int) -> ControlPlane:
+    """Return a cluster with its namespaces and no workload; needs a running event loop."""
+    store = Store(first_version=first_version)
+    registry = Registry(store)
+    deletion = Deletion(registry)
+    logs = PodLogs(state_dir / "pods", store)
+    reaper = GroupReaper()
+    node = Node(
+        NodeParts(
+            registry=registry,
+            events=EventRecorder(registry, source="kubelet"),
+            environment=NodeEnvironment(
+                inheritable(os.environ), state_dir / "kubeconfig", store
+            ),
+            logs=logs,
+            ports=PortPool(),
+            reaper=reaper,
+        )
+    )
+    deployments = DeploymentController(
+        registry, deletion, EventRecorder(registry, source="deployment-controller")
+    )
+    jobs = JobController(registry, deletion, EventRecorder(registry, source="job-controller"))
+    for name in ("default", "kube-system"):
+        registry.create(NAMESPACE, {"metadata": {"name": name}}, "")
+    api = ApiServer(
+        registry=registry,
+        deletion=deletion,
+        watches=Watches(store),
+        writes=Writes(registry),
+        logs=logs,
+        metrics=PodMetrics(node.workers),
+        token=token,
+    )
+    return ControlPlane(store, api, node, deployments, jobs, reaper)

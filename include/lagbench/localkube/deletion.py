@@ -1,0 +1,175 @@
+"""Delete objects and what depends on them."""
+
+from __future__ import annotations
+
+from lagbench.localkube.api_error import ApiError, bad_request
+from lagbench.localkube.objects import (
+    JsonObject,
+    copy_of,
+    is_terminating,
+    name_of,
+    namespace_of,
+    uid_of,
+)
+from lagbench.localkube.registry import FOREGROUND, ORPHAN, Registry
+from lagbench.localkube.resources import EVENT, NAMESPACE, POD, TABLE, Resource
+from lagbench.localkube.store import Change
+
+_BY_KIND = {(row.api_version, row.kind): row for row in TABLE}
+
+
+class Deletion:
+    """Carries out delete requests, cascades by owner reference, and empties namespaces."""
+
+    def __init__(self, registry: Registry) -> None:
+        """Follow removals in the registry's store."""
+        self._registry = registry
+        self._store = registry.store
+        self._store.subscribe(self._on_change)
+
+    def delete(
+        self, resource: Resource, obj: JsonObject, options: JsonObject | None = None
+    ) -> JsonObject | None:
+        """Start or finish the deletion of an object.
+
+        Return its state when it stays for a while (grace period, finalizers), None when it is gone.
+        """
+        options = options or {}
+        self._check_preconditions(resource, obj, options.get("preconditions") or {})
+        if resource == NAMESPACE:
+            return self._delete_namespace(obj)
+        if resource == POD:
+            return self._delete_pod(obj, options.get("gracePeriodSeconds"))
+        hold = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(_propagation(options))
+        if hold and hold not in (obj["metadata"].get("finalizers") or ()):
+            after = copy_of(obj)
+            after["metadata"].setdefault("finalizers", []).append(hold)
+            obj = self._store.replace(resource, after)
+        if obj["metadata"].get("finalizers"):
+            marked = self._registry.mark_deleted(resource, obj, 0)
+            self._work_off_finalizers(resource, marked)
+            return self._store.find(resource, namespace_of(obj), name_of(obj))
+        self._store.remove(resource, namespace_of(obj), name_of(obj))
+        return None
+
+    def _check_preconditions(
+        self, resource: Resource, obj: JsonObject, conditions: JsonObject
+    ) -> None:
+        for field in ("uid", "resourceVersion"):
+            wanted = conditions.get(field)
+            if wanted and wanted != obj["metadata"][field]:
+                raise ApiError(
+                    409,
+                    "Conflict",
+                    f'Operation cannot be fulfilled on {resource.qualified_plural} "{name_of(obj)}"'
+                    f": Precondition failed: {field} in precondition: {wanted}, "
+                    f"{field} in object meta: {obj['metadata'][field]}",
+                )
+
+    def _delete_pod(self, pod: JsonObject, grace_seconds: object) -> JsonObject | None:
+        if grace_seconds is None:
+            grace_seconds = pod["spec"].get("terminationGracePeriodSeconds", 30)
+        if not isinstance(grace_seconds, int) or grace_seconds < 0:
+            raise bad_request(f"gracePeriodSeconds must be a whole number >= 0: {grace_seconds!r}")
+        has_ended = pod["status"].get("phase") in ("Succeeded", "Failed")
+        marked = self._registry.mark_deleted(POD, pod, 0 if has_ended else grace_seconds)
+        if (grace_seconds == 0 or has_ended) and not pod["metadata"].get("finalizers"):
+            self._store.remove(POD, namespace_of(pod), name_of(pod))
+            return None
+        return marked
+
+    def _delete_namespace(self, namespace: JsonObject) -> JsonObject | None:
+        after = copy_of(self._registry.mark_deleted(NAMESPACE, namespace, 0))
+        after["status"] = {**after.get("status", {}), "phase": "Terminating"}
+        self._store.replace(NAMESPACE, after)
+        for resource, obj in self._store.everything():
+            if namespace_of(obj) == name_of(namespace) and not is_terminating(obj):
+                self.delete(resource, obj)
+        self._remove_namespace_if_empty(name_of(namespace))
+        return self._store.find(NAMESPACE, "", name_of(namespace))
+
+    def _on_change(self, change: Change) -> None:
+        if change.kind != "DELETED" or change.resource == EVENT:
+            return
+        if namespace := namespace_of(change.obj):
+            self._remove_namespace_if_empty(namespace)
+        gone = uid_of(change.obj)
+        for resource, obj in self._store.everything():
+            references = obj["metadata"].get("ownerReferences") or ()
+            if any(reference["uid"] == gone for reference in references) and not is_terminating(
+                obj
+            ):
+                self._release_or_delete(resource, obj, gone)
+        for reference in change.obj["metadata"].get("ownerReferences") or ():
+            self._look_at_owner(reference, namespace_of(change.obj))
+
+    def _release_or_delete(self, resource: Resource, obj: JsonObject, gone: str) -> None:
+        """Delete an object whose last owner went; one with other owners only loses the reference."""
+        left = [ref for ref in obj["metadata"]["ownerReferences"] if ref["uid"] != gone]
+        if not left:
+            self.delete(resource, obj)
+            return
+        after = copy_of(obj)
+        after["metadata"]["ownerReferences"] = left
+        self._store.replace(resource, after)
+
+    def _look_at_owner(self, reference: JsonObject, namespace: str) -> None:
+        resource = _BY_KIND.get((reference["apiVersion"], reference["kind"]))
+        if resource is None:
+            return
+        owner = self._store.find(resource, namespace, reference["name"])
+        if owner is not None and uid_of(owner) == reference["uid"] and is_terminating(owner):
+            self._work_off_finalizers(resource, owner)
+
+    def _work_off_finalizers(self, resource: Resource, owner: JsonObject) -> None:
+        """Do what the two built-in finalizers ask for; foreign ones are their owners' to remove."""
+        finalizers = owner["metadata"].get("finalizers") or []
+        dependents = [
+            (kind, obj)
+            for kind, obj in self._store.everything()
+            if any(
+                reference["uid"] == uid_of(owner)
+                for reference in obj["metadata"].get("ownerReferences") or ()
+            )
+        ]
+        if ORPHAN in finalizers:
+            for kind, obj in dependents:
+                after = copy_of(obj)
+                after["metadata"]["ownerReferences"] = [
+                    ref for ref in obj["metadata"]["ownerReferences"] if ref["uid"] != uid_of(owner)
+                ]
+                self._store.replace(kind, after)
+            self._drop_finalizer(resource, owner, ORPHAN)
+        elif FOREGROUND in finalizers:
+            for kind, obj in dependents:
+                if not is_terminating(obj):
+                    self.delete(kind, obj)
+            if not dependents:
+                self._drop_finalizer(resource, owner, FOREGROUND)
+
+    def _drop_finalizer(self, resource: Resource, owner: JsonObject, finalizer: str) -> None:
+        after = copy_of(self._store.get(resource, namespace_of(owner), name_of(owner)))
+        after["metadata"]["finalizers"] = [
+            held for held in after["metadata"].get("finalizers", ()) if held != finalizer
+        ]
+        self._registry.update(resource, after)
+
+    def _remove_namespace_if_empty(self, name: str) -> None:
+        namespace = self._store.find(NAMESPACE, "", name)
+        if namespace is None or not is_terminating(namespace):
+            return
+        inside = [(kind, o) for kind, o in self._store.everything() if namespace_of(o) == name]
+        if any(kind != EVENT for kind, _ in inside):
+            return
+        for kind, event in inside:
+            self._store.remove(kind, name, name_of(event))
+        self._store.remove(NAMESPACE, "", name)
+
+
+def _propagation(options: JsonObject) -> str:
+    given = options.get("propagationPolicy")
+    if given is None:
+        return "Orphan" if options.get("orphanDependents") else "Background"
+    if given not in ("Background", "Foreground", "Orphan"):
+        raise bad_request(f"propagationPolicy {given!r}: Background, Foreground or Orphan")
+    return str(given)

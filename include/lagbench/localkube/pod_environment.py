@@ -1,0 +1,201 @@
+"""Work out what a container is started with: its command line and its environment."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lagbench.localkube.objects import (
+    JsonObject,
+    annotations_of,
+    labels_of,
+    name_of,
+    namespace_of,
+    uid_of,
+)
+from lagbench.localkube.resources import CONFIG_MAP, SECRET, SERVICE
+from lagbench.localkube.store import Store
+
+POD_ADDRESS = "127.0.0.1"
+_REFERENCE = re.compile(r"\$(\$|\(([A-Za-z_.-][\w.-]*)\))")
+_SUBSCRIPT = re.compile(r"^metadata\.(labels|annotations)\['([^']+)'\]$")
+# What pods do not inherit: secrets, and the settings of the Airflow that may have started us.
+_WITHHELD = re.compile(
+    r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE_?KEY|ACCESS_?KEY|^AIRFLOW_|^SSH_|FERNET"
+)
+
+
+class ContainerConfigFault(Exception):
+    """A container cannot be started as its spec says; kubelet's CreateContainerConfigError."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """What to execute, with which environment, where."""
+
+    command: list[str]
+    environment: dict[str, str]
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEnvironment:
+    """What the node adds to every pod."""
+
+    inherited: Mapping[str, str]
+    kubeconfig: Path
+    store: Store = field(compare=False)
+
+
+def inheritable(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return localkube's own environment as pods inherit it.
+
+    ``python`` is the interpreter that runs localkube, so pods see the same installed packages.
+    """
+    kept = {key: value for key, value in environment.items() if not _WITHHELD.search(key.upper())}
+    own_folder = str(Path(sys.executable).parent)
+    kept["PATH"] = os.pathsep.join([own_folder, environment.get("PATH", os.defpath)])
+    kept.setdefault("PYTHONUNBUFFERED", "1")  # as images set it: a followed log is live
+    return kept
+
+
+def port_variable(name: str) -> str:
+    """Return the variable that tells a pod its port: ``metrics-http`` -> ``PORT_METRICS_HTTP``."""
+    return "PORT_" + name.upper().replace("-", "_")
+
+
+def plan_launch(
+    pod: JsonObject,
+    container: JsonObject,
+    ports: Mapping[str, int],
+    node: NodeEnvironment,
+    folder: Path,
+) -> LaunchPlan:
+    """Return how to start ``container``; ``ports`` are the pod's ports by name.
+
+    :raises ContainerConfigFault: the spec asks for something that is not there.
+    """
+    declared: dict[str, str] = {}
+    for source in container.get("envFrom") or ():
+        declared.update(_all_of(source, pod, node.store))
+    for variable in container.get("env") or ():
+        if "valueFrom" in variable:
+            value = _value_from(variable["valueFrom"], pod, node.store)
+            if value is None:
+                continue
+        else:
+            value = _expand(str(variable.get("value", "")), declared)
+        declared[variable["name"]] = value
+    declared.update({port_variable(name): str(port) for name, port in ports.items()})
+    environment = {**node.inherited, **_service_variables(pod, node.store), **declared}
+    if pod["spec"].get("automountServiceAccountToken") is not False and "KUBECONFIG" not in declared:
+        environment["KUBECONFIG"] = str(node.kubeconfig)
+    environment.setdefault("HOSTNAME", name_of(pod))
+    command = [
+        _expand(part, environment)
+        for part in [*(container.get("command") or ()), *(container.get("args") or ())]
+    ]
+    if not container.get("command"):
+        raise ContainerConfigFault(
+            f"container {container['name']!r} has no command: localkube runs no images, so it "
+            "does not know the entry point of one"
+        )
+    working_dir = container.get("workingDir")
+    if working_dir and not Path(working_dir).is_dir():
+        raise ContainerConfigFault(f"workingDir {working_dir!r} is not a folder on this machine")
+    return LaunchPlan(command, environment, Path(working_dir) if working_dir else folder)
+
+
+def _expand(text: str, variables: Mapping[str, str]) -> str:
+    """Replace ``$(NAME)`` where NAME is known; ``$$`` stands for one dollar sign."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] == "$":
+            return "$"
+        return variables.get(found[2], found[0])
+
+    return _REFERENCE.sub(value, text)
+
+
+def _value_from(source: JsonObject, pod: JsonObject, store: Store) -> str | None:
+    if "fieldRef" in source:
+        return _pod_field(pod, str(source["fieldRef"].get("fieldPath", "")))
+    kind = "configMapKeyRef" if "configMapKeyRef" in source else "secretKeyRef"
+    reference = source[kind]
+    data = _data_of(kind.startswith("secret"), reference, pod, store)
+    value = None if data is None else data.get(reference.get("key", ""))
+    if value is None and not reference.get("optional"):
+        raise ContainerConfigFault(
+            f"couldn't find key {reference.get('key')!r} of {kind} {reference.get('name')!r} "
+            f"in namespace {namespace_of(pod)}"
+        )
+    return value
+
+
+def _all_of(source: JsonObject, pod: JsonObject, store: Store) -> dict[str, str]:
+    is_secret = "secretRef" in source
+    reference = source.get("secretRef") or source.get("configMapRef") or {}
+    data = _data_of(is_secret, reference, pod, store)
+    if data is None:
+        if reference.get("optional"):
+            return {}
+        kind = "secret" if is_secret else "configmap"
+        raise ContainerConfigFault(f'{kind} "{reference.get("name")}" not found')
+    prefix = source.get("prefix", "")
+    return {prefix + key: value for key, value in data.items()}
+
+
+def _data_of(
+    is_secret: bool, reference: JsonObject, pod: JsonObject, store: Store
+) -> dict[str, str] | None:
+    kind = SECRET if is_secret else CONFIG_MAP
+    found = store.find(kind, namespace_of(pod), str(reference.get("name")))
+    if found is None:
+        return None
+    data = dict(found.get("data") or {})
+    if is_secret:
+        data = {key: base64.b64decode(value).decode() for key, value in data.items()}
+        data.update(found.get("stringData") or {})
+    return data
+
+
+def _pod_field(pod: JsonObject, path: str) -> str:
+    simple = {
+        "metadata.name": name_of(pod),
+        "metadata.namespace": namespace_of(pod),
+        "metadata.uid": uid_of(pod),
+        "spec.nodeName": "localkube",
+        "spec.serviceAccountName": pod["spec"].get("serviceAccountName", "default"),
+        "status.podIP": POD_ADDRESS,
+        "status.hostIP": POD_ADDRESS,
+    }
+    if path in simple:
+        return str(simple[path])
+    if found := _SUBSCRIPT.match(path):
+        entries = labels_of(pod) if found[1] == "labels" else annotations_of(pod)
+        return entries.get(found[2], "")
+    raise ContainerConfigFault(f"fieldRef {path!r} is not supported by localkube")
+
+
+def _service_variables(pod: JsonObject, store: Store) -> dict[str, str]:
+    """Return the variables by which a pod finds the services of its namespace."""
+    variables: dict[str, str] = {}
+    for service in store.list(SERVICE, namespace_of(pod)):
+        prefix = name_of(service).upper().replace("-", "_")
+        for index, port in enumerate(service["spec"].get("ports") or ()):
+            key = f"lagbench.io/port-{port.get('name') or port['port']}"
+            number = annotations_of(service).get(key)
+            if number is None:
+                continue
+            variables[f"{prefix}_SERVICE_HOST"] = POD_ADDRESS
+            if index == 0:
+                variables[f"{prefix}_SERVICE_PORT"] = number
+            if port.get("name"):
+                name = port["name"].upper().replace("-", "_")
+                variables[f"{prefix}_SERVICE_PORT_{name}"] = number
+    return variables

@@ -1,0 +1,196 @@
+"""The life of one pod on the node: its ports, its containers, its status."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from lagbench.adapters.processes import GroupReaper
+from lagbench.localkube.container_runner import ContainerRunner
+from lagbench.localkube.events import EventRecorder
+from lagbench.localkube.objects import (
+    PORT_PREFIX,
+    READY_AT_NS,
+    STARTED_AT_NS,
+    JsonObject,
+    annotate,
+    annotations_of,
+    name_of,
+    namespace_of,
+    rfc3339,
+    set_condition,
+    uid_of,
+)
+from lagbench.localkube.pod_environment import POD_ADDRESS, NodeEnvironment, plan_launch
+from lagbench.localkube.pod_logs import PodLogs
+from lagbench.localkube.port_pool import PortPool
+from lagbench.localkube.probes import Probe, probe_from
+from lagbench.localkube.registry import Registry
+from lagbench.localkube.resources import POD
+
+
+@dataclass(frozen=True, slots=True)
+class NodeParts:
+    """What every pod on the node shares."""
+
+    registry: Registry
+    events: EventRecorder
+    environment: NodeEnvironment
+    logs: PodLogs
+    ports: PortPool
+    reaper: GroupReaper
+
+
+class PodWorker:
+    """Runs one pod and keeps its status true."""
+
+    def __init__(self, pod: JsonObject, node: NodeParts) -> None:
+        """Take the pod over; ``run`` starts it."""
+        self.pod = pod
+        self._node = node
+        self._ports = {
+            str(port.get("name") or port["containerPort"]): node.ports.take()
+            for container in pod["spec"]["containers"]
+            for port in container.get("ports") or ()
+        }
+        self._port_numbers = {
+            int(port["containerPort"]): self._ports[str(port.get("name") or port["containerPort"])]
+            for container in pod["spec"]["containers"]
+            for port in container.get("ports") or ()
+        }
+        self._inits = [self._runner(c, is_init=True) for c in pod["spec"].get("initContainers") or ()]
+        self._mains = [self._runner(c, is_init=False) for c in pod["spec"]["containers"]]
+        self._is_stopping = False
+
+    @property
+    def uid(self) -> str:
+        """The pod's uid."""
+        return uid_of(self.pod)
+
+    def running_pids(self) -> dict[str, int]:
+        """Return the session leader's pid of each container that runs."""
+        return {
+            runner.name: runner.process.pid
+            for runner in self._mains
+            if runner.process is not None and not runner.process.exited.done()
+        }
+
+    async def run(self) -> None:
+        """Run the pod until all its containers are over."""
+        try:
+            for runner in self._inits:
+                await runner.run()
+                if runner.exit_code != 0:
+                    break
+            else:
+                await asyncio.gather(*(runner.run() for runner in self._mains))
+        finally:
+            for runner in [*self._inits, *self._mains]:
+                await runner.stop(0)
+            for port in self._ports.values():
+                self._node.ports.give_back(port)
+        self._publish()
+
+    async def stop(self, grace_seconds: float) -> None:
+        """End all containers; called again with less grace it ends them sooner."""
+        if not self._is_stopping:
+            self._is_stopping = True
+            for name in self.running_pids():
+                self._event("Normal", "Killing", f"Stopping container {name}")
+        await asyncio.gather(*(r.stop(grace_seconds) for r in [*self._inits, *self._mains]))
+
+    def _runner(self, container: JsonObject, *, is_init: bool) -> ContainerRunner:
+        spec = self.pod["spec"]
+        policy = spec["restartPolicy"]
+        if is_init:
+            policy = "Never" if policy == "Never" else "OnFailure"
+        folder = self._node.logs.pod_folder(self.pod)
+        return ContainerRunner(
+            container,
+            restart_policy=policy,
+            grace_seconds=float(spec["terminationGracePeriodSeconds"]),
+            plan=lambda: plan_launch(
+                self.pod, container, self._ports, self._node.environment, folder
+            ),
+            log_file=self._node.logs.file_of(self.pod, container["name"]),
+            reaper=self._node.reaper,
+            probes={} if is_init else self._probes(container),
+            on_state=self._publish,
+            on_event=self._event,
+        )
+
+    def _probes(self, container: JsonObject) -> dict[str, Probe]:
+        kinds = ("readinessProbe", "livenessProbe", "startupProbe")
+        return {
+            kind: probe_from(container[kind], self._resolve_port)
+            for kind in kinds
+            if container.get(kind)
+        }
+
+    def _resolve_port(self, port: object) -> int:
+        """Return the loopback port behind a probe's port: a name, or the declared number."""
+        if isinstance(port, int):
+            return self._port_numbers.get(port, port)
+        name = str(port)
+        return self._ports[name] if name in self._ports else int(name) if name.isdigit() else 0
+
+    def _event(self, severity: str, reason: str, message: str) -> None:
+        record = self._node.events.normal if severity == "Normal" else self._node.events.warning
+        record(self.pod, reason, message)
+
+    def _publish(self) -> None:
+        """Write the pod's status as it is now."""
+        now_ns = self._node.registry.now_ns()
+
+        def edit(pod: JsonObject) -> None:
+            if uid_of(pod) != self.uid:
+                return
+            pod["spec"]["nodeName"] = "localkube"
+            pod["status"] = self._status(pod, rfc3339(now_ns / 1e9))
+            started = [r.first_started_at_ns for r in self._mains if r.first_started_at_ns]
+            if started:
+                annotate(pod, STARTED_AT_NS, str(min(started)))
+            if self._all_ready() and READY_AT_NS not in annotations_of(pod):
+                annotate(pod, READY_AT_NS, str(now_ns))
+            for name, number in self._ports.items():
+                annotate(pod, PORT_PREFIX + name, str(number))
+
+        namespace, name = namespace_of(self.pod), name_of(self.pod)
+        self._node.registry.change(POD, namespace, name, edit)
+
+    def _all_ready(self) -> bool:
+        return all(runner.is_ready for runner in self._mains)
+
+    def _phase(self) -> str:
+        if any(runner.exit_code not in (0, None) for runner in self._inits):
+            return "Failed"
+        if all(runner.has_ended for runner in self._mains):
+            failed = any(runner.exit_code != 0 for runner in self._mains)
+            return "Failed" if failed else "Succeeded"
+        if any(runner.first_started_at_ns for runner in self._mains):
+            return "Running"
+        return "Pending"
+
+    def _status(self, pod: JsonObject, now: str) -> JsonObject:
+        before = pod.get("status") or {}
+        phase = self._phase()
+        status: JsonObject = {
+            "phase": phase,
+            "conditions": [dict(entry) for entry in before.get("conditions") or ()],
+            "hostIP": POD_ADDRESS,
+            "podIP": POD_ADDRESS,
+            "podIPs": [{"ip": POD_ADDRESS}],
+            "startTime": before.get("startTime", now),
+            "qosClass": "BestEffort",
+            "containerStatuses": [runner.status() for runner in self._mains],
+        }
+        if self._inits:
+            status["initContainerStatuses"] = [runner.status() for runner in self._inits]
+        reason = "PodCompleted" if phase == "Succeeded" else ""
+        unready = "" if self._all_ready() else reason or "ContainersNotReady"
+        are_initialized = all(runner.exit_code == 0 for runner in self._inits)
+        set_condition(status, "PodScheduled", holds=True, at=now)
+        set_condition(status, "Initialized", holds=are_initialized, at=now)
+        set_condition(status, "ContainersReady", holds=self._all_ready(), at=now, reason=unready)
+        set_condition(status, "Ready", holds=self._all_ready(), at=now, reason=unready)
+        return status

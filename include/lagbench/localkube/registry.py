@@ -1,0 +1,213 @@
+"""Write objects the way the API server does: names, uids, defaults, rules, generation, deletion.
+
+Request handlers and controllers both write through this, so no object can skip a rule.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+import uuid
+from collections.abc import Callable
+
+from lagbench.localkube import validation
+from lagbench.localkube.api_error import ApiError, already_exists, invalid, not_found
+from lagbench.localkube.objects import (
+    CREATED_AT_NS,
+    DELETED_AT_NS,
+    JsonObject,
+    annotate,
+    copy_of,
+    is_terminating,
+    name_of,
+    namespace_of,
+    rfc3339,
+    uid_of,
+)
+from lagbench.localkube.resources import EVENT, NAMESPACE, POD, SCALED_OBJECT, Resource
+from lagbench.localkube.store import Store
+
+# Without vowels and look-alikes, as Kubernetes draws name suffixes.
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH = 5
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+# Set by the server; what a client sends for them is not taken over.
+_SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+
+
+def random_suffix() -> str:
+    """Return five characters that make a generated name unique."""
+    return "".join(secrets.choice(_SUFFIX_ALPHABET) for _ in range(_SUFFIX_LENGTH))
+
+
+class Registry:
+    """The rules between a written object and the store."""
+
+    def __init__(self, store: Store, *, wall_ns: Callable[[], int] = time.time_ns) -> None:
+        """Write into ``store`` with instants from ``wall_ns``."""
+        self.store = store
+        self._wall_ns = wall_ns
+
+    def now_ns(self) -> int:
+        """Return the wall clock in nanoseconds."""
+        return self._wall_ns()
+
+    def now(self) -> str:
+        """Return the wall clock as Kubernetes writes times."""
+        return rfc3339(self._wall_ns() / 1e9)
+
+    def create(
+        self, resource: Resource, given: JsonObject, namespace: str, *, dry_run: bool = False
+    ) -> JsonObject:
+        """Create an object and return it as stored; a dry run only returns it."""
+        obj = copy_of(given)
+        obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
+        metadata = obj.setdefault("metadata", {})
+        for field in (*_SERVER_FIELDS, "resourceVersion", "selfLink", "generation"):
+            metadata.pop(field, None)
+        if resource.namespaced:
+            metadata["namespace"] = namespace
+            self._check_namespace(resource, namespace, metadata.get("name", ""))
+        if not metadata.get("name") and metadata.get("generateName"):
+            metadata["name"] = metadata["generateName"] + random_suffix()
+        metadata["uid"] = str(uuid.uuid4())
+        metadata["creationTimestamp"] = self.now()
+        if "spec" in obj:
+            metadata["generation"] = 1
+        if resource.has_status:
+            obj.pop("status", None)
+        if resource == POD:
+            annotate(obj, CREATED_AT_NS, str(self._wall_ns()))
+            obj["status"] = {"phase": "Pending"}
+        if resource == NAMESPACE:
+            obj["status"] = {"phase": "Active"}
+            obj.setdefault("spec", {})["finalizers"] = ["kubernetes"]
+        self.check(resource, obj)
+        if dry_run:
+            if self.store.find(resource, namespace_of(obj), name_of(obj)) is not None:
+                raise already_exists(resource.qualified_plural, name_of(obj))
+            return obj
+        return self.store.insert(resource, obj)
+
+    def check(self, resource: Resource, obj: JsonObject) -> None:
+        """Fill in defaults and raise the API's 422 when a rule is broken."""
+        faults = validation.name_faults(obj["metadata"].get("name"))
+        for field in ("labels", "annotations"):
+            entries = obj["metadata"].get(field) or {}
+            if not isinstance(entries, dict) or not all(
+                isinstance(value, str) for value in entries.values()
+            ):
+                faults.append((f"metadata.{field}", "Invalid value: all values must be strings"))
+        if not faults:
+            try:
+                resource.apply_defaults(obj)
+                faults = resource.find_faults(obj)
+            except (AttributeError, TypeError, KeyError) as error:
+                faults = [("", f"a field has another type than the API's: {error}")]
+        if faults:
+            raise invalid(resource.kind, str(obj["metadata"].get("name", "")), faults)
+        if resource == SCALED_OBJECT:
+            self._check_sole_scaler(obj)
+
+    def update(
+        self, resource: Resource, obj: JsonObject, *, dry_run: bool = False
+    ) -> JsonObject:
+        """Replace an object by a changed copy of itself, spec and status alike."""
+        before = self.store.get(resource, namespace_of(obj), name_of(obj))
+        metadata = obj["metadata"]
+        if metadata.get("uid") not in (None, uid_of(before)):
+            raise ApiError(
+                409,
+                "Conflict",
+                f'{resource.qualified_plural} "{name_of(obj)}": the UID in the precondition '
+                f"({metadata['uid']}) is not the UID of the object ({uid_of(before)})",
+            )
+        obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
+        for field in _SERVER_FIELDS:
+            metadata.pop(field, None)
+            if field in before["metadata"]:
+                metadata[field] = before["metadata"][field]
+        if "generation" in before["metadata"]:
+            metadata["generation"] = before["metadata"]["generation"]
+        self.check(resource, obj)
+        if "generation" in metadata and _desired(obj) != _desired(before):
+            metadata["generation"] += 1
+        if dry_run:
+            return obj
+        stored = self.store.replace(resource, obj)
+        if is_terminating(stored) and not stored["metadata"].get("finalizers"):
+            self._remove_when_released(resource, stored)
+        return stored
+
+    def change(
+        self, resource: Resource, namespace: str, name: str, edit: Callable[[JsonObject], None]
+    ) -> JsonObject | None:
+        """Apply ``edit`` to a copy of an object and store it; None when the object is gone."""
+        before = self.store.find(resource, namespace, name)
+        if before is None:
+            return None
+        obj = copy_of(before)
+        edit(obj)
+        return self.store.replace(resource, obj)
+
+    def mark_deleted(self, resource: Resource, obj: JsonObject, grace_seconds: int) -> JsonObject:
+        """Set the deletion timestamp; a later request can only shorten the grace period."""
+        after = copy_of(obj)
+        metadata = after["metadata"]
+        earlier = metadata.get("deletionGracePeriodSeconds")
+        if earlier is not None and earlier <= grace_seconds:
+            return obj
+        now_ns = self._wall_ns()
+        metadata["deletionTimestamp"] = rfc3339(now_ns / 1e9 + grace_seconds)
+        metadata["deletionGracePeriodSeconds"] = grace_seconds
+        if resource == POD and earlier is None:
+            annotate(after, DELETED_AT_NS, str(now_ns))
+        return self.store.replace(resource, after)
+
+    def _remove_when_released(self, resource: Resource, obj: JsonObject) -> None:
+        """Remove a terminating object that nothing holds any more.
+
+        A pod stays until its processes ended (its node then sets the grace period to 0), a
+        namespace until it is empty.
+        """
+        has_ended = obj["metadata"].get("deletionGracePeriodSeconds") == 0
+        if resource != NAMESPACE and (resource != POD or has_ended):
+            self.store.remove(resource, namespace_of(obj), name_of(obj))
+
+    def _check_namespace(self, resource: Resource, namespace: str, name: str) -> None:
+        found = self.store.find(NAMESPACE, "", namespace)
+        if found is None:
+            raise not_found("namespaces", namespace)
+        if is_terminating(found) and resource != EVENT:
+            raise ApiError(
+                403,
+                "Forbidden",
+                f'{resource.qualified_plural} "{name}" is forbidden: unable to create new content '
+                f"in namespace {namespace} because it is being terminated",
+                kind=resource.plural,
+                name=name,
+            )
+
+    def _check_sole_scaler(self, obj: JsonObject) -> None:
+        """Refuse a second ScaledObject for one target, as KEDA's admission webhook does."""
+        target = _scale_target(obj)
+        for other in self.store.list(SCALED_OBJECT, namespace_of(obj)):
+            if name_of(other) != name_of(obj) and _scale_target(other) == target:
+                raise ApiError(
+                    403,
+                    "Forbidden",
+                    'admission webhook "vscaledobject.kb.io" denied the request: the workload '
+                    f"'{target[1]}' of type '{target[0]}' is already managed by the ScaledObject "
+                    f"'{name_of(other)}'",
+                )
+
+
+def _scale_target(scaled_object: JsonObject) -> tuple[str, str]:
+    target = scaled_object["spec"]["scaleTargetRef"]
+    return str(target.get("kind") or "Deployment"), str(target["name"])
+
+
+def _desired(obj: JsonObject) -> JsonObject:
+    """Return what a change of counts as a new generation."""
+    return {key: value for key, value in obj.items() if key not in ("metadata", "status")}

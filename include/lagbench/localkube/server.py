@@ -1,0 +1,148 @@
+"""Serve the control plane on loopback until a signal asks for the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import signal
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import uvicorn
+
+from lagbench.errors import NotReady
+from lagbench.localkube import state_folder
+from lagbench.localkube.certificate import ServerCertificate, make_certificate
+from lagbench.localkube.control_plane import ControlPlane, build
+from lagbench.localkube.kubeconfig import write_kubeconfig, write_private
+
+_log = logging.getLogger(__name__)
+_CLOSE_SECONDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """Where localkube keeps its files, where it listens, how long its pods get at the end."""
+
+    state_dir: Path
+    port: int = 0
+    stop_limit_seconds: float = 60.0
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, with the signals left to us: the pods have to end before the API does."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+async def serve(settings: ServerSettings) -> None:
+    """Run a cluster until SIGTERM or SIGINT, then end its pods; a second signal kills them.
+
+    :raises NotReady: the port is taken or another localkube owns the folder.
+    """
+    folder = settings.state_dir.resolve()
+    with state_folder.owned(folder), _listening(settings.port) as listener:
+        port = int(listener.getsockname()[1])
+        token = secrets.token_urlsafe(32)
+        certificate = make_certificate()
+        plane = build(
+            folder, token=token, first_version=state_folder.next_first_version(folder)
+        )
+        server = _uvicorn(plane, certificate)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        sampling = asyncio.create_task(plane.api.metrics.keep_sampling())
+        try:
+            await _until_started(server, serving)
+            write_kubeconfig(
+                folder / "kubeconfig",
+                server=f"https://127.0.0.1:{port}",
+                token=token,
+                authority=certificate.authority,
+            )
+            state_folder.announce(folder, port=port)
+            _log.info("localkube serves on 127.0.0.1:%d, state in %s", port, folder)
+            await _until_signalled(plane, serving, settings.stop_limit_seconds)
+        finally:
+            sampling.cancel()
+            plane.api.watches.end_all()
+            server.should_exit = True
+            await asyncio.gather(serving, return_exceptions=True)
+            plane.reaper.close()
+            state_folder.withdraw(folder)
+    _log.info("localkube has ended")
+
+
+@contextlib.contextmanager
+def _listening(port: int) -> Iterator[socket.socket]:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+            listener.listen(512)
+        except OSError as error:
+            raise NotReady(
+                f"cannot listen on 127.0.0.1:{port}: {error.strerror}; free the port, or give "
+                "--port 0 for any free one"
+            ) from error
+        yield listener
+
+
+def _uvicorn(plane: ControlPlane, certificate: ServerCertificate) -> _Server:
+    with TemporaryDirectory() as folder:
+        certificate_file, key_file = Path(folder) / "tls.crt", Path(folder) / "tls.key"
+        certificate_file.write_bytes(certificate.certificate)
+        write_private(key_file, certificate.private_key)
+        config = uvicorn.Config(
+            plane.api.application(),
+            loop="asyncio",  # child processes are watched through asyncio's own selector
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=60,
+            timeout_graceful_shutdown=_CLOSE_SECONDS,
+            ssl_certfile=certificate_file,
+            ssl_keyfile=key_file,
+        )
+        config.load()  # reads the files now, so they need not stay
+    return _Server(config)
+
+
+async def _until_started(server: _Server, serving: asyncio.Task[None]) -> None:
+    while not server.started:
+        if serving.done():
+            serving.result()
+            raise NotReady("the HTTP server ended before it served; see the log above")
+        await asyncio.sleep(0.01)
+
+
+async def _until_signalled(
+    plane: ControlPlane, serving: asyncio.Task[None], stop_limit_seconds: float
+) -> None:
+    """Wait for a signal and end the pods; return early when the HTTP server fails."""
+    loop = asyncio.get_running_loop()
+    asked, asked_again = asyncio.Event(), asyncio.Event()
+
+    def on_signal() -> None:
+        (asked_again if asked.is_set() else asked).set()
+
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, on_signal)
+    stopping = asyncio.create_task(asked.wait())
+    await asyncio.wait({stopping, serving}, return_when=asyncio.FIRST_COMPLETED)
+    _log.info("ending %d pods", len(plane.node.workers()))
+    ending = asyncio.create_task(plane.stop_pods(stop_limit_seconds))
+    hurry = asyncio.create_task(asked_again.wait())
+    await asyncio.wait({ending, hurry}, return_when=asyncio.FIRST_COMPLETED)
+    if not ending.done():
+        plane.node.kill_all()
+    await ending
+    hurry.cancel()
