@@ -20,9 +20,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
     OffsetSpec,
 )
 
+from lagbench.core.run import GROUP_PREFIX, TOPIC_PREFIX
 from lagbench.errors import NotReady, StillWaiting, WrongInput
 
-TOPIC_PREFIX = "lagbench."
 _POLL_SECONDS = 0.05
 # librdkafka prints each refused connection to standard error; the errors raised here say it once.
 _SILENT = logging.getLogger("lagbench.librdkafka")
@@ -189,7 +189,7 @@ class KafkaAdmin:
 
         self._poll_until(gone, f"delete {', '.join(names)}")
 
-    def group_ids(self, prefix: str = TOPIC_PREFIX) -> list[str]:
+    def group_ids(self, prefix: str = GROUP_PREFIX) -> list[str]:
         """Return the ids of the consumer groups that begin with ``prefix``, sorted."""
         future = self._open.list_consumer_groups(request_timeout=self._timeout_seconds)
         listing = self._answer(future, "list consumer groups")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import shutil
 import subprocess
 import time
@@ -11,8 +10,6 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
-
-import psutil
 
 from lagbench.adapters.kafka_admin import KafkaAdmin
 from lagbench.adapters.processes import end_process, start_tied
@@ -26,8 +23,6 @@ from lagbench.embedded.jars import BROKER, jar_paths
 from lagbench.embedded.java import JavaRuntime, find_java
 from lagbench.embedded.ports import LOOPBACK, accepts_connections, free_port, require_free
 from lagbench.errors import NotReady
-
-FOREIGN_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
 
 # 20 M events of 256 B took 2.8 GB; the floor is for the smallest scenario with its run folder.
 NEEDED_DISK_BYTES = 2 * 1024**3
@@ -47,6 +42,23 @@ def free_disk_bytes(folder: Path) -> int:
     return shutil.disk_usage(existing).free
 
 
+def require_disk(
+    folder: Path,
+    *,
+    needed_bytes: int = NEEDED_DISK_BYTES,
+    free_bytes: FreeBytes = free_disk_bytes,
+) -> None:
+    """Raise NotReady with need and have unless the disk of ``folder`` has the space."""
+    free = free_bytes(folder)
+    if free < needed_bytes:
+        message = (
+            f"not enough disk in {folder}: needs {needed_bytes / 1024**3:.1f} GiB, has "
+            f"{free / 1024**3:.1f} GiB. Free some space, or set LAGBENCH_STATE_DIR to a folder "
+            "on a larger disk"
+        )
+        raise NotReady(message)
+
+
 class Broker:
     """One broker in one folder: start, stop and start again on the same port with the same data."""
 
@@ -55,13 +67,11 @@ class Broker:
         folder: Path,
         *,
         port: int | None = None,
-        needed_disk_bytes: int = NEEDED_DISK_BYTES,
         free_bytes: FreeBytes = free_disk_bytes,
     ) -> None:
         """Keep all files below ``folder``; without ``port`` a free one is chosen, once."""
         self._layout = BrokerLayout(folder.absolute())
         self._port = port
-        self._needed_disk_bytes = needed_disk_bytes
         self._free_bytes = free_bytes
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -97,7 +107,7 @@ class Broker:
         """Start the broker and return when it answers a client; no effect while it runs."""
         if self.state() == "running":
             return
-        self._check_disk()
+        require_disk(self._layout.folder, free_bytes=self._free_bytes)
         require_free(self.port, "Kafka broker")
         java, jars = find_java(), jar_paths(BROKER)
         layout = self._layout
@@ -135,16 +145,6 @@ class Broker:
                 text = path.read_text(encoding="utf-8", errors="replace")
                 lines += text.splitlines()[-_LOG_TAIL_LINES:]
         return "\n".join(f"  | {line}" for line in lines)
-
-    def _check_disk(self) -> None:
-        free = self._free_bytes(self._layout.folder)
-        if free < self._needed_disk_bytes:
-            message = (
-                f"not enough disk for the broker in {self._layout.folder}: needs "
-                f"{self._needed_disk_bytes / 1024**3:.1f} GiB, has {free / 1024**3:.1f} GiB. "
-                "Free some space, or set LAGBENCH_STATE_DIR to a folder on a larger disk"
-            )
-            raise NotReady(message)
 
     def _format(self, java: JavaRuntime, jars: list[Path]) -> None:
         """Write the cluster id and the first metadata into the empty data folder."""
@@ -194,19 +194,6 @@ class Broker:
             f"{timeout_seconds:.0f} s (last seen: {last_seen}). Its last words:\n{self.log_tail()}"
         )
         raise NotReady(message)
-
-
-def foreign_bootstrap_servers() -> str | None:
-    """Return the cluster that the environment names instead of the embedded one."""
-    return os.environ.get(FOREIGN_VARIABLE) or None
-
-
-def resident_bytes(pid: int) -> int | None:
-    """Return the resident memory of a process, None when it is gone."""
-    try:
-        return int(psutil.Process(pid).memory_info().rss)
-    except psutil.NoSuchProcess:
-        return None
 
 
 def _java(

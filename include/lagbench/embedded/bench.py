@@ -1,0 +1,238 @@
+"""Bring the embedded bench up and down, look at it, and reach it.
+
+Everything is owned by one supervisor process; these functions start it, signal it and read its
+files, so they work from any terminal and from Airflow's tasks alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from lagbench.adapters.processes import end_process
+from lagbench.core.run import NAMESPACE
+from lagbench.embedded.bench_state import BenchFiles, BenchState, PartState, ProcessRecord
+from lagbench.embedded.bench_status import BenchStatus, PartStatus, status_of
+from lagbench.embedded.broker import require_disk
+from lagbench.embedded.cache import exclusive
+from lagbench.embedded.doctor import Check, examine
+from lagbench.embedded.java import find_java
+from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE, SERVERS_VARIABLE, foreign_cluster
+from lagbench.embedded.project import STATE_VARIABLE, state_dir
+from lagbench.embedded.spark_packages import spark_environment
+from lagbench.embedded.supervisor import MARK_VARIABLE
+from lagbench.errors import NotReady, StillWaiting
+
+__all__ = [
+    "BenchState",
+    "BenchStatus",
+    "Check",
+    "PartStatus",
+    "connections",
+    "doctor",
+    "down",
+    "running",
+    "start_broker",
+    "state_dir",
+    "status",
+    "stop_broker",
+    "up",
+]
+
+# The steps are bounded one by one (jars 600 s, broker 90 s, localkube 60 s, autoscaler 60 s).
+_UP_TIMEOUT_SECONDS = 900.0
+# localkube gives its pods 30 s and is given 40; the broker 20.
+_DOWN_TIMEOUT_SECONDS = 75.0
+_BROKER_CHANGE_TIMEOUT_SECONDS = 120.0
+_TICK_SECONDS = 0.1
+_LEFTOVER_GRACE_SECONDS = 5.0
+
+
+def up(state_dir: Path, *, attached: bool, on_progress: Callable[[str], None]) -> BenchState:
+    """Return a bench that is up: the running one, else a new one.
+
+    ``attached`` ends the bench with this process, however that ends; otherwise it runs until
+    ``down``. A damaged bench (a part died) is replaced, a broker that was stopped is started.
+    """
+    files = BenchFiles(state_dir)
+    files.state_dir.mkdir(parents=True, exist_ok=True)
+    with exclusive(files.up_lock, timeout_seconds=_UP_TIMEOUT_SECONDS, purpose="start the bench"):
+        found = running(state_dir)
+        if found is not None and "died" not in {found.broker_state, found.localkube_state}:
+            on_progress(f"the bench is up already (process {found.supervisor.pid})")
+            if found.kafka == "embedded" and found.broker_state == "stopped":
+                return start_broker(state_dir)
+            return found
+        if found is not None:
+            on_progress("a part of the bench died: starting it afresh")
+        down(state_dir)
+        _check_machine(files)
+        files.failure.unlink(missing_ok=True)
+        files.progress.write_text("", encoding="utf-8")
+        supervisor = _start_supervisor(files, attached=attached)
+        try:
+            return _await_up(files, supervisor, on_progress)
+        except BaseException:  # also Ctrl-C: what this call started must not stay
+            end_process(supervisor.pid, grace_seconds=_DOWN_TIMEOUT_SECONDS)
+            raise
+
+
+def down(state_dir: Path) -> list[str]:
+    """Stop the bench and say what was stopped; works after a crash, and twice."""
+    files = BenchFiles(state_dir)
+    stopped: list[str] = []
+    bench, supervisor = files.read_bench(), files.read_supervisor()
+    if supervisor is not None and supervisor.is_alive():
+        names = ["broker"] if bench is not None and bench.broker is not None else []
+        stopped = ["supervisor", *names, "localkube"]
+        end_process(
+            supervisor.pid,
+            grace_seconds=_DOWN_TIMEOUT_SECONDS,
+            started_at=supervisor.started_at,
+        )
+    for process in _leftovers(files):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            stopped.append(f"left-over process {process.pid} ({process.name()})")
+            end_process(process.pid, grace_seconds=_LEFTOVER_GRACE_SECONDS)
+    files.forget()
+    return stopped
+
+
+def running(state_dir: Path) -> BenchState | None:
+    """Return the bench whose supervisor runs, None when there is none."""
+    state = BenchFiles(state_dir).read_bench()
+    return state if state is not None and state.supervisor.is_alive() else None
+
+
+def status(state_dir: Path) -> BenchStatus:
+    """Return each part with its state, process, age, memory and address."""
+    return status_of(BenchFiles(state_dir).read_bench())
+
+
+def doctor(state_dir: Path) -> list[Check]:
+    """Examine the machine and the bench; starts and changes nothing."""
+    files = BenchFiles(state_dir)
+    state = running(state_dir)
+    left_over = [] if state is not None else [process.pid for process in _leftovers(files)]
+    return examine(files, state, left_over)
+
+
+def stop_broker(state_dir: Path) -> BenchState:
+    """Take the broker away and keep its data; return when it has ended."""
+    return _change_broker(state_dir, signal.SIGUSR1, "stopped")
+
+
+def start_broker(state_dir: Path) -> BenchState:
+    """Start the broker again on the same port and data; return when it answers clients."""
+    return _change_broker(state_dir, signal.SIGUSR2, "running")
+
+
+def connections(state: BenchState) -> dict[str, str]:
+    """Return the environment by which Airflow and its tasks reach the bench."""
+    kubernetes = {"kube_config_path": str(state.kubeconfig), "namespace": NAMESPACE}
+    return {
+        CONNECTION_VARIABLE: json.dumps({"conn_type": "kafka", "extra": state.kafka_settings}),
+        "AIRFLOW_CONN_KUBERNETES_DEFAULT": json.dumps(
+            {"conn_type": "kubernetes", "extra": kubernetes}
+        ),
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        "KUBECONFIG": str(state.kubeconfig),
+        SERVERS_VARIABLE: state.bootstrap_servers,
+        STATE_VARIABLE: str(state.state_dir),
+        **spark_environment(),
+    }
+
+
+def _check_machine(files: BenchFiles) -> None:
+    """Refuse before anything is started what would fail later, with its own error."""
+    find_java()
+    if foreign_cluster(files.kafka_port) is None:
+        require_disk(files.broker)
+
+
+def _start_supervisor(files: BenchFiles, *, attached: bool) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "lagbench.embedded.supervisor"]
+    command += ["--state-dir", str(files.state_dir)]
+    if attached:
+        command += ["--attached-to", str(os.getpid())]
+    with files.log.open("ab") as log:
+        # Its own session: Ctrl-C in this terminal must reach it as an orderly request.
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=files.state_dir,
+            start_new_session=True,
+        )
+
+
+def _await_up(
+    files: BenchFiles, supervisor: subprocess.Popen[bytes], on_progress: Callable[[str], None]
+) -> BenchState:
+    """Pass the supervisor's progress on until ``bench.json`` is there or it has ended."""
+    deadline = time.monotonic() + _UP_TIMEOUT_SECONDS
+    told = 0
+    while time.monotonic() < deadline:
+        state = files.read_bench()
+        lines = files.progress.read_text(encoding="utf-8").splitlines()
+        for line in lines[told:]:
+            on_progress(line)
+        told = len(lines)
+        if state is not None and state.supervisor.pid == supervisor.pid:
+            return state
+        try:
+            code = supervisor.wait(timeout=_TICK_SECONDS)
+        except subprocess.TimeoutExpired:
+            continue
+        if files.failure.is_file():
+            raise NotReady(files.failure.read_text(encoding="utf-8"))
+        raise NotReady(f"the bench's supervisor ended with code {code}; see {files.log}")
+    raise StillWaiting(f"the bench was not up within {_UP_TIMEOUT_SECONDS:.0f} s; see {files.log}")
+
+
+def _change_broker(state_dir: Path, signum: signal.Signals, wanted: PartState) -> BenchState:
+    state = running(state_dir)
+    if state is None:
+        raise NotReady(f"no bench runs in {state_dir}; start it with `lagbench up`")
+    if state.kafka == "foreign":
+        raise NotReady(
+            f"the Kafka cluster {state.bootstrap_servers} is not the bench's own: stop it yourself"
+        )
+    os.kill(state.supervisor.pid, signum)
+    deadline = time.monotonic() + _BROKER_CHANGE_TIMEOUT_SECONDS
+    seen: BenchState | None = state
+    while seen is not None and time.monotonic() < deadline:
+        if seen.broker_state == wanted:
+            return seen
+        time.sleep(_TICK_SECONDS)
+        seen = running(state_dir)
+    if seen is None:
+        raise NotReady(f"the supervisor ended meanwhile; see {BenchFiles(state_dir).log}")
+    raise StillWaiting(
+        f"the broker is still {seen.broker_state} after {_BROKER_CHANGE_TIMEOUT_SECONDS:.0f} s, "
+        f"not {wanted}; see {BenchFiles(state_dir).log}"
+    )
+
+
+def _leftovers(files: BenchFiles) -> list[psutil.Process]:
+    """Return the processes that carry the mark of a supervisor of this state folder."""
+    found = []
+    mark = str(files.state_dir)
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            is_marked = process.environ().get(MARK_VARIABLE) == mark
+            if is_marked and process.pid != os.getpid():
+                found.append(process)
+    supervisor: ProcessRecord | None = files.read_supervisor()
+    owner = supervisor.pid if supervisor is not None and supervisor.is_alive() else None
+    return [process for process in found if process.pid != owner]

@@ -1,0 +1,114 @@
+"""The files by which the supervisor and other terminals know of each other.
+
+In the state folder: ``supervisor.json`` from the supervisor's first moment to its last,
+``bench.json`` while everything is up, ``progress.log`` and ``failure.txt`` of the last start.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import psutil
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from lagbench.adapters.processes import is_alive
+from lagbench.embedded.cache import write_atomically
+
+PartState = Literal["running", "stopped", "died"]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class ProcessRecord(BaseModel):
+    """A process, told from a later one with the same number by its start."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pid: int
+    started_at: float
+    """Seconds since the epoch, as the kernel says."""
+
+    def is_alive(self) -> bool:
+        """Say whether this very process runs."""
+        return is_alive(self.pid, started_at=self.started_at)
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessRecord | None:
+        """Record a running process; None when it is gone."""
+        try:
+            return cls(pid=pid, started_at=psutil.Process(pid).create_time())
+        except psutil.NoSuchProcess:
+            return None
+
+
+class BenchState(BaseModel):
+    """A bench that is up: what it consists of and how to reach it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: str
+    state_dir: Path
+    started_at: datetime
+    supervisor: ProcessRecord
+    attached_to: int | None
+    """The process with whose end the bench ends; None: it runs until ``down``."""
+    bootstrap_servers: str
+    kafka_settings: dict[str, str]
+    """librdkafka's settings for clients; more than the servers for a secured cluster."""
+    kafka: Literal["embedded", "foreign"]
+    broker: ProcessRecord | None
+    broker_state: PartState
+    kubeconfig: Path
+    kubernetes_url: str
+    localkube: ProcessRecord | None
+    localkube_state: PartState
+
+
+class BenchFiles:
+    """Where the parts of the bench keep their files."""
+
+    def __init__(self, state_dir: Path) -> None:
+        """Name the files below ``state_dir``; nothing is made yet."""
+        self.state_dir = state_dir.absolute()
+        self.bench = self.state_dir / "bench.json"
+        self.supervisor = self.state_dir / "supervisor.json"
+        self.supervisor_lock = self.state_dir / "supervisor.lock"
+        self.up_lock = self.state_dir / "up.lock"
+        self.log = self.state_dir / "supervisor.log"
+        self.progress = self.state_dir / "progress.log"
+        self.failure = self.state_dir / "failure.txt"
+        self.kafka_port = self.state_dir / "kafka-port"
+        self.broker = self.state_dir / "broker"
+        self.localkube = self.state_dir / "localkube"
+        self.kubeconfig = self.localkube / "kubeconfig"
+        self.localkube_state = self.localkube / "localkube.json"
+        self.localkube_log = self.state_dir / "localkube.log"
+
+    def read_bench(self) -> BenchState | None:
+        """Return what ``bench.json`` says; None when there is none or it cannot be read."""
+        return _read(self.bench, BenchState)
+
+    def write_bench(self, state: BenchState) -> None:
+        """Replace ``bench.json`` in one step."""
+        write_atomically(self.bench, state.model_dump_json(indent=2) + "\n", mode=0o600)
+
+    def read_supervisor(self) -> ProcessRecord | None:
+        """Return the supervisor that started last and did not clean up, alive or not."""
+        return _read(self.supervisor, ProcessRecord)
+
+    def write_supervisor(self, record: ProcessRecord) -> None:
+        """Say which process supervises."""
+        write_atomically(self.supervisor, record.model_dump_json() + "\n")
+
+    def forget(self) -> None:
+        """Remove the files that say that something runs."""
+        self.bench.unlink(missing_ok=True)
+        self.supervisor.unlink(missing_ok=True)
+
+
+def _read(path: Path, model: type[Model]) -> Model | None:
+    try:
+        return model.model_validate_json(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValidationError):
+        return None  # a file of another version describes no bench that this one could use

@@ -1,0 +1,92 @@
+"""Decide between the embedded broker and a cluster that the environment names."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lagbench.embedded.cache import write_atomically
+from lagbench.embedded.ports import LOOPBACK, free_port, is_free
+from lagbench.errors import WrongInput
+
+SERVERS_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
+CONNECTION_VARIABLE = "AIRFLOW_CONN_KAFKA_DEFAULT"
+PORT_VARIABLE = "LAGBENCH_KAFKA_PORT"
+_SERVERS = "bootstrap.servers"
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignCluster:
+    """A Kafka that lagbench did not start."""
+
+    settings: dict[str, str] = field(repr=False)  # may hold a password
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Its addresses."""
+        return self.settings[_SERVERS]
+
+
+def foreign_cluster(port_file: Path) -> ForeignCluster | None:
+    """Return the cluster that KAFKA_BOOTSTRAP_SERVERS or the Airflow connection names.
+
+    An address that this state folder's own broker had does not count: Airflow's processes carry
+    it in their environment, and may be the ones to start the bench again.
+    """
+    settings = _named_settings()
+    if settings is None:
+        return None
+    if settings[_SERVERS] == f"{LOOPBACK}:{_remembered_port(port_file)}":
+        return None
+    return ForeignCluster(settings)
+
+
+def embedded_port(port_file: Path) -> int:
+    """Return the embedded broker's port: the one asked for, the last one, or a free one.
+
+    It stays the same from start to start, so that connections that others hold stay valid.
+    """
+    wanted = os.environ.get(PORT_VARIABLE)
+    if wanted:
+        if not wanted.isdecimal() or not 1 <= int(wanted) <= 65_535:
+            allowed = "a port number from 1 to 65535, or unset"
+            raise WrongInput(
+                where="environment", field=PORT_VARIABLE, value=wanted, allowed=allowed
+            )
+        port = int(wanted)
+    else:
+        remembered = _remembered_port(port_file)
+        usable = remembered is not None and is_free(remembered)
+        port = remembered if usable and remembered is not None else free_port()
+    write_atomically(port_file, f"{port}\n")
+    return port
+
+
+def _named_settings() -> dict[str, str] | None:
+    servers = os.environ.get(SERVERS_VARIABLE)
+    if servers:
+        return {_SERVERS: servers}
+    connection = os.environ.get(CONNECTION_VARIABLE, "")
+    if not connection:
+        return None
+    try:
+        extra = json.loads(connection).get("extra") or {}
+        settings = json.loads(extra) if isinstance(extra, str) else extra
+        servers = settings[_SERVERS]
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise WrongInput(
+            where="environment",
+            field=CONNECTION_VARIABLE,
+            value="(hidden)",
+            allowed=f'JSON with conn_type kafka and extra {{"{_SERVERS}": "host:port"}}',
+        ) from error
+    return {name: str(value) for name, value in settings.items()}
+
+
+def _remembered_port(port_file: Path) -> int | None:
+    try:
+        return int(port_file.read_text(encoding="ascii"))
+    except (FileNotFoundError, ValueError):
+        return None

@@ -1,0 +1,284 @@
+"""The one process that owns the embedded bench: broker and localkube are its tied children.
+
+It restarts nothing by itself: a part that ends is recorded as such, because a bench that hides a
+lost broker would measure its own repair. SIGUSR1 stops the broker and SIGUSR2 starts it again on
+the same port and data (the fault rehearsal); SIGTERM ends the bench.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import logging
+import os
+import queue
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+import lagbench
+from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.processes import GroupReaper
+from lagbench.embedded.bench_state import BenchFiles, BenchState, PartState, ProcessRecord
+from lagbench.embedded.broker import Broker
+from lagbench.embedded.jars import BROKER, is_cached
+from lagbench.embedded.kafka_choice import (
+    SERVERS_VARIABLE,
+    ForeignCluster,
+    embedded_port,
+    foreign_cluster,
+)
+from lagbench.embedded.localkube_process import LocalkubeProcess, install_autoscaler
+from lagbench.embedded.project import STATE_VARIABLE, project_root
+from lagbench.errors import LagbenchError, NotReady
+
+MARK_VARIABLE = "LAGBENCH_SUPERVISED_IN"
+"""In the environment of every process of the bench: the state folder, so that ``down`` finds it."""
+
+# How soon the end of a part, or of the process that the bench is attached to, is noticed.
+_TICK_SECONDS = 0.5
+_HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_ENDING = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+
+log = logging.getLogger("lagbench.supervisor")
+
+
+class _BrokenOff(LagbenchError):
+    """Told to end while starting; no NotReady, which the steps of a start would handle."""
+
+
+class Supervisor:
+    """Starts the parts, watches them, and ends them."""
+
+    def __init__(self, state_dir: Path, *, attached_to: int | None) -> None:
+        """Take over ``state_dir``; nothing is started yet."""
+        self._files = BenchFiles(state_dir)
+        self._attached_to = attached_to
+        self._owner = ProcessRecord.of(attached_to) if attached_to is not None else None
+        self._signals: queue.SimpleQueue[signal.Signals] = queue.SimpleQueue()
+        self._is_starting = True
+        self._started_at = datetime.now(UTC)
+        self._foreign: ForeignCluster | None = None
+        self._broker: Broker | None = None
+        self._localkube = LocalkubeProcess(self._files)
+        self._reaper = GroupReaper()
+        self._seen: tuple[PartState, PartState] = ("stopped", "stopped")
+
+    def run(self) -> int:
+        """Serve until told to end; return the exit code."""
+        for signum in _HANDLED:
+            signal.signal(signum, self._on_signal)
+        try:
+            self._start()
+            self._is_starting = False
+            self._watch()
+        except LagbenchError as error:
+            log.error("start failed: %s", error)
+            self._files.failure.write_text(str(error), encoding="utf-8")
+            return int(error.exit_code)
+        finally:
+            self._is_starting = False
+            self._stop()
+        return 0
+
+    def _start(self) -> None:
+        self._foreign = foreign_cluster(self._files.kafka_port)
+        shutil.rmtree(self._files.broker / "data", ignore_errors=True)
+        if self._foreign is None:
+            self._broker = Broker(self._files.broker, port=embedded_port(self._files.kafka_port))
+            servers = self._broker.bootstrap_servers
+        else:
+            servers = self._foreign.bootstrap_servers
+        os.environ[MARK_VARIABLE] = str(self._files.state_dir)
+        self._progress("starting localkube")
+        self._localkube.launch(self._pod_environment(servers))
+        self._watch_group(self._localkube.pid)
+        self._start_kafka(servers)
+        self._localkube.await_serving()
+        self._progress("starting the autoscaler")
+        manifests = project_root() / "k8s" / "base" / "autoscaler"
+        install_autoscaler(self._files.kubeconfig, manifests)
+        self._record()
+        self._progress("the bench is up")
+
+    def _start_kafka(self, servers: str) -> None:
+        if self._broker is not None:
+            if not is_cached(BROKER):
+                self._progress("fetching the broker's jars (45 MB, once)")
+            self._progress(f"starting Apache Kafka {BROKER.version} on {servers}")
+            self._broker.start()
+            self._watch_group(self._broker.pid)
+        elif self._foreign is not None:
+            self._progress(f"using the Kafka cluster at {servers}")
+            with KafkaAdmin(self._foreign.settings) as admin:
+                admin.check_reachable()
+
+    def _watch(self) -> None:
+        """Serve signals; record a part that ended; end when the owner has ended."""
+        while True:
+            try:
+                signum = self._signals.get(timeout=_TICK_SECONDS)
+            except queue.Empty:
+                signum = None
+            if signum in _ENDING:
+                return
+            if self._attached_to is not None and (
+                self._owner is None or not self._owner.is_alive()
+            ):
+                log.info(
+                    "process %d, which this bench is attached to, has ended", self._attached_to
+                )
+                return
+            if signum == signal.SIGUSR1 and self._broker is not None:
+                self._stop_broker(self._broker)
+            elif signum == signal.SIGUSR2 and self._broker is not None:
+                self._start_broker(self._broker)
+            if self._part_states() != self._seen:
+                self._note_change()
+
+    def _note_change(self) -> None:
+        broker, localkube = self._part_states()
+        log.warning("the broker is %s, localkube is %s", broker, localkube)
+        if broker == "died" and self._broker is not None:
+            self._forget_group(self._broker.pid)
+        if localkube == "died":
+            self._forget_group(self._localkube.pid)
+        self._record()
+
+    def _stop_broker(self, broker: Broker) -> None:
+        log.info("stopping the broker on request")
+        self._forget_group(broker.pid)
+        broker.stop()
+
+    def _start_broker(self, broker: Broker) -> None:
+        log.info("starting the broker on request")
+        if broker.state() == "died":
+            self._forget_group(broker.pid)
+            broker.stop()
+        try:
+            broker.start()
+        except NotReady as error:
+            log.error("%s", error)
+            return
+        self._watch_group(broker.pid)
+
+    def _stop(self) -> None:
+        """End the pods with localkube first: consumers commit while the broker still runs."""
+        log.info("ending the bench")
+        self._localkube.stop()
+        if self._broker is not None:
+            self._broker.stop()
+            # The run folder alone rebuilds a run; topics and groups end with the bench.
+            shutil.rmtree(self._files.broker / "data", ignore_errors=True)
+        self._reaper.close()
+        self._files.forget()
+
+    def _record(self) -> None:
+        """Write ``bench.json`` as things are now."""
+        myself = ProcessRecord.of(os.getpid())
+        if myself is None:
+            raise NotReady("the supervisor cannot find itself in the process table")
+        broker, localkube = self._seen = self._part_states()
+        broker_pid = self._broker.pid if self._broker is not None else None
+        servers = self._servers()
+        settings = self._foreign.settings if self._foreign else {"bootstrap.servers": servers}
+        state = BenchState(
+            version=lagbench.__version__,
+            state_dir=self._files.state_dir,
+            started_at=self._started_at,
+            supervisor=myself,
+            attached_to=self._attached_to,
+            bootstrap_servers=servers,
+            kafka_settings=settings,
+            kafka="foreign" if self._foreign else "embedded",
+            broker=ProcessRecord.of(broker_pid) if broker_pid and broker == "running" else None,
+            broker_state=broker,
+            kubeconfig=self._files.kubeconfig,
+            kubernetes_url=self._localkube.url(),
+            localkube=_record_of(self._localkube.pid) if localkube == "running" else None,
+            localkube_state=localkube,
+        )
+        self._files.write_bench(state)
+
+    def _servers(self) -> str:
+        if self._foreign is not None:
+            return self._foreign.bootstrap_servers
+        return self._broker.bootstrap_servers if self._broker is not None else ""
+
+    def _part_states(self) -> tuple[PartState, PartState]:
+        broker = self._broker.state() if self._broker is not None else "stopped"
+        return broker, self._localkube.state()
+
+    def _pod_environment(self, servers: str) -> dict[str, str]:
+        """Return localkube's environment, which its pods inherit."""
+        return {
+            **os.environ,
+            "KUBECONFIG": str(self._files.kubeconfig),
+            SERVERS_VARIABLE: servers,
+            STATE_VARIABLE: str(self._files.state_dir),
+        }
+
+    def _watch_group(self, group: int | None) -> None:
+        if group is not None:
+            self._reaper.watch(group)
+
+    def _forget_group(self, group: int | None) -> None:
+        if group is not None:
+            self._reaper.forget(group)
+
+    def _progress(self, text: str) -> None:
+        log.info("%s", text)
+        with self._files.progress.open("a", encoding="utf-8") as progress:
+            progress.write(f"{text}\n")
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        """Queue the signal; a start is broken off at once (tied children end with this process)."""
+        signum = signal.Signals(number)
+        self._signals.put(signum)
+        if self._is_starting and signum in _ENDING:
+            self._is_starting = False
+            raise _BrokenOff(f"the start was broken off by {signum.name}")
+
+
+def _record_of(pid: int | None) -> ProcessRecord | None:
+    return ProcessRecord.of(pid) if pid is not None else None
+
+
+@contextlib.contextmanager
+def _only_supervisor(files: BenchFiles) -> Iterator[None]:
+    """Hold the state folder's lock for life: a second supervisor ends at once."""
+    with files.supervisor_lock.open("a+b") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise NotReady(f"another supervisor owns {files.state_dir}") from error
+        yield
+
+
+def main() -> int:
+    """Run the supervisor of one state folder."""
+    parser = argparse.ArgumentParser(prog="python -m lagbench.embedded.supervisor")
+    parser.add_argument("--state-dir", type=Path, required=True)
+    parser.add_argument("--attached-to", type=int, metavar="PID")
+    options = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    files = BenchFiles(options.state_dir)
+    files.state_dir.mkdir(parents=True, exist_ok=True)
+    try:
+        with _only_supervisor(files):
+            myself = ProcessRecord.of(os.getpid())
+            if myself is not None:
+                files.write_supervisor(myself)
+            return Supervisor(options.state_dir, attached_to=options.attached_to).run()
+    except LagbenchError as error:
+        log.error("%s", error)
+        return int(error.exit_code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
