@@ -1,0 +1,34 @@
+"""Read one topic of a run from its beginning to the fence, as a batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+
+# Kafka's default of 500 records a poll makes the consumer's bookkeeping the cost of a read.
+_RECORDS_PER_POLL = "20000"
+_FETCH_BYTES = str(8 * 1024 * 1024)
+
+
+def read_topic(
+    session: SparkSession, *, bootstrap_servers: str, topic: str, end_offsets: Mapping[int, int]
+) -> DataFrame:
+    """Return the records below ``end_offsets`` with the columns of Spark's Kafka source.
+
+    A record that vanishes while it is read fails the job (failOnDataLoss); one that had expired
+    before is found by the accounting, which expects every offset up to the fence.
+    """
+    fence = {topic: {str(partition): offset for partition, offset in end_offsets.items()}}
+    return (
+        session.read.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("assign", json.dumps({topic: sorted(end_offsets)}))
+        .option("startingOffsets", "earliest")
+        .option("endingOffsets", json.dumps(fence))
+        .option("failOnDataLoss", "true")
+        .option("kafka.max.poll.records", _RECORDS_PER_POLL)
+        .option("kafka.max.partition.fetch.bytes", _FETCH_BYTES)
+        .load()
+    )

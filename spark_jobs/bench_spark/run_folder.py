@@ -1,0 +1,93 @@
+"""Read and write what a job keeps in the run folder, on a disk or in an object store.
+
+Everything goes through Hadoop's file systems, so a local path and a URI work alike.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from bench_spark.errors import UnreadableRun
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T  # noqa: N812
+
+# Rows of one output file: some 40 MB, a size that is read in one task.
+_ROWS_PER_FILE = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """One run's folder: ``tables/<name>/`` as Parquet, small JSON files beside it."""
+
+    session: SparkSession
+    location: str
+
+    def table_path(self, name: str) -> str:
+        """Return where the table lies."""
+        return f"{self.location.rstrip('/')}/tables/{name}"
+
+    def read_table(self, name: str, schema: T.StructType) -> DataFrame:
+        """Return the table with exactly the columns of ``schema``."""
+        return self.session.read.schema(schema).parquet(self.table_path(name))
+
+    def write_table(
+        self, name: str, schema: T.StructType, table: DataFrame, *, rows: int | None = None
+    ) -> None:
+        """Replace the table; ``rows`` (about how many) decides on the number of files."""
+        files = 1 if rows is None else max(2, rows // _ROWS_PER_FILE)
+        columns = [table[field.name].cast(field.dataType) for field in schema.fields]
+        few_files = table.select(*columns).coalesce(files)
+        few_files.write.mode("overwrite").parquet(self.table_path(name))
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """Return the object in a JSON file of the folder.
+
+        :raises UnreadableRun: the file is absent or holds no JSON object.
+        """
+        path = self._hadoop_path(name)
+        file_system = self._file_system(path)
+        if not file_system.exists(path):
+            raise UnreadableRun(f"{path.toString()} does not exist; it is written before this job")
+        stream = file_system.open(path)
+        try:
+            text = bytes(stream.readAllBytes()).decode()
+        finally:
+            stream.close()
+        return parse_object(text, path.toString())
+
+    def write_json(self, name: str, content: dict[str, Any]) -> None:
+        """Replace a JSON file: written beside it, then renamed, so that no reader sees a part."""
+        final, part = self._hadoop_path(name), self._hadoop_path(f".{name}.part")
+        file_system = self._file_system(final)
+        stream = file_system.create(part, True)  # noqa: FBT003 - overwrite, a Java method
+        try:
+            stream.write(bytearray((json.dumps(content, indent=2) + "\n").encode()))
+        finally:
+            stream.close()
+        file_system.delete(final, False)  # noqa: FBT003 - not recursive, a Java method
+        if not file_system.rename(part, final):
+            raise UnreadableRun(f"{part.toString()} could not be renamed to {final.toString()}")
+
+    def _hadoop_path(self, name: str) -> Any:
+        path_class = self.session.sparkContext._jvm.org.apache.hadoop.fs.Path  # noqa: SLF001
+        return path_class(f"{self.location.rstrip('/')}/{name}")
+
+    def _file_system(self, path: Any) -> Any:
+        context = self.session.sparkContext._jsc  # noqa: SLF001 - PySpark offers no other way
+        return path.getFileSystem(context.hadoopConfiguration())
+
+
+def parse_object(text: str, where: str) -> dict[str, Any]:
+    """Return the JSON object in ``text``.
+
+    :raises UnreadableRun: it is none.
+    """
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UnreadableRun(f"{where} is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise UnreadableRun(f"{where} holds a {type(content).__name__}, not an object")
+    return content

@@ -1,0 +1,40 @@
+"""The Spark session of every job, and what makes a job small enough for a 90-second run."""
+
+from __future__ import annotations
+
+import bench_spark
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+# Rows of one Arrow batch to Python: numpy's cost per call disappears above some 10,000 rows.
+_ARROW_ROWS = 65_536
+# A ledger record holds up to some 50 KB, so rows alone would not bound a batch's memory.
+_ARROW_BYTES = 16 * 1024 * 1024
+# One shuffle partition per million messages keeps a task's sort in memory at 1 GiB heaps.
+_MESSAGES_PER_SHUFFLE_PARTITION = 1_000_000
+_MOST_SHUFFLE_PARTITIONS = 200
+_FEWEST_SHUFFLE_PARTITIONS = 2
+
+
+def open_session(name: str) -> SparkSession:
+    """Return the session named ``name``; the master is spark-submit's choice."""
+    # Python workers may not see this folder: ship the package's functions by value.
+    cloudpickle.register_pickle_by_value(bench_spark)
+    session = (
+        SparkSession.builder.appName(name)
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", _FEWEST_SHUFFLE_PARTITIONS)
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", _ARROW_ROWS)
+        .config("spark.sql.execution.arrow.maxBytesPerBatch", _ARROW_BYTES)
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("WARN")
+    return session
+
+
+def size_shuffles(session: SparkSession, messages: int) -> None:
+    """Set the number of shuffle partitions for a run of ``messages``."""
+    wanted = messages // _MESSAGES_PER_SHUFFLE_PARTITION
+    partitions = min(max(wanted, _FEWEST_SHUFFLE_PARTITIONS), _MOST_SHUFFLE_PARTITIONS)
+    session.conf.set("spark.sql.shuffle.partitions", partitions)

@@ -1,0 +1,1 @@
+"""Pure steps: DataFrames in, DataFrames out; nothing here reads or writes."""

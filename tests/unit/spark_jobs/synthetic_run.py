@@ -1,0 +1,238 @@
+"""A clean run made by hand: every message processed once, one handover per third partition.
+
+Mutations change a copy; what the accounting must say about it is known by construction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from lagbench.core.event import EVENT_DTYPE, event_values, record_keys
+from lagbench.core.telemetry import (
+    OffsetsCommitted,
+    PartitionsAssigned,
+    PartitionsRevoked,
+    Record,
+    StreamFinished,
+    StreamStarted,
+)
+
+STREAM_STARTED_AT = 1_790_000_000_000_000_000
+MILLISECOND = 1_000_000
+_WAIT_NS, _WORK_NS = 2 * MILLISECOND, 2 * MILLISECOND
+_BATCH_ROWS = 100
+
+MESSAGE_DTYPE = np.dtype(
+    [
+        ("partition", "<i4"),
+        ("offset", "<i8"),
+        ("seq", "<i8"),
+        ("entity_id", "<i8"),
+        ("planned_offset_ns", "<i8"),
+    ]
+)
+WORK_DTYPE = np.dtype([*MESSAGE_DTYPE.descr, ("started_at", "<i8"), ("done_at", "<i8"), ("pod", "U16")])
+Rows = npt.NDArray[np.void]
+
+
+@dataclass
+class SyntheticRun:
+    """``messages`` is the log in order of seq; ``work`` the ledger, per partition in order."""
+
+    partitions: int
+    messages: Rows
+    work: Rows
+    telemetry: list[Record]
+    committed: dict[int, int | None] = field(default_factory=dict)
+
+    def end_offsets(self) -> dict[int, int]:
+        """Return the next free offset of each partition."""
+        counts = np.bincount(self.messages["partition"], minlength=self.partitions)
+        return {partition: int(count) for partition, count in enumerate(counts)}
+
+
+def clean_run(
+    count: int = 3_000, partitions: int = 6, seconds: float = 10.0, seed: int = 1
+) -> SyntheticRun:
+    """Return a run in which pod-c takes over every third partition at half time."""
+    generator = np.random.default_rng(seed)
+    messages = np.zeros(count, MESSAGE_DTYPE)
+    messages["seq"] = np.arange(count)
+    messages["entity_id"] = generator.integers(0, 5_000, count)
+    messages["partition"] = messages["entity_id"] % partitions
+    messages["planned_offset_ns"] = np.arange(count) * int(seconds * 1e9 / count)
+    by_partition = np.argsort(messages["partition"], kind="stable")
+    counts = np.bincount(messages["partition"], minlength=partitions)
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    messages["offset"][by_partition] = np.arange(count) - starts
+    handover_at = STREAM_STARTED_AT + int(seconds * 1e9 / 2)
+    run = SyntheticRun(partitions, messages, _clean_work(messages[by_partition], handover_at), [])
+    run.telemetry = _clean_telemetry(run, seconds, seed, handover_at)
+    run.committed = dict(run.end_offsets())
+    return run
+
+
+def pod_of(partition: int) -> str:
+    """Return the first owner of a partition."""
+    return "pod-a" if partition % 2 == 0 else "pod-b"
+
+
+def is_handed_over(partition: int) -> bool:
+    """Say whether pod-c takes the partition over at half time."""
+    return partition % 3 == 2
+
+
+def _clean_work(messages: Rows, handover_at: int) -> Rows:
+    work = np.zeros(len(messages), WORK_DTYPE)
+    for name in MESSAGE_DTYPE.names or ():
+        work[name] = messages[name]
+    planned_at = STREAM_STARTED_AT + work["planned_offset_ns"]
+    is_second_half = planned_at >= handover_at
+    is_moved = is_second_half & (work["partition"] % 3 == 2)
+    work["pod"] = np.where(is_moved, "pod-c", np.where(work["partition"] % 2 == 0, "pod-a", "pod-b"))
+    earliest = np.where(is_moved, handover_at + 12 * MILLISECOND, 0)
+    work["started_at"] = np.maximum(planned_at + _WAIT_NS, earliest)
+    work["done_at"] = work["started_at"] + _WORK_NS
+    return work
+
+
+def _clean_telemetry(
+    run: SyntheticRun, seconds: float, seed: int, handover_at: int
+) -> list[Record]:
+    count = len(run.messages)
+    before = STREAM_STARTED_AT - 1_000 * MILLISECOND
+    after = STREAM_STARTED_AT + int(seconds * 1e9)
+    records: list[Record] = [
+        StreamStarted(
+            at=STREAM_STARTED_AT,
+            source="producer",
+            stream_started_at=STREAM_STARTED_AT,
+            seed=seed,
+            profile="steady",
+            planned_total=count,
+            planned_seconds=seconds,
+            partitions=run.partitions,
+        ),
+        StreamFinished(
+            at=after,
+            source="producer",
+            planned=count,
+            sent=count,
+            acked=count,
+            failed=0,
+            unknown=0,
+            lateness_p50_ms=0.1,
+            lateness_p99_ms=0.5,
+            lateness_max_ms=1.0,
+            fell_behind=False,
+            reason="",
+            stream_sha256="",
+        ),
+    ]
+    for pod in ("pod-a", "pod-b"):
+        owned = [p for p in range(run.partitions) if pod_of(p) == pod]
+        kept = [p for p in owned if not is_handed_over(p)]
+        given = [p for p in owned if is_handed_over(p)]
+        records.append(assigned(before, pod, owned, owned))
+        records.append(revoked(handover_at + 5 * MILLISECOND, pod, given, kept))
+    moved = [p for p in range(run.partitions) if is_handed_over(p)]
+    records.append(assigned(handover_at + 10 * MILLISECOND, "pod-c", moved, moved))
+    for partition, end in run.end_offsets().items():
+        owner = "pod-c" if is_handed_over(partition) else pod_of(partition)
+        records.append(
+            OffsetsCommitted(
+                at=after + 100 * MILLISECOND,
+                source=owner,
+                member_id=f"member-{owner}",
+                offsets={str(partition): end},
+                cause="interval",
+            )
+        )
+    return records
+
+
+def assigned(at: int, pod: str, partitions: list[int], owned: list[int]) -> PartitionsAssigned:
+    """Return the record of an assignment."""
+    return PartitionsAssigned(
+        at=at,
+        source=pod,
+        member_id=f"member-{pod}",
+        partitions=partitions,
+        owned=owned,
+        is_incremental=True,
+        rebalance=1,
+    )
+
+
+def revoked(at: int, pod: str, partitions: list[int], owned: list[int]) -> PartitionsRevoked:
+    """Return the record of a revocation."""
+    return PartitionsRevoked(
+        at=at,
+        source=pod,
+        member_id=f"member-{pod}",
+        partitions=partitions,
+        owned=owned,
+        is_lost=False,
+        in_flight=0,
+        finish_seconds=0.0,
+        rebalance=2,
+    )
+
+
+def log_records(run: SyntheticRun) -> list[tuple[int, bytes, bytes, int]]:
+    """Return (partition, key, value, timestamp in ms) of the events topic, in order of offset."""
+    ordered = run.messages[np.lexsort((run.messages["offset"], run.messages["partition"]))]
+    events = np.zeros(len(ordered), EVENT_DTYPE)
+    for name in ("seq", "entity_id", "planned_offset_ns"):
+        events[name] = ordered[name]
+    timestamps = (STREAM_STARTED_AT + ordered["planned_offset_ns"]) // MILLISECOND
+    return list(
+        zip(
+            ordered["partition"].tolist(),
+            record_keys(events),
+            event_values(events),
+            timestamps.tolist(),
+            strict=True,
+        )
+    )
+
+
+def ledger_records(run: SyntheticRun) -> list[tuple[int, bytes]]:
+    """Return (partition, value) of the ledger: up to 100 rows of one partition and pod each."""
+    records = []
+    work = run.work
+    is_new = np.ones(len(work), bool)
+    is_new[1:] = (work["partition"][1:] != work["partition"][:-1]) | (work["pod"][1:] != work["pod"][:-1])
+    starts = np.flatnonzero(is_new)
+    for start, end in zip(starts, [*starts[1:], len(work)], strict=True):
+        for first in range(start, end, _BATCH_ROWS):
+            rows = work[first : min(first + _BATCH_ROWS, end)]
+            records.append((int(rows["partition"][0]), ledger_value(rows)))
+    return records
+
+
+def ledger_value(rows: Rows) -> bytes:
+    """Return rows of one partition and pod as the value of one ledger record."""
+    unsigned = {"seq", "entity_id"}
+    names = ("offset", "seq", "entity_id", "planned_offset_ns", "started_at", "done_at")
+    columns = [
+        pa.array(np.ascontiguousarray(rows[n]), pa.uint64() if n in unsigned else pa.int64())
+        for n in names
+    ]
+    pod = str(rows["pod"][0])
+    schema = pa.schema(
+        [(n, c.type) for n, c in zip(names, columns, strict=True)],
+        metadata={
+            "version": "1",
+            "pod": pod,
+            "partition": str(int(rows["partition"][0])),
+            "member_id": f"member-{pod}",
+        },
+    )
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+    return sink.getvalue().to_pybytes()
