@@ -1,0 +1,216 @@
+"""The embedded bench as a whole: one supervisor, up and down from anywhere, no orphan ever."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.processes import is_alive
+from lagbench.embedded import bench
+from lagbench.embedded.broker import Broker
+from lagbench.embedded.supervisor import MARK_VARIABLE
+from lagbench.errors import NotReady
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> Iterator[Path]:
+    """Give a state folder whose bench, if any, is down afterwards and has left no process."""
+    folder = tmp_path / "state"
+    yield folder
+    bench.down(folder)
+    assert _marked(folder) == []
+
+
+def test_up_is_idempotent_and_down_too(state_dir: Path) -> None:
+    """A second up returns the running bench; a second down finds nothing to stop."""
+    first = bench.up(state_dir, attached=False, on_progress=_ignore)
+    second = bench.up(state_dir, attached=False, on_progress=_ignore)
+
+    assert first == second
+    assert bench.status(state_dir).is_up
+    assert [c.name for c in bench.doctor(state_dir) if c.status == "fail"] == []
+    assert "broker" in bench.down(state_dir)
+    assert bench.down(state_dir) == []
+    assert not bench.status(state_dir).is_up
+    assert _marked(state_dir) == []
+
+
+def test_two_at_once_start_one_bench(state_dir: Path) -> None:
+    """Two callers that start at the same moment get the same supervisor."""
+    found: list[int] = []
+
+    def start() -> None:
+        state = bench.up(state_dir, attached=False, on_progress=_ignore)
+        found.append(state.supervisor.pid)
+
+    callers = [threading.Thread(target=start) for _ in range(2)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(timeout=120)
+
+    assert len(found) == 2
+    assert len(set(found)) == 1
+
+
+def test_killed_supervisor_leaves_nothing(state_dir: Path) -> None:
+    """SIGKILL of the supervisor ends broker, localkube and the autoscaler's pod."""
+    state = bench.up(state_dir, attached=False, on_progress=_ignore)
+    assert len(_marked(state_dir)) >= 3
+
+    os.kill(state.supervisor.pid, signal.SIGKILL)
+
+    _await(lambda: _marked(state_dir) == [], 15)
+    assert bench.running(state_dir) is None
+    assert not bench.status(state_dir).is_up
+
+
+def test_attached_bench_ends_with_its_caller(state_dir: Path) -> None:
+    """SIGKILL of the process that a bench is attached to ends the bench."""
+    program = (
+        "import pathlib, sys, time\n"
+        "from lagbench.embedded import bench\n"
+        "state = bench.up(pathlib.Path(sys.argv[1]), attached=True, on_progress=lambda _: None)\n"
+        "print(state.supervisor.pid, flush=True)\n"
+        "time.sleep(120)\n"
+    )
+    caller = subprocess.Popen(
+        [sys.executable, "-c", program, str(state_dir)], stdout=subprocess.PIPE, text=True
+    )
+    assert caller.stdout is not None
+    supervisor = int(caller.stdout.readline())
+    assert is_alive(supervisor)
+
+    caller.kill()
+    caller.wait(timeout=10)
+
+    _await(lambda: not is_alive(supervisor), 30)
+    assert _marked(state_dir) == []
+
+
+def test_broken_off_start_leaves_nothing(state_dir: Path) -> None:
+    """SIGTERM to the supervisor in mid-start makes up fail and leaves no process."""
+
+    def end_at_kafka(line: str) -> None:
+        if "Kafka" in line:
+            for pid in _supervisors(state_dir):
+                os.kill(pid, signal.SIGTERM)
+
+    with pytest.raises(NotReady, match="broken off by SIGTERM"):
+        bench.up(state_dir, attached=False, on_progress=end_at_kafka)
+
+    assert _marked(state_dir) == []
+    assert bench.running(state_dir) is None
+
+
+def test_broker_is_taken_away_and_given_back(state_dir: Path) -> None:
+    """Stopping and starting the broker keeps its address and its topics."""
+    state = bench.up(state_dir, attached=False, on_progress=_ignore)
+    with KafkaAdmin(state.bootstrap_servers) as admin:
+        admin.create_topics([TopicSpec("lagbench.fault.events", 2)])
+
+    stopped = bench.stop_broker(state_dir)
+    assert stopped.broker is None
+    assert not _part(state_dir, "broker").is_running
+    assert _part(state_dir, "localkube").is_running
+
+    started = bench.start_broker(state_dir)
+    assert started.bootstrap_servers == state.bootstrap_servers
+    with KafkaAdmin(started.bootstrap_servers) as admin:
+        assert admin.topic_names() == ["lagbench.fault.events"]
+
+
+def test_dead_broker_is_shown_and_replaced_by_up(state_dir: Path) -> None:
+    """A killed broker is reported as down, not repaired in silence; the next up starts afresh."""
+    state = bench.up(state_dir, attached=False, on_progress=_ignore)
+    assert state.broker is not None
+
+    os.kill(state.broker.pid, signal.SIGKILL)
+
+    def broker_died() -> bool:
+        seen = bench.running(state_dir)
+        return seen is not None and seen.broker_state == "died"
+
+    _await(broker_died, 10)
+    assert not _part(state_dir, "broker").is_running
+    again = bench.up(state_dir, attached=False, on_progress=_ignore)
+    assert again.supervisor.pid != state.supervisor.pid
+    assert again.bootstrap_servers == state.bootstrap_servers
+    assert bench.status(state_dir).is_up
+
+
+def test_foreign_cluster_is_used_and_not_touched(
+    state_dir: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With KAFKA_BOOTSTRAP_SERVERS no broker is started, and none is stopped."""
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
+
+    state = bench.up(state_dir, attached=False, on_progress=_ignore)
+
+    assert (state.kafka, state.broker) == ("foreign", None)
+    assert state.bootstrap_servers == broker.bootstrap_servers
+    assert bench.status(state_dir).is_up
+    with pytest.raises(NotReady, match="not the bench's own"):
+        bench.stop_broker(state_dir)
+    bench.down(state_dir)
+    assert broker.state() == "running"
+
+
+def test_unreachable_foreign_cluster_is_not_ready(
+    state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster that nobody answers for is named in the message."""
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9")
+
+    with pytest.raises(NotReady, match=r"127\.0\.0\.1:9"):
+        bench.up(state_dir, attached=False, on_progress=_ignore)
+
+    assert _marked(state_dir) == []
+
+
+def _ignore(_line: str) -> None:
+    """Take progress and show nothing."""
+
+
+def _part(state_dir: Path, name: str) -> bench.PartStatus:
+    return next(part for part in bench.status(state_dir).parts if part.name == name)
+
+
+def _marked(state_dir: Path) -> list[int]:
+    """Return the live processes that carry the mark of this state folder's supervisor."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK_VARIABLE) == str(state_dir) and is_alive(process.pid):
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+def _supervisors(state_dir: Path) -> list[int]:
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if "lagbench.embedded.supervisor" in (process.info["cmdline"] or [])
+        and str(state_dir) in process.info["cmdline"]
+    ]
+
+
+def _await(condition: Callable[[], bool], limit_seconds: float) -> None:
+    deadline = time.monotonic() + limit_seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {limit_seconds} s"
+        time.sleep(0.05)
