@@ -1,0 +1,242 @@
+"""The offered load over time: rates held constant between steps, and the instant of each event.
+
+The instants are the definition: event k is due when the integral of the rate reaches k + 1. Counts
+are derived from them, so a count and an instant can never disagree. The integral at the steps is
+exact (rational arithmetic on the decimal numbers as written); between steps it is linear.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from lagbench.core.scenario import (
+    BurstyProfile,
+    Profile,
+    SteadyProfile,
+    StepProfile,
+    TraceProfile,
+)
+from lagbench.errors import WrongInput
+
+NS = 1_000_000_000
+StepKind = Literal["spike_start", "spike_end", "change"]
+Instants = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """From ``start_seconds`` on, the rate is ``rate_per_second``; ``is_spike`` marks a burst."""
+
+    start_seconds: float
+    rate_per_second: float
+    is_spike: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RateStep:
+    """The offered rate changes at ``at_ns`` after the start of the stream."""
+
+    at_ns: int
+    step: StepKind
+    rate_before: float
+    rate_after: float
+
+
+@dataclass(frozen=True)
+class OfferedLoad:
+    """A profile as segments in ascending order, the first at 0; rate 0 from ``duration`` on."""
+
+    segments: tuple[Segment, ...]
+    duration_seconds: float
+
+    @property
+    def total(self) -> int:
+        """Return how many events the whole stream has."""
+        return int(self._events_before[-1])
+
+    @property
+    def duration_ns(self) -> int:
+        """Return the length of the stream in nanoseconds."""
+        return int(self._edges_ns[-1])
+
+    @property
+    def base_rate(self) -> float:
+        """Return the rate outside spikes (the lowest above 0 when nothing is marked a spike)."""
+        quiet = [part.rate_per_second for part in self.segments if not part.is_spike]
+        return min((rate for rate in quiet if rate > 0), default=0.0)
+
+    @property
+    def peak_rate(self) -> float:
+        """Return the highest rate."""
+        return max(part.rate_per_second for part in self.segments)
+
+    @cached_property
+    def steps(self) -> tuple[RateStep, ...]:
+        """Return the instants where the rate changes, and the end of a spike that ends the stream.
+
+        A spike's start and end are named so; any other change is a ``change``.
+        """
+        found: list[RateStep] = []
+        for index, (before, after) in enumerate(
+            zip(self.segments, self.segments[1:], strict=False)
+        ):
+            if before.rate_per_second == after.rate_per_second:
+                continue
+            kind: StepKind = "change"
+            if after.is_spike and not before.is_spike:
+                kind = "spike_start"
+            elif before.is_spike and not after.is_spike:
+                kind = "spike_end"
+            edge = int(self._edges_ns[index + 1])
+            found.append(RateStep(edge, kind, before.rate_per_second, after.rate_per_second))
+        last = self.segments[-1]
+        if self.segments[0].is_spike:
+            found.insert(0, RateStep(0, "spike_start", 0.0, self.segments[0].rate_per_second))
+        if last.is_spike:
+            found.append(RateStep(self.duration_ns, "spike_end", last.rate_per_second, 0.0))
+        return tuple(found)
+
+    def rate_at(self, seconds: float) -> float:
+        """Return the rate at an instant; 0 outside the stream."""
+        if not 0 <= seconds < self.duration_seconds:
+            return 0.0
+        starts = [part.start_seconds for part in self.segments]
+        return self.segments[
+            int(np.searchsorted(starts, seconds, side="right")) - 1
+        ].rate_per_second
+
+    def planned_times(self, seq_from: int, seq_to: int) -> Instants:
+        """Return the planned offsets in ns of events ``seq_from`` to ``seq_to - 1``, ascending."""
+        seq = np.arange(max(seq_from, 0), min(seq_to, self.total), dtype=np.int64)
+        part = np.searchsorted(self._events_before, seq, side="right") - 1
+        # What of the segment's own count must have passed: below 1e12, so exact to the nanosecond.
+        wanted = (seq - self._events_before[part]) + (1.0 - self._fraction_before[part])
+        after_edge = np.rint(wanted * self._ns_per_event[part]).astype(np.int64)
+        limit: Instants = self._edges_ns[part + 1]
+        return np.minimum(self._edges_ns[part] + after_edge, limit)
+
+    def planned_count_at(self, offset_ns: int) -> int:
+        """Return how many events are due ``offset_ns`` after the start (those due then included)."""
+        if offset_ns <= 0:
+            return 0
+        if offset_ns >= self.duration_ns:
+            return self.total
+        part = int(np.searchsorted(self._edges_ns, offset_ns, side="right")) - 1
+        low, high = int(self._events_before[part]), int(self._events_before[part + 1])
+        if low == high:
+            return low
+        passed = (offset_ns - int(self._edges_ns[part])) / float(self._ns_per_event[part])
+        guess = low + int(passed + float(self._fraction_before[part]))
+        # Rounding may put the guess one off; the instants decide.
+        first = max(guess - 2, low)
+        near = self.planned_times(first, min(guess + 3, high))
+        return first + int(np.searchsorted(near, offset_ns, side="right"))
+
+    def planned_count(self, seconds: float) -> int:
+        """Return how many events are due ``seconds`` after the start."""
+        return self.planned_count_at(round(seconds * NS))
+
+    @cached_property
+    def _integral(self) -> list[Fraction]:
+        edges = [*(part.start_seconds for part in self.segments), self.duration_seconds]
+        total, integral = Fraction(0), [Fraction(0)]
+        for part, start, end in zip(self.segments, edges, edges[1:], strict=False):
+            total += _decimal(part.rate_per_second) * (_decimal(end) - _decimal(start))
+            integral.append(total)
+        return integral
+
+    @cached_property
+    def _events_before(self) -> Instants:
+        """Events due up to each edge; the last is the total."""
+        return np.array([int(value) for value in self._integral], dtype=np.int64)
+
+    @cached_property
+    def _fraction_before(self) -> npt.NDArray[np.float64]:
+        return np.array([float(value - int(value)) for value in self._integral])
+
+    @cached_property
+    def _edges_ns(self) -> Instants:
+        edges = [*(part.start_seconds for part in self.segments), self.duration_seconds]
+        return np.array([round(_decimal(edge) * NS) for edge in edges], dtype=np.int64)
+
+    @cached_property
+    def _ns_per_event(self) -> npt.NDArray[np.float64]:
+        # A rate of 0 has no events, so its period is never used.
+        rates = [part.rate_per_second for part in self.segments]
+        return np.array([NS / rate if rate else 0.0 for rate in rates])
+
+
+def offered_load(profile: Profile, *, where: str = "scenario") -> OfferedLoad:
+    """Return the load that a profile stands for.
+
+    :raises WrongInput: the stream would have no event, or a trace's seconds do not ascend.
+    """
+    load = _LOADS[profile.kind](profile, where)
+    if load.total == 0:
+        raise WrongInput(
+            where=where, field="profile", value=profile.kind, allowed="at least one event in all"
+        )
+    return load
+
+
+def _steady(profile: SteadyProfile, where: str) -> OfferedLoad:  # noqa: ARG001 - one signature
+    return OfferedLoad((Segment(0.0, profile.rate_per_second),), profile.duration_seconds)
+
+
+def _step(profile: StepProfile, where: str) -> OfferedLoad:  # noqa: ARG001 - one signature
+    base, peak = profile.rate_per_second, _times(profile.rate_per_second, profile.spike_mult)
+    lengths = (
+        (profile.before_seconds, base, False),
+        (profile.spike_hold_seconds, peak, True),
+        (profile.after_seconds, base, False),
+    )
+    return _from_lengths(lengths)
+
+
+def _bursty(profile: BurstyProfile, where: str) -> OfferedLoad:  # noqa: ARG001 - one signature
+    base, peak = profile.rate_per_second, _times(profile.rate_per_second, profile.spike_mult)
+    burst = ((profile.quiet_seconds, base, False), (profile.spike_hold_seconds, peak, True))
+    return _from_lengths((*(burst * profile.bursts), (profile.after_seconds, base, False)))
+
+
+def _trace(profile: TraceProfile, where: str) -> OfferedLoad:
+    seconds = [point.second for point in profile.points]
+    ascends = all(a < b for a, b in zip(seconds, seconds[1:], strict=False))
+    if len(seconds) < 2 or not ascends or seconds[0] != 0:
+        raise WrongInput(
+            where=where,
+            field="profile.points",
+            value=seconds[:5],
+            allowed="at least two rows, seconds ascending from 0 (the last one ends the stream)",
+        )
+    rates = [_times(point.rate_per_second, profile.rate_scale) for point in profile.points[:-1]]
+    parts = tuple(Segment(at, rate) for at, rate in zip(seconds[:-1], rates, strict=True))
+    return OfferedLoad(parts, seconds[-1])
+
+
+_LOADS = {"steady": _steady, "step": _step, "bursty": _bursty, "trace": _trace}
+
+
+def _from_lengths(lengths: tuple[tuple[float, float, bool], ...]) -> OfferedLoad:
+    """Lay (seconds, rate, is_spike) end to end; stretches of no length are left out."""
+    at, parts = Fraction(0), []
+    for seconds, rate, is_spike in lengths:
+        if seconds > 0:
+            parts.append(Segment(float(at), rate, is_spike))
+            at += _decimal(seconds)
+    return OfferedLoad(tuple(parts), float(at))
+
+
+def _times(rate: float, factor: float) -> float:
+    return float(_decimal(rate) * _decimal(factor))
+
+
+def _decimal(number: float) -> Fraction:
+    """Return the number as it is written: 0.1 is one tenth, not the nearest binary fraction."""
+    return Fraction(repr(float(number)))

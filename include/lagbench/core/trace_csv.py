@@ -1,0 +1,67 @@
+"""A recorded load as CSV: columns ``second`` and ``rate``, one row per change of the rate."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+
+from lagbench.core.scenario import TracePoint
+from lagbench.errors import WrongInput
+
+_COLUMNS = ["second", "rate"]
+_HIGHEST_RATE = 1_000_000
+
+
+def trace_points(text: str, *, where: str) -> tuple[TracePoint, ...]:
+    """Return the rows of a trace; the last row's second ends the stream.
+
+    Blank lines and lines that begin with ``#`` are skipped.
+
+    :raises WrongInput: naming the line that is no ascending ``second,rate`` with a rate from 0 to
+        a million, or the header.
+    """
+    lines = [
+        (number, line)
+        for number, line in enumerate(text.splitlines(), start=1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
+    rows = [(number, next(csv.reader([line]))) for number, line in lines]
+    if not rows or [cell.strip() for cell in rows[0][1]] != _COLUMNS:
+        header = lines[0][1] if lines else ""
+        raise WrongInput(
+            where=where, field="header", value=header, allowed="the columns second,rate"
+        )
+    points: list[TracePoint] = []
+    for number, row in rows[1:]:
+        point = _point(row)
+        is_first = not points
+        if point is None or (point.second != 0 if is_first else point.second <= points[-1].second):
+            allowed = (
+                "two numbers: second (0 in the first row, then ascending) and rate "
+                f"(0 to {_HIGHEST_RATE})"
+            )
+            raise WrongInput(
+                where=where, field=f"line {number}", value=",".join(row), allowed=allowed
+            )
+        points.append(point)
+    if len(points) < 2:
+        raise WrongInput(
+            where=where,
+            field="rows",
+            value=json.dumps([point.second for point in points]),
+            allowed="at least two: the last row's second is the end of the stream",
+        )
+    return tuple(points)
+
+
+def _point(row: list[str]) -> TracePoint | None:
+    if len(row) != 2:
+        return None
+    try:
+        second, rate = float(row[0]), float(row[1])
+    except ValueError:
+        return None
+    if not (math.isfinite(second) and 0 <= rate <= _HIGHEST_RATE and second >= 0):
+        return None
+    return TracePoint(second=second, rate_per_second=rate)

@@ -1,0 +1,1 @@
+"""The load generator: sends what the profile plans, whatever the consumers do (open model)."""

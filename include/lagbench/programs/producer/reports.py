@@ -1,0 +1,173 @@
+"""What the producer tells the run: its start, each load step, progress every second, its end."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+from lagbench.adapters.telemetry_log import TelemetryLog
+from lagbench.core.profile import NS
+from lagbench.core.telemetry import (
+    LoadStep,
+    ProducerProgress,
+    Record,
+    StreamFinished,
+    StreamStarted,
+)
+from lagbench.programs.producer.flags import ProducerSettings
+from lagbench.programs.producer.lateness import LatenessCounts
+from lagbench.programs.producer.outbox import Outbox
+
+log = logging.getLogger(__name__)
+
+# A run is invalid beyond these. The timeline has bins of 100 ms: with 99 % of the events sent
+# within one, each bin shows the load that was planned. The recorder samples lag once a second: an
+# event later than that would show as missing load in a sample, and a reaction time measured from
+# the planned step would hold up to that much of the generator's own delay.
+FELL_BEHIND_P99_MS = 100.0
+FELL_BEHIND_MAX_MS = 1_000.0
+
+
+class Reports:
+    """Sends the producer's telemetry and keeps its lateness."""
+
+    def __init__(self, settings: ProducerSettings, outbox: Outbox) -> None:
+        """Open the telemetry topic when there is one."""
+        self._settings, self._outbox = settings, outbox
+        self._log = (
+            TelemetryLog(settings.bootstrap_servers, settings.telemetry_topic)
+            if settings.telemetry_topic
+            else None
+        )
+        self._whole, self._second = LatenessCounts(), LatenessCounts()
+        self._started_at = 0
+        self._next_progress_ns = NS
+        self._steps_left = list(settings.load.steps)
+
+    @property
+    def lateness(self) -> LatenessCounts:
+        """Return the lateness of the stream so far; the running second is counted at its end."""
+        return self._whole
+
+    @property
+    def current(self) -> LatenessCounts:
+        """Return where this second's lateness is counted."""
+        return self._second
+
+    def started(self, started_at: int, partitions: int) -> None:
+        """Report planned offset 0."""
+        settings, self._started_at = self._settings, started_at
+        log.info(
+            "stream of %d events over %.1f s to %s (%d partitions, seed %d)",
+            settings.load.total,
+            settings.load.duration_seconds,
+            settings.topic,
+            partitions,
+            settings.seed,
+        )
+        self._send(
+            StreamStarted(
+                at=started_at,
+                source=settings.source,
+                stream_started_at=started_at,
+                seed=settings.seed,
+                profile=settings.profile_kind,
+                planned_total=settings.load.total,
+                planned_seconds=settings.load.duration_seconds,
+                partitions=partitions,
+            )
+        )
+
+    def tick(self, elapsed_ns: int, planned: int) -> None:
+        """Report the steps that have been reached, and progress once a second."""
+        while self._steps_left and self._steps_left[0].at_ns <= elapsed_ns:
+            step = self._steps_left.pop(0)
+            log.info("%s: %g/s to %g/s", step.step, step.rate_before, step.rate_after)
+            self._send(
+                LoadStep(
+                    at=self._started_at + step.at_ns,
+                    source=self._settings.source,
+                    step=step.step,
+                    rate_before=step.rate_before,
+                    rate_after=step.rate_after,
+                )
+            )
+        if elapsed_ns >= self._next_progress_ns:
+            self._next_progress_ns = (elapsed_ns // NS + 1) * NS
+            self._progress(elapsed_ns, planned)
+
+    def finished(self, at: int, *, planned: int, problem: str, digest: str) -> StreamFinished:
+        """Report the totals after the flush; ``problem`` empty means that nothing went wrong."""
+        self._whole.merge(self._second)
+        self._second = LatenessCounts()
+        p99, largest = self._whole.percentile_ms(99) or 0.0, self._whole.max_ms
+        is_paced = not self._settings.is_flat_out
+        fell_behind = is_paced and (p99 > FELL_BEHIND_P99_MS or largest > FELL_BEHIND_MAX_MS)
+        reasons = [problem] if problem else []
+        if fell_behind:
+            reasons.append(
+                f"the generator fell behind: lateness p99 {p99:.1f} ms (limit "
+                f"{FELL_BEHIND_P99_MS:g}), max {largest:.1f} ms (limit {FELL_BEHIND_MAX_MS:g})"
+            )
+        outbox = self._outbox
+        record = StreamFinished(
+            at=at,
+            source=self._settings.source,
+            planned=planned,
+            sent=outbox.sent,
+            acked=outbox.acked,
+            failed=outbox.failed,
+            unknown=outbox.waiting,
+            lateness_p50_ms=self._whole.percentile_ms(50) or 0.0,
+            lateness_p99_ms=p99,
+            lateness_max_ms=largest,
+            fell_behind=fell_behind,
+            reason="; ".join(reasons) or "completed",
+            stream_sha256=digest,
+        )
+        self._send(record)
+        if self._log is not None and (left := self._log.flush()):
+            log.error("%d telemetry records were not delivered", left)
+        return record
+
+    def summary(self, record: StreamFinished, elapsed_seconds: float, acked_seconds: float) -> None:
+        """Print the totals as one line of JSON, for ``make bench`` and people."""
+        line = {
+            "planned": record.planned,
+            "sent": record.sent,
+            "acked": record.acked,
+            "failed": record.failed,
+            "unknown": record.unknown,
+            "lateness_p50_ms": round(record.lateness_p50_ms, 3),
+            "lateness_p99_ms": round(record.lateness_p99_ms, 3),
+            "lateness_max_ms": round(record.lateness_max_ms, 3),
+            "sent_per_second": round(record.sent / max(elapsed_seconds, 1e-9)),
+            "acked_per_second": round(record.acked / max(acked_seconds, 1e-9)),
+            "fell_behind": record.fell_behind,
+            "reason": record.reason,
+            "stream_sha256": record.stream_sha256,
+        }
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+
+    def _progress(self, elapsed_ns: int, planned: int) -> None:
+        second, self._second = self._second, LatenessCounts()
+        self._whole.merge(second)
+        self._send(
+            ProducerProgress(
+                at=self._started_at + elapsed_ns,
+                source=self._settings.source,
+                planned=planned,
+                sent=self._outbox.sent,
+                acked=self._outbox.acked,
+                failed=self._outbox.failed,
+                lateness_p50_ms=second.percentile_ms(50),
+                lateness_p99_ms=second.percentile_ms(99),
+                lateness_max_ms=second.max_ms if second.count else None,
+            )
+        )
+
+    def _send(self, record: Record) -> None:
+        if self._log is not None:
+            self._log.send(record)

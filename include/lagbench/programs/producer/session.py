@@ -1,0 +1,175 @@
+"""One run of the producer: pace the stream, flush, report, and say how it ended."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+from lagbench.core.event_stream import BLOCK_EVENTS, EventStream
+from lagbench.core.profile import NS
+from lagbench.errors import ExitCode, NotReady
+from lagbench.programs.producer.feed import BlockFeed, ReadyBlock
+from lagbench.programs.producer.flags import ProducerSettings
+from lagbench.programs.producer.outbox import MESSAGE_TIMEOUT_SECONDS, Outbox
+from lagbench.programs.producer.reports import Reports
+
+log = logging.getLogger(__name__)
+
+EXIT_SIGTERM = 128 + signal.SIGTERM
+# What is due is sent this often; lateness is therefore about half of it when nothing disturbs.
+_TICK_NS = 5_000_000
+# Handed over between two looks at the clock: 3 ms at 330,000/s.
+_CHUNK_EVENTS = 1024
+# Within the 30 s that Kubernetes grants by default.
+_STOP_FLUSH_SECONDS = 20.0
+# Beyond its own timeout a message cannot wait: it has failed by then.
+_FLUSH_SECONDS = MESSAGE_TIMEOUT_SECONDS + 30.0
+# The generating thread must give up the interpreter sooner than the default 5 ms, a whole tick.
+_SWITCH_SECONDS = 0.0005
+
+
+class StopRequest:
+    """Set by SIGTERM or SIGINT: no more events are planned from then on."""
+
+    def __init__(self) -> None:
+        """Listen for both signals."""
+        self.is_set = False
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGINT, self._on_signal)
+
+    def _on_signal(self, signum: int, _frame: FrameType | None) -> None:
+        self.is_set = True
+
+
+class Pacer:
+    """Sends each event when it is due (open model): only its own delay can make it late."""
+
+    def __init__(
+        self, settings: ProducerSettings, outbox: Outbox, reports: Reports, stop: StopRequest
+    ) -> None:
+        """Bind the parts; ``run`` starts the stream."""
+        self._load, self._outbox, self._reports = settings.load, outbox, reports
+        self._stop = stop
+        self._blocks: Iterator[ReadyBlock] = iter(())
+        self._block: ReadyBlock | None = None
+        self._position = 0
+        self.started_at = 0
+        self._started = 0
+
+    def run(self, feed: BlockFeed, partitions: int) -> int:
+        """Send the whole stream, or until a stop is asked for; returns how many were planned."""
+        self._blocks = feed.blocks()
+        self._block = next(self._blocks)
+        # One instant on both clocks: pacing must not jump when the wall clock is set.
+        self._started, self.started_at = time.monotonic_ns(), time.time_ns()
+        self._reports.started(self.started_at, partitions)
+        ticks = 0
+        while True:
+            elapsed = self.elapsed_ns
+            due = self._load.planned_count_at(elapsed)
+            self._send_until(due)
+            self._outbox.serve()
+            self._reports.tick(elapsed, due)
+            if self._stop.is_set:
+                return self._load.planned_count_at(elapsed)
+            if self._outbox.sent >= self._load.total and elapsed >= self._load.duration_ns:
+                return self._load.total
+            ticks = max(ticks + 1, self.elapsed_ns // _TICK_NS)
+            time.sleep(max(0.0, (ticks * _TICK_NS - self.elapsed_ns) / NS))
+
+    @property
+    def elapsed_ns(self) -> int:
+        """Return the time since planned offset 0."""
+        return time.monotonic_ns() - self._started
+
+    def digest(self) -> str:
+        """Return the digest of the events that were sent."""
+        if self._block is None:
+            return ""
+        digest = self._block.digest.copy()
+        digest.add(self._block.events[: self._position])
+        return digest.hexdigest()
+
+    def _send_until(self, due: int) -> None:
+        while self._outbox.sent < due and not self._stop.is_set:
+            self._send_chunk(due - self._outbox.sent)
+            elapsed = self.elapsed_ns
+            self._reports.tick(elapsed, self._load.planned_count_at(elapsed))
+
+    def _send_chunk(self, wanted: int) -> None:
+        block = self._block
+        if block is None or self._position == len(block.values):
+            block, self._position = next(self._blocks), 0
+            self._block = block
+        first = self._position
+        last = min(first + min(wanted, _CHUNK_EVENTS), len(block.values))
+        planned = block.planned_ns[first:last]
+        taken = self._outbox.hand_over(
+            block.values[first:last],
+            block.keys[first:last],
+            block.partitions[first:last],
+            ((self.started_at + planned) // 1_000_000).tolist(),
+        )
+        self._position += taken
+        # Read after the hand-over: the lateness of each event is never understated.
+        self._reports.current.add(self.elapsed_ns - planned[:taken])
+        if taken < last - first:
+            self._outbox.await_room()
+
+
+def run_session(settings: ProducerSettings) -> int:
+    """Run the producer to its end; 0 only when planned, sent and acknowledged are the same."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    stop = StopRequest()
+    outbox = Outbox(settings.bootstrap_servers, settings.topic, client_id=settings.source)
+    partitions = outbox.require_partitions(settings.partitions)
+    reports = Reports(settings, outbox)
+    pacer = Pacer(settings, outbox, reports, stop)
+    stream = EventStream(
+        settings.load, settings.keys, seed=settings.seed, producer_id=settings.producer_id
+    )
+    blocks = -(-settings.load.total // BLOCK_EVENTS)
+    problem = ""
+    with BlockFeed(stream, blocks=blocks, partitions=partitions) as feed:
+        try:
+            planned = pacer.run(feed, partitions)
+        except NotReady as error:
+            problem = str(error)
+            planned = settings.load.planned_count_at(pacer.elapsed_ns)
+    sent_after = pacer.elapsed_ns / NS
+    _flush(outbox, reports, pacer, planned, stop)
+    acked_after = pacer.elapsed_ns / NS
+    if stop.is_set:
+        problem = "stopped"
+    elif outbox.failed or outbox.waiting:
+        problem = problem or (
+            f"{outbox.failed} events failed and {outbox.waiting} are unknown: "
+            f"{outbox.first_failure or 'no answer from the broker'}"
+        )
+    record = reports.finished(
+        time.time_ns(), planned=planned, problem=problem, digest=pacer.digest()
+    )
+    reports.summary(record, sent_after, acked_after)
+    if stop.is_set:
+        return EXIT_SIGTERM
+    is_complete = record.planned == record.sent == record.acked
+    return int(ExitCode.PASS if is_complete else ExitCode.NOT_READY)
+
+
+def _flush(outbox: Outbox, reports: Reports, pacer: Pacer, planned: int, stop: StopRequest) -> None:
+    """Wait for the acknowledgements, reporting on the way; a stop cuts the wait to its grace."""
+    limit_ns = pacer.elapsed_ns + int(_FLUSH_SECONDS * NS)
+    stopping_since: int | None = None
+    while not outbox.flush(0.5):
+        elapsed = pacer.elapsed_ns
+        reports.tick(elapsed, planned)
+        if stop.is_set and stopping_since is None:
+            stopping_since = elapsed
+            limit_ns = min(limit_ns, elapsed + int(_STOP_FLUSH_SECONDS * NS))
+        if elapsed >= limit_ns:
+            log.error("%d events still wait for an acknowledgement", outbox.waiting)
+            return
