@@ -25,7 +25,6 @@ app.command()(bench_commands.status)
 app.command()(bench_commands.doctor)
 app.command()(bench_commands.ui)
 app.command()(run_command.run)
-app.command()(cell_commands.plan)
 app.command()(cell_commands.show)
 app.command()(cell_commands.report)
 

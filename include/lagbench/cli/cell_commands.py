@@ -1,0 +1,60 @@
+"""``lagbench show | report``: what is known of a run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from lagbench.errors import ExitCode
+
+RunArgument = Annotated[
+    str, typer.Argument(help="A run id, the beginning of one, or latest.", metavar="RUN")
+]
+
+
+def show(
+    run: Annotated[str | None, typer.Argument(help="A run; without it, the list of runs.")] = None,
+) -> int:
+    """Show a run's verdict; without RUN list all runs."""
+    from lagbench.adapters.run_folder import find
+    from lagbench.cli.verdict_table import print_verdict
+
+    console = Console()
+    if run is None:
+        return _list(console)
+    print_verdict(console, find(run))
+    return ExitCode.PASS
+
+
+def report(run: RunArgument = "latest") -> int:
+    """Rebuild measures, verdict and report of a run from its folder alone."""
+    from lagbench.adapters.run_folder import find
+    from lagbench.report import write_report
+    from lagbench.report.junit import write_junit
+    from lagbench.results.measure import judge_run, measure_run
+
+    folder = find(run)
+    measure_run(folder)
+    judge_run(folder)
+    write_junit(folder)
+    path = write_report(folder)
+    Console().print(f"report: {path}", highlight=False, soft_wrap=True)
+    return ExitCode.PASS
+
+
+def _list(console: Console) -> int:
+    from lagbench.adapters.run_folder import list_runs
+    from lagbench.report.page import instant
+
+    table = Table(box=None)
+    for heading in ("run", "began", "scenario", "policy", "seed", "fidelity", "verdict"):
+        table.add_column(heading)
+    for summary in list_runs():
+        cells = (summary.scenario, summary.policy, summary.seed, summary.fidelity, summary.verdict)
+        began = instant(summary.created_at)
+        table.add_row(summary.run_id, began, *("–" if c is None else str(c) for c in cells))
+    console.print(table if table.row_count else "no runs yet: make rehearse")
+    return ExitCode.PASS
