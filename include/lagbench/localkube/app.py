@@ -26,7 +26,7 @@ from lagbench.localkube.resources import POD_METRICS
 from lagbench.localkube.scale import scale_of
 from lagbench.localkube.selectors import request_matcher
 from lagbench.localkube.table_format import single_row_table, table_of
-from lagbench.localkube.watch import Watches
+from lagbench.localkube.watch import Selection, Watches
 from lagbench.localkube.writes import WriteOptions, Writes
 
 _TRUE = frozenset({"true", "True", "1"})
@@ -102,25 +102,26 @@ class ApiServer:
         if target.resource == POD_METRICS:
             return self._read_metrics(request, target)
         if target.name and query.get("watch") not in _TRUE:
-            obj = self.registry.store.get(target.resource, target.namespace, target.name)
-            if target.subresource == "log":
-                return self.logs.answer(obj, query)
-            if target.subresource == "scale":
-                return _json(scale_of(obj))
-            return _json(single_row_table(target.resource, obj) if _wants_table(request) else obj)
+            return self._read_one(request, target)
         field_selector = query.get("fieldSelector", "")
         if target.name:
             field_selector = f"metadata.name={target.name}"
         matches = request_matcher(query.get("labelSelector", ""), field_selector)
         if query.get("watch") in _TRUE:
             return self._watch(request, target, matches)
-        items = [
-            o for o in self.registry.store.list(target.resource, target.namespace) if matches(o)
-        ]
-        version = str(self.registry.store.version)
+        store = self.registry.store
+        items = [obj for obj in store.select(target.resource, target.namespace) if matches(obj)]
         if _wants_table(request):
-            return _json(table_of(target.resource, items, version))
-        return _json(_list_of(target, items, version))
+            return _json(table_of(target.resource, items, str(store.version)))
+        return _json(_list_of(target, items, str(store.version)))
+
+    def _read_one(self, request: Request, target: Target) -> Response:
+        obj = self.registry.store.get(target.resource, target.namespace, target.name)
+        if target.subresource == "log":
+            return self.logs.answer(obj, request.query_params)
+        if target.subresource == "scale":
+            return _json(scale_of(obj))
+        return _json(single_row_table(target.resource, obj) if _wants_table(request) else obj)
 
     def _watch(
         self, request: Request, target: Target, matches: Callable[[JsonObject], bool]
@@ -130,14 +131,15 @@ class ApiServer:
         if version and not version.isdigit():
             raise bad_request(f"invalid resourceVersion {version!r}: not a number")
         resource = target.resource
+        shows_table = _wants_table(request)
         stream = self.watches.stream(
-            target,
-            matches,
+            Selection(
+                target,
+                matches,
+                present=(lambda obj: single_row_table(resource, obj)) if shows_table else None,
+            ),
             from_version=version,
             timeout_seconds=float(timeout) if timeout.isdigit() and timeout != "0" else None,
-            present=(lambda obj: single_row_table(resource, obj))
-            if _wants_table(request)
-            else None,
         )
         return StreamingResponse(stream, media_type="application/json")
 
@@ -167,7 +169,7 @@ class ApiServer:
             left = obj if is_dry else self.deletion.delete(target.resource, obj, how)
             return _json(left if left is not None else _deleted(target, obj))
         matches = request_matcher(query.get("labelSelector", ""), query.get("fieldSelector", ""))
-        chosen = [obj for obj in store.list(target.resource, target.namespace) if matches(obj)]
+        chosen = [obj for obj in store.select(target.resource, target.namespace) if matches(obj)]
         for obj in chosen:
             if not is_dry:
                 self.deletion.delete(target.resource, obj, how)

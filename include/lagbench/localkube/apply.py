@@ -129,7 +129,7 @@ def _merge_items(
 
 
 def _removals(dropped: FieldSet, kept: FieldSet, *, is_custom: bool) -> list[Path]:
-    """Return what to take out, deepest first.
+    """Return what to take out, the outermost first: an item must still have its keys to be found.
 
     With the last owned field of a structure goes the structure, with whatever the server had
     defaulted inside it: ``behavior`` left out is then absent, not a block of defaults.
@@ -148,7 +148,7 @@ def _removals(dropped: FieldSet, kept: FieldSet, *, is_custom: bool) -> list[Pat
             if parent[-1].startswith("k:") and (*parent, ITSELF) not in dropped:
                 break
             gone.add(parent)
-    return sorted(gone, key=len, reverse=True)
+    return sorted(gone, key=len)
 
 
 def _remove(node: JsonValue, steps: Path, at: Path, *, is_custom: bool) -> object:

@@ -36,7 +36,7 @@ class ContainerRunner:
         on_state: Callable[[], None],
         on_event: Callable[[str, str, str], None],
     ) -> None:
-        """Prepare; ``on_state`` is told of every change, ``on_event`` gets type, reason, message."""
+        """Prepare; ``on_state`` hears of every change, ``on_event`` gets type, reason, message."""
         self.name = str(container["name"])
         self._image = str(container.get("image", ""))
         self._restart_policy, self._grace_seconds = restart_policy, grace_seconds

@@ -54,9 +54,7 @@ def build(state_dir: Path, *, token: str, first_version: int) -> ControlPlane:
         NodeParts(
             registry=registry,
             events=EventRecorder(registry, source="kubelet"),
-            environment=NodeEnvironment(
-                inheritable(os.environ), state_dir / "kubeconfig", store
-            ),
+            environment=NodeEnvironment(inheritable(os.environ), state_dir / "kubeconfig", store),
             logs=logs,
             ports=PortPool(),
             reaper=reaper,

@@ -95,9 +95,7 @@ def default_job(job: JsonObject) -> None:
         labels.setdefault("batch.kubernetes.io/controller-uid", uid)
         labels.setdefault("batch.kubernetes.io/job-name", name)
         labels.setdefault("job-name", name)
-        spec.setdefault(
-            "selector", {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
-        )
+        spec.setdefault("selector", {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}})
 
 
 def default_service(service: JsonObject) -> None:

@@ -104,7 +104,7 @@ class Deletion:
             self._look_at_owner(reference, namespace_of(change.obj))
 
     def _release_or_delete(self, resource: Resource, obj: JsonObject, gone: str) -> None:
-        """Delete an object whose last owner went; one with other owners only loses the reference."""
+        """Delete an object whose last owner went; with other owners it only loses the reference."""
         left = [ref for ref in obj["metadata"]["ownerReferences"] if ref["uid"] != gone]
         if not left:
             self.delete(resource, obj)

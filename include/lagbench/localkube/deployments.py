@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from lagbench.localkube.deletion import Deletion
 from lagbench.localkube.events import EventRecorder
@@ -120,9 +120,7 @@ class DeploymentController:
                 "spec": template["spec"],
             }
             created = self._registry.create(POD, pod, namespace_of(deployment))
-            self._events.normal(
-                deployment, "SuccessfulCreate", f"Created pod: {name_of(created)}"
-            )
+            self._events.normal(deployment, "SuccessfulCreate", f"Created pod: {name_of(created)}")
 
     def _delete(
         self, deployment: JsonObject, pods: list[JsonObject], has: int, wanted: int
@@ -140,7 +138,7 @@ class DeploymentController:
             self._events.normal(deployment, "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")
 
     def _pods_of(self, deployment: JsonObject) -> list[JsonObject]:
-        pods = self._registry.store.list(POD, namespace_of(deployment))
+        pods = self._registry.store.select(POD, namespace_of(deployment))
         return [pod for pod in pods if controller_uid(pod) == uid_of(deployment)]
 
     def _is_available(self, deployment: JsonObject, pod: JsonObject) -> bool:
@@ -212,9 +210,9 @@ def roll_limits(rolling: JsonObject, wanted: int) -> tuple[int, int]:
     return surge, min(unavailable, wanted)
 
 
-def _share(limit: object, wanted: int, rounding: object) -> int:
+def _share(limit: object, wanted: int, rounding: Callable[[float], int]) -> int:
     if isinstance(limit, str) and limit.endswith("%"):
-        return int(rounding(wanted * int(limit[:-1]) / 100))  # type: ignore[operator]
+        return rounding(wanted * int(limit[:-1]) / 100)
     return int(str(limit))
 
 

@@ -22,19 +22,26 @@ def discovery_document(path: str) -> JsonObject | None:
     parts = [part for part in path.split("/") if part]
     if parts == ["version"]:
         return dict(_VERSION)
-    if parts == ["api"]:
-        return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
-    if parts == ["apis"]:
-        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(g) for g in _groups()]}
-    if len(parts) == 2 and parts[0] == "apis" and parts[1] in _groups():
-        return {"kind": "APIGroup", "apiVersion": "v1", **_group(parts[1])}
-    if parts[:1] == ["api"] and len(parts) == 2:
-        return _resource_list("", parts[1])
-    if parts[:1] == ["apis"] and len(parts) == 3:
-        return _resource_list(parts[1], parts[2])
     if parts[:2] == ["openapi", "v3"]:
         return _openapi("/".join(parts[2:]))
-    return None
+    if parts[:1] == ["api"]:
+        return _core_document(parts[1:])
+    return _group_document(parts[1:]) if parts[:1] == ["apis"] else None
+
+
+def _core_document(parts: list[str]) -> JsonObject | None:
+    if not parts:
+        return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+    return _resource_list("", parts[0]) if len(parts) == 1 else None
+
+
+def _group_document(parts: list[str]) -> JsonObject | None:
+    if not parts:
+        groups = [_group(name) for name in _groups()]
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+    if len(parts) == 1 and parts[0] in _groups():
+        return {"kind": "APIGroup", "apiVersion": "v1", **_group(parts[0])}
+    return _resource_list(parts[0], parts[1]) if len(parts) == 2 else None
 
 
 def _groups() -> list[str]:
@@ -102,9 +109,7 @@ def _openapi(group_path: str) -> JsonObject | None:
     for row in TABLE:
         by_path.setdefault(row.prefix.lstrip("/"), []).append(row)
     if not group_path:
-        return {
-            "paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in by_path}
-        }
+        return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in by_path}}
     if group_path not in by_path:
         return None
     return {

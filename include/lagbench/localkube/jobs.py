@@ -135,7 +135,7 @@ class JobController:
         left = tally.last_failure_at + pause - self._now()
         if left > 0:
             self._reconciler.look_again(job, left)
-        return left <= 0
+        return bool(left <= 0)
 
     def _create_pod(self, job: JsonObject) -> None:
         template = copy_of(job["spec"]["template"])
@@ -153,7 +153,7 @@ class JobController:
     def _active_pods(self, job: JsonObject) -> list[JsonObject]:
         return [
             pod
-            for pod in self._registry.store.list(POD, namespace_of(job))
+            for pod in self._registry.store.select(POD, namespace_of(job))
             if controller_uid(pod) == uid_of(job)
             and not is_terminating(pod)
             and pod["status"].get("phase") not in ("Succeeded", "Failed")

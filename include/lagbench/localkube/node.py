@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 
 from lagbench.errors import NotReady
 from lagbench.localkube.objects import JsonObject, is_terminating, name_of, namespace_of, uid_of
@@ -84,7 +85,7 @@ class Node:
         if not marked["metadata"].get("finalizers"):
             self._store.remove(POD, namespace_of(pod), name_of(pod))
 
-    def _spawn(self, work: object) -> None:
-        task = asyncio.ensure_future(work)  # type: ignore[call-overload]
+    def _spawn(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -93,7 +93,10 @@ def plan_launch(
         declared[variable["name"]] = value
     declared.update({port_variable(name): str(port) for name, port in ports.items()})
     environment = {**node.inherited, **_service_variables(pod, node.store), **declared}
-    if pod["spec"].get("automountServiceAccountToken") is not False and "KUBECONFIG" not in declared:
+    if (
+        pod["spec"].get("automountServiceAccountToken") is not False
+        and "KUBECONFIG" not in declared
+    ):
         environment["KUBECONFIG"] = str(node.kubeconfig)
     environment.setdefault("HOSTNAME", name_of(pod))
     command = [
@@ -185,7 +188,7 @@ def _pod_field(pod: JsonObject, path: str) -> str:
 def _service_variables(pod: JsonObject, store: Store) -> dict[str, str]:
     """Return the variables by which a pod finds the services of its namespace."""
     variables: dict[str, str] = {}
-    for service in store.list(SERVICE, namespace_of(pod)):
+    for service in store.select(SERVICE, namespace_of(pod)):
         prefix = name_of(service).upper().replace("-", "_")
         for index, port in enumerate(service["spec"].get("ports") or ()):
             key = f"lagbench.io/port-{port.get('name') or port['port']}"

@@ -58,7 +58,9 @@ class PodWorker:
             for container in pod["spec"]["containers"]
             for port in container.get("ports") or ()
         }
-        self._inits = [self._runner(c, is_init=True) for c in pod["spec"].get("initContainers") or ()]
+        self._inits = [
+            self._runner(c, is_init=True) for c in pod["spec"].get("initContainers") or ()
+        ]
         self._mains = [self._runner(c, is_init=False) for c in pod["spec"]["containers"]]
         self._is_stopping = False
 

@@ -110,9 +110,7 @@ class Registry:
         if resource == SCALED_OBJECT:
             self._check_sole_scaler(obj)
 
-    def update(
-        self, resource: Resource, obj: JsonObject, *, dry_run: bool = False
-    ) -> JsonObject:
+    def update(self, resource: Resource, obj: JsonObject, *, dry_run: bool = False) -> JsonObject:
         """Replace an object by a changed copy of itself, spec and status alike."""
         before = self.store.get(resource, namespace_of(obj), name_of(obj))
         metadata = obj["metadata"]
@@ -192,7 +190,7 @@ class Registry:
     def _check_sole_scaler(self, obj: JsonObject) -> None:
         """Refuse a second ScaledObject for one target, as KEDA's admission webhook does."""
         target = _scale_target(obj)
-        for other in self.store.list(SCALED_OBJECT, namespace_of(obj)):
+        for other in self.store.select(SCALED_OBJECT, namespace_of(obj)):
             if name_of(other) != name_of(obj) and _scale_target(other) == target:
                 raise ApiError(
                     403,

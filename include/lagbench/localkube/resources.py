@@ -36,7 +36,9 @@ class Resource:
     has_status: bool = False
     has_scale: bool = False
     has_log: bool = False
-    is_custom: bool = False  # a CustomResourceDefinition elsewhere: lists atomic, no strategic merge
+    is_custom: bool = (
+        False  # a CustomResourceDefinition elsewhere: lists atomic, no strategic merge
+    )
     in_all: bool = False  # part of `kubectl get all`
     verbs: tuple[str, ...] = _ALL_VERBS
     apply_defaults: Defaulter = field(default=_nothing_to_default, compare=False)
@@ -58,7 +60,9 @@ class Resource:
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
 
-NAMESPACE = Resource("", "v1", "Namespace", "namespaces", ("ns",), namespaced=False, has_status=True)
+NAMESPACE = Resource(
+    "", "v1", "Namespace", "namespaces", ("ns",), namespaced=False, has_status=True
+)
 POD = Resource(
     "",
     "v1",

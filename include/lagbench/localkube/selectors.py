@@ -38,7 +38,9 @@ _FIELDS = frozenset(
 
 def label_matcher(selector: str) -> Callable[[Mapping[str, str]], bool]:
     """Return a test on labels for a selector such as ``app=x,tier in (a,b),!old``."""
-    terms = [_label_term(t.strip()) for t in _COMMA_OUTSIDE_PARENTHESES.split(selector) if t.strip()]
+    terms = [
+        _label_term(t.strip()) for t in _COMMA_OUTSIDE_PARENTHESES.split(selector) if t.strip()
+    ]
     return lambda labels: all(term(labels) for term in terms)
 
 

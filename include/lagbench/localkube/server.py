@@ -53,9 +53,7 @@ async def serve(settings: ServerSettings) -> None:
         port = int(listener.getsockname()[1])
         token = secrets.token_urlsafe(32)
         certificate = make_certificate()
-        plane = build(
-            folder, token=token, first_version=state_folder.next_first_version(folder)
-        )
+        plane = build(folder, token=token, first_version=state_folder.next_first_version(folder))
         server = _uvicorn(plane, certificate)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         sampling = asyncio.create_task(plane.api.metrics.keep_sampling())

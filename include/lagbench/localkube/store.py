@@ -67,7 +67,7 @@ class Store:
         """Return one object, or None."""
         return self._objects.get(resource, {}).get((namespace, name))
 
-    def list(self, resource: Resource, namespace: str = "") -> list[JsonObject]:
+    def select(self, resource: Resource, namespace: str = "") -> list[JsonObject]:
         """Return a kind's objects by namespace and name; all namespaces when it is empty."""
         held = self._objects.get(resource, {})
         return [held[key] for key in sorted(held) if not namespace or key[0] == namespace]

@@ -58,6 +58,11 @@ def _restarts(pod: JsonObject) -> int:
     return sum(s.get("restartCount", 0) for s in pod["status"].get("containerStatuses") or ())
 
 
+def _involved(event: JsonObject) -> str:
+    about = event.get("involvedObject") or {}
+    return f"{about.get('kind', '')}/{about.get('name', '')}"
+
+
 def _target(obj: JsonObject) -> str:
     target = obj["spec"].get("scaleTargetRef") or {}
     return f"{target.get('kind') or 'Deployment'}/{target.get('name')}"
@@ -82,7 +87,7 @@ _COLUMNS: dict[Resource, tuple[Column, ...]] = {
     EVENT: (
         ("Type", lambda o: o.get("type", "")),
         ("Reason", lambda o: o.get("reason", "")),
-        ("Object", lambda o: "{kind}/{name}".format(**o["involvedObject"])),
+        ("Object", _involved),
         ("Message", lambda o: o.get("message", "")),
     ),
     DEPLOYMENT: (

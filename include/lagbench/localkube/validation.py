@@ -27,8 +27,11 @@ def name_faults(name: object) -> Faults:
         return [
             (
                 "metadata.name",
-                f"Invalid value: {name!r}: a lowercase RFC 1123 subdomain must consist of lower "
-                "case alphanumeric characters, '-' or '.', and must start and end with one",
+                (
+                    f"Invalid value: {name!r}: a lowercase RFC 1123 subdomain must consist of "
+                    "lower case alphanumeric characters, '-' or '.', and must start and end with "
+                    "an alphanumeric character"
+                ),
             )
         ]
     return []
@@ -46,8 +49,13 @@ def pod_spec_faults(spec: object, path: str) -> Faults:
     faults: Faults = []
     if spec.get("restartPolicy") not in _RESTART_POLICIES:
         faults.append(
-            (f"{path}.restartPolicy", f"Unsupported value: {spec.get('restartPolicy')!r}: "
-             'supported values: "Always", "OnFailure", "Never"')
+            (
+                f"{path}.restartPolicy",
+                (
+                    f"Unsupported value: {spec.get('restartPolicy')!r}: "
+                    'supported values: "Always", "OnFailure", "Never"'
+                ),
+            )
         )
     faults += _integer_faults(spec, "terminationGracePeriodSeconds", path, lowest=0)
     if not isinstance(spec.get("containers"), list) or not spec["containers"]:
@@ -81,13 +89,23 @@ def _container_faults(container: JsonObject, path: str) -> Faults:
         elif not isinstance(variable.get("value", ""), str):
             faults.append((f"{place}.value", f"Invalid value: {variable['value']!r}: not a string"))
         elif set(variable.get("valueFrom") or ()) - _VARIABLE_SOURCES:
-            faults.append((f"{place}.valueFrom", "Unsupported value: localkube supports "
-                           "fieldRef, configMapKeyRef and secretKeyRef"))
+            faults.append(
+                (
+                    f"{place}.valueFrom",
+                    (
+                        "Unsupported value: localkube supports "
+                        "fieldRef, configMapKeyRef and secretKeyRef"
+                    ),
+                )
+            )
     for kind in ("readinessProbe", "livenessProbe", "startupProbe"):
         probe = container.get(kind)
-        if probe is not None and not (isinstance(probe, dict) and {"httpGet", "tcpSocket"} & set(probe)):
-            faults.append((f"{path}.{kind}", "Unsupported value: localkube supports "
-                           "httpGet and tcpSocket"))
+        if probe is not None and not (
+            isinstance(probe, dict) and {"httpGet", "tcpSocket"} & set(probe)
+        ):
+            faults.append(
+                (f"{path}.{kind}", ("Unsupported value: localkube supports httpGet and tcpSocket"))
+            )
     return faults
 
 
@@ -106,8 +124,10 @@ def deployment_faults(deployment: JsonObject) -> Faults:
     labels = spec["template"]["metadata"].get("labels") or {}
     if not label_matcher(selector_string(selector))(labels):
         faults.append(
-            ("spec.template.metadata.labels", f"Invalid value: {labels!r}: `selector` does not "
-             "match template `labels`")
+            (
+                "spec.template.metadata.labels",
+                (f"Invalid value: {labels!r}: `selector` does not match template `labels`"),
+            )
         )
     return faults
 
@@ -154,8 +174,13 @@ def autoscaler_faults(autoscaler: JsonObject) -> Faults:
     faults += _integer_faults(spec, "maxReplicas", "spec", lowest=1)
     if not faults and spec["maxReplicas"] < spec["minReplicas"]:
         faults.append(
-            ("spec.maxReplicas", f"Invalid value: {spec['maxReplicas']}: must be greater than or "
-             "equal to `minReplicas`")
+            (
+                "spec.maxReplicas",
+                (
+                    f"Invalid value: {spec['maxReplicas']}: must be greater than or "
+                    "equal to `minReplicas`"
+                ),
+            )
         )
     target = spec.get("scaleTargetRef") or {}
     faults += [
@@ -205,7 +230,10 @@ def scaled_object_faults(scaled_object: JsonObject) -> Faults:
             if field not in trigger
         ]
         faults += [
-            (f"spec.triggers[{index}].metadata.{key}", f"Invalid value: {value!r}: must be a string")
+            (
+                f"spec.triggers[{index}].metadata.{key}",
+                f"Invalid value: {value!r}: must be a string",
+            )
             for key, value in (trigger.get("metadata") or {}).items()
             if not isinstance(value, str)
         ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from lagbench.localkube.api_error import expired
 from lagbench.localkube.objects import JsonObject, namespace_of
@@ -14,6 +16,42 @@ from lagbench.localkube.store import Change, Store
 
 # A client that has not read this many changes is stuck; its stream ends, and it can list again.
 _BACKLOG_LIMIT = 10_000
+
+Presentation: TypeAlias = Callable[[JsonObject], JsonObject]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a watch is about, and how its objects are shown (None: as they are)."""
+
+    target: Target
+    matches: Matcher
+    present: Presentation | None = None
+
+    def concerns(self, change: Change) -> bool:
+        """Say whether a change is of the right kind and namespace."""
+        return change.resource == self.target.resource and (
+            not self.target.namespace or namespace_of(change.obj) == self.target.namespace
+        )
+
+    def event(self, change: Change) -> bytes | None:
+        """Return a change as the watcher sees it, None when it sees nothing.
+
+        An object that comes to match is ADDED to the selection, one that ceases to is DELETED.
+        """
+        was_in = change.previous is not None and self.matches(change.previous)
+        is_in = change.kind != "DELETED" and self.matches(change.obj)
+        if not was_in and not is_in:
+            return None
+        kind = "MODIFIED" if was_in and is_in else "ADDED" if is_in else "DELETED"
+        return _line(kind, self._shown(change.obj) if self.present else change.encoded)
+
+    def present_state(self, objects: Iterable[JsonObject]) -> list[bytes]:
+        """Return objects that are there already as events."""
+        return [_line("ADDED", self._shown(obj)) for obj in objects if self.matches(obj)]
+
+    def _shown(self, obj: JsonObject) -> bytes:
+        return json.dumps(self.present(obj) if self.present else obj).encode()
 
 
 class Watches:
@@ -30,88 +68,57 @@ class Watches:
             queue.put_nowait(None)
 
     async def stream(
-        self,
-        target: Target,
-        matches: Matcher,
-        *,
-        from_version: str,
-        timeout_seconds: float | None,
-        present: Callable[[JsonObject], JsonObject] | None,
+        self, selection: Selection, *, from_version: str, timeout_seconds: float | None
     ) -> AsyncIterator[bytes]:
         """Yield watch events, one JSON line each.
 
-        Without ``from_version`` (or from 0) the present objects come first, as ADDED. ``present``
-        turns an object into another representation (a Table).
+        Without ``from_version`` (or from 0) the present objects come first, as ADDED.
         """
         queue: asyncio.Queue[Change | None] = asyncio.Queue()
-        resource, namespace = target.resource, target.namespace
-
-        def concerns(change: Change) -> bool:
-            return change.resource == resource and (
-                not namespace or namespace_of(change.obj) == namespace
-            )
 
         def listen(change: Change) -> None:
             if queue.qsize() >= _BACKLOG_LIMIT:
                 queue.put_nowait(None)
-            elif concerns(change):
+            elif selection.concerns(change):
                 queue.put_nowait(change)
 
-        # No await between the first look at the store and the subscription: nothing is missed.
-        if from_version in ("", "0"):
-            first = [
-                _line("ADDED", json.dumps(present(obj) if present else obj).encode())
-                for obj in self._store.list(resource, namespace)
-                if matches(obj)
-            ]
-        else:
-            missed = self._store.changes_since(int(from_version))
-            if missed is None:
-                yield _line("ERROR", json.dumps(expired(from_version).status()).encode())
-                return
-            lines = (_event(c, matches, present) for c in missed if concerns(c))
-            first = [line for line in lines if line is not None]
+        # No await between the look at the store and the subscription: nothing is missed.
+        first = self._missed(selection, from_version)
         self._queues.add(queue)
         unsubscribe = self._store.subscribe(listen)
+        ends_at = asyncio.get_running_loop().time() + timeout_seconds if timeout_seconds else None
         try:
+            if first is None:
+                yield _line("ERROR", json.dumps(expired(from_version).status()).encode())
+                return
             for line in first:
                 yield line
-            loop = asyncio.get_running_loop()
-            ends_at = loop.time() + timeout_seconds if timeout_seconds else None
-            while True:
-                async with asyncio.timeout_at(ends_at):
-                    change = await queue.get()
-                if change is None:
-                    return
-                line_or_none = _event(change, matches, present)
-                if line_or_none is not None:
-                    yield line_or_none
-        except TimeoutError:
-            return
+            while (change := await _next(queue, ends_at)) is not None:
+                if (seen := selection.event(change)) is not None:
+                    yield seen
         finally:
             unsubscribe()
             self._queues.discard(queue)
 
+    def _missed(self, selection: Selection, from_version: str) -> list[bytes] | None:
+        """Return the events since ``from_version``; None when they are forgotten."""
+        if from_version in {"", "0"}:
+            target = selection.target
+            return selection.present_state(self._store.select(target.resource, target.namespace))
+        changes = self._store.changes_since(int(from_version))
+        if changes is None:
+            return None
+        seen = (selection.event(change) for change in changes if selection.concerns(change))
+        return [line for line in seen if line is not None]
 
-def _event(
-    change: Change, matches: Matcher, present: Callable[[JsonObject], JsonObject] | None
-) -> bytes | None:
-    """Return the event for a change as a selector sees it.
 
-    An object that comes to match is ADDED to the selection, one that ceases to is DELETED from it.
-    """
-    is_in = matches(change.obj)
-    was_in = change.previous is not None and matches(change.previous)
-    if change.kind == "DELETED":
-        kind = "DELETED" if was_in else ""
-    elif is_in:
-        kind = "MODIFIED" if was_in else "ADDED"
-    else:
-        kind = "DELETED" if was_in else ""
-    if not kind:
+async def _next(queue: asyncio.Queue[Change | None], ends_at: float | None) -> Change | None:
+    """Return the next change, None at the end of the stream."""
+    try:
+        async with asyncio.timeout_at(ends_at):
+            return await queue.get()
+    except TimeoutError:
         return None
-    encoded = json.dumps(present(change.obj)).encode() if present else change.encoded
-    return _line(kind, encoded)
 
 
 def _line(kind: str, encoded: bytes) -> bytes:

@@ -156,7 +156,9 @@ class Writes:
             )
         if resource.namespaced:
             if not target.namespace:
-                raise ApiError(405, "MethodNotAllowed", "the path of this request needs a namespace")
+                raise ApiError(
+                    405, "MethodNotAllowed", "the path of this request needs a namespace"
+                )
             if metadata.get("namespace", target.namespace) != target.namespace:
                 raise bad_request(
                     "the namespace of the provided object does not match the namespace sent on "
