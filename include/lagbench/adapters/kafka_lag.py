@@ -1,0 +1,196 @@
+"""Committed and end offsets of a consumer group, all partitions at once, every wait bounded.
+
+A reading is whole or it fails with ``NotReady``: a partition that could not be read is never
+shown as zero. Reading joins no group and creates no topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no __all__
+    AdminClient,
+    OffsetSpec,
+)
+
+from lagbench.core.lag_rules import PartitionOffsets
+from lagbench.errors import NotReady
+
+Place = tuple[str, int]
+
+DEFAULT_TIMEOUT_SECONDS = 5.0
+_SPEC: Any = OffsetSpec  # its methods carry no types
+# librdkafka may answer this much after the request's own timeout; then the future is given up.
+_MARGIN_SECONDS = 1.0
+
+
+def open_admin(bootstrap_servers: str, settings: Mapping[str, Any] | None = None) -> AdminClient:
+    """Return an admin client that reconnects quickly and keeps its own log lines quiet."""
+    return AdminClient(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "client.id": "lagbench-lag-reader",
+            "reconnect.backoff.max.ms": 1_000,
+            "socket.connection.setup.timeout.ms": 5_000,
+            "log_level": 2,
+            **(settings or {}),
+        }
+    )
+
+
+def read_group_lag(
+    admin: AdminClient,
+    group: str,
+    topic: str,
+    *,
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+) -> dict[int, PartitionOffsets]:
+    """Return end and committed offset of every partition of ``topic``."""
+    partitions = read_partitions(admin, topic, timeout_seconds=timeout_seconds)
+    places = [(topic, partition) for partition in partitions]
+    offsets = read_offsets(admin, group, places, timeout_seconds=timeout_seconds)
+    return {partition: offsets[topic, partition] for partition in partitions}
+
+
+def read_partitions(
+    admin: AdminClient, topic: str, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+) -> list[int]:
+    """Return the partitions of a topic in ascending order."""
+    what = f"describe topic {topic}"
+    asked = _asked(
+        what,
+        lambda: admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_seconds),
+    )
+    description = _answer(what, asked[topic], timeout_seconds)
+    return sorted(partition.id for partition in description.partitions)
+
+
+def read_group_topics(
+    admin: AdminClient, group: str, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+) -> list[str]:
+    """Return the topics for which the group has committed offsets."""
+    committed = _committed(admin, group, None, timeout_seconds)()
+    return sorted({topic for topic, _ in committed})
+
+
+def read_offsets(
+    admin: AdminClient,
+    group: str,
+    places: Iterable[Place],
+    *,
+    wants_earliest: Callable[[PartitionOffsets], bool] = lambda _: False,
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+) -> dict[Place, PartitionOffsets]:
+    """Return the offsets of ``places``; committed and end offsets are asked for together.
+
+    Oldest offsets are asked for where ``wants_earliest`` says so; not getting one is no error.
+    """
+    wanted = list(places)
+    committed_answer = _committed(admin, group, wanted, timeout_seconds)
+    end_answers = _list_offsets(admin, wanted, _SPEC.latest(), timeout_seconds)
+    committed = committed_answer()
+    missing = [place for place in wanted if place not in committed]
+    if missing:
+        raise NotReady(
+            f"could not read the offsets of group {group}: no answer for {missing[0][0]} "
+            f"partition {missing[0][1]} ({len(missing)} of {len(wanted)} missing). Try again"
+        )
+    found = {
+        place: PartitionOffsets(
+            end=int(
+                _answer(f"read the end of {place}", end_answers[place], timeout_seconds).offset
+            ),
+            committed=committed[place],
+        )
+        for place in wanted
+    }
+    unsure = [place for place, offsets in found.items() if wants_earliest(offsets)]
+    for place, earliest in _earliest(admin, unsure, timeout_seconds).items():
+        found[place] = PartitionOffsets(found[place].end, found[place].committed, earliest)
+    return found
+
+
+def _committed(
+    admin: AdminClient, group: str, places: list[Place] | None, timeout_seconds: float
+) -> Callable[[], dict[Place, int | None]]:
+    """Ask for committed offsets; the returned function waits for the answer."""
+    what = f"read the committed offsets of group {group}"
+    partitions = None if places is None else [TopicPartition(*place) for place in places]
+    asked = _asked(
+        what,
+        lambda: admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, partitions)], request_timeout=timeout_seconds
+        ),
+    )
+
+    def answer() -> dict[Place, int | None]:
+        found: dict[Place, int | None] = {}
+        for item in _answer(what, asked[group], timeout_seconds).topic_partitions:
+            if item.error is not None:
+                raise NotReady(
+                    f"could not {what}: {item.topic} partition {item.partition}: {item.error}. "
+                    "Try again"
+                )
+            found[item.topic, item.partition] = item.offset if item.offset >= 0 else None
+        return found
+
+    return answer
+
+
+def _list_offsets(
+    admin: AdminClient, places: list[Place], spec: Any, timeout_seconds: float
+) -> dict[Place, Any]:
+    if not places:
+        return {}
+    asked = _asked(
+        f"list the offsets of {places[0][0]}",
+        lambda: admin.list_offsets(
+            {TopicPartition(*place): spec for place in places}, request_timeout=timeout_seconds
+        ),
+    )
+    return {(item.topic, item.partition): future for item, future in asked.items()}
+
+
+def _earliest(admin: AdminClient, places: list[Place], timeout_seconds: float) -> dict[Place, int]:
+    found: dict[Place, int] = {}
+    try:
+        answers = _list_offsets(admin, places, _SPEC.earliest(), timeout_seconds)
+    except NotReady:
+        return found
+    for place, future in answers.items():
+        try:
+            found[place] = int(
+                _answer(f"read the start of {place}", future, timeout_seconds).offset
+            )
+        except NotReady:
+            continue
+    return found
+
+
+def _asked(what: str, ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except (KafkaException, ValueError, TypeError) as error:
+        raise NotReady(f"could not {what}: {error}") from error
+
+
+def _answer(what: str, future: Any, timeout_seconds: float) -> Any:
+    try:
+        return future.result(timeout=timeout_seconds + _MARGIN_SECONDS)
+    except FutureTimeoutError as error:
+        raise NotReady(
+            f"could not {what}: no answer within {timeout_seconds + _MARGIN_SECONDS:.0f} s. "
+            "Check that the broker is up"
+        ) from error
+    except KafkaException as error:
+        reason = error.args[0]
+        text = reason.str() if hasattr(reason, "str") else str(reason)
+        raise NotReady(f"could not {what}: {text}") from error

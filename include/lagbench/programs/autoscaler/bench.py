@@ -1,0 +1,52 @@
+"""What every worker is given: the API, the clock, events, telemetry and the shared directory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lagbench.core.hpa_state import HpaSettings
+from lagbench.programs.autoscaler.clocks import Clock, HpaClock
+from lagbench.programs.autoscaler.cluster import Cluster
+from lagbench.programs.autoscaler.directory import Directory
+from lagbench.programs.autoscaler.event_recorder import EventRecorder
+from lagbench.programs.autoscaler.scalers import ScalerBuilder, build_scaler
+from lagbench.programs.autoscaler.telemetry_router import TelemetryRouter
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The surroundings of the workers."""
+
+    cluster: Cluster
+    directory: Directory
+    keda_events: EventRecorder
+    hpa_events: EventRecorder
+    telemetry: TelemetryRouter
+    clock: Clock = field(default_factory=Clock)
+    hpa_clock: HpaClock = field(default_factory=HpaClock)
+    hpa_settings: HpaSettings = field(default_factory=HpaSettings)
+    build_scaler: ScalerBuilder = build_scaler
+
+
+def make_bench(
+    cluster: Cluster,
+    *,
+    clock: Clock | None = None,
+    hpa_clock: HpaClock | None = None,
+    hpa_settings: HpaSettings | None = None,
+    scaler_builder: ScalerBuilder = build_scaler,
+    telemetry: TelemetryRouter | None = None,
+) -> Bench:
+    """Return the surroundings over one cluster."""
+    clock = clock or Clock()
+    return Bench(
+        cluster=cluster,
+        directory=Directory(),
+        keda_events=EventRecorder(cluster, "keda-operator", clock.wall_ns),
+        hpa_events=EventRecorder(cluster, "horizontal-pod-autoscaler", clock.wall_ns),
+        telemetry=telemetry or TelemetryRouter(),
+        clock=clock,
+        hpa_clock=hpa_clock or HpaClock(),
+        hpa_settings=hpa_settings or HpaSettings(),
+        build_scaler=scaler_builder,
+    )

@@ -1,0 +1,147 @@
+"""Read the metrics of one HPA sync: external ones from KEDA's side, resources from the pods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lagbench.core.hpa import MetricOutcome
+from lagbench.core.hpa_metrics import (
+    MetricFailure,
+    Proposal,
+    propose_external_average,
+    propose_external_value,
+)
+from lagbench.core.hpa_pods import parse_pod, parse_pod_metrics
+from lagbench.core.hpa_resource import propose_resource
+from lagbench.core.hpa_spec import ExternalMetric, HpaSpec, Metric, ResourceMetric
+from lagbench.core.keda_hpa import SCALED_OBJECT_LABEL
+from lagbench.core.quantity import format_milli
+from lagbench.errors import NotReady
+from lagbench.programs.autoscaler.bench import Bench
+from lagbench.programs.autoscaler.cluster import POD, POD_METRICS, ClusterError, Scale
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One metric's outcome, what its status shows, and its raw value for telemetry."""
+
+    outcome: MetricOutcome
+    status: dict[str, Any] | None
+    label: str
+    value: float | None
+
+
+def read_metrics(bench: Bench, spec: HpaSpec, namespace: str, scale: Scale) -> list[Reading]:
+    """Return one reading per metric of the HPA, in its order."""
+    return [_read(bench, metric, namespace, scale) for metric in spec.metrics]
+
+
+def _read(bench: Bench, metric: Metric, namespace: str, scale: Scale) -> Reading:
+    if isinstance(metric, ExternalMetric):
+        return _read_external(bench, metric, namespace, scale)
+    return _read_resource(bench, metric, namespace, scale)
+
+
+def _read_external(bench: Bench, metric: ExternalMetric, namespace: str, scale: Scale) -> Reading:
+    selector = _selector_text(metric)
+    name = f"external metric {metric.name}({selector})"
+    try:
+        milli = _external_milli(bench, metric, namespace)
+        proposal = _propose_external(bench, metric, namespace, scale, milli)
+    except NotReady as error:
+        text = (
+            f"unable to get external metric {namespace}/{metric.name}/{selector}: "
+            f"unable to fetch metrics from external metrics API: {error}"
+        )
+        summary = (
+            f"failed to get {metric.name} external metric value: "
+            f"failed to get {metric.name} external metric: {text}"
+        )
+        failure = MetricFailure("FailedGetExternalMetric", text, summary)
+        return Reading(MetricOutcome(name, failure), None, metric.name, None)
+    key = "averageValue" if metric.target_type == "AverageValue" else "value"
+    current = {key: format_milli(proposal.usage_milli or 0)}
+    identity = {"name": metric.name, "selector": {"matchLabels": dict(metric.selector)}}
+    status = {"type": "External", "external": {"metric": identity, "current": current}}
+    return Reading(MetricOutcome(name, proposal), status, metric.name, milli / 1000)
+
+
+def _external_milli(bench: Bench, metric: ExternalMetric, namespace: str) -> int:
+    owner = dict(metric.selector).get(SCALED_OBJECT_LABEL)
+    source = bench.directory.source_of((namespace, owner)) if owner else None
+    if source is None:
+        raise NotReady(f"no ScaledObject serves the metric {metric.name}")
+    return source.read_metric_milli(metric.name)
+
+
+def _propose_external(
+    bench: Bench, metric: ExternalMetric, namespace: str, scale: Scale, milli: int
+) -> Proposal:
+    tolerance = bench.hpa_settings.tolerance
+    if metric.target_type == "AverageValue":
+        return propose_external_average(
+            [milli],
+            metric.target_milli,
+            status_replicas=scale.status_replicas,
+            tolerance=tolerance,
+        )
+    return propose_external_value(
+        [milli],
+        metric.target_milli,
+        spec_replicas=scale.spec_replicas,
+        ready_pods=_ready_pods(bench, namespace, scale.selector),
+        tolerance=tolerance,
+    )
+
+
+def _ready_pods(bench: Bench, namespace: str, selector: str) -> int:
+    pods = [parse_pod(pod, "cpu") for pod in bench.cluster.list(POD, namespace, selector)]
+    return sum(pod.phase == "Running" and pod.is_ready is True for pod in pods)
+
+
+def _read_resource(bench: Bench, metric: ResourceMetric, namespace: str, scale: Scale) -> Reading:
+    name = f"{metric.name} resource"
+    if metric.target_type == "Utilization":
+        name += " utilization (percentage of request)"
+    try:
+        pods = [
+            parse_pod(pod, metric.name)
+            for pod in bench.cluster.list(POD, namespace, scale.selector)
+        ]
+        samples = bench.cluster.list(POD_METRICS, namespace, scale.selector)
+    except ClusterError as error:
+        text = (
+            f"failed to get {metric.name} metric: unable to get metrics for resource "
+            f"{metric.name}: unable to fetch metrics from resource metrics API: {error}"
+        )
+        failure = MetricFailure("FailedGetResourceMetric", text)
+        return Reading(MetricOutcome(name, failure), None, metric.name, None)
+    usage = dict(filter(None, (parse_pod_metrics(item, metric.name) for item in samples)))
+    result = propose_resource(
+        metric,
+        pods,
+        usage,
+        spec_replicas=scale.spec_replicas,
+        tolerance=bench.hpa_settings.tolerance,
+        now_ns=bench.clock.wall_ns(),
+    )
+    if isinstance(result, MetricFailure):
+        return Reading(MetricOutcome(name, result), None, metric.name, None)
+    current: dict[str, Any] = {"averageValue": format_milli(result.usage_milli or 0)}
+    if result.usage_percent is not None:
+        current["averageUtilization"] = result.usage_percent
+    status = {"type": "Resource", "resource": {"name": metric.name, "current": current}}
+    average = result.usage_milli
+    return Reading(
+        MetricOutcome(name, result), status, metric.name, None if average is None else average / 1e3
+    )
+
+
+def _selector_text(metric: ExternalMetric) -> str:
+    """Return the selector as Kubernetes prints it in conditions and events."""
+    labels = "".join(f"{key}: {value}," for key, value in metric.selector)
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        "MatchExpressions:[]LabelSelectorRequirement{},}"
+    )

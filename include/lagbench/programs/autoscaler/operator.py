@@ -1,0 +1,86 @@
+"""Follow ScaledObjects and HPAs in all namespaces and keep one worker for each."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from lagbench.programs.autoscaler.bench import Bench
+from lagbench.programs.autoscaler.cluster import HPA, SCALED_OBJECT, ObjectKey, Snapshot
+from lagbench.programs.autoscaler.hpa_worker import HpaWorker
+from lagbench.programs.autoscaler.scaled_object_worker import ScaledObjectWorker
+
+log = logging.getLogger(__name__)
+
+
+class Operator:
+    """Starts and stops workers as objects come and go; an object made anew gets a new worker."""
+
+    def __init__(self, bench: Bench) -> None:
+        """Watch nothing before ``start``."""
+        self._bench = bench
+        self._scaled_objects: dict[ObjectKey, ScaledObjectWorker] = {}
+        self._hpas: dict[ObjectKey, HpaWorker] = {}
+        self._is_over = threading.Event()
+
+    def start(self) -> None:
+        """Follow both kinds, each in its own thread."""
+        for kind, seen in ((HPA, self._see_hpas), (SCALED_OBJECT, self._see_scaled_objects)):
+            threading.Thread(
+                target=self._bench.cluster.follow,
+                args=(kind, seen, self._is_over.is_set),
+                name=f"follow {kind[1]}",
+                daemon=True,
+            ).start()
+
+    def stop(self) -> None:
+        """Start no further work; objects stay as they are."""
+        self._is_over.set()
+        for worker in (*self._hpas.values(), *self._scaled_objects.values()):
+            worker.abandon()
+
+    def _see_scaled_objects(self, snapshot: Snapshot) -> None:
+        if self._is_over.is_set():
+            return
+        self._bench.directory.scaled_objects = snapshot
+        for key, worker in list(self._scaled_objects.items()):
+            found = snapshot.get(key)
+            if found is None or found["metadata"].get("uid") != worker.uid:
+                log.info("%s is gone", worker.name)
+                self._scaled_objects.pop(key).stop()
+                self._wake_all()
+        for key, manifest in snapshot.items():
+            if key in self._scaled_objects:
+                self._scaled_objects[key].update(manifest)
+            else:
+                log.info("ScaledObject %s/%s seen", *key)
+                scaler = self._scaled_objects[key] = ScaledObjectWorker(manifest, self._bench)
+                scaler.start()
+        self._keep_telemetry()
+
+    def _see_hpas(self, snapshot: Snapshot) -> None:
+        if self._is_over.is_set():
+            return
+        self._bench.directory.hpas = snapshot
+        for key, worker in list(self._hpas.items()):
+            found = snapshot.get(key)
+            if found is None or found["metadata"].get("uid") != worker.uid:
+                log.info("%s is gone", worker.name)
+                self._hpas.pop(key).stop()
+        for key, manifest in snapshot.items():
+            if key in self._hpas:
+                self._hpas[key].update(manifest)
+            else:
+                log.info("HPA %s/%s seen", *key)
+                scaler = self._hpas[key] = HpaWorker(manifest, self._bench)
+                scaler.start()
+
+    def _wake_all(self) -> None:
+        """Let objects that waited for a target try again: its owner may be the one that left."""
+        for worker in self._scaled_objects.values():
+            worker.retry_now()
+
+    def _keep_telemetry(self) -> None:
+        directory = self._bench.directory
+        manifests = [*directory.scaled_objects.values(), *directory.hpas.values()]
+        self._bench.telemetry.keep_only(list(manifests))
