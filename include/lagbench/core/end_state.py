@@ -1,0 +1,53 @@
+"""The state in which the measurement ended: drained, at the floor, the group stable.
+
+Drained is decided at the fence (end and committed offsets taken after producer and consumers had
+stopped): committed == end for every partition. A partition without a commit is drained only when
+nothing was ever written to it. Stable is the group's last known state before the final stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lagbench.core.measures import EndState
+from lagbench.core.telemetry import GroupSample, ReplicaSample, TelemetryRecord
+
+
+def end_state(
+    records: Sequence[TelemetryRecord],
+    *,
+    ends: Mapping[int, int] | None,
+    committed: Mapping[int, int | None] | None,
+    floor: int | None,
+    until_at: int,
+) -> EndState:
+    """Return the end state; ``ends`` and ``committed`` are the fence's, None without a fence."""
+    undrained: list[int] = []
+    left = 0
+    if ends is not None and committed is not None:
+        for partition, end in sorted(ends.items()):
+            behind = end - (committed.get(partition) or 0)
+            if behind > 0:
+                undrained.append(partition)
+                left += behind
+    is_fenced = ends is not None and committed is not None
+    replicas = [r for r in records if isinstance(r, ReplicaSample) and r.at <= until_at]
+    groups = [r for r in records if isinstance(r, GroupSample) and r.at <= until_at]
+    spec = max(replicas, key=lambda sample: sample.at).spec if replicas else None
+    state = max(groups, key=lambda sample: sample.at).state if groups else None
+    return EndState(
+        is_drained=not undrained if is_fenced else None,
+        undrained_partitions=tuple(undrained),
+        undrained_records=left if is_fenced else None,
+        replicas=spec,
+        floor_replicas=floor,
+        is_at_floor=None if spec is None or floor is None else spec == floor,
+        group_state=state,
+        is_group_stable=None if state is None else _is_stable(state, spec),
+    )
+
+
+def _is_stable(state: str, replicas: int | None) -> bool:
+    """Say whether the group is settled; scaled to zero, an empty group is."""
+    name = state.rpartition(".")[2].replace("_", "").lower()
+    return name == "stable" or (name == "empty" and replicas == 0)

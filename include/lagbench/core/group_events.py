@@ -1,0 +1,102 @@
+"""Membership and ownership of the consumer group, replayed from the pods' own records.
+
+A pod is a member from its first join or assignment until it stopped; a pod that was killed says
+nothing, so it counts as gone from the instant at which Kubernetes saw it end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lagbench.core.telemetry import (
+    GroupJoined,
+    PartitionsAssigned,
+    PartitionsRevoked,
+    PodSeen,
+    PodStopped,
+    SigtermReceived,
+    TelemetryRecord,
+)
+
+EventKind = Literal["joined", "assigned", "revoked", "sigterm", "left", "died"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEvent:
+    """Something that happened to a member; ``owned`` is what it holds afterwards, if it said so."""
+
+    at: int
+    pod: str
+    kind: EventKind
+    owned: frozenset[int] | None = None
+
+
+@dataclass(slots=True)
+class GroupState:
+    """Who is a member and who owns what, after the events applied so far."""
+
+    members: set[str] = field(default_factory=set)
+    owner: dict[int, str] = field(default_factory=dict)
+
+    def apply(self, event: GroupEvent) -> None:
+        """Take ``event`` into account; a newer assignment outranks an owner that is silent."""
+        if event.kind in ("left", "died"):
+            self.members.discard(event.pod)
+            self._keep_only(event.pod, frozenset())
+            return
+        if event.kind != "sigterm":
+            self.members.add(event.pod)
+        if event.owned is not None:
+            self._keep_only(event.pod, event.owned)
+            self.owner.update(dict.fromkeys(event.owned, event.pod))
+
+    def unowned(self, partitions: int) -> list[int]:
+        """Return the partitions that nobody owns."""
+        return [partition for partition in range(partitions) if partition not in self.owner]
+
+    def idle_members(self) -> set[str]:
+        """Return the members that own nothing."""
+        return self.members - set(self.owner.values())
+
+    def _keep_only(self, pod: str, owned: frozenset[int]) -> None:
+        for partition in [p for p, holder in self.owner.items() if holder == pod]:
+            if partition not in owned:
+                del self.owner[partition]
+
+
+def group_events(records: Sequence[TelemetryRecord]) -> list[GroupEvent]:
+    """Return what happened in the group, by instant."""
+    return sorted([*_told(records), *_deaths(records)], key=lambda event: event.at)
+
+
+def _told(records: Sequence[TelemetryRecord]) -> Iterator[GroupEvent]:
+    for record in records:
+        if isinstance(record, GroupJoined):
+            yield GroupEvent(record.at, record.source, "joined")
+        elif isinstance(record, PartitionsAssigned):
+            yield GroupEvent(record.at, record.source, "assigned", frozenset(record.owned))
+        elif isinstance(record, PartitionsRevoked):
+            yield GroupEvent(record.at, record.source, "revoked", frozenset(record.owned))
+        elif isinstance(record, SigtermReceived):
+            yield GroupEvent(record.at, record.source, "sigterm")
+        elif isinstance(record, PodStopped):
+            yield GroupEvent(record.at, record.source, "left")
+
+
+def _deaths(records: Sequence[TelemetryRecord]) -> Iterator[GroupEvent]:
+    """Yield the end of pods that were members and never said that they stopped."""
+    told = {record.source for record in records if isinstance(record, PodStopped)}
+    asked = {record.source for record in records if isinstance(record, SigtermReceived)}
+    members = {
+        record.source for record in records if isinstance(record, GroupJoined | PartitionsAssigned)
+    }
+    gone_at = {
+        record.pod: record.gone_at
+        for record in records
+        if isinstance(record, PodSeen) and record.gone_at is not None
+    }
+    for pod, at in gone_at.items():
+        if pod in members and pod not in told:
+            yield GroupEvent(at, pod, "left" if pod in asked else "died")

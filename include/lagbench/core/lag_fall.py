@@ -1,0 +1,94 @@
+"""Whether lag fell monotonically at full parallelism.
+
+Total lag must never rise by more than the tolerance over any 5 s, and never go longer than
+PLATEAU_SECONDS without a new minimum. Full parallelism: the spike is over, the wanted replicas are
+at their maximum of the run and that many pods are Ready; it ends when the replicas are lowered. The
+claim ends when the lag is drained.
+
+The tolerance is the larger of 2 % of the peak lag and what the group does in one second: committed
+offsets jump by a commit interval, so two samples of a steadily falling lag may differ by that much
+the wrong way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lagbench.core.lag import LagSeries
+from lagbench.core.measures import NANOSECONDS
+from lagbench.core.rate_dip import RateSeries
+from lagbench.core.statistics import Ints, Reals, longest_without_new_minimum
+from lagbench.core.telemetry import ReplicaSample
+
+RISE_WINDOW_SECONDS = 5.0
+PLATEAU_SECONDS = 15.0
+PEAK_SHARE = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class LagFall:
+    """Whether lag fell monotonically (None: no stretch to tell from), and the facts."""
+
+    falls_monotonically: bool | None
+    max_rise_records: int | None
+    tolerance_records: float | None
+    longest_plateau_seconds: float | None
+    text: str
+
+
+def full_parallelism(
+    replicas: Sequence[ReplicaSample], spike_ended_at: int | None, until_at: int
+) -> tuple[int, int] | None:
+    """Return the stretch of full parallelism after the spike; None when there was none."""
+    samples = [sample for sample in replicas if sample.at <= until_at]
+    if not samples or spike_ended_at is None:
+        return None
+    most = max(sample.spec for sample in samples)
+    after = [sample for sample in samples if sample.at >= spike_ended_at]
+    full = [sample.at for sample in after if sample.spec == most and sample.ready >= most]
+    if not full:
+        return None
+    lowered = [sample.at for sample in after if sample.at > full[0] and sample.spec < most]
+    return full[0], lowered[0] if lowered else until_at
+
+
+def lag_fall(
+    series: LagSeries, rate: RateSeries, stretch: tuple[int, int] | None, drained_at: int | None
+) -> LagFall:
+    """Return whether lag fell monotonically in ``stretch`` until it was drained."""
+    if stretch is None:
+        return _untold("never at full parallelism after the spike")
+    start_at, end_at = stretch
+    if drained_at is not None:
+        end_at = min(end_at, drained_at)
+        if drained_at <= start_at:
+            return LagFall(True, 0, None, 0.0, "drained before full parallelism was reached")
+    total = series.total
+    inside = (series.at >= start_at) & (series.at <= end_at) & ~np.isnan(total)
+    at, lag = series.at[inside], total[inside]
+    if at.size < 2:
+        return _untold("fewer than two lag samples at full parallelism")
+    per_second = rate.processed_between(start_at, end_at) * NANOSECONDS / (end_at - start_at)
+    tolerance = max(PEAK_SHARE * float(np.nanmax(total)), per_second)
+    rise = max_rise(at, lag)
+    plateau = longest_without_new_minimum(at / NANOSECONDS, lag) or 0.0
+    text = (
+        f"highest rise over 5 s {rise:.0f} (tolerance {tolerance:.0f}), longest time without a new"
+        f" minimum {plateau:.0f} s (limit {PLATEAU_SECONDS:.0f} s)"
+    )
+    falls = rise <= tolerance and plateau <= PLATEAU_SECONDS
+    return LagFall(falls, int(rise), tolerance, plateau, text)
+
+
+def max_rise(at: Ints, lag: Reals) -> float:
+    """Return the highest rise from a sample to a later one at most 5 s away; 0 if it only fell."""
+    reach = np.searchsorted(at, at + round(RISE_WINDOW_SECONDS * NANOSECONDS), side="right")
+    rises = [float(lag[i : reach[i]].max() - lag[i]) for i in range(at.size)]
+    return max(0.0, *rises)
+
+
+def _untold(text: str) -> LagFall:
+    return LagFall(None, None, None, None, text)

@@ -1,0 +1,50 @@
+"""What the bench itself cost: CPU of recorder, localkube, broker, … over the run.
+
+CPU seconds of a part are its last reading minus its first; a reading below the one before it means
+that the part was restarted, so counting goes on from zero. The share is of one core over the time
+in which anything was observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from lagbench.core.measures import NANOSECONDS, ComponentCost, ObserverCost
+from lagbench.core.telemetry import TelemetryRecord, UsageSample
+
+
+def observer_cost(records: Sequence[TelemetryRecord], from_at: int, until_at: int) -> ObserverCost:
+    """Return the cost per part, dearest first."""
+    samples = sorted(
+        (r for r in records if isinstance(r, UsageSample) and from_at <= r.at <= until_at),
+        key=lambda sample: sample.at,
+    )
+    observed = (samples[-1].at - samples[0].at) / NANOSECONDS if samples else 0.0
+    if observed == 0:  # a single reading of a running total says nothing
+        return ObserverCost(observed_seconds=None, components=(), total_cpu_seconds=None)
+    by_part: dict[str, list[UsageSample]] = {}
+    for sample in samples:
+        by_part.setdefault(sample.component, []).append(sample)
+    parts = []
+    for component, own in by_part.items():
+        cpu = sum(_spent(left, right) for left, right in pairwise(own))
+        parts.append(
+            ComponentCost(
+                component=component,
+                cpu_seconds=cpu,
+                cpu_share=cpu / observed,
+                max_memory_bytes=max(sample.memory_bytes for sample in own),
+            )
+        )
+    parts.sort(key=lambda part: (-part.cpu_seconds, part.component))
+    return ObserverCost(
+        observed_seconds=observed,
+        components=tuple(parts),
+        total_cpu_seconds=sum(part.cpu_seconds for part in parts),
+    )
+
+
+def _spent(left: UsageSample, right: UsageSample) -> float:
+    grown = right.cpu_seconds - left.cpu_seconds
+    return grown if grown >= 0 else right.cpu_seconds

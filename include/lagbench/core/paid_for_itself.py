@@ -1,0 +1,75 @@
+"""Whether the added pods cleared more than their rebalances cost.
+
+The stretch runs from the first rise of the wanted replicas after the load step to the drained lag
+(or the end of the run). Base rate: the mean rate of the 10 s before that rise, when the pods at
+hand were already behind. What the added pods cleared, dips included, is everything done in the
+stretch minus base rate x its length: that is the net. The messages lost to the dips of the
+scale-up episodes in the stretch come on top of it: cleared = net + lost. Pod-minutes are those of
+pods created after the rise, to the end of the stretch. It has paid when the net is above zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lagbench.core.measures import NANOSECONDS, PaidForItself, RebalanceEpisode, ReplicaChange
+from lagbench.core.pod_time import PodLife
+from lagbench.core.rate_dip import RateSeries, mean_rate_before
+
+
+def paid_for_itself(
+    rate: RateSeries,
+    changes: Sequence[ReplicaChange],
+    episodes: Sequence[RebalanceEpisode],
+    lives: Iterable[PodLife],
+    *,
+    spike_started_at: int | None,
+    ended_at: int,
+) -> PaidForItself:
+    """Return the ledger of the scale-out after ``spike_started_at`` up to ``ended_at``."""
+    rises = [c.at for c in changes if c.replicas_after > c.replicas_before]
+    starts = [at for at in rises if spike_started_at is not None and at >= spike_started_at]
+    if not starts:
+        return _unmeasured("the policy added no pod after a load step")
+    start = starts[0]
+    base = mean_rate_before(rate, start)
+    if base is None or ended_at <= start:
+        return _unmeasured("no rate before the first rise, or the run ended with it")
+    seconds = (ended_at - start) / NANOSECONDS
+    net = rate.processed_between(start, ended_at) - base * seconds
+    areas = [
+        episode.dip_area_messages
+        for episode in episodes
+        if episode.trigger == "scale_up" and start <= episode.started_at < ended_at
+    ]
+    known = [area for area in areas if area is not None]
+    lost = sum(known) if len(known) == len(areas) else None
+    pods = [life for life in lives if life.created_at >= start - NANOSECONDS]
+    minutes = sum(life.seconds_between(start, ended_at) for life in pods) / 60
+    return PaidForItself(
+        started_at=start,
+        ended_at=ended_at,
+        base_rate_per_second=base,
+        cleared_records=None if lost is None else net + lost,
+        lost_to_dips_records=lost,
+        net_records=net,
+        added_pod_minutes=minutes,
+        net_records_per_pod_minute=net / minutes if minutes > 0 else None,
+        has_paid=net > 0,
+        reason="" if lost is not None else "the dip of a scale step was not measured",
+    )
+
+
+def _unmeasured(reason: str) -> PaidForItself:
+    return PaidForItself(
+        started_at=None,
+        ended_at=None,
+        base_rate_per_second=None,
+        cleared_records=None,
+        lost_to_dips_records=None,
+        net_records=None,
+        added_pod_minutes=None,
+        net_records_per_pod_minute=None,
+        has_paid=None,
+        reason=reason,
+    )

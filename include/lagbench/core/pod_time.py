@@ -1,0 +1,146 @@
+"""What the pods' time was used for.
+
+* pod time: from created to gone, inside the measured stretch; in pod-minutes.
+* idle ratio: 1 - busy / capacity. Busy is records done x process_ms; capacity is pod time x
+  concurrency. So start-up and empty pods count as idle: they are paid for, too.
+* zero-partition time: from Ready (or joined, what is first known) to the end, while owning none.
+* surplus: a pod that was a member while there were more members than partitions, and that never
+  owned one. Beyond P members there must be (members - P) idle ones; outside of rebalances, which
+  take partitions away for a moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lagbench.core.group_events import GroupEvent, GroupState
+from lagbench.core.measures import NANOSECONDS, SurplusPod
+from lagbench.core.rebalance import EpisodeSpan
+from lagbench.core.telemetry import PodSeen, TelemetryRecord
+
+
+@dataclass(frozen=True, slots=True)
+class PodLife:
+    """A consumer pod's instants as Kubernetes tells them."""
+
+    pod: str
+    created_at: int
+    ready_at: int | None
+    gone_at: int | None
+    precision_seconds: float
+
+    def seconds_between(self, from_at: int, until_at: int) -> float:
+        """Return the seconds of its life inside [from_at, until_at]."""
+        start = max(self.created_at, from_at)
+        end = until_at if self.gone_at is None else min(self.gone_at, until_at)
+        return max(0, end - start) / NANOSECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Surplus:
+    """Pods beyond the partitions, and whether they stood idle."""
+
+    pods: tuple[SurplusPod, ...]
+    max_members: int
+    is_idle: bool | None
+    text: str
+
+
+def pod_lives(records: Sequence[TelemetryRecord]) -> dict[str, PodLife]:
+    """Return each pod's life from the last thing said of it, by creation."""
+    last: dict[str, PodSeen] = {}
+    for record in records:
+        if isinstance(record, PodSeen) and (
+            record.pod not in last or record.at >= last[record.pod].at
+        ):
+            last[record.pod] = record
+    lives = [
+        PodLife(r.pod, r.created_at, r.ready_at, r.gone_at, r.precision_ns / NANOSECONDS)
+        for r in last.values()
+    ]
+    return {life.pod: life for life in sorted(lives, key=lambda life: (life.created_at, life.pod))}
+
+
+def idle_ratio(
+    pod_seconds: float, records_done: int, process_ms: float, concurrency: int
+) -> float | None:
+    """Return the share of the pods' capacity that did no work; None without pod time."""
+    if pod_seconds <= 0:
+        return None
+    return max(0.0, 1 - records_done * process_ms / 1000 / (pod_seconds * concurrency))
+
+
+def zero_partition_seconds(
+    events: Sequence[GroupEvent], lives: Mapping[str, PodLife], from_at: int, until_at: int
+) -> dict[str, float]:
+    """Return per pod how long it was there and owned no partition, inside [from_at, until_at]."""
+    spent: dict[str, float] = {}
+    for pod in sorted({event.pod for event in events} | set(lives)):
+        own = [event for event in events if event.pod == pod]
+        life = lives.get(pod)
+        starts = [event.at for event in own[:1]]
+        if life is not None and life.ready_at is not None:
+            starts.append(life.ready_at)
+        if not starts:
+            continue  # never Ready and never a member: start-up, not idleness
+        ends = [event.at for event in own if event.kind in ("left", "died")]
+        if life is not None and life.gone_at is not None:
+            ends.append(life.gone_at)
+        spent[pod] = _empty_seconds(own, max(min(starts), from_at), min([*ends, until_at]))
+    return spent
+
+
+def _empty_seconds(own: Sequence[GroupEvent], start: int, end: int) -> float:
+    empty_ns, since, owned = 0, start, frozenset[int]()
+    for event in own:
+        if event.owned is None:
+            continue
+        at = min(max(event.at, start), end)
+        if not owned:
+            empty_ns += max(0, at - since)
+        since, owned = at, event.owned
+    return (empty_ns + (0 if owned else max(0, end - since))) / NANOSECONDS
+
+
+def surplus(
+    events: Sequence[GroupEvent],
+    spans: Sequence[EpisodeSpan],
+    partitions: int,
+    *,
+    zero_seconds: Mapping[str, float],
+    records_done: Mapping[str, int] | None,
+) -> Surplus:
+    """Return the pods beyond ``partitions`` and whether they got nothing and did nothing.
+
+    ``records_done``: by pod, from the ledger; None when there is no accounting.
+    """
+    state, most, seen, wrong = GroupState(), 0, set[str](), ""
+    owners: set[str] = set()
+    settled_at = {span.ended_at for span in spans}
+    for event in events:
+        state.apply(event)
+        owners |= set(state.owner.values())
+        most = max(most, len(state.members))
+        if len(state.members) <= partitions:
+            continue
+        seen |= state.members
+        missing = len(state.members) - partitions - len(state.idle_members())
+        if event.at in settled_at and missing > 0:
+            wrong = f"{missing} of {len(state.members)} members should have been idle"
+    if most <= partitions:
+        return Surplus((), most, None, f"never more members than partitions ({most})")
+    pods = tuple(
+        SurplusPod(
+            pod=pod,
+            zero_partition_seconds=zero_seconds.get(pod, 0.0),
+            records_done=None if records_done is None else records_done.get(pod, 0),
+        )
+        for pod in sorted(seen - owners)
+    )
+    busy = [pod.pod for pod in pods if pod.records_done]
+    if busy:
+        wrong = f"{', '.join(busy)} did records without owning a partition"
+    facts = f"{most} members on {partitions} partitions; {len(pods)} pods never got one"
+    is_idle = None if records_done is None and not wrong else not wrong
+    return Surplus(pods, most, is_idle, f"{facts}; {wrong}" if wrong else facts)

@@ -1,0 +1,159 @@
+"""The dip of the group's rate in a rebalance: depth, area, recovery.
+
+The rate before is the mean of the 10 s before the episode (or of what there is, at least 1 s).
+Expected is what a group working on at that rate would have done: it starts with the backlog of the
+episode's first instant, gets what is offered, and cannot do more than there is. So a group that
+has nothing to do does not dip. (Such a group has no skew: where the work left lies in one hot
+partition, expected is too high and the dip an upper bound.)
+
+* depth: 1 - done / expected, the worst 1 s window that starts in the episode or up to 5 s after;
+* area: how many messages the group was behind the expected at the worst instant;
+* recovery: from the start of the first 1 s window below 95 % of the expected to the start of the
+  first one at 95 % or more after the worst; 0 when no window was below.
+
+The watch ends with the next episode, at most 60 s after this one. A window in which fewer than
+SMALLEST_EXPECTED messages were expected says nothing and is skipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lagbench.core.measures import NANOSECONDS
+from lagbench.core.statistics import Ints, Reals, sliding_sums
+
+BIN_NS = 100_000_000
+WINDOW_BINS = 10
+BEFORE_BINS = 100
+AFTERMATH_SECONDS = 5.0
+WATCH_SECONDS = 60.0
+RECOVERED_SHARE = 0.95
+SMALLEST_EXPECTED = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class RateSeries:
+    """Messages per 100 ms bin from ``started_at`` (unix ns) on, without holes."""
+
+    started_at: int
+    offered: Ints
+    processed: Ints
+
+    def bin_of(self, at: int) -> int:
+        """Return the bin that holds ``at``, bounded to the series."""
+        return min(max((at - self.started_at) // BIN_NS, 0), self.processed.size)
+
+    def at_bin(self, index: int) -> int:
+        """Return the start of bin ``index``."""
+        return self.started_at + index * BIN_NS
+
+    def processed_between(self, from_at: int, until_at: int) -> int:
+        """Return the messages done in the bins that start in [from_at, until_at)."""
+        return int(self.processed[self.bin_of(from_at) : self.bin_of(until_at)].sum())
+
+
+@dataclass(frozen=True, slots=True)
+class RateDip:
+    """A dip; None with ``reason`` where it could not be measured."""
+
+    mean_rate_before_per_second: float | None
+    min_rate_per_second: float | None
+    dip_percent: float | None
+    area_messages: float | None
+    recovery_seconds: float | None
+    observed_seconds: float
+    reason: str
+
+
+def rate_series(at: Ints, offered: Ints, processed: Ints) -> RateSeries:
+    """Return the series of the table ``timeline``; a bin without a row had no message."""
+    if not at.size:
+        return RateSeries(0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    started_at = int(at.min())
+    index = (at - started_at) // BIN_NS
+    size = int(index.max()) + 1
+    whole = [np.zeros(size, dtype=np.int64) for _ in range(2)]
+    np.add.at(whole[0], index, offered)
+    np.add.at(whole[1], index, processed)
+    return RateSeries(started_at, whole[0], whole[1])
+
+
+def mean_rate_before(rate: RateSeries, at: int) -> float | None:
+    """Return messages per second over the 10 s before ``at``; None with less than 1 s of data."""
+    end = rate.bin_of(at)
+    start = max(0, end - BEFORE_BINS)
+    if end - start < WINDOW_BINS:
+        return None
+    return float(rate.processed[start:end].sum()) / ((end - start) / WINDOW_BINS)
+
+
+def rate_dip(
+    rate: RateSeries, *, started_at: int, ended_at: int | None, next_started_at: int | None
+) -> RateDip:
+    """Return the dip of the episode [started_at, ended_at]."""
+    last_at = ended_at if ended_at is not None else started_at
+    first = rate.bin_of(started_at)
+    watch_at = last_at + round(WATCH_SECONDS * NANOSECONDS)
+    if next_started_at is not None:
+        watch_at = min(watch_at, next_started_at)
+    watch = max(rate.bin_of(watch_at), min(first + WINDOW_BINS, rate.processed.size))
+    observed = (watch - first) * BIN_NS / NANOSECONDS
+    mean = mean_rate_before(rate, started_at)
+    why = _unmeasurable(mean, watch - first)
+    if why or mean is None:
+        return RateDip(mean, None, None, None, None, observed, why)
+    expected_bins = _expected(rate, mean, first, watch)
+    expected = np.convolve(expected_bins, np.ones(WINDOW_BINS), mode="valid")
+    done = sliding_sums(rate.processed[first:watch], WINDOW_BINS).astype(np.float64)
+    behind = np.cumsum(expected_bins - rate.processed[first:watch])
+    searched = rate.bin_of(last_at + round(AFTERMATH_SECONDS * NANOSECONDS)) - first
+    says = expected >= SMALLEST_EXPECTED
+    says[max(1, searched - WINDOW_BINS + 1) :] = False
+    if not says.any():
+        return RateDip(mean, None, None, None, None, observed, "too little work to tell a dip")
+    share = np.divide(done, expected, out=np.ones_like(expected), where=expected > 0)
+    worst = int(np.flatnonzero(says)[np.argmin(share[says])])
+    recovery, why = _recovery(share, expected >= SMALLEST_EXPECTED, worst)
+    return RateDip(
+        mean_rate_before_per_second=mean,
+        min_rate_per_second=float(done[worst]),
+        dip_percent=max(0.0, 100 * (1 - float(share[worst]))),
+        area_messages=max(0.0, float(behind.max())),
+        recovery_seconds=recovery,
+        observed_seconds=observed,
+        reason=why,
+    )
+
+
+def _unmeasurable(mean: float | None, watched_bins: int) -> str:
+    if mean is None:
+        return "no second of rate before the episode"
+    if mean == 0:
+        return "nothing was processed in the 10 s before"
+    if watched_bins < WINDOW_BINS:
+        return "watched for less than 1 s"
+    return ""
+
+
+def _expected(rate: RateSeries, mean: float, first: int, watch: int) -> Reals:
+    """Return what would have been done in each bin of [first, watch) at the rate before."""
+    capacity = mean / WINDOW_BINS
+    backlog = max(0.0, float(rate.offered[:first].sum() - rate.processed[:first].sum()))
+    expected = np.zeros(watch - first)
+    for place, offered in enumerate(rate.offered[first:watch].tolist()):
+        expected[place] = min(capacity, backlog + offered)
+        backlog += offered - expected[place]
+    return expected
+
+
+def _recovery(share: Reals, says: npt.NDArray[np.bool_], worst: int) -> tuple[float | None, str]:
+    is_low = (share < RECOVERED_SHARE) & says
+    if not is_low[worst]:
+        return 0.0, ""
+    back = np.flatnonzero(~is_low[worst:])
+    if not back.size:
+        return None, "the rate was not back at 95 % while it was watched"
+    return (worst + int(back[0]) - int(np.flatnonzero(is_low)[0])) / WINDOW_BINS, ""

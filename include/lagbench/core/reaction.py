@@ -1,0 +1,130 @@
+"""The reaction chain: from the load step to the first record done by a new pod.
+
+t0 load step         planned instant of the first spike's start
+t1 lag crosses       total lag rises above lagThreshold x replicas at t0 (interpolated)
+t2 autoscaler reads  first sync (or poll) after t1 whose metric is above that
+t3 desired changes   wanted replicas rise
+t4 pod created       \
+t5 Ready              |
+t6 joined             | all of one pod: of those created after t3, the one whose first record was
+t7 first partition    | done first (without any: the one that got furthest)
+t8 first record done /
+
+Each link is placed at its stamp, but never before the link before it; so parts are never negative
+and sum to the total. A stamp that lies before its predecessor (a pod that joins before its
+readiness probe was answered) is kept in ``stamped_at`` with a note.
+
+From one replica on, the HPA's sync is the clock that rules; KEDA's pollingInterval counts only from
+zero replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lagbench.core.measures import NANOSECONDS, Reaction, ReactionLink
+from lagbench.core.reaction_stamps import ReactionInput, Stamp, reaction_stamps, ruling_clock
+from lagbench.core.scaling_measures import RulingClock
+
+TITLES = {
+    "t0": "load step",
+    "t1": "lag crosses the threshold",
+    "t2": "autoscaler reads it",
+    "t3": "desired replicas change",
+    "t4": "pod created",
+    "t5": "pod Ready",
+    "t6": "pod joined the group",
+    "t7": "first partition assigned",
+    "t8": "first record done",
+}
+SUM_TOLERANCE_SECONDS = 0.001
+
+
+def reaction(given: ReactionInput) -> Reaction:
+    """Return the chain of the first spike; a link that nobody stamped stays None."""
+    threshold, count = given.crossing_records, given.replicas_at_step
+    clock, clock_text = ruling_clock(count)
+    stamps, pod = reaction_stamps(given, clock)
+    is_crossed = None
+    if threshold is not None and given.load.first_spike_started_at is not None:
+        is_crossed = stamps["t1"].at is not None
+    replicas = "unknown" if count is None else max(1, count)
+    return _chain(
+        _place(stamps),
+        pod,
+        threshold_records=threshold,
+        threshold_text=f"{given.limits.threshold_rule} x {replicas} replicas",
+        is_threshold_crossed=is_crossed,
+        ruling_clock=clock,
+        ruling_clock_text=clock_text,
+    )
+
+
+def _place(stamps: Mapping[str, Stamp]) -> tuple[ReactionLink, ...]:
+    links: list[ReactionLink] = []
+    previous: int | None = None
+    for name, title in TITLES.items():
+        stamp = stamps.get(name, Stamp(None))
+        at, part, note = stamp.at, None, stamp.note
+        if at is not None and previous is not None:
+            if at < previous:
+                early = (previous - at) / NANOSECONDS
+                note = f"{note}; " * bool(note) + f"stamped {early:.3f} s before the link before it"
+                at = previous
+            part = (at - previous) / NANOSECONDS
+        previous = at if at is not None else previous
+        fields = {"name": name, "title": title, "at": at, "stamped_at": stamp.at, "note": note}
+        precision = None if stamp.at is None else stamp.precision_seconds
+        links.append(
+            ReactionLink.model_validate(
+                {**fields, "part_seconds": part, "precision_seconds": precision}
+            )
+        )
+    return tuple(links)
+
+
+def _chain(
+    links: tuple[ReactionLink, ...],
+    pod: str | None,
+    *,
+    threshold_records: float | None,
+    threshold_text: str,
+    is_threshold_crossed: bool | None,
+    ruling_clock: RulingClock,
+    ruling_clock_text: str,
+) -> Reaction:
+    at = {link.name: link.at for link in links}
+    start, end = at["t0"], at["t8"]
+    total = None if start is None or end is None else (end - start) / NANOSECONDS
+    parts = [link.part_seconds for link in links if link.part_seconds is not None]
+    parts_sum = sum(parts) if total is not None else None
+    assigned = None
+    if start is not None and at["t5"] is not None and at["t7"] is not None:
+        assigned = (max(at["t5"], at["t7"]) - start) / NANOSECONDS
+    missing = [f"{link.name} ({link.title})" for link in links if link.at is None]
+    return Reaction(
+        links=links,
+        pod=pod,
+        is_complete=not missing,
+        reason=_missing_text(missing, links),
+        total_seconds=total,
+        assigned_seconds=assigned,
+        parts_sum_seconds=parts_sum,
+        parts_sum_to_total=None
+        if parts_sum is None or total is None
+        else abs(parts_sum - total) <= SUM_TOLERANCE_SECONDS,
+        threshold_records=threshold_records,
+        threshold_text=threshold_text,
+        is_threshold_crossed=is_threshold_crossed,
+        ruling_clock=ruling_clock,
+        ruling_clock_text=ruling_clock_text,
+    )
+
+
+def _missing_text(missing: Sequence[str], links: Sequence[ReactionLink]) -> str:
+    if not missing:
+        return ""
+    if links[0].at is None:
+        return "the load had no step"
+    first = next(link for link in links if link.at is None)
+    return f"not seen: {', '.join(missing)}" + (f"; {first.note}" if first.note else "")
