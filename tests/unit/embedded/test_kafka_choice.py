@@ -1,0 +1,96 @@
+"""Embedded broker or foreign cluster, and which port."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from lagbench.embedded.kafka_choice import embedded_port, foreign_cluster
+from lagbench.errors import WrongInput
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KAFKA_BOOTSTRAP_SERVERS", "AIRFLOW_CONN_KAFKA_DEFAULT", "LAGBENCH_KAFKA_PORT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_nothing_named_means_embedded(tmp_path: Path) -> None:
+    """Without a named cluster the bench starts its own broker."""
+    assert foreign_cluster(tmp_path / "port") is None
+
+
+def test_servers_variable_names_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """KAFKA_BOOTSTRAP_SERVERS is enough."""
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "kafka:9092")
+
+    found = foreign_cluster(tmp_path / "port")
+
+    assert found is not None
+    assert found.settings == {"bootstrap.servers": "kafka:9092"}
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_connection_brings_all_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_text: bool
+) -> None:
+    """The Airflow connection's extra, object or text, holds librdkafka's settings."""
+    extra = {"bootstrap.servers": "kafka:9093", "security.protocol": "SSL", "linger.ms": 5}
+    value = {"conn_type": "kafka", "extra": json.dumps(extra) if as_text else extra}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(value))
+
+    found = foreign_cluster(tmp_path / "port")
+
+    assert found is not None
+    assert found.bootstrap_servers == "kafka:9093"
+    assert found.settings["linger.ms"] == "5"
+    assert "SSL" not in repr(found)
+
+
+def test_own_address_is_not_foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow's tasks carry the embedded broker's address and may start it again."""
+    port = embedded_port(tmp_path / "port")
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", f"127.0.0.1:{port}")
+
+    assert foreign_cluster(tmp_path / "port") is None
+
+
+@pytest.mark.parametrize("value", ["{", '{"extra": {}}', "kafka://somewhere", "[]"])
+def test_unusable_connection_is_wrong_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    """A connection without bootstrap.servers is refused by name."""
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", value)
+
+    with pytest.raises(WrongInput, match="AIRFLOW_CONN_KAFKA_DEFAULT"):
+        foreign_cluster(tmp_path / "port")
+
+
+def test_port_stays_from_start_to_start(tmp_path: Path) -> None:
+    """The port of the last start is used again."""
+    assert embedded_port(tmp_path / "port") == embedded_port(tmp_path / "port")
+
+
+def test_remembered_port_that_is_taken_is_given_up(tmp_path: Path) -> None:
+    """A port that was not asked for is replaced when somebody else has it now."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        taken = server.getsockname()[1]
+        (tmp_path / "port").write_text(f"{taken}\n")
+
+        assert embedded_port(tmp_path / "port") != taken
+
+
+@pytest.mark.parametrize("value", ["0", "65536", "kafka", "-1"])
+def test_impossible_port_is_wrong_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    """LAGBENCH_KAFKA_PORT must be a port number."""
+    monkeypatch.setenv("LAGBENCH_KAFKA_PORT", value)
+
+    with pytest.raises(WrongInput, match="65535"):
+        embedded_port(tmp_path / "port")
