@@ -1,0 +1,195 @@
+"""One cell: a scenario under one scaling policy, from bench up to the verdict.
+
+Each run is a rehearsal. It brings the bench up, starts the consumers at the policy's floor, puts
+the policy into force, offers the load once, waits until the backlog is drained and the replicas
+are back at the floor, freezes the run, accounts for every message with Spark, and judges the run
+against the scenario's SLOs.
+
+* **plan_cell** refuses wrong input before anything starts and makes the run folder.
+* A spike that fails an SLO fails **slo_gate**, the last task: by then the report is written.
+* **remove_workloads** always runs and fails the run when it could not clean up.
+* The run's conf, policy, seed and versions are in `plan_cell`'s result and in the run folder's
+  `manifest.json`; the verdict is `verdict`'s result, with a link to the report.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Context, chain, dag, get_current_context, setup, task, teardown
+from airflow.sdk.exceptions import AirflowFailException
+
+from lagbench_airflow import planning
+from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.failures import wrong_input_is_final
+from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
+from lagbench_airflow.operators.checks import RebalanceCountCheckOperator, ReconcileCheckOperator
+from lagbench_airflow.operators.fence_run import FenceRunOperator
+from lagbench_airflow.operators.inject_spike import InjectSpikeOperator
+from lagbench_airflow.operators.run_consumers import RunConsumersOperator
+from lagbench_airflow.operators.start_recorder import StartRecorderOperator
+from lagbench_airflow.operators.verdict import VerdictOperator
+from lagbench_airflow.params import scenario_run_params
+from lagbench_airflow.phases import phase
+from lagbench_airflow.sensors.consumer_group import ConsumerGroupStableSensor
+from lagbench_airflow.sensors.consumer_lag import ConsumerLagAboveSensor, ConsumerLagDrainedSensor
+from lagbench_airflow.sensors.replicas import ReplicasSettledSensor
+from lagbench_airflow.sensors.traffic_finished import TrafficFinishedSensor
+
+log = logging.getLogger(__name__)
+
+SPARK_JOBS = Path(__file__).resolve().parents[1] / "spark_jobs"
+RUN_FOLDER = "{{ ti.xcom_pull(task_ids='plan_cell')['run_folder'] }}"
+SPARK_SETUP = "{{{{ ti.xcom_pull(task_ids='bench_up')['{}']"
+TOPIC = "lagbench.{{{{ ti.xcom_pull(task_ids='plan_cell')['run_id'] }}}}.{}"
+LAND_ARGUMENTS = (
+    "--bootstrap-servers",
+    "{{ conn.kafka_default.extra_dejson['bootstrap.servers'] }}",
+    *(
+        text
+        for topic in ("events", "processed", "telemetry")
+        for text in (f"--{topic}-topic", TOPIC.format(topic))
+    ),
+)
+MINUTES = timedelta(minutes=1)
+# A scenario may offer load for a day and allow a day each for drain and settling.
+LONGEST_WAIT = timedelta(days=1, hours=1)
+LONGEST_RUN = timedelta(days=4)
+
+
+@task(execution_timeout=2 * MINUTES)
+def plan_cell() -> dict[str, Any]:
+    """Refuse wrong input; make the run folder."""
+    context: Context = get_current_context()
+    with wrong_input_is_final():
+        return planning.plan_run(context["params"], dag_run=context["dag_run"].run_id)
+
+
+@setup
+@task(execution_timeout=20 * MINUTES, retries=1, retry_delay=timedelta(seconds=5))
+def bench_up(run_folder: str) -> dict[str, Any]:
+    """Bring the bench up, or look whether it answers; sweep what a crashed run left."""
+    with wrong_input_is_final(), phase(CellRun.open(run_folder).folder, "bench_up"):
+        return planning.bring_bench_up(log.info)
+
+
+@setup
+@task(execution_timeout=5 * MINUTES, retries=1, retry_delay=timedelta(seconds=5))
+def create_topics(run_folder: str) -> dict[str, int]:
+    """Create the run's topics."""
+    cell = CellRun.open(run_folder)
+    with wrong_input_is_final(), phase(cell.folder, "create_topics"):
+        return planning.create_run_topics(cell)
+
+
+@task(execution_timeout=MINUTES)
+def slo_gate(verdict: dict[str, Any]) -> None:
+    """Fail the run when its verdict is not pass; everything is written by now."""
+    if verdict["status"] != "pass":
+        reasons = "; ".join(verdict["reasons"])
+        raise AirflowFailException(f"{verdict['status']}: {reasons}. Report: {verdict['report']}")
+
+
+@teardown(on_failure_fail_dagrun=True)
+@task(execution_timeout=10 * MINUTES, retries=2, retry_delay=timedelta(seconds=5))
+def remove_workloads(run_folder: str) -> dict[str, Any]:
+    """Delete policies, pods, topics and groups."""
+    with phase(CellRun.open(run_folder).folder, "remove_workloads"):
+        return planning.clean_up(log.info)
+
+
+@teardown(on_failure_fail_dagrun=True)
+@task(execution_timeout=5 * MINUTES, retries=1, retry_delay=timedelta(seconds=5))
+def bench_down(run_folder: str) -> list[str]:
+    """Stop the embedded bench when this run started it and keep_bench is off."""
+    context: Context = get_current_context()
+    up = context["ti"].xcom_pull(task_ids="bench_up") or {}
+    with phase(CellRun.open(run_folder).folder, "bench_down"):
+        return planning.take_bench_down(
+            was_started_here=bool(up.get("is_started")),
+            keep_bench=bool(context["params"]["keep_bench"]),
+        )
+
+
+def spark_task(task_id: str, *arguments: str) -> SparkSubmitOperator:
+    """Submit one job of the pipeline; a retry overwrites the tables that it writes."""
+    return SparkSubmitOperator(
+        task_id=task_id,
+        conn_id="spark_default",
+        application=str(SPARK_JOBS / f"{task_id}.py"),
+        application_args=["--run-folder", RUN_FOLDER, *arguments],
+        jars=SPARK_SETUP.format("spark_jars") + " }}",
+        env_vars={
+            name: SPARK_SETUP.format("spark_environment") + f"['{name}'] }}}}"
+            for name in ("JAVA_HOME", "SPARK_LOCAL_IP", "PYSPARK_PYTHON")
+        },
+        name=f"lagbench-{task_id}",
+        driver_memory="2g",
+        execution_timeout=60 * MINUTES,
+        retries=1,
+        retry_delay=timedelta(seconds=10),
+        doc_md=f"`spark_jobs/{task_id}.py` on the connection `spark_default`.",
+    )
+
+
+@dag(
+    schedule=None,
+    catchup=False,
+    max_active_runs=1,  # one cell at a time: two would share brokers, cores and numbers
+    dagrun_timeout=LONGEST_RUN,
+    params=scenario_run_params(),
+    render_template_as_native_obj=False,
+    default_args={"owner": "lagbench", "retries": 0},
+    tags=["lagbench", "rehearsal"],
+    doc_md=__doc__,
+)
+def scenario_run() -> None:
+    """Wire one cell."""
+    cell = {"run_folder": RUN_FOLDER}
+    wait = {**cell, "execution_timeout": LONGEST_WAIT, "retries": 2}
+    act = {**cell, "execution_timeout": 10 * MINUTES, "retries": 1}
+
+    plan = plan_cell()
+    up = bench_up(RUN_FOLDER)
+    topics = create_topics(RUN_FOLDER)
+    clean = remove_workloads(RUN_FOLDER)
+    down = bench_down(RUN_FOLDER)
+    judge = VerdictOperator(task_id="verdict", **act)
+    gate = slo_gate(judge.output)
+
+    chain(
+        plan,
+        up,
+        topics,
+        RunConsumersOperator(task_id="run_consumers", **act),
+        StartRecorderOperator(task_id="start_recorder", **act),
+        ApplyScalingPolicyOperator(task_id="apply_scaling_policy", **act),
+        # Short waits stay in their task: a round trip through the triggerer costs more.
+        ConsumerGroupStableSensor(task_id="group_stable", deferrable=False, **wait),
+        InjectSpikeOperator(task_id="inject_spike", **act),
+        ConsumerLagAboveSensor(task_id="lag_builds_up", **wait),
+        TrafficFinishedSensor(task_id="traffic_finished", **wait),
+        ConsumerLagDrainedSensor(task_id="lag_drained", **wait),
+        ReplicasSettledSensor(task_id="replicas_settled", **wait),
+        FenceRunOperator(task_id="fence_run", **act),
+        spark_task("land", *LAND_ARGUMENTS),
+        spark_task("account"),
+        spark_task("timeline"),
+        RebalanceCountCheckOperator(task_id="rebalance_count_check", **act),
+        ReconcileCheckOperator(task_id="reconcile_check", **act),
+        judge,
+        gate,
+        clean,
+        down,
+    )
+    # Setup and teardown belong together: cleaning runs even when only bench_up got that far.
+    up >> clean
+    topics >> clean
+    up >> down
+
+
+scenario_run()

@@ -1,0 +1,62 @@
+"""Look into a run's telemetry topic while it fills."""
+
+from __future__ import annotations
+
+import time
+from typing import TypeVar
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+
+from lagbench.core.telemetry import Record, decode_record
+from lagbench.errors import NotReady
+
+Wanted = TypeVar("Wanted", bound=Record)
+_BATCH = 1000
+
+
+def first_record(
+    bootstrap_servers: str, topic: str, kind: type[Wanted], *, timeout_seconds: float = 10.0
+) -> Wanted | None:
+    """Return the first record of ``kind``, None when none is in the topic yet.
+
+    Reads from the beginning to the end as it was at the call; joins no group.
+
+    :raises NotReady: the broker did not answer within ``timeout_seconds``.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "lagbench-telemetry-read",  # required, never joined
+            "enable.auto.commit": False,
+            "enable.partition.eof": False,
+            "log_level": 0,
+        }
+    )
+    place = TopicPartition(topic, 0, OFFSET_BEGINNING)
+    deadline = time.monotonic() + timeout_seconds
+    try:
+        _, end = consumer.get_watermark_offsets(place, timeout=timeout_seconds)
+        consumer.assign([place])
+        next_offset = 0
+        while next_offset < end:
+            if time.monotonic() > deadline:
+                raise NotReady(
+                    f"read {next_offset} of {end} records of {topic} in {timeout_seconds:.0f} s; "
+                    "check that the broker runs (lagbench status)"
+                )
+            for message in consumer.consume(_BATCH, timeout=0.2):
+                value, offset = message.value(), message.offset()
+                if message.error() is not None or value is None or offset is None:
+                    continue
+                next_offset = offset + 1
+                record = decode_record(value)
+                if isinstance(record, kind):
+                    return record
+    except KafkaException as error:
+        raise NotReady(
+            f"could not read {topic} at {bootstrap_servers}: {error.args[0]}. "
+            "Check that the broker runs (lagbench status)"
+        ) from error
+    finally:
+        consumer.close()
+    return None

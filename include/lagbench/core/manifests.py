@@ -1,0 +1,211 @@
+"""Patchers: a committed manifest and a run's settings give the manifest of that run.
+
+Each returns a new object and leaves its input alone. What a patcher sets, it owns: an argument or
+variable of that name in the committed file is replaced, everything else stays as written.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lagbench.core.run import (
+    BOOTSTRAP_ANNOTATION,
+    NAMESPACE,
+    POLICY_OBJECT,
+    RUN_ID_ANNOTATION,
+    RUN_ID_LABEL,
+    TELEMETRY_TOPIC_ANNOTATION,
+    RunNames,
+)
+from lagbench.core.scenario import ConsumerSettings, Scenario
+from lagbench.errors import WrongInput
+
+Manifest = dict[str, Any]
+
+SCALED_OBJECT, HPA = "ScaledObject", "HorizontalPodAutoscaler"
+POLICY_KINDS = (SCALED_OBJECT, HPA)
+GRACE_MARGIN_SECONDS = 10
+"""Beyond the drain timeout: flush, commit and leave took below 2 s here; 10 s is ample."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunTarget:
+    """The run that a manifest is made for, and the Kafka that its pods see."""
+
+    names: RunNames
+    bootstrap_servers: str
+
+
+def policy_for_run(policy: Mapping[str, Any], target: RunTarget) -> Manifest:
+    """Return the policy with the run's broker, topic and group in each kafka trigger.
+
+    All policies get one name, because KEDA refuses a second ScaledObject on a target.
+
+    :raises WrongInput: the policy is neither a ScaledObject nor an HPA.
+    """
+    manifest = copy.deepcopy(dict(policy))
+    kind = manifest.get("kind")
+    if kind not in POLICY_KINDS:
+        raise WrongInput(
+            where="policy", field="kind", value=kind, allowed=" or ".join(POLICY_KINDS)
+        )
+    metadata = _named(manifest, POLICY_OBJECT, target)
+    metadata["annotations"] = {
+        **(metadata.get("annotations") or {}),
+        RUN_ID_ANNOTATION: target.names.run_id,
+        TELEMETRY_TOPIC_ANNOTATION: target.names.telemetry_topic,
+        BOOTSTRAP_ANNOTATION: target.bootstrap_servers,
+    }
+    for trigger in _kafka_triggers(manifest):
+        trigger["metadata"] = {
+            **trigger["metadata"],
+            "bootstrapServers": target.bootstrap_servers,
+            "topic": target.names.events_topic,
+            "consumerGroup": target.names.group,
+        }
+    return manifest
+
+
+def consumer_for_run(
+    deployment: Mapping[str, Any], target: RunTarget, settings: ConsumerSettings, *, replicas: int
+) -> Manifest:
+    """Return the consumers' Deployment: settings as arguments, ``replicas`` as the start.
+
+    The grace period exceeds the drain timeout, else the kubelet would kill a pod that drains.
+    """
+    manifest = copy.deepcopy(dict(deployment))
+    _named(manifest, manifest["metadata"]["name"], target)
+    manifest["spec"]["replicas"] = replicas
+    pod = _pod_template(manifest, target)
+    grace_seconds = int(settings.drain_timeout_seconds) + GRACE_MARGIN_SECONDS
+    pod["terminationGracePeriodSeconds"] = grace_seconds
+    container = _first_container(pod)
+    resources = container.setdefault("resources", {})
+    resources["requests"] = {
+        **(resources.get("requests") or {}),
+        "cpu": f"{settings.cpu_request_millicores}m",
+    }
+    _set_environment(container, {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers})
+    _set_arguments(
+        container,
+        {
+            "run-id": target.names.run_id,
+            "process-ms": _number(settings.process_ms),
+            "concurrency": str(settings.concurrency),
+            "balancer": settings.balancer,
+            "commit": settings.commit,
+            "drain": settings.drain,
+            "drain-timeout": _number(settings.drain_timeout_seconds),
+        },
+        switches={"static-membership": settings.static_membership},
+    )
+    return manifest
+
+
+def producer_job_for_run(job: Mapping[str, Any], target: RunTarget, scenario: Scenario) -> Manifest:
+    """Return the producer's Job under the run's one name, so that creating it twice is a conflict.
+
+    The profile travels as JSON in a variable: a trace does not fit into flags.
+    """
+    manifest = copy.deepcopy(dict(job))
+    _named(manifest, target.names.producer_job, target)
+    manifest["spec"]["backoffLimit"] = 0  # a producer that is started again is a second spike
+    pod = _pod_template(manifest, target)
+    pod["restartPolicy"] = "Never"
+    container = _first_container(pod)
+    _set_environment(
+        container,
+        {
+            "KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers,
+            "PROFILE_JSON": json.dumps(scenario.profile.model_dump(mode="json")),
+        },
+    )
+    _set_arguments(
+        container,
+        {
+            "run-id": target.names.run_id,
+            "partitions": str(scenario.partitions),
+            "seed": str(scenario.seed),
+            "entities": str(scenario.keys.entities),
+            "zipf-s": _number(scenario.keys.zipf_s),
+        },
+    )
+    return manifest
+
+
+def recorder_for_run(
+    deployment: Mapping[str, Any], target: RunTarget, *, kubeconfig: str | None = None
+) -> Manifest:
+    """Return the recorder's Deployment; without a kubeconfig it uses its service account."""
+    manifest = copy.deepcopy(dict(deployment))
+    _named(manifest, manifest["metadata"]["name"], target)
+    container = _first_container(_pod_template(manifest, target))
+    environment = {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers}
+    if kubeconfig is not None:
+        environment["KUBECONFIG"] = kubeconfig
+    _set_environment(container, environment)
+    _set_arguments(container, {"run-id": target.names.run_id})
+    return manifest
+
+
+def _kafka_triggers(policy: Mapping[str, Any]) -> list[dict[str, Any]]:
+    triggers = (policy.get("spec") or {}).get("triggers") or []
+    return [t for t in triggers if t.get("type") == "kafka" and t.get("metadata") is not None]
+
+
+def _named(manifest: Manifest, name: str, target: RunTarget) -> dict[str, Any]:
+    metadata: dict[str, Any] = manifest.setdefault("metadata", {})
+    metadata["name"], metadata["namespace"] = name, NAMESPACE
+    metadata["labels"] = _labels(metadata, target)
+    return metadata
+
+
+def _labels(metadata: Mapping[str, Any], target: RunTarget) -> dict[str, str]:
+    return {**(metadata.get("labels") or {}), RUN_ID_LABEL: target.names.run_id}
+
+
+def _pod_template(manifest: Manifest, target: RunTarget) -> dict[str, Any]:
+    """Label the template (not the selector, which cannot change) and return its pod spec."""
+    template = manifest["spec"]["template"]
+    metadata = template.setdefault("metadata", {})
+    metadata["labels"] = _labels(metadata, target)
+    pod: dict[str, Any] = template["spec"]
+    return pod
+
+
+def _first_container(pod: Mapping[str, Any]) -> dict[str, Any]:
+    container: dict[str, Any] = pod["containers"][0]
+    return container
+
+
+def _set_environment(container: dict[str, Any], values: Mapping[str, str]) -> None:
+    kept = [entry for entry in container.get("env") or [] if entry["name"] not in values]
+    container["env"] = kept + [{"name": name, "value": value} for name, value in values.items()]
+
+
+def _set_arguments(
+    container: dict[str, Any],
+    values: Mapping[str, str],
+    *,
+    switches: Mapping[str, bool] | None = None,
+) -> None:
+    """Write arguments as ``--name=value``; a switch stands there or not."""
+    known = switches or {}
+    kept = _without(container.get("args") or [], {*values, *known})
+    flags = [f"--{name}={value}" for name, value in values.items()]
+    container["args"] = [*kept, *flags, *(f"--{name}" for name, on in known.items() if on)]
+
+
+def _without(arguments: Sequence[str], names: Iterable[str]) -> list[str]:
+    """Return the arguments but for those of ``names``; each is one ``--name=value`` or a switch."""
+    dropped = {f"--{name}" for name in names}
+    return [argument for argument in arguments if argument.split("=", 1)[0] not in dropped]
+
+
+def _number(value: float) -> str:
+    """Return 2 for 2.0 and 0.5 for 0.5."""
+    return str(int(value)) if value == int(value) else repr(value)

@@ -1,0 +1,1 @@
+"""The bench's operators, sensors, triggers and hooks for Airflow."""

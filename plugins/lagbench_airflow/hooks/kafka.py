@@ -1,0 +1,77 @@
+"""The Kafka of the bench, from a connection laid out like the Kafka provider's."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka_lag import open_admin, read_group_lag
+from lagbench.errors import NotReady
+
+
+class KafkaHook(BaseHook):
+    """Reads a connection of type ``kafka``: librdkafka settings in ``extra``.
+
+    The layout is the Kafka provider's, so adopting that provider later changes no connection.
+    """
+
+    conn_name_attr = "kafka_conn_id"
+    default_conn_name = "kafka_default"
+    conn_type = "kafka"
+    hook_name = "Kafka of the bench"
+
+    def __init__(self, kafka_conn_id: str = default_conn_name) -> None:
+        """Name the connection; it is read when it is needed."""
+        super().__init__()
+        self.kafka_conn_id = kafka_conn_id
+
+    def settings(self) -> dict[str, Any]:
+        """Return the librdkafka settings of the connection.
+
+        :raises NotReady: there is no such connection, or it names no servers.
+        """
+        try:
+            connection = self.get_connection(self.kafka_conn_id)
+        except AirflowNotFoundException as error:
+            raise NotReady(
+                f"the connection {self.kafka_conn_id} is not defined. Bring the bench up "
+                "(lagbench up) and start Airflow through lagbench, or define the connection with "
+                'extra {"bootstrap.servers": "HOST:PORT"}'
+            ) from error
+        settings = cast("dict[str, Any]", connection.extra_dejson)
+        if not settings.get("bootstrap.servers"):
+            raise NotReady(
+                f"the connection {self.kafka_conn_id} has no bootstrap.servers in its extra "
+                f"(seen: {sorted(settings)}); add them"
+            )
+        return settings
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Return the servers to which clients connect first."""
+        return str(self.settings()["bootstrap.servers"])
+
+    def total_lag(self, group: str, topic: str) -> int:
+        """Return the messages not yet committed; without a commit the whole partition counts."""
+        servers = self.settings()
+        admin = open_admin(str(servers["bootstrap.servers"]), servers)
+        offsets = read_group_lag(admin, group, topic)
+        known = {p: o.end for p, o in offsets.items() if o.end is not None}
+        if len(known) < len(offsets):
+            raise NotReady(f"the end of {len(offsets) - len(known)} partitions is unknown")
+        return sum(end - (offsets[p].committed or 0) for p, end in known.items())
+
+    def get_conn(self) -> KafkaAdmin:
+        """Return an administrator of the cluster."""
+        return KafkaAdmin(self.settings())
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Ask the cluster for its brokers (the Test button of the UI)."""
+        try:
+            count = self.get_conn().check_reachable()
+        except NotReady as error:
+            return False, str(error)
+        return True, f"{count} broker(s) answered"

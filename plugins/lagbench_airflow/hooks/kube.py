@@ -1,0 +1,54 @@
+"""The Kubernetes of the bench, from the Kubernetes provider's connection."""
+
+from __future__ import annotations
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from lagbench.adapters.kube import Kube
+from lagbench.errors import NotReady
+
+DEFAULT_CONNECTION = "kubernetes_default"
+
+
+def open_kube(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> Kube:
+    """Return a client for the cluster that the connection names.
+
+    Of the provider's fields the bench uses ``kube_config_path``, ``cluster_context`` and
+    ``in_cluster``; its own hook would bring an asynchronous client and a second way to log in.
+
+    :raises NotReady: the connection is not defined or its kubeconfig cannot be used.
+    """
+    try:
+        extra = BaseHook.get_connection(kubernetes_conn_id).extra_dejson
+    except AirflowNotFoundException as error:
+        raise NotReady(
+            f"the connection {kubernetes_conn_id} is not defined. Bring the bench up (lagbench up) "
+            "and start Airflow through lagbench, or define it with extra "
+            '{"kube_config_path": "PATH"}'
+        ) from error
+    return Kube.from_kubeconfig(
+        _field(extra, "kube_config_path") or None,
+        context=_field(extra, "cluster_context") or None,
+        in_cluster=_field(extra, "in_cluster") in ("True", "true"),
+    )
+
+
+def kubeconfig_for_pods(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> str | None:
+    """Return the kubeconfig that pods of the embedded bench read; None in a real cluster.
+
+    localkube's pods are processes of this machine and see its files; a cluster's pods see none.
+    """
+    from lagbench.embedded import bench
+
+    state = bench.running(bench.state_dir())
+    extra = BaseHook.get_connection(kubernetes_conn_id).extra_dejson
+    path = _field(extra, "kube_config_path")
+    is_embedded = state is not None and path == str(state.kubeconfig)
+    return path if is_embedded else None
+
+
+def _field(extra: dict[str, object], name: str) -> str:
+    """Return a field of the provider, which older forms store with a prefix."""
+    value = extra.get(name, extra.get(f"extra__kubernetes__{name}"))
+    return "" if value is None else str(value)

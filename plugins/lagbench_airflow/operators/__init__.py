@@ -1,0 +1,1 @@
+"""Tasks that change the bench or judge a run."""

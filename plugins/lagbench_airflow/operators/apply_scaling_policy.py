@@ -1,0 +1,116 @@
+"""Put a scaling policy into force."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from lagbench.adapters.kube import Kube
+from lagbench.core.manifests import HPA, POLICY_KINDS, SCALED_OBJECT, RunTarget, policy_for_run
+from lagbench.core.run import POLICY_OBJECT
+from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.operators.cell_operator import CellOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+TAKEN_UP_TIMEOUT_SECONDS = 120.0
+KEDA_HPA = f"keda-hpa-{POLICY_OBJECT}"
+
+
+class ApplyScalingPolicyOperator(CellOperator):
+    """Make the run's policy the one that drives the consumers.
+
+    After success: the object is as the policy says (server-side apply: nothing of an earlier policy
+    is left in it), no policy of the other kind exists, and the autoscaler has taken it up. On
+    failure the policy may be in force; the teardown deletes it. A retry is safe.
+    """
+
+    def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
+        """Swap the policy and wait for the autoscaler."""
+        from lagbench_airflow.hooks.kube import open_kube
+
+        target = RunTarget(cell.names, self.bootstrap_servers())
+        manifest = policy_for_run(cell.policy, target)
+        kube = open_kube(self.kubernetes_conn_id)
+        try:
+            before = _policy_in_force(kube)
+            _delete_other_kind(kube, manifest["kind"])
+            applied = kube.apply(manifest)
+            hpa = _wait_taken_up(kube, manifest["kind"])
+        finally:
+            kube.close()
+        difference = policy_diff(before, applied)
+        self.log.info("policy in force, old -> new:\n%s", difference or "(no change)")
+        cell.folder.write_text(cell.folder.policy, yaml.safe_dump(manifest, sort_keys=False))
+        cell.folder.write_text(cell.folder.path / "policy.diff", difference)
+        return {
+            "kind": manifest["kind"],
+            "generation": applied["metadata"].get("generation"),
+            "hpa": hpa,
+            "diff": difference,
+        }
+
+
+def policy_diff(before: dict[str, Any] | None, after: dict[str, Any]) -> str:
+    """Return the change of the part that a person writes, as a unified diff."""
+    old, new = (_written(manifest).splitlines() for manifest in (before, after))
+    return "\n".join(difflib.unified_diff(old, new, "before", "after", lineterm=""))
+
+
+def _written(manifest: dict[str, Any] | None) -> str:
+    if manifest is None:
+        return ""
+    kept = {key: manifest.get(key) for key in ("apiVersion", "kind", "spec")}
+    return yaml.safe_dump(kept, sort_keys=True)
+
+
+def _policy_in_force(kube: Kube) -> dict[str, Any] | None:
+    for kind in POLICY_KINDS:
+        found = kube.get(kind, POLICY_OBJECT)
+        if found is not None:
+            return found
+    return None
+
+
+def _delete_other_kind(kube: Kube, kind: str) -> None:
+    """KEDA's own HPA goes with its ScaledObject; both gone, or two autoscalers would fight."""
+    other = HPA if kind == SCALED_OBJECT else SCALED_OBJECT
+    if not kube.delete(other, POLICY_OBJECT):
+        return
+    left = [(other, POLICY_OBJECT)] + ([(HPA, KEDA_HPA)] if other == SCALED_OBJECT else [])
+    kube.wait_until(
+        lambda kube: all(kube.get(*object_) is None for object_ in left),
+        timeout_seconds=TAKEN_UP_TIMEOUT_SECONDS,
+        what=f"the former {other}/{POLICY_OBJECT} to be gone",
+    )
+
+
+def _wait_taken_up(kube: Kube, kind: str) -> str:
+    """Wait until the autoscaler has read this generation; returns the name of the HPA."""
+    name = KEDA_HPA if kind == SCALED_OBJECT else POLICY_OBJECT
+    seen: dict[str, Any] = {}
+
+    def is_taken_up(kube: Kube) -> bool:
+        policy = kube.get(kind, POLICY_OBJECT) or {}
+        hpa = kube.get(HPA, name)
+        seen["policy"] = (policy.get("status") or {}).get("conditions")
+        seen["hpa"] = None if hpa is None else hpa.get("status")
+        if hpa is None or not (hpa.get("status") or {}).get("conditions"):
+            return False
+        return kind != SCALED_OBJECT or _is_ready(policy)
+
+    kube.wait_until(
+        is_taken_up,
+        timeout_seconds=TAKEN_UP_TIMEOUT_SECONDS,
+        what=f"the autoscaler to take up {kind}/{POLICY_OBJECT}",
+        last_seen=lambda: str(seen),
+    )
+    return name
+
+
+def _is_ready(policy: dict[str, Any]) -> bool:
+    conditions = (policy.get("status") or {}).get("conditions") or []
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)

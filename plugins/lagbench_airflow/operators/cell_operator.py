@@ -1,0 +1,59 @@
+"""What every operator of a cell shares: the run folder, the connections, the phases."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk import BaseOperator
+
+from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.failures import wrong_input_is_final
+from lagbench_airflow.phases import phase
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class CellOperator(BaseOperator):
+    """A task that acts on one run.
+
+    :param run_folder: folder that ``plan_cell`` made (templated).
+    """
+
+    template_fields: Sequence[str] = ("run_folder",)
+    is_measured: ClassVar[bool] = True
+    """The task runs between the creation of the topics and the fence: its phase is telemetry."""
+
+    def __init__(
+        self,
+        *,
+        run_folder: str,
+        kafka_conn_id: str = "kafka_default",
+        kubernetes_conn_id: str = "kubernetes_default",
+        **kwargs: Any,
+    ) -> None:
+        """Keep the arguments; nothing is read before the task runs."""
+        super().__init__(**kwargs)
+        self.run_folder = run_folder
+        self.kafka_conn_id = kafka_conn_id
+        self.kubernetes_conn_id = kubernetes_conn_id
+
+    @abstractmethod
+    def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
+        """Do the task's work; returns a small JSON result."""
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Do the work inside a phase of the task's name."""
+        with wrong_input_is_final():
+            cell = CellRun.open(self.run_folder)
+            servers = self.bootstrap_servers() if self.is_measured else None
+            with phase(cell.folder, self.task_id, bootstrap_servers=servers):
+                return self.act(cell, context)
+
+    def bootstrap_servers(self) -> str:
+        """Return the servers of the connection."""
+        from lagbench_airflow.hooks.kafka import KafkaHook
+
+        return KafkaHook(self.kafka_conn_id).bootstrap_servers

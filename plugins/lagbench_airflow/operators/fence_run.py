@@ -1,0 +1,111 @@
+"""End the measured part of a run and freeze what it is judged by."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from lagbench.adapters.kafka_lag import open_admin, read_group_lag
+from lagbench.adapters.kube import Kube
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.manifests import GRACE_MARGIN_SECONDS, POLICY_KINDS
+from lagbench.core.run import (
+    CONSUMER_DEPLOYMENT,
+    POLICY_OBJECT,
+    RECORDER_DEPLOYMENT,
+    RUN_ID_LABEL,
+)
+from lagbench.errors import NotReady
+from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.operators.cell_operator import CellOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+RECORDER_GRACE_SECONDS = 30.0
+
+
+class FenceRunOperator(CellOperator):
+    """Stop the workloads in order and write ``fence.json``.
+
+    After success: nothing of the run writes any more, and ``fence.json`` holds the end of every
+    topic and the group's committed offsets; the pipeline reads up to there. Order matters: the
+    autoscaler first (it would start pods again), then producer, consumers (who drain), recorder.
+    On failure what has stopped stays stopped. A retry repeats the rest and is safe.
+    """
+
+    def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
+        """Stop, collect the logs, freeze."""
+        from lagbench_airflow.hooks.kube import open_kube
+
+        kube = open_kube(self.kubernetes_conn_id)
+        drain_seconds = cell.scenario.consumer.drain_timeout_seconds + GRACE_MARGIN_SECONDS
+        try:
+            collect_pod_logs(kube, cell.folder)
+            for kind in POLICY_KINDS:
+                kube.delete(kind, POLICY_OBJECT)
+            kube.delete("Job", cell.names.producer_job)
+            kube.delete("Deployment", CONSUMER_DEPLOYMENT)
+            _wait_pods_gone(kube, cell, CONSUMER_DEPLOYMENT, drain_seconds + 30)
+            _wait_pods_gone(kube, cell, cell.names.producer_job, 60)
+            kube.delete("Deployment", RECORDER_DEPLOYMENT)
+            _wait_pods_gone(kube, cell, RECORDER_DEPLOYMENT, RECORDER_GRACE_SECONDS + 30)
+        finally:
+            kube.close()
+        fence = self._fence(cell)
+        cell.folder.write_json(cell.folder.fence, fence)
+        return {topic: sum(fence[topic].values()) for topic in ("events", "processed", "telemetry")}
+
+    def _fence(self, cell: CellRun) -> dict[str, Any]:
+        from lagbench_airflow.hooks.kafka import KafkaHook
+
+        hook = KafkaHook(self.kafka_conn_id)
+        names = cell.names
+        with hook.get_conn() as admin:
+            ends = {
+                short: {str(p): end for p, end in sorted(admin.end_offsets(topic).items())}
+                for short, topic in zip(
+                    ("events", "processed", "telemetry"), names.topics, strict=True
+                )
+            }
+        lag = read_group_lag(
+            open_admin(hook.bootstrap_servers, hook.settings()), names.group, names.events_topic
+        )
+        manifest = cell.folder.read_json(cell.folder.manifest)
+        return {
+            **ends,
+            "committed": {str(p): place.committed for p, place in sorted(lag.items())},
+            "fenced_at": time.time_ns(),
+            "stream_started_at": manifest.get("stream_started_at"),
+        }
+
+
+def collect_pod_logs(kube: Kube, folder: RunFolder) -> list[str]:
+    """Keep what the run's pods have written so far; a log that is gone already is left out."""
+    collected = []
+    for pod in kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={folder.run_id}"):
+        name = str(pod["metadata"]["name"])
+        try:
+            text = kube.pod_logs(name)
+        except NotReady:
+            continue
+        folder.write_text(folder.logs / f"{name}.log", text)
+        collected.append(name)
+    return collected
+
+
+def _wait_pods_gone(kube: Kube, cell: CellRun, owner: str, timeout_seconds: float) -> None:
+    left: list[str] = []
+
+    def are_gone(kube: Kube) -> bool:
+        pods = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={cell.names.run_id}")
+        names = [str(pod["metadata"]["name"]) for pod in pods]
+        left[:] = [name for name in names if name.startswith(f"{owner}-")]
+        return not left
+
+    kube.wait_until(
+        are_gone,
+        timeout_seconds=timeout_seconds,
+        what=f"the pods of {owner} to be gone",
+        last_seen=lambda: ", ".join(left),
+    )

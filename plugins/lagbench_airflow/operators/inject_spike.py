@@ -1,0 +1,93 @@
+"""Offer the load, once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from lagbench.adapters.kube import Kube
+from lagbench.adapters.telemetry_read import first_record
+from lagbench.core.manifests import RunTarget, producer_job_for_run
+from lagbench.core.run import RUN_ID_LABEL
+from lagbench.core.telemetry import StreamStarted
+from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.manifest_files import base_manifest
+from lagbench_airflow.operators.cell_operator import CellOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+STREAM_START_TIMEOUT_SECONDS = 90.0
+STORE_KEY = "spike"
+
+
+class InjectSpikeOperator(CellOperator):
+    """Create the producer's Job and return once its stream has started.
+
+    After success: the stream runs, and its start is in the manifest. On failure the Job may run;
+    the teardown deletes it. A retry, and a clear of the task, adopt what the run has already
+    injected and never inject a second spike:
+
+    * the Job's name comes from the run id, so creating it again is a conflict, which adopts it,
+      even when the worker died between the creation and its note;
+    * the run id is noted in the task's state store, so a Job that has disappeared since is an
+      error and not a reason for a new one.
+    """
+
+    def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
+        """Create or adopt the Job, note it, wait for the stream."""
+        from lagbench_airflow.hooks.kube import open_kube
+
+        target = RunTarget(cell.names, self.bootstrap_servers())
+        store = context.get("task_state_store")
+        noted = store.get(STORE_KEY) if store is not None else None
+        is_noted = isinstance(noted, dict) and noted.get("run_id") == cell.names.run_id
+        kube = open_kube(self.kubernetes_conn_id)
+        try:
+            if is_noted:
+                self._adopt(kube, cell)
+                is_new = False
+            else:
+                job = base_manifest("producer", "Job")
+                is_new = kube.create(producer_job_for_run(job, target, cell.scenario))
+                if store is not None:
+                    store.set(STORE_KEY, {"run_id": cell.names.run_id})
+            self.log.info("%s Job %s", "created" if is_new else "adopted", cell.names.producer_job)
+            started = self._stream_start(kube, cell, target.bootstrap_servers)
+        finally:
+            kube.close()
+        cell.folder.update_manifest(stream_started_at=started)
+        return {"job": cell.names.producer_job, "is_new": is_new, "stream_started_at": started}
+
+    def _adopt(self, kube: Kube, cell: CellRun) -> None:
+        if kube.get("Job", cell.names.producer_job) is None:
+            raise AirflowFailException(
+                f"run {cell.names.run_id} has had its spike, and Job {cell.names.producer_job} is "
+                "gone: a second spike would spoil what was measured. Start a new run"
+            )
+
+    def _stream_start(self, kube: Kube, cell: CellRun, bootstrap_servers: str) -> int:
+        def found(kube: Kube) -> int | None:
+            record = first_record(bootstrap_servers, cell.names.telemetry_topic, StreamStarted)
+            if record is not None:
+                return record.stream_started_at
+            job = kube.get("Job", cell.names.producer_job) or {}
+            if (job.get("status") or {}).get("failed"):
+                raise AirflowFailException(
+                    f"the producer failed before its stream began: {self._last_words(kube, cell)}"
+                )
+            return None
+
+        return kube.wait_until(
+            found,
+            timeout_seconds=STREAM_START_TIMEOUT_SECONDS,
+            what="the producer's stream to start",
+        )
+
+    def _last_words(self, kube: Kube, cell: CellRun) -> str:
+        for pod in kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={cell.names.run_id}"):
+            name = str(pod["metadata"]["name"])
+            if name.startswith(f"{cell.names.producer_job}-"):
+                return kube.pod_logs(name)[-1000:]
+        return "its pod is gone"

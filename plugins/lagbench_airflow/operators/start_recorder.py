@@ -1,0 +1,42 @@
+"""Start the recorder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lagbench.core.manifests import RunTarget, recorder_for_run
+from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.manifest_files import base_manifest, base_objects
+from lagbench_airflow.operators.cell_operator import CellOperator
+from lagbench_airflow.operators.run_consumers import wait_ready
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class StartRecorderOperator(CellOperator):
+    """Run the recorder, which samples lag, replicas and the autoscaler's status once a second.
+
+    After success: it samples. On failure the Deployment stays until the teardown. Safe to retry.
+
+    :param kubeconfig: what the recorder's pod logs in with; None: its service account.
+    """
+
+    def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
+        """Apply the recorder with its account and wait until it is Ready."""
+        from lagbench_airflow.hooks.kube import kubeconfig_for_pods, open_kube
+
+        manifest = recorder_for_run(
+            base_manifest("recorder", "Deployment"),
+            RunTarget(cell.names, self.bootstrap_servers()),
+            kubeconfig=kubeconfig_for_pods(self.kubernetes_conn_id),
+        )
+        kube = open_kube(self.kubernetes_conn_id)
+        try:
+            for companion in base_objects("recorder"):
+                kube.apply(companion)
+            kube.apply(manifest)
+            wait_ready(kube, manifest["metadata"]["name"], 1)
+        finally:
+            kube.close()
+        return {"recorder": manifest["metadata"]["name"]}

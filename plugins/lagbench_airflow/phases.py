@@ -1,0 +1,60 @@
+"""Phases: which part of a run is going on, for the CLI's display and the report's time axis."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from typing import Literal
+
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.telemetry_log import TelemetryLog
+from lagbench.core.run import RunNames
+from lagbench.core.telemetry import Phase
+
+PhaseState = Literal["started", "finished", "failed"]
+DETAIL_LENGTH = 500
+FLUSH_SECONDS = 2.0
+"""A phase that Kafka does not take within 2 s (broker down) stays in the file alone."""
+
+
+@contextlib.contextmanager
+def phase(folder: RunFolder, name: str, *, bootstrap_servers: str | None = None) -> Iterator[None]:
+    """Record that the body's phase starts, and how it ends."""
+    record_phase(folder, name, "started", bootstrap_servers=bootstrap_servers)
+    try:
+        yield
+    except BaseException as error:  # also a killed task: its phase has failed
+        record_phase(folder, name, "failed", detail=str(error)[:DETAIL_LENGTH])
+        raise
+    record_phase(folder, name, "finished", bootstrap_servers=bootstrap_servers)
+
+
+def record_phase(
+    folder: RunFolder,
+    name: str,
+    state: PhaseState,
+    *,
+    bootstrap_servers: str | None = None,
+    detail: str = "",
+) -> None:
+    """Append the phase to ``phases.jsonl`` and, with ``bootstrap_servers``, to the telemetry topic.
+
+    Give no servers before the topics exist and after the fence: nobody would read it there.
+    """
+    phase = Phase(at=time.time_ns(), source="dag", name=name, state=state, detail=detail)
+    line = json.dumps({"at": phase.at, "name": name, "state": state, "detail": detail}) + "\n"
+    # One write of one line with O_APPEND: a reader sees whole lines only.
+    descriptor = os.open(
+        folder.path / "phases.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644
+    )
+    try:
+        os.write(descriptor, line.encode())
+    finally:
+        os.close(descriptor)
+    if bootstrap_servers is not None:
+        log = TelemetryLog(bootstrap_servers, RunNames(folder.run_id).telemetry_topic)
+        log.send(phase)
+        log.flush(FLUSH_SECONDS)

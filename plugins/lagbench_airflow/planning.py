@@ -1,0 +1,155 @@
+"""The first and the outer tasks of a cell: plan the run, bring the bench up, clean up."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+from lagbench.catalog import checked_cell
+
+from lagbench.adapters.kafka_admin import TopicSpec
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.run_manifest import write_manifest
+from lagbench.core.run import NAMESPACE, RunNames
+from lagbench.embedded import bench
+from lagbench.embedded.bench_state import BenchFiles
+from lagbench.errors import NotReady
+from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.hooks.kafka import KafkaHook
+from lagbench_airflow.hooks.kube import open_kube
+from lagbench_airflow.params import settings_of
+from lagbench_airflow.workloads import remove_everything
+
+LEDGER_PARTITIONS, TELEMETRY_PARTITIONS = 6, 1
+RUN_ID_NAME_LENGTH = 28
+"""Leaves 52 - 28 = 24 characters for the instant and the random digits."""
+CONNECTIONS = ("kafka_default", "kubernetes_default", "spark_default")
+Say = Callable[[str], None]
+
+
+def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
+    """Validate what was asked for and make the run folder; returns what later tasks need.
+
+    Nothing is started: wrong input ends the run here.
+    """
+    overrides = settings_of(params)
+    cell = checked_cell(
+        str(params["scenario"]), policy=params.get("policy") or None, overrides=overrides
+    )
+    run_id = params.get("run_id") or _new_run_id(cell.scenario.name)
+    folder = RunFolder.create(RunNames(run_id).run_id)
+    conf = {
+        "scenario": params["scenario"],
+        "policy": cell.policy_name,
+        "overrides": overrides,
+        "dag_run": dag_run,
+    }
+    fidelity: Literal["processes", "kubernetes"] = "processes" if is_embedded() else "kubernetes"
+    write_manifest(
+        folder,
+        scenario=cell.scenario.name,
+        policy=cell.policy_name,
+        seed=cell.scenario.seed,
+        fidelity=fidelity,
+        conf=conf,
+        scenario_text=cell.scenario_text,
+        policy_text=cell.policy_text,
+        created_at=time.time_ns(),
+    )
+    return {
+        "run_id": run_id,
+        "run_folder": str(folder.path),
+        "scenario": cell.scenario.name,
+        "policy": cell.policy_name,
+        "seed": cell.scenario.seed,
+        "fidelity": fidelity,
+    }
+
+
+def is_embedded() -> bool:
+    """Say whether the connection kubernetes_default names the embedded bench's localkube."""
+    extra = _connection("kubernetes_default").extra_dejson
+    return str(extra.get("kube_config_path")) == str(BenchFiles(bench.state_dir()).kubeconfig)
+
+
+def bring_bench_up(say: Say) -> dict[str, Any]:
+    """Bring the embedded bench up, or look whether the foreign one answers; sweep old runs away.
+
+    Returns whether this call started it, and how Spark is to be submitted.
+    """
+    from lagbench.embedded.spark_packages import spark_environment, spark_jars
+
+    for name in CONNECTIONS:
+        _connection(name)
+    is_started = False
+    if is_embedded():
+        state_dir = bench.state_dir()
+        is_started = bench.running(state_dir) is None
+        bench.up(state_dir, attached=False, on_progress=say)
+    kube = open_kube()
+    try:
+        kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        with KafkaHook().get_conn() as admin:
+            admin.check_reachable()
+            swept = remove_everything(kube, admin, say)
+    finally:
+        kube.close()
+    return {
+        "is_started": is_started,
+        "swept": {"workloads": swept.workloads, "topics": swept.topics, "groups": swept.groups},
+        "spark_jars": ",".join(str(path) for path in spark_jars()),
+        "spark_environment": spark_environment(),
+    }
+
+
+def create_run_topics(cell: CellRun) -> dict[str, int]:
+    """Create the run's topics; a retry finds them and is safe."""
+    partitions = {
+        cell.names.events_topic: cell.scenario.partitions,
+        cell.names.processed_topic: LEDGER_PARTITIONS,
+        cell.names.telemetry_topic: TELEMETRY_PARTITIONS,
+    }
+    # Offsets are accounted for by identity, so nothing may be dropped or merged in mid-run.
+    configs = {"cleanup.policy": "delete", "retention.ms": "-1"}
+    with KafkaHook().get_conn() as admin:
+        admin.create_topics([TopicSpec(name, count, configs) for name, count in partitions.items()])
+    return partitions
+
+
+def clean_up(say: Say) -> dict[str, Any]:
+    """Remove all workloads, topics and groups of runs."""
+    kube = open_kube()
+    try:
+        with KafkaHook().get_conn() as admin:
+            removed = remove_everything(kube, admin, say)
+    finally:
+        kube.close()
+    return {"workloads": removed.workloads, "topics": removed.topics, "groups": removed.groups}
+
+
+def take_bench_down(*, was_started_here: bool, keep_bench: bool) -> list[str]:
+    """Stop the embedded bench when this run started it and nobody wants to keep it."""
+    if keep_bench or not was_started_here or not is_embedded():
+        return []
+    return bench.down(bench.state_dir())
+
+
+def _new_run_id(scenario: str) -> str:
+    instant = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    name = scenario.replace("_", "-")[:RUN_ID_NAME_LENGTH].rstrip("-")
+    return f"{name}-{instant}-{secrets.token_hex(2)}"
+
+
+def _connection(name: str) -> Any:
+    try:
+        return BaseHook.get_connection(name)
+    except AirflowNotFoundException as error:
+        raise NotReady(
+            f"the connection {name} is not defined. Start Airflow through lagbench (make ui, "
+            "lagbench run), or define kafka_default, kubernetes_default and spark_default"
+        ) from error

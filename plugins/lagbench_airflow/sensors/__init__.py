@@ -1,0 +1,1 @@
+"""Tasks that wait for a state of the bench."""

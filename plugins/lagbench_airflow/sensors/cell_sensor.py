@@ -1,0 +1,112 @@
+"""What every sensor of a cell shares: a bounded wait, deferred or in place, with a soft end."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk import BaseSensorOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from lagbench.errors import StillWaiting
+from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.failures import wrong_input_is_final
+from lagbench_airflow.phases import record_phase
+from lagbench_airflow.triggers.condition import ConditionTrigger, Reason, run_inline
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+DEFERRAL_SLACK = timedelta(minutes=5)
+"""The trigger ends the wait itself; Airflow's own limit is only the net below it."""
+
+
+class CellSensor(BaseSensorOperator):
+    """Waits for a state of one run.
+
+    :param run_folder: folder that ``plan_cell`` made (templated).
+    :param deferrable: wait in the triggerer and give the worker back, or wait in the task.
+    """
+
+    template_fields: Sequence[str] = ("run_folder",)
+    fails_on_timeout: ClassVar[bool] = False
+    """False: the run goes on after the time limit, and the verdict judges what was measured."""
+
+    def __init__(
+        self,
+        *,
+        run_folder: str,
+        deferrable: bool = True,
+        poll_seconds: float = 0.5,
+        kafka_conn_id: str = "kafka_default",
+        kubernetes_conn_id: str = "kubernetes_default",
+        **kwargs: Any,
+    ) -> None:
+        """Keep the arguments; nothing is read before the task runs."""
+        super().__init__(**kwargs)
+        self.run_folder = run_folder
+        self.deferrable = deferrable
+        self.poll_seconds = poll_seconds
+        self.kafka_conn_id = kafka_conn_id
+        self.kubernetes_conn_id = kubernetes_conn_id
+
+    @abstractmethod
+    def wait_seconds(self, cell: CellRun) -> float:
+        """Return how long the wait may last."""
+
+    @abstractmethod
+    def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
+        """Return the condition to wait for."""
+
+    def execute(self, context: Context) -> Any:
+        """Begin the phase and wait."""
+        with wrong_input_is_final():
+            cell = CellRun.open(self.run_folder)
+            servers = self._bootstrap_servers()
+            record_phase(cell.folder, self.task_id, "started", bootstrap_servers=servers)
+            wait_seconds = self.wait_seconds(cell)
+            trigger = self.trigger(cell, time.time() + wait_seconds)
+        if self.deferrable:
+            self.defer(
+                trigger=trigger,
+                method_name="execute_complete",
+                timeout=timedelta(seconds=wait_seconds) + DEFERRAL_SLACK,
+            )
+        return self.execute_complete(context, run_inline(trigger))
+
+    def execute_complete(
+        self,
+        context: Context,  # noqa: ARG002 - Airflow passes it
+        event: dict[str, Any],
+    ) -> dict[str, Any]:
+        """End the phase; returns whether the state was reached and what was seen last."""
+        reason, seen = Reason(event["reason"]), event["seen"]
+        cell = CellRun.open(self.run_folder)
+        said = f"{self.task_id}: {reason.value}, last seen {seen}"
+        if reason is Reason.REFUSED:
+            record_phase(cell.folder, self.task_id, "failed", detail=said)
+            raise AirflowFailException(str(seen.get("error", said)))
+        if reason is Reason.TIMED_OUT and self.fails_on_timeout:
+            record_phase(cell.folder, self.task_id, "failed", detail=said)
+            raise StillWaiting(
+                f"waited {self.wait_seconds(cell):.0f} s for {self.task_id}; last seen: {seen}. "
+                "Look at the pods' logs, or raise the scenario's timeouts"
+            )
+        if reason is not Reason.REACHED:
+            self.log.warning("%s; the run goes on and the verdict will say so", said)
+        record_phase(
+            cell.folder,
+            self.task_id,
+            "finished",
+            bootstrap_servers=self._bootstrap_servers(),
+            detail=reason.value,
+        )
+        return {"reached": reason is Reason.REACHED, "reason": reason.value, "seen": seen}
+
+    def _bootstrap_servers(self) -> str:
+        from lagbench_airflow.hooks.kafka import KafkaHook
+
+        return KafkaHook(self.kafka_conn_id).bootstrap_servers

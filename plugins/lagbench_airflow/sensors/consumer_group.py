@@ -1,0 +1,35 @@
+"""Sensor on the membership of the run's consumer group."""
+
+from __future__ import annotations
+
+from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.sensors.cell_sensor import CellSensor
+from lagbench_airflow.triggers.condition import ConditionTrigger
+from lagbench_airflow.triggers.consumer_group import ConsumerGroupStableTrigger
+
+
+class ConsumerGroupStableSensor(CellSensor):
+    """Succeed when the group has been stable, with every partition owned, for ``HOLD_SECONDS``.
+
+    Leaves nothing behind; safe to retry. Fails after ``WAIT_SECONDS``: a spike into a group that
+    still rebalances would measure the start-up and not the policy.
+    """
+
+    HOLD_SECONDS = 1.0
+    WAIT_SECONDS = 120.0
+    fails_on_timeout = True
+
+    def wait_seconds(self, cell: CellRun) -> float:  # noqa: ARG002 - the same for every run
+        """Wait two minutes: a join of 24 members took 10.6 s at worst (KIP-848)."""
+        return self.WAIT_SECONDS
+
+    def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
+        """Return the condition: stable and complete."""
+        return ConsumerGroupStableTrigger(
+            run_id=cell.names.run_id,
+            kafka_conn_id=self.kafka_conn_id,
+            kubernetes_conn_id=self.kubernetes_conn_id,
+            deadline_at=deadline_at,
+            hold_seconds=self.HOLD_SECONDS,
+            poll_seconds=self.poll_seconds,
+        )

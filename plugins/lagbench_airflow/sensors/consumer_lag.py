@@ -1,0 +1,62 @@
+"""Sensors on the lag of the run's consumer group."""
+
+from __future__ import annotations
+
+from lagbench.core.policy_limits import KEDA_DEFAULT_LAG_THRESHOLD, policy_limits
+from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.sensors.cell_sensor import CellSensor
+from lagbench_airflow.sensors.traffic_finished import stream_seconds
+from lagbench_airflow.triggers.condition import ConditionTrigger
+from lagbench_airflow.triggers.consumer_lag import (
+    ConsumerLagAboveTrigger,
+    ConsumerLagDrainedTrigger,
+)
+
+
+class ConsumerLagAboveSensor(CellSensor):
+    """Succeed when total lag exceeds the policy's lagThreshold, or when it no longer can.
+
+    Leaves nothing behind; safe to retry. A lag that never rises (reached is False) is a result
+    that the verdict judges, no failure of the run.
+    """
+
+    def wait_seconds(self, cell: CellRun) -> float:
+        """Wait as long as the stream may last."""
+        return stream_seconds(cell)
+
+    def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
+        """Return the condition: lag above the threshold."""
+        stated = policy_limits(cell.policy).lag_threshold_records
+        return ConsumerLagAboveTrigger(
+            run_id=cell.names.run_id,
+            above_records=int(stated or KEDA_DEFAULT_LAG_THRESHOLD),
+            kafka_conn_id=self.kafka_conn_id,
+            kubernetes_conn_id=self.kubernetes_conn_id,
+            deadline_at=deadline_at,
+            hold_seconds=0.0,
+            poll_seconds=self.poll_seconds,
+        )
+
+
+class ConsumerLagDrainedSensor(CellSensor):
+    """Succeed when total lag has been 0 for ``HOLD_SECONDS``, or after timeouts.drain_seconds.
+
+    Leaves nothing behind; safe to retry. After the time limit the run goes on and the verdict is
+    undetermined: a run that was never drained proves neither loss nor its absence.
+    """
+
+    HOLD_SECONDS = 2.0
+
+    def wait_seconds(self, cell: CellRun) -> float:
+        """Wait as long as the scenario allows."""
+        return cell.scenario.timeouts.drain_seconds
+
+    def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
+        """Return the condition: nothing left to commit."""
+        return ConsumerLagDrainedTrigger(
+            run_id=cell.names.run_id,
+            kafka_conn_id=self.kafka_conn_id,
+            deadline_at=deadline_at,
+            hold_seconds=self.HOLD_SECONDS,
+            poll_seconds=self.poll_seconds,
+        )

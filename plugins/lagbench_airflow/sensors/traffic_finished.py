@@ -1,0 +1,39 @@
+"""Sensor on the end of the offered load."""
+
+from __future__ import annotations
+
+from lagbench.core.profile import offered_load
+from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.sensors.cell_sensor import CellSensor
+from lagbench_airflow.triggers.condition import ConditionTrigger
+from lagbench_airflow.triggers.producer_job import ProducerEndedTrigger
+
+FLUSH_ALLOWANCE_SECONDS = 330.0
+"""After the last event: librdkafka gives up on a message after 300 s, then the Job ends."""
+
+
+def stream_seconds(cell: CellRun) -> float:
+    """Return how long the producer may run: its profile, and the flush at the worst."""
+    return offered_load(cell.scenario.profile).duration_seconds + FLUSH_ALLOWANCE_SECONDS
+
+
+class TrafficFinishedSensor(CellSensor):
+    """Succeed when the producer's Job has completed or failed.
+
+    Leaves nothing behind; safe to retry. A generator that failed does not stop the run: what it
+    sent is measured, and the verdict calls the run invalid.
+    """
+
+    def wait_seconds(self, cell: CellRun) -> float:
+        """Wait as long as the stream may last."""
+        return stream_seconds(cell)
+
+    def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
+        """Return the condition: the Job has ended."""
+        return ProducerEndedTrigger(
+            job=cell.names.producer_job,
+            kubernetes_conn_id=self.kubernetes_conn_id,
+            deadline_at=deadline_at,
+            hold_seconds=0.0,
+            poll_seconds=self.poll_seconds,
+        )

@@ -1,0 +1,1 @@
+"""What the sensors wait for, as asynchronous conditions."""

@@ -1,0 +1,108 @@
+"""The shape of every trigger here: read, judge, hold, and yield exactly one event."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import abstractmethod
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from lagbench.errors import NotReady, WrongInput
+
+
+class Reason(StrEnum):
+    """Why a trigger fired; the sensor turns it into words."""
+
+    REACHED = "reached"
+    TIMED_OUT = "timed_out"
+    MOOT = "moot"
+    """The condition can no longer come true, so waiting on would be idle."""
+    REFUSED = "refused"
+    """The input is wrong: no retry can help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One look at the world: whether the condition holds, and what was seen (JSON)."""
+
+    is_met: bool
+    seen: dict[str, Any]
+    is_moot: bool = False
+
+
+class ConditionTrigger(BaseTrigger):
+    """Fires once the condition has held for ``hold_seconds``, or at ``deadline_at``.
+
+    The deadline is an instant (unix seconds) and not a duration: a trigger that moves to another
+    triggerer must not begin its wait anew. A reading that fails breaks the hold and is tried again:
+    an outage of the broker is part of a rehearsal.
+    """
+
+    def __init__(self, *, deadline_at: float, hold_seconds: float, poll_seconds: float) -> None:
+        """Keep the bounds of the wait."""
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.deadline_at = deadline_at
+        self.hold_seconds = hold_seconds
+        self.poll_seconds = poll_seconds
+
+    @abstractmethod
+    def read(self) -> Reading:
+        """Look once; may block (it runs in a thread), must not change anything."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Return the arguments of the subclass, as JSON."""
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class path and all arguments."""
+        bounds = {
+            "deadline_at": self.deadline_at,
+            "hold_seconds": self.hold_seconds,
+            "poll_seconds": self.poll_seconds,
+        }
+        return f"{type(self).__module__}.{type(self).__qualname__}", self.parameters() | bounds
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Yield one event: why the wait ended and what was seen last."""
+        yield TriggerEvent(await self._wait())  # type: ignore[no-untyped-call]
+
+    async def _wait(self) -> dict[str, Any]:
+        held_since: float | None = None
+        seen: dict[str, Any] = {}
+        while True:
+            try:
+                reading = await asyncio.to_thread(self.read)
+            except NotReady as error:
+                held_since, seen = None, seen | {"error": str(error)}
+            except WrongInput as error:
+                return _event(Reason.REFUSED, {"error": str(error)})
+            else:
+                seen = reading.seen
+                held_since = (held_since or time.monotonic()) if reading.is_met else None
+                if held_since is not None and time.monotonic() - held_since >= self.hold_seconds:
+                    return _event(Reason.REACHED, seen)
+                if reading.is_moot:
+                    return _event(Reason.MOOT, seen)
+            if time.time() >= self.deadline_at:
+                return _event(Reason.TIMED_OUT, seen)
+            await asyncio.sleep(self.poll_seconds)
+
+
+def run_inline(trigger: ConditionTrigger) -> dict[str, Any]:
+    """Wait for the trigger in this process; the same loop as in the triggerer."""
+
+    async def first_event() -> dict[str, Any]:
+        async for event in trigger.run():
+            return dict(event.payload)
+        raise NotReady("the trigger ended without an event")
+
+    return asyncio.run(first_event())
+
+
+def _event(reason: Reason, seen: dict[str, Any]) -> dict[str, Any]:
+    return {"reason": reason.value, "seen": seen}

@@ -1,0 +1,55 @@
+"""Condition on the consumers' Deployment: back at the floor, nothing in motion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lagbench.core.run import CONSUMER_DEPLOYMENT, RUN_ID_LABEL
+from lagbench_airflow.triggers.condition import ConditionTrigger, Reading
+
+
+class ReplicasSettledTrigger(ConditionTrigger):
+    """Fires when wanted, ready and existing pods all equal ``replicas``."""
+
+    def __init__(
+        self, *, run_id: str, replicas: int, kubernetes_conn_id: str, **bounds: float
+    ) -> None:
+        """Name the run, the count and the connection."""
+        super().__init__(**bounds)
+        self.run_id = run_id
+        self.replicas = replicas
+        self.kubernetes_conn_id = kubernetes_conn_id
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the arguments."""
+        return {
+            "run_id": self.run_id,
+            "replicas": self.replicas,
+            "kubernetes_conn_id": self.kubernetes_conn_id,
+        }
+
+    def read(self) -> Reading:
+        """Count; a pod that is still terminating exists and counts."""
+        from lagbench_airflow.hooks.kube import open_kube
+
+        kube = open_kube(self.kubernetes_conn_id)
+        try:
+            deployment = kube.get("Deployment", CONSUMER_DEPLOYMENT) or {}
+            pods = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={self.run_id}")
+        finally:
+            kube.close()
+        spec, status = deployment.get("spec") or {}, deployment.get("status") or {}
+        mine = [pod for pod in pods if _is_consumer(pod)]
+        seen = {
+            "wanted": spec.get("replicas"),
+            "ready": status.get("readyReplicas") or 0,
+            "existing": len(mine),
+            "floor": self.replicas,
+        }
+        is_met = seen["wanted"] == seen["ready"] == seen["existing"] == self.replicas
+        return Reading(is_met=is_met, seen=seen)
+
+
+def _is_consumer(pod: dict[str, Any]) -> bool:
+    """Tell consumers from the run's other pods by the name that the Deployment gives them."""
+    return str(pod["metadata"]["name"]).startswith(f"{CONSUMER_DEPLOYMENT}-")
