@@ -1,0 +1,248 @@
+"""localkube as a process: what it writes, who may talk to it, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+from tests.integration.localkube_process import LocalkubeProcess, eventually, running_localkube
+
+from lagbench.adapters.processes import is_alive
+
+pytestmark = pytest.mark.integration
+
+# A pod with a child of its own; both write their pid where the test can read it.
+FAMILY = (
+    "import os, subprocess, sys, signal; "
+    "child = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()']); "
+    "print(os.getpid(), child.pid, flush=True); signal.pause()"
+)
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    "print('up', flush=True)\nwhile True: time.sleep(1)"
+)
+
+
+@pytest.fixture
+def localkube(tmp_path: Path) -> Iterator[LocalkubeProcess]:
+    """Provide a running localkube of its own."""
+    with running_localkube(tmp_path / "state") as running:
+        yield running
+
+
+def start_pod(localkube: LocalkubeProcess, name: str, script: str, **spec: Any) -> Path:
+    """Start a pod that runs a Python script and return its log file."""
+    container = {"name": "main", "image": "none", "command": ["python", "-c", script]}
+    pods = localkube.client().resources.get(api_version="v1", kind="Pod")
+    pods.create(
+        body={"metadata": {"name": name}, "spec": {"containers": [container], **spec}},
+        namespace="default",
+    )
+    return localkube.state_dir / "pods" / f"default_{name}" / "main.log"
+
+
+def printed(log_file: Path) -> str:
+    """Return a pod's first line of output once it is there."""
+    return eventually(
+        lambda: log_file.exists() and "\n" in log_file.read_text() and log_file.read_text(),
+        f"output in {log_file.name}",
+    ).splitlines()[0]
+
+
+def run_localkube(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a localkube that is expected to end by itself."""
+    command = [sys.executable, "-m", "lagbench.localkube", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_its_files_are_private_and_say_where_it_is(localkube: LocalkubeProcess) -> None:
+    """The kubeconfig is 0600 with the agreed context; localkube.json has pid, port, start time."""
+    document = yaml.safe_load(localkube.kubeconfig.read_text())
+
+    assert localkube.kubeconfig.stat().st_mode & 0o777 == 0o600
+    assert document["current-context"] == "lagbench-embedded"
+    assert localkube.info["pid"] == localkube.process.pid
+    assert is_alive(localkube.info["pid"], started_at=localkube.info["started_at"])
+
+
+def test_it_listens_on_loopback_only(localkube: LocalkubeProcess) -> None:
+    """Its only listening socket is bound to 127.0.0.1."""
+    sockets = psutil.Process(localkube.process.pid).net_connections(kind="inet")
+
+    listening = [s.laddr for s in sockets if s.status == psutil.CONN_LISTEN]
+
+    assert [(address.ip, address.port) for address in listening] == [
+        ("127.0.0.1", localkube.info["port"])
+    ]
+
+
+def test_a_request_without_the_token_is_refused(localkube: LocalkubeProcess) -> None:
+    """Without the bearer token every API path is a 401 Status; the health path is open."""
+    unverified = ssl.create_default_context()
+    unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
+    base = f"https://127.0.0.1:{localkube.info['port']}"
+
+    for path in ("/api/v1/pods", "/version"):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(base + path, timeout=5, context=unverified)  # noqa: S310
+        assert refused.value.code == 401
+        assert json.loads(refused.value.read())["reason"] == "Unauthorized"
+    health = urllib.request.urlopen(base + "/readyz", timeout=5, context=unverified)  # noqa: S310
+    assert health.read() == b"ok"
+
+
+def test_kill_9_leaves_no_pod_and_no_grandchild(localkube: LocalkubeProcess) -> None:
+    """When localkube is killed, its pods and the processes that they started end too."""
+    pids = [int(pid) for pid in printed(start_pod(localkube, "family", FAMILY)).split()]
+    assert all(is_alive(pid) for pid in pids)
+
+    localkube.process.send_signal(signal.SIGKILL)
+
+    eventually(lambda: not any(is_alive(pid) for pid in pids), "the end of the pod's processes")
+
+
+def test_sigterm_ends_pods_gracefully_and_withdraws(localkube: LocalkubeProcess) -> None:
+    """On SIGTERM pods end in their own way, localkube exits 0, and localkube.json is gone."""
+    script = (
+        "import signal, sys, time; "
+        "signal.signal(signal.SIGTERM, lambda *_: (print('bye', flush=True), sys.exit(0))); "
+        "print('up', flush=True); signal.pause()"
+    )
+    log_file = start_pod(localkube, "polite", script)
+    printed(log_file)
+
+    localkube.process.terminate()
+
+    assert localkube.process.wait(timeout=20) == 0
+    assert log_file.read_text() == "up\nbye\n"
+    assert not (localkube.state_dir / "localkube.json").exists()
+
+
+def test_ignored_sigterm_becomes_sigkill_after_the_grace_period(
+    localkube: LocalkubeProcess,
+) -> None:
+    """A pod that ignores SIGTERM is killed when its grace period is over, not before."""
+    printed(start_pod(localkube, "stubborn", STUBBORN, terminationGracePeriodSeconds=1))
+    pods = localkube.client().resources.get(api_version="v1", kind="Pod")
+    version = pods.get(namespace="default").metadata.resourceVersion
+    deleted_at = time.monotonic()
+
+    pods.delete(name="stubborn", namespace="default")
+    codes = []
+    for event in pods.watch(namespace="default", resource_version=version, timeout=15):
+        statuses = event["object"].status.containerStatuses or ()
+        codes += [s.state.terminated.exitCode for s in statuses if s.state.terminated]
+        if event["type"] == "DELETED":
+            break
+
+    assert 1.0 <= time.monotonic() - deleted_at < 10
+    assert set(codes) == {128 + signal.SIGKILL}
+
+
+def test_a_second_signal_does_not_wait_for_the_grace_period(localkube: LocalkubeProcess) -> None:
+    """A second SIGTERM kills what has not ended yet."""
+    printed(start_pod(localkube, "stubborn", STUBBORN, terminationGracePeriodSeconds=60))
+    localkube.process.terminate()
+    with pytest.raises(subprocess.TimeoutExpired):
+        localkube.process.wait(timeout=0.5)
+
+    localkube.process.terminate()
+
+    assert localkube.process.wait(timeout=10) == 0
+
+
+def test_a_taken_port_is_exit_3(tmp_path: Path) -> None:
+    """A port that somebody else uses is named in the message, with what to do."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+
+        ended = run_localkube("--state-dir", str(tmp_path), "--port", str(port))
+
+    assert ended.returncode == 3
+    assert f"127.0.0.1:{port}" in ended.stderr
+    assert "--port 0" in ended.stderr
+
+
+def test_a_second_owner_of_the_folder_is_exit_3(localkube: LocalkubeProcess) -> None:
+    """A folder that a live localkube owns is refused with that one's pid; the first runs on."""
+    ended = run_localkube("--state-dir", str(localkube.state_dir))
+
+    assert ended.returncode == 3
+    assert f"pid {localkube.process.pid}" in ended.stderr
+    assert localkube.client().version["kubernetes"]["major"] == "1"
+
+
+def test_nothing_of_an_earlier_life_is_left(tmp_path: Path) -> None:
+    """A restart in the same folder starts empty, with higher versions and the old pods' logs."""
+    with running_localkube(tmp_path) as first:
+        log_file = start_pod(first, "old", "print('kept')")
+        printed(log_file)
+        pods = first.client().resources.get(api_version="v1", kind="Pod")
+        before = int(pods.get(namespace="default").metadata.resourceVersion)
+
+    with running_localkube(tmp_path) as second:
+        pods = second.client().resources.get(api_version="v1", kind="Pod")
+        found = pods.get(namespace="default")
+
+    assert found.items == []
+    assert int(found.metadata.resourceVersion) > before
+    assert log_file.read_text() == "kept\n"
+
+
+def test_kubectl_works(localkube: LocalkubeProcess, tmp_path: Path) -> None:
+    """Kubectl can apply, get, scale, read logs and delete."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("no kubectl on this machine")
+    container = {
+        "name": "main",
+        "image": "none",
+        "command": ["python", "-c", "print('hello', flush=True); import signal; signal.pause()"],
+    }
+    labels = {"app": "web"}
+    manifest = tmp_path / "web.yaml"
+    document = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+    manifest.write_text(yaml.safe_dump(document))
+
+    def run(*arguments: str) -> str:
+        command = [kubectl, f"--kubeconfig={localkube.kubeconfig}", *arguments]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=40, check=False)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    assert "created" in run("apply", "-f", str(manifest))
+    assert "unchanged" in run("apply", "-f", str(manifest))
+    assert "scaled" in run("scale", "deployment/web", "--replicas=2")
+    assert "successfully rolled out" in run("rollout", "status", "deployment/web", "--timeout=20s")
+    assert "2/2" in run("get", "deployments")
+    assert run("logs", "deployment/web").endswith("hello\n")
+    assert "ScalingReplicaSet" in run("describe", "deployment", "web")
+    assert "serverside-applied" in run(
+        "apply", "--server-side", "--force-conflicts", "-f", str(manifest)
+    )
+    assert "deleted" in run("delete", "-f", str(manifest), "--grace-period=1")

@@ -1,0 +1,407 @@
+"""What localkube makes of pods: environment, ports, probes, restarts, rollouts, retries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.integration.localkube_process import LocalkubeProcess, eventually, running_localkube
+
+pytestmark = pytest.mark.integration
+
+NAMESPACE = "default"
+FOREVER = "import signal; signal.pause()"
+SERVER = (
+    "import http.server, os; "
+    "http.server.HTTPServer(('127.0.0.1', int(os.environ['PORT_HTTP'])), "
+    "http.server.SimpleHTTPRequestHandler).serve_forever()"
+)
+PRINT_ENVIRONMENT = "import json, os, sys; print(json.dumps([dict(os.environ), sys.argv[1:]]))"
+
+
+@pytest.fixture(scope="module")
+def localkube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalkubeProcess]:
+    """Provide one running localkube for this module; each test uses names of its own."""
+    with running_localkube(tmp_path_factory.mktemp("localkube")) as running:
+        yield running
+
+
+@pytest.fixture
+def kind(localkube: LocalkubeProcess) -> Callable[[str, str], Any]:
+    """Provide the client's handles of kinds."""
+    client = localkube.client()
+    return lambda version, name: client.resources.get(api_version=version, kind=name)
+
+
+def container(script: str, **fields: Any) -> dict[str, Any]:
+    """Return a container that runs a Python script."""
+    return {"name": "main", "image": "none", "command": ["python", "-c", script], **fields}
+
+
+def pod(name: str, *containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """Return the manifest of a pod."""
+    return {
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 1,
+            "containers": list(containers),
+            **spec,
+        },
+    }
+
+
+def deployment(name: str, replicas: int, script: str, **fields: Any) -> dict[str, Any]:
+    """Return the manifest of a Deployment."""
+    template = pod(name, container(script, **fields), restartPolicy="Always")
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": template["spec"]},
+        },
+    }
+
+
+def job(name: str, script: str, **spec: Any) -> dict[str, Any]:
+    """Return the manifest of a Job."""
+    template = {"spec": pod(name, container(script))["spec"]}
+    return {"metadata": {"name": name}, "spec": {"template": template, **spec}}
+
+
+def probe(period_seconds: int = 1) -> dict[str, Any]:
+    """Return the fields of a container with an HTTP readiness probe."""
+    return {
+        "ports": [{"name": "http", "containerPort": 8080}],
+        "readinessProbe": {
+            "httpGet": {"path": "/", "port": "http"},
+            "periodSeconds": period_seconds,
+        },
+    }
+
+
+def active_pods(kind: Callable[[str, str], Any], app: str) -> list[Any]:
+    """Return the pods of an app that are not being deleted."""
+    found = kind("v1", "Pod").get(namespace=NAMESPACE, label_selector=f"app={app}")
+    return [item for item in found.items if not item.metadata.deletionTimestamp]
+
+
+def ready_pods(kind: Callable[[str, str], Any], app: str) -> list[Any]:
+    """Return the ready ones among them."""
+    return [
+        item
+        for item in active_pods(kind, app)
+        if any(c.type == "Ready" and c.status == "True" for c in item.status.conditions or ())
+    ]
+
+
+def test_the_environment_of_a_container(
+    localkube: LocalkubeProcess, kind: Callable[[str, str], Any]
+) -> None:
+    """Values, references, pod fields, config maps, secrets and ports reach the process."""
+    kind("v1", "ConfigMap").create(
+        body={"metadata": {"name": "env-map"}, "data": {"level": "high"}}, namespace=NAMESPACE
+    )
+    kind("v1", "Secret").create(
+        body={"metadata": {"name": "env-secret"}, "data": {"pin": "MTIzNA=="}}, namespace=NAMESPACE
+    )
+    fields = {
+        "NAME": "metadata.name",
+        "SPACE": "metadata.namespace",
+        "ADDRESS": "status.podIP",
+        "APP": "metadata.labels['app']",
+    }
+    variables: list[dict[str, Any]] = [
+        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+        for name, path in fields.items()
+    ]
+    variables += [
+        {"name": "LEVEL", "valueFrom": {"configMapKeyRef": {"name": "env-map", "key": "level"}}},
+        {"name": "PIN", "valueFrom": {"secretKeyRef": {"name": "env-secret", "key": "pin"}}},
+        {"name": "GREETING", "value": "$(NAME) is $(LEVEL), not $$(LEVEL) or $(UNKNOWN)"},
+        {"name": "PORT_METRICS", "value": "9090"},
+    ]
+    main = container(
+        PRINT_ENVIRONMENT,
+        args=["--port=$(PORT_METRICS)"],
+        env=variables,
+        ports=[{"name": "metrics", "containerPort": 9090}],
+    )
+    kind("v1", "Pod").create(body=pod("env", main), namespace=NAMESPACE)
+
+    log_file = localkube.state_dir / "pods" / "default_env" / "main.log"
+    text = eventually(lambda: log_file.exists() and log_file.read_text(), "the output")
+    environment, arguments = json.loads(text)
+    notes = kind("v1", "Pod").get(name="env", namespace=NAMESPACE).metadata.annotations
+
+    assert environment["NAME"] == environment["APP"] == "env"
+    assert (environment["SPACE"], environment["ADDRESS"]) == ("default", "127.0.0.1")
+    assert (environment["LEVEL"], environment["PIN"]) == ("high", "1234")
+    assert environment["GREETING"] == "env is high, not $(LEVEL) or $(UNKNOWN)"
+    assert environment["PORT_METRICS"] == notes["lagbench.io/port-metrics"] != "9090"
+    assert arguments == [f"--port={environment['PORT_METRICS']}"]
+    assert environment["KUBECONFIG"] == str(localkube.kubeconfig)
+
+
+def test_instants_are_kept_to_the_nanosecond(kind: Callable[[str, str], Any]) -> None:
+    """Created, started, ready and deleted are annotations, in this order."""
+    pods = kind("v1", "Pod")
+    pods.create(body=pod("instants", container(SERVER, **probe())), namespace=NAMESPACE)
+    eventually(lambda: ready_pods(kind, "instants"), "the ready pod")
+
+    notes = pods.delete(name="instants", namespace=NAMESPACE).metadata.annotations
+
+    steps = ("created", "started", "ready", "deleted")
+    instants = [int(notes[f"lagbench.io/{step}-at-ns"]) for step in steps]
+    assert instants == sorted(instants)
+    assert len(set(instants)) == len(instants)
+
+
+def test_a_pod_that_stops_answering_is_not_ready(kind: Callable[[str, str], Any]) -> None:
+    """Readiness is lost after failureThreshold failures, and the Deployment counts it."""
+    script = (
+        "import http.server, os, threading\n"
+        "server = http.server.HTTPServer(('127.0.0.1', int(os.environ['PORT_HTTP'])), "
+        "http.server.SimpleHTTPRequestHandler)\n"
+        "threading.Timer(1.5, server.shutdown).start()\n"
+        "server.serve_forever(); server.server_close()\n"
+        "import signal; signal.pause()"
+    )
+    fields = probe()
+    fields["readinessProbe"]["failureThreshold"] = 1
+    deployments = kind("apps/v1", "Deployment")
+    deployments.create(body=deployment("fades", 1, script, **fields), namespace=NAMESPACE)
+    eventually(lambda: ready_pods(kind, "fades"), "the ready pod")
+
+    eventually(lambda: not ready_pods(kind, "fades"), "the pod that is not ready any more")
+
+    eventually(
+        lambda: deployments.get(name="fades", namespace=NAMESPACE).status.readyReplicas == 0,
+        "the count",
+    )
+    deployments.delete(name="fades", namespace=NAMESPACE)
+
+
+def test_a_failed_liveness_probe_restarts_the_container(kind: Callable[[str, str], Any]) -> None:
+    """A container whose liveness probe fails is ended and started again."""
+    liveness = {"tcpSocket": {"port": 1}, "periodSeconds": 1, "failureThreshold": 1}
+    body = pod("dead", container(FOREVER, livenessProbe=liveness), restartPolicy="Always")
+    kind("v1", "Pod").create(body=body, namespace=NAMESPACE)
+
+    eventually(
+        lambda: active_pods(kind, "dead")[0].status.containerStatuses[0].restartCount >= 1,
+        "a restart",
+    )
+    kind("v1", "Pod").delete(name="dead", namespace=NAMESPACE)
+
+
+def test_a_crashing_container_is_restarted_with_back_off(kind: Callable[[str, str], Any]) -> None:
+    """The first restart comes at once, the next one waits in CrashLoopBackOff."""
+    body = pod("crashes", container("raise SystemExit(1)"), restartPolicy="Always")
+    kind("v1", "Pod").create(body=body, namespace=NAMESPACE)
+
+    def status() -> Any:
+        return active_pods(kind, "crashes")[0].status.containerStatuses[0]
+
+    waiting = eventually(lambda: status().state.waiting, "the back-off")
+
+    assert waiting.reason == "CrashLoopBackOff"
+    assert status().restartCount == 2
+    assert status().lastState.terminated.exitCode == 1
+    kind("v1", "Pod").delete(name="crashes", namespace=NAMESPACE)
+
+
+def test_what_cannot_be_started_says_why(kind: Callable[[str, str], Any]) -> None:
+    """A missing config map holds the container back until it is there."""
+    source = {"configMapKeyRef": {"name": "late", "key": "x"}}
+    main = container("print('ran')", env=[{"name": "X", "valueFrom": source}])
+    kind("v1", "Pod").create(body=pod("waits", main), namespace=NAMESPACE)
+
+    def status() -> Any:
+        return active_pods(kind, "waits")[0].status
+
+    waiting = eventually(
+        lambda: status().containerStatuses and status().containerStatuses[0].state.waiting,
+        "the reason",
+    )
+    kind("v1", "ConfigMap").create(
+        body={"metadata": {"name": "late"}, "data": {"x": "1"}}, namespace=NAMESPACE
+    )
+
+    assert waiting.reason == "CreateContainerConfigError"
+    assert "'late'" in waiting.message
+    eventually(lambda: status().phase == "Succeeded", "the run once the map is there")
+
+
+def test_init_containers_run_first_and_containers_together(
+    localkube: LocalkubeProcess, kind: Callable[[str, str], Any]
+) -> None:
+    """Init containers end before the others start; a pod succeeds when all of them did."""
+    body = pod(
+        "several",
+        {**container("import time; print(time.time_ns())"), "name": "one"},
+        {**container("import time; print(time.time_ns())"), "name": "two"},
+        initContainers=[{**container("import time; print(time.time_ns())"), "name": "first"}],
+    )
+    kind("v1", "Pod").create(body=body, namespace=NAMESPACE)
+    eventually(
+        lambda: active_pods(kind, "several")[0].status.phase == "Succeeded", "the end of the pod"
+    )
+
+    folder = localkube.state_dir / "pods" / "default_several"
+    at = {name: int((folder / f"{name}.log").read_text()) for name in ("first", "one", "two")}
+
+    assert at["first"] < min(at["one"], at["two"])
+
+
+def test_replicas_have_ports_of_their_own(kind: Callable[[str, str], Any]) -> None:
+    """Four replicas that declare one containerPort all get ready, on four ports."""
+    deployments = kind("apps/v1", "Deployment")
+    deployments.create(body=deployment("ports", 4, SERVER, **probe()), namespace=NAMESPACE)
+
+    pods = eventually(
+        lambda: len(ready_pods(kind, "ports")) == 4 and ready_pods(kind, "ports"), "four ready pods"
+    )
+
+    assert len({item.metadata.annotations["lagbench.io/port-http"] for item in pods}) == 4
+    deployments.delete(name="ports", namespace=NAMESPACE)
+
+
+def test_a_scale_down_takes_the_youngest(kind: Callable[[str, str], Any]) -> None:
+    """Of equally ready pods those that were created last go first."""
+    deployments = kind("apps/v1", "Deployment")
+    deployments.create(body=deployment("age", 2, FOREVER), namespace=NAMESPACE)
+    eventually(lambda: len(ready_pods(kind, "age")) == 2, "two ready pods")
+    old = {item.metadata.name for item in active_pods(kind, "age")}
+    merge = "application/merge-patch+json"
+
+    for replicas in (5, 2):
+        body = {"spec": {"replicas": replicas}}
+        deployments.patch(body=body, name="age", namespace=NAMESPACE, content_type=merge)
+        eventually(
+            lambda replicas=replicas: len(ready_pods(kind, "age")) == replicas, f"{replicas} pods"
+        )
+
+    assert {item.metadata.name for item in active_pods(kind, "age")} == old
+    deployments.delete(name="age", namespace=NAMESPACE)
+
+
+def test_a_rollout_keeps_enough_pods_ready(kind: Callable[[str, str], Any]) -> None:
+    """A changed template replaces all pods, never with fewer ready than maxUnavailable allows."""
+    deployments = kind("apps/v1", "Deployment")
+    body = deployment("rolls", 4, SERVER, **probe())
+    rolling = {"maxSurge": 1, "maxUnavailable": 1}
+    body["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
+    deployments.create(body=body, namespace=NAMESPACE)
+    eventually(lambda: len(ready_pods(kind, "rolls")) == 4, "four ready pods")
+    old = {item.metadata.name for item in active_pods(kind, "rolls")}
+    variables = [{"name": "CHANGED", "value": "yes"}]
+    main = {"name": "main", "env": variables}
+    deployments.patch(
+        body={"spec": {"template": {"spec": {"containers": [main]}}}},
+        name="rolls",
+        namespace=NAMESPACE,
+    )
+    fewest = most = 4
+
+    def is_replaced() -> bool:
+        nonlocal fewest, most
+        now = active_pods(kind, "rolls")
+        most = max(most, len(now))
+        fewest = min(fewest, len(ready_pods(kind, "rolls")))
+        names = {item.metadata.name for item in now}
+        return not names & old and len(ready_pods(kind, "rolls")) == 4
+
+    eventually(is_replaced, "four new pods", within_seconds=40)
+
+    assert fewest >= 3
+    assert most <= 5
+    deployments.delete(name="rolls", namespace=NAMESPACE)
+
+
+def job_condition(kind: Callable[[str, str], Any], name: str) -> tuple[str, str] | None:
+    """Return the type and reason of a finished job's condition."""
+    status = kind("batch/v1", "Job").get(name=name, namespace=NAMESPACE).status
+    for entry in status.conditions or ():
+        if entry.status == "True":
+            return entry.type, entry.reason
+    return None
+
+
+def test_a_job_runs_all_its_completions(kind: Callable[[str, str], Any]) -> None:
+    """Three completions at parallelism two run three pods."""
+    jobs = kind("batch/v1", "Job")
+    jobs.create(body=job("three", "pass", completions=3, parallelism=2), namespace=NAMESPACE)
+
+    outcome = eventually(lambda: job_condition(kind, "three"), "the end of the job")
+
+    assert outcome == ("Complete", "CompletionsReached")
+    assert jobs.get(name="three", namespace=NAMESPACE).status.succeeded == 3
+
+
+def test_a_job_fails_at_its_backoff_limit(kind: Callable[[str, str], Any]) -> None:
+    """A failing pod with backoffLimit 0 fails the job; its failure is counted."""
+    jobs = kind("batch/v1", "Job")
+    jobs.create(body=job("fails", "raise SystemExit(2)", backoffLimit=0), namespace=NAMESPACE)
+
+    outcome = eventually(lambda: job_condition(kind, "fails"), "the end of the job")
+
+    assert outcome == ("Failed", "BackoffLimitExceeded")
+    assert jobs.get(name="fails", namespace=NAMESPACE).status.failed == 1
+
+
+def test_a_job_that_takes_too_long_is_ended(kind: Callable[[str, str], Any]) -> None:
+    """ActiveDeadlineSeconds ends the pods and fails the job."""
+    body = job("slow", FOREVER, activeDeadlineSeconds=1)
+    kind("batch/v1", "Job").create(body=body, namespace=NAMESPACE)
+
+    outcome = eventually(lambda: job_condition(kind, "slow"), "the end of the job")
+
+    assert outcome == ("Failed", "DeadlineExceeded")
+
+
+def test_a_finished_job_goes_after_its_time_to_live(kind: Callable[[str, str], Any]) -> None:
+    """TtlSecondsAfterFinished 0 deletes the job and its pods when it is complete."""
+    jobs = kind("batch/v1", "Job")
+    jobs.create(body=job("short", "pass", ttlSecondsAfterFinished=0), namespace=NAMESPACE)
+
+    eventually(
+        lambda: not jobs.get(namespace=NAMESPACE, field_selector="metadata.name=short").items,
+        "the end of the job",
+    )
+
+
+def test_a_followed_log_ends_with_its_pod(
+    localkube: LocalkubeProcess, kind: Callable[[str, str], Any]
+) -> None:
+    """Following a log gives all lines, those written later too, and then ends."""
+    from kubernetes import client as core_client
+
+    script = "import time\nfor n in range(3): print(n, flush=True); time.sleep(0.3)"
+    kind("v1", "Pod").create(body=pod("talks", container(script)), namespace=NAMESPACE)
+    core = core_client.CoreV1Api(localkube.client().client)
+
+    answer = core.read_namespaced_pod_log(
+        "talks", NAMESPACE, follow=True, _preload_content=False, _request_timeout=20
+    )
+
+    assert answer.data.decode().split() == ["0", "1", "2"]
+
+
+def test_logs_outlive_the_pod(localkube: LocalkubeProcess, kind: Callable[[str, str], Any]) -> None:
+    """The log file of a deleted pod stays."""
+    pods = kind("v1", "Pod")
+    pods.create(body=pod("gone", container("print('last words')")), namespace=NAMESPACE)
+    eventually(lambda: active_pods(kind, "gone")[0].status.phase == "Succeeded", "the end")
+
+    pods.delete(name="gone", namespace=NAMESPACE)
+
+    assert not active_pods(kind, "gone")
+    log_file: Path = localkube.state_dir / "pods" / "default_gone" / "main.log"
+    assert log_file.read_text() == "last words\n"
