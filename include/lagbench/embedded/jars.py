@@ -34,6 +34,7 @@ _MARKER = "verified"
 # Seen: 45 jars in 15 to 54 s. A stuck connection must not hold an installation for ever.
 _FETCH_TIMEOUT_SECONDS = 300.0
 _LOG_TAIL_LINES = 12
+_SHOWN_FAILURES = 3  # each missing jar adds two lines, mostly of the same cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def fetch_with_ivy(jars: Sequence[LockedJar], folder: Path) -> None:
             return
     log_lines = log_path.read_text(encoding="utf-8", errors="replace").splitlines()
     failures = [line.strip() for line in log_lines if "access error" in line or "not found" in line]
-    tail = failures[-_LOG_TAIL_LINES:] or log_lines[-_LOG_TAIL_LINES:]
+    tail = failures[-_SHOWN_FAILURES:] or log_lines[-_LOG_TAIL_LINES:]
     message = (
         f"could not download {len(jars)} jars in {len(attempts)} tries (each within "
         f"{_FETCH_TIMEOUT_SECONDS:.0f} s); Ivy's last words:\n  " + "\n  ".join(tail) + "\n"
