@@ -16,14 +16,11 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context, chain, dag, get_current_context, setup, task, teardown
 from airflow.sdk.exceptions import AirflowFailException
 
-from lagbench_airflow import planning
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
@@ -32,6 +29,7 @@ from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.inject_spike import InjectSpikeOperator
 from lagbench_airflow.operators.run_consumers import RunConsumersOperator
 from lagbench_airflow.operators.start_recorder import StartRecorderOperator
+from lagbench_airflow.operators.submit_spark_job import SubmitSparkJobOperator
 from lagbench_airflow.operators.verdict import VerdictOperator
 from lagbench_airflow.params import scenario_run_params
 from lagbench_airflow.phases import phase
@@ -42,19 +40,7 @@ from lagbench_airflow.sensors.traffic_finished import TrafficFinishedSensor
 
 log = logging.getLogger(__name__)
 
-SPARK_JOBS = Path(__file__).resolve().parents[1] / "spark_jobs"
 RUN_FOLDER = "{{ ti.xcom_pull(task_ids='plan_cell')['run_folder'] }}"
-SPARK_SETUP = "{{{{ ti.xcom_pull(task_ids='bench_up')['{}']"
-TOPIC = "lagbench.{{{{ ti.xcom_pull(task_ids='plan_cell')['run_id'] }}}}.{}"
-LAND_ARGUMENTS = (
-    "--bootstrap-servers",
-    "{{ conn.kafka_default.extra_dejson['bootstrap.servers'] }}",
-    *(
-        text
-        for topic in ("events", "processed", "telemetry")
-        for text in (f"--{topic}-topic", TOPIC.format(topic))
-    ),
-)
 MINUTES = timedelta(minutes=1)
 # A scenario may offer load for a day and allow a day each for drain and settling.
 LONGEST_WAIT = timedelta(days=1, hours=1)
@@ -64,26 +50,32 @@ LONGEST_RUN = timedelta(days=4)
 @task(execution_timeout=2 * MINUTES)
 def plan_cell() -> dict[str, Any]:
     """Refuse wrong input; make the run folder."""
+    from lagbench_airflow.planning import plan_run
+
     context: Context = get_current_context()
     with wrong_input_is_final():
-        return planning.plan_run(context["params"], dag_run=context["dag_run"].run_id)
+        return plan_run(context["params"], dag_run=context["dag_run"].run_id)
 
 
 @setup
 @task(execution_timeout=20 * MINUTES, retries=1, retry_delay=timedelta(seconds=5))
 def bench_up(run_folder: str) -> dict[str, Any]:
     """Bring the bench up, or look whether it answers; sweep what a crashed run left."""
+    from lagbench_airflow.planning import bring_bench_up
+
     with wrong_input_is_final(), phase(CellRun.open(run_folder).folder, "bench_up"):
-        return planning.bring_bench_up(log.info)
+        return bring_bench_up(log.info)
 
 
 @setup
 @task(execution_timeout=5 * MINUTES, retries=1, retry_delay=timedelta(seconds=5))
 def create_topics(run_folder: str) -> dict[str, int]:
     """Create the run's topics."""
+    from lagbench_airflow.planning import create_run_topics
+
     cell = CellRun.open(run_folder)
     with wrong_input_is_final(), phase(cell.folder, "create_topics"):
-        return planning.create_run_topics(cell)
+        return create_run_topics(cell)
 
 
 @task(execution_timeout=MINUTES)
@@ -98,42 +90,25 @@ def slo_gate(verdict: dict[str, Any]) -> None:
 @task(execution_timeout=10 * MINUTES, retries=2, retry_delay=timedelta(seconds=5))
 def remove_workloads(run_folder: str) -> dict[str, Any]:
     """Delete policies, pods, topics and groups."""
+    from lagbench_airflow.planning import clean_up
+
     with phase(CellRun.open(run_folder).folder, "remove_workloads"):
-        return planning.clean_up(log.info)
+        return clean_up(log.info)
 
 
 @teardown(on_failure_fail_dagrun=True)
 @task(execution_timeout=5 * MINUTES, retries=1, retry_delay=timedelta(seconds=5))
 def bench_down(run_folder: str) -> list[str]:
     """Stop the embedded bench when this run started it and keep_bench is off."""
+    from lagbench_airflow.planning import take_bench_down
+
     context: Context = get_current_context()
     up = context["ti"].xcom_pull(task_ids="bench_up") or {}
     with phase(CellRun.open(run_folder).folder, "bench_down"):
-        return planning.take_bench_down(
+        return take_bench_down(
             was_started_here=bool(up.get("is_started")),
             keep_bench=bool(context["params"]["keep_bench"]),
         )
-
-
-def spark_task(task_id: str, *arguments: str) -> SparkSubmitOperator:
-    """Submit one job of the pipeline; a retry overwrites the tables that it writes."""
-    return SparkSubmitOperator(
-        task_id=task_id,
-        conn_id="spark_default",
-        application=str(SPARK_JOBS / f"{task_id}.py"),
-        application_args=["--run-folder", RUN_FOLDER, *arguments],
-        jars=SPARK_SETUP.format("spark_jars") + " }}",
-        env_vars={
-            name: SPARK_SETUP.format("spark_environment") + f"['{name}'] }}}}"
-            for name in ("JAVA_HOME", "SPARK_LOCAL_IP", "PYSPARK_PYTHON")
-        },
-        name=f"lagbench-{task_id}",
-        driver_memory="2g",
-        execution_timeout=60 * MINUTES,
-        retries=1,
-        retry_delay=timedelta(seconds=10),
-        doc_md=f"`spark_jobs/{task_id}.py` on the connection `spark_default`.",
-    )
 
 
 @dag(
@@ -152,6 +127,8 @@ def scenario_run() -> None:
     cell = {"run_folder": RUN_FOLDER}
     wait = {**cell, "execution_timeout": LONGEST_WAIT, "retries": 2}
     act = {**cell, "execution_timeout": 10 * MINUTES, "retries": 1}
+
+    compute = {**cell, "execution_timeout": 60 * MINUTES, "retries": 1}
 
     plan = plan_cell()
     up = bench_up(RUN_FOLDER)
@@ -176,9 +153,9 @@ def scenario_run() -> None:
         ConsumerLagDrainedSensor(task_id="lag_drained", **wait),
         ReplicasSettledSensor(task_id="replicas_settled", **wait),
         FenceRunOperator(task_id="fence_run", **act),
-        spark_task("land", *LAND_ARGUMENTS),
-        spark_task("account"),
-        spark_task("timeline"),
+        SubmitSparkJobOperator(task_id="land", job="land", **compute),
+        SubmitSparkJobOperator(task_id="account", job="account", **compute),
+        SubmitSparkJobOperator(task_id="timeline", job="timeline", **compute),
         RebalanceCountCheckOperator(task_id="rebalance_count_check", **act),
         ReconcileCheckOperator(task_id="reconcile_check", **act),
         judge,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
-
-from airflow.sdk import BaseOperatorLink
+from typing import TYPE_CHECKING, Any
 
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.links import ReportLink
@@ -23,7 +21,7 @@ class VerdictOperator(CellOperator):
     """
 
     is_measured = False
-    operator_extra_links: ClassVar[tuple[BaseOperatorLink, ...]] = (ReportLink(),)
+    operator_extra_links = (ReportLink(),)
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Write measures, verdict, JUnit and report; returns the verdict in short."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lagbench.core.profile import offered_load
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.cell_sensor import CellSensor
 from lagbench_airflow.triggers.condition import ConditionTrigger
@@ -14,6 +13,8 @@ FLUSH_ALLOWANCE_SECONDS = 330.0
 
 def stream_seconds(cell: CellRun) -> float:
     """Return how long the producer may run: its profile, and the flush at the worst."""
+    from lagbench.core.profile import offered_load
+
     return offered_load(cell.scenario.profile).duration_seconds + FLUSH_ALLOWANCE_SECONDS
 
 

@@ -1,0 +1,92 @@
+"""Read-only pages below ``/bench``: the files of run folders, for logged-in users."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.core_api.security import requires_access_dag
+from fastapi import Depends, FastAPI, HTTPException
+from fastapi import Path as PathParameter
+from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+
+from lagbench.adapters.run_folder import RunFolder, runs_root
+from lagbench_airflow.links import URL_PREFIX
+
+NEWEST_RUNS_SEARCHED = 1000
+# A report brings its scripts and styles along and needs nothing from elsewhere.
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+        "img-src data: blob:; font-src data:; frame-ancestors 'self'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+}
+NOT_YET = (
+    "<p>This run has no report yet. It is written by the task <code>verdict</code>; "
+    "a run that ended earlier has none.</p>"
+)
+RunId = Annotated[str, PathParameter(pattern=r"^[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?$")]
+
+
+def report_app(*, is_open: bool = False) -> FastAPI:
+    """Return the application.
+
+    A FastAPI application of a plugin does not stand behind Airflow's log-in by itself: each route
+    asks for the right to read the runs of ``scenario_run`` (``is_open`` leaves that to the caller).
+    """
+    may_read = requires_access_dag("GET", DagAccessEntity.RUN, "scenario_run")
+    app = FastAPI(
+        title="lagbench runs",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        dependencies=[] if is_open else [Depends(may_read)],
+    )
+
+    @app.get("/report/{dag_id}/{dag_run:path}")
+    def report(dag_id: str, dag_run: str) -> Response:  # noqa: ARG001 - runs belong to one Dag
+        """Send the browser to the report of a Dag run."""
+        folder = folder_of_dag_run(dag_run)
+        if folder is None or not folder.report.is_file():
+            return HTMLResponse(NOT_YET, headers=HEADERS)
+        return RedirectResponse(f"{URL_PREFIX}/runs/{folder.run_id}/report.html")
+
+    @app.get("/runs/{run_id}/{path:path}")
+    def file(run_id: RunId, path: str) -> Response:
+        """Return one file of a run folder."""
+        found = confined(runs_root() / run_id, path)
+        if found is None:
+            raise HTTPException(404, f"run {run_id} has no file {path!r}")
+        return FileResponse(found, headers=HEADERS)
+
+    return app
+
+
+def confined(folder: Path, path: str) -> Path | None:
+    """Return the file ``path`` inside ``folder``; None when it is none or leads out of it."""
+    root = folder.resolve()
+    try:
+        found = (root / path).resolve()
+    except (OSError, ValueError):  # too long, or a zero byte
+        return None
+    return found if found.is_relative_to(root) and found.is_file() else None
+
+
+def folder_of_dag_run(dag_run: str) -> RunFolder | None:
+    """Return the run folder that a Dag run made, None when it made none."""
+    root = runs_root()
+    if not root.is_dir():
+        return None
+    folders = sorted(root.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in folders[:NEWEST_RUNS_SEARCHED]:
+        folder = RunFolder(path)
+        try:
+            conf = json.loads(folder.conf.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(conf, dict) and conf.get("dag_run") == dag_run:
+            return folder
+    return None
