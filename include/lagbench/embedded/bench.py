@@ -166,7 +166,7 @@ def _start_supervisor(files: BenchFiles, *, attached: bool) -> subprocess.Popen[
         command += ["--attached-to", str(os.getpid())]
     with files.log.open("ab") as log:
         # Its own session: Ctrl-C in this terminal must reach it as an orderly request.
-        return subprocess.Popen(
+        supervisor = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -174,6 +174,10 @@ def _start_supervisor(files: BenchFiles, *, attached: bool) -> subprocess.Popen[
             cwd=files.state_dir,
             start_new_session=True,
         )
+    record = ProcessRecord.of(supervisor.pid)
+    if record is not None:  # it says so itself too, but takes 0.4 s to; `down` may come sooner
+        files.write_supervisor(record)
+    return supervisor
 
 
 def _await_up(
