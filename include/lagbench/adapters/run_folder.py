@@ -119,11 +119,12 @@ class RunFolder:
         """Logs of the pods."""
         return self.path / "logs"
 
-    def read_json(self, path: Path) -> Any:
+    def read_json(self, path: Path | str) -> Any:
         """Return the content of one of the folder's JSON files.
 
         :raises NotReady: the file is missing or broken.
         """
+        path = self.path / path  # an absolute path stays as it is
         try:
             return json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as missing:
@@ -133,23 +134,25 @@ class RunFolder:
                 f"run {self.run_id}: {self._name(path)} is no JSON: {broken}"
             ) from broken
 
-    def read_text(self, path: Path) -> str:
+    def read_text(self, path: Path | str) -> str:
         """Return the text of one of the folder's files.
 
         :raises NotReady: the file is missing.
         """
+        path = self.path / path
         try:
             return path.read_text(encoding="utf-8")
         except FileNotFoundError as missing:
             raise NotReady(f"run {self.run_id} has no {self._name(path)} yet") from missing
 
-    def write_json(self, path: Path, content: Any) -> None:
+    def write_json(self, path: Path | str, content: Any) -> None:
         """Replace ``path`` by ``content`` as JSON, atomically; NaN and infinity are refused."""
         text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
         self.write_text(path, text + "\n")
 
-    def write_text(self, path: Path, text: str) -> None:
+    def write_text(self, path: Path | str, text: str) -> None:
         """Replace ``path`` by ``text``, atomically."""
+        path = self.path / path
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:

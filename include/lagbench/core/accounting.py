@@ -36,7 +36,7 @@ class BadMessage:
     """What the grouping needs of a row of the table ``bad_messages``."""
 
     message_class: str
-    partition: int
+    partition: int | None
     pod: str | None
     other_pod: str | None
     cause: str
@@ -81,7 +81,7 @@ def bad_message_groups(bad_messages: Iterable[BadMessage]) -> tuple[BadMessageGr
             cause=key[3],
             cause_pod=key[4],
             count=len(rows),
-            partitions=tuple(sorted({row.partition for row in rows})),
+            partitions=tuple(sorted({r.partition for r in rows if r.partition is not None})),
             first_at=min((row.at for row in rows if row.at is not None), default=None),
         )
         for key, rows in grouped.items()

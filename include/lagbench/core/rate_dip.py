@@ -7,7 +7,8 @@ has nothing to do does not dip. (Such a group has no skew: where the work left l
 partition, expected is too high and the dip an upper bound.)
 
 * depth: 1 - done / expected, the worst 1 s window that starts in the episode or up to 5 s after;
-* area: how many messages the group was behind the expected at the worst instant;
+* area: how many messages the group was behind the expected at the worst instant before recovery
+  (5 s after the episode at the latest, where no window was low);
 * recovery: from the start of the first 1 s window below 95 % of the expected to the start of the
   first one at 95 % or more after the worst; 0 when no window was below.
 
@@ -32,6 +33,10 @@ AFTERMATH_SECONDS = 5.0
 WATCH_SECONDS = 60.0
 RECOVERED_SHARE = 0.95
 SMALLEST_EXPECTED = 20.0
+TOO_LITTLE_WORK = "too little work to tell a dip"
+NOTHING_PROCESSED = "nothing was processed in the 10 s before"
+NO_WORK_REASONS = (TOO_LITTLE_WORK, NOTHING_PROCESSED)
+"""Reasons that speak for themselves: a group with nothing to do has nothing to lose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +113,16 @@ def rate_dip(
     expected_bins = _expected(rate, mean, first, watch)
     expected = np.convolve(expected_bins, np.ones(WINDOW_BINS), mode="valid")
     done = sliding_sums(rate.processed[first:watch], WINDOW_BINS).astype(np.float64)
-    behind = np.cumsum(expected_bins - rate.processed[first:watch])
     searched = rate.bin_of(last_at + round(AFTERMATH_SECONDS * NANOSECONDS)) - first
     says = expected >= SMALLEST_EXPECTED
     says[max(1, searched - WINDOW_BINS + 1) :] = False
     if not says.any():
-        return RateDip(mean, None, None, None, None, observed, "too little work to tell a dip")
+        return RateDip(mean, None, None, None, None, observed, TOO_LITTLE_WORK)
     share = np.divide(done, expected, out=np.ones_like(expected), where=expected > 0)
     worst = int(np.flatnonzero(says)[np.argmin(share[says])])
-    recovery, why = _recovery(share, expected >= SMALLEST_EXPECTED, worst)
+    is_low = (share < RECOVERED_SHARE) & (expected >= SMALLEST_EXPECTED)
+    recovery, why, until = _recovery(is_low, worst)
+    behind = np.cumsum(expected_bins - rate.processed[first:watch])[: max(until, searched)]
     return RateDip(
         mean_rate_before_per_second=mean,
         min_rate_per_second=float(done[worst]),
@@ -132,7 +138,7 @@ def _unmeasurable(mean: float | None, watched_bins: int) -> str:
     if mean is None:
         return "no second of rate before the episode"
     if mean == 0:
-        return "nothing was processed in the 10 s before"
+        return NOTHING_PROCESSED
     if watched_bins < WINDOW_BINS:
         return "watched for less than 1 s"
     return ""
@@ -149,11 +155,14 @@ def _expected(rate: RateSeries, mean: float, first: int, watch: int) -> Reals:
     return expected
 
 
-def _recovery(share: Reals, says: npt.NDArray[np.bool_], worst: int) -> tuple[float | None, str]:
-    is_low = (share < RECOVERED_SHARE) & says
+def _recovery(is_low: npt.NDArray[np.bool_], worst: int) -> tuple[float | None, str, int]:
+    """Return recovery in seconds, why it is unknown, and the bin at which the dip was over."""
     if not is_low[worst]:
-        return 0.0, ""
+        return 0.0, "", 0
     back = np.flatnonzero(~is_low[worst:])
     if not back.size:
-        return None, "the rate was not back at 95 % while it was watched"
-    return (worst + int(back[0]) - int(np.flatnonzero(is_low)[0])) / WINDOW_BINS, ""
+        why = "the rate was not back at 95 % while it was watched"
+        return None, why, is_low.size + WINDOW_BINS
+    recovered = worst + int(back[0])
+    first_low = int(np.flatnonzero(is_low)[0])
+    return (recovered - first_low) / WINDOW_BINS, "", recovered + WINDOW_BINS

@@ -1,0 +1,41 @@
+"""The gap of a partition in a handover: last record by the old owner to the first by the new one.
+
+A gap holds the time without traffic too, so it is an upper bound of what the rebalance cost; a
+negative gap means that both owners worked at once and counts as 0 here (the zombies count it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lagbench.core.scaling_measures import GapBin, PartitionGaps
+from lagbench.core.statistics import histogram, percentile
+
+BOUNDS_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """A partition went from one pod to another."""
+
+    partition: int
+    next_done_at: int
+    gap_seconds: float
+
+
+def partition_gaps(handovers: Sequence[Handover]) -> PartitionGaps:
+    """Return the histogram of the gaps and its percentiles."""
+    gaps = [max(0.0, handover.gap_seconds) for handover in handovers]
+    widest = max(handovers, key=lambda handover: handover.gap_seconds, default=None)
+    return PartitionGaps(
+        handovers=len(gaps),
+        p50_seconds=percentile(gaps, 50),
+        p95_seconds=percentile(gaps, 95),
+        max_seconds=max(gaps, default=None),
+        max_partition=None if widest is None else widest.partition,
+        histogram=tuple(
+            GapBin(up_to_seconds=bound, count=count)
+            for bound, count in histogram(gaps, BOUNDS_SECONDS)
+        ),
+    )

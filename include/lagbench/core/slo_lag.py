@@ -1,0 +1,58 @@
+"""SLOs on lag: drain time, monotone fall, time lag."""
+
+from __future__ import annotations
+
+from lagbench.core.measures import NANOSECONDS, Measures
+from lagbench.core.scenario import Slos
+from lagbench.core.slo_result import Slo, SloResult, claim_result, moment, not_applicable
+
+
+def lag_results(measures: Measures, slos: Slos) -> list[SloResult]:
+    """Return the SLOs on lag, in the order of the table."""
+    return [_drain(measures, slos), _falls(measures, slos), _time_lag(measures, slos)]
+
+
+def _drain(measures: Measures, slos: Slos) -> SloResult:
+    slo = Slo("drain_seconds", "Lag drain", slos.drain_seconds, "s")
+    drain = measures.drain
+    if drain.spike_ended_at is None:
+        return not_applicable(slo.result("pass", None, "the load had no spike that ended"))
+    if drain.drain_seconds is not None:
+        reason = f"lag at most {drain.threshold_records:g} {moment(measures, drain.drained_at)}"
+        if drain.skew_limited_seconds is not None:
+            reason += (
+                f"; partition {drain.hottest_partition} alone needs"
+                f" {drain.skew_limited_seconds:.1f} s with one pod"
+            )
+        return slo.compare(drain.drain_seconds, reason)
+    if drain.threshold_records is None:
+        return slo.result("undetermined", None, drain.threshold_text)
+    if measures.lag.samples == 0 or measures.lag.unknown_samples:
+        return slo.result("undetermined", None, "lag was not seen for part of the run")
+    until_at = measures.measured_until_at
+    watched = 0.0 if until_at is None else (until_at - drain.spike_ended_at) / NANOSECONDS
+    reason = f"lag still above {drain.threshold_records:g} {watched:.0f} s after the spike"
+    is_late = slo.limit is not None and watched > slo.limit
+    return slo.result("fail" if is_late else "undetermined", None, reason)
+
+
+def _falls(measures: Measures, slos: Slos) -> SloResult:
+    result = claim_result(
+        "lag_falls_at_full_parallelism",
+        "Lag falls at full parallelism",
+        is_judged=slos.lag_falls_at_full_parallelism,
+        holds=measures.drain.falls_monotonically,
+        reason=measures.drain.monotone_text,
+    )
+    return not_applicable(result) if measures.drain.spike_ended_at is None else result
+
+
+def _time_lag(measures: Measures, slos: Slos) -> SloResult:
+    slo = Slo("time_lag_p99_seconds", "Time lag p99", slos.time_lag_p99_seconds, "s")
+    seconds = measures.lag.time_lag_seconds
+    if seconds.p99 is None:
+        return slo.result("undetermined", None, "the time lag was not measured")
+    reason = "done minus planned"
+    if seconds.p50 is not None and seconds.max is not None:
+        reason += f": p50 {seconds.p50:.2f} s, max {seconds.max:.2f} s"
+    return slo.compare(seconds.p99, reason)

@@ -1,0 +1,88 @@
+"""One SLO's outcome, and how it is worded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from lagbench.core.measure_model import MeasureModel
+from lagbench.core.measures import NANOSECONDS, Measures
+
+SloStatus = Literal["pass", "fail", "undetermined", "not_judged"]
+
+
+class SloResult(MeasureModel):
+    """One SLO, what was measured, and why it stands or falls."""
+
+    name: str  # the field of ``scenario.slos``
+    title: str
+    threshold: str  # in words, with its unit
+    value: float | None
+    unit: str
+    status: SloStatus
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """An SLO before it is judged; ``limit`` None means that the scenario does not judge it."""
+
+    name: str
+    title: str
+    limit: float | None
+    unit: str = ""
+
+    @property
+    def threshold(self) -> str:
+        """The limit in words."""
+        if self.limit is None:
+            return "reported only"
+        return f"at most {self.limit:g} {self.unit}".strip()
+
+    def result(self, status: SloStatus, value: float | None, reason: str) -> SloResult:
+        """Return the outcome; without a limit every status becomes ``not_judged``."""
+        return SloResult(
+            name=self.name,
+            title=self.title,
+            threshold=self.threshold,
+            value=value,
+            unit=self.unit,
+            status="not_judged" if self.limit is None else status,
+            reason=reason,
+        )
+
+    def compare(self, value: float, reason: str) -> SloResult:
+        """Return pass when ``value`` is at most the limit."""
+        is_within = self.limit is not None and value <= self.limit
+        return self.result("pass" if is_within else "fail", value, reason)
+
+
+def claim_result(
+    name: str, title: str, *, is_judged: bool, holds: bool | None, reason: str
+) -> SloResult:
+    """Return the outcome of a yes-or-no SLO; None is undetermined."""
+    status: SloStatus = "undetermined"
+    if holds is not None:
+        status = "pass" if holds else "fail"
+    return SloResult(
+        name=name,
+        title=title,
+        threshold="must hold" if is_judged else "reported only",
+        value=None,
+        unit="",
+        status=status if is_judged else "not_judged",
+        reason=reason,
+    )
+
+
+def not_applicable(result: SloResult) -> SloResult:
+    """Return ``result`` as not judged: the run gave no occasion to judge it."""
+    return result.model_copy(update={"status": "not_judged"})
+
+
+def moment(measures: Measures, at: int | None) -> str:
+    """Return an instant as seconds after the start of the stream."""
+    origin = measures.load.stream_started_at
+    if at is None or origin is None:
+        return "at an unknown instant"
+    return f"at {(at - origin) / NANOSECONDS:+.1f} s"

@@ -1,0 +1,167 @@
+"""SLOs on scaling: reaction, rebalance dip and recovery, flips, baseline, surplus pods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lagbench.core.measures import Measures, RebalanceEpisode
+from lagbench.core.rate_dip import NO_WORK_REASONS
+from lagbench.core.scenario import Slos
+from lagbench.core.slo_result import Slo, SloResult, claim_result, moment, not_applicable
+
+
+def scaling_results(measures: Measures, slos: Slos) -> list[SloResult]:
+    """Return the SLOs on scaling, in the order of the table."""
+    return [
+        _reaction(measures, slos),
+        _dip(measures, slos),
+        _recovery(measures, slos),
+        _flips(measures, slos),
+        _baseline(measures, slos),
+        _surplus(measures, slos),
+    ]
+
+
+def _reaction(measures: Measures, slos: Slos) -> SloResult:
+    """Judge the lab's reaction: load step to the first new pod Ready and assigned.
+
+    Lag that crossed the threshold without any pod being added is a failure to react; lag that
+    never crossed asked for nothing.
+    """
+    slo = Slo("reaction_seconds", "Scale-out reaction", slos.reaction_seconds, "s")
+    chain = measures.reaction
+    if measures.load.first_spike_started_at is None:
+        return not_applicable(slo.result("pass", None, "the load had no step"))
+    if chain.assigned_seconds is not None:
+        parts = [
+            f"{link.name} {link.title} {link.part_seconds:.1f} s"
+            for link in chain.links
+            if link.part_seconds is not None and link.name != "t8"
+        ]
+        reason = f"{chain.pod} was Ready and assigned; {', '.join(parts)}"
+        return slo.compare(chain.assigned_seconds, reason)
+    if chain.pod is not None:
+        return slo.result("undetermined", None, f"{chain.pod} was created, but {chain.reason}")
+    if chain.is_threshold_crossed:
+        crossed_at = next(link.at for link in chain.links if link.name == "t1")
+        reason = (
+            f"total lag crossed {chain.threshold_records:g} ({chain.threshold_text})"
+            f" {moment(measures, crossed_at)}, but no new pod became Ready"
+        )
+        return slo.result("fail", None, reason)
+    if chain.is_threshold_crossed is False:
+        reason = f"total lag never crossed {chain.threshold_records:g}, so no pod was due"
+        return not_applicable(slo.result("pass", None, reason))
+    reason = f"no pod was added and it is not known whether one was due: {chain.threshold_text}"
+    return slo.result("undetermined", None, reason)
+
+
+def _scale_steps(measures: Measures) -> list[RebalanceEpisode]:
+    """Return the scale steps with work to lose: an idle group cannot dip."""
+    return [
+        episode
+        for episode in measures.rebalances.episodes
+        if episode.trigger in ("scale_up", "scale_down") and episode.reason not in NO_WORK_REASONS
+    ]
+
+
+def _dip(measures: Measures, slos: Slos) -> SloResult:
+    slo = Slo("rebalance_dip_percent", "Rebalance dip", slos.rebalance_dip_percent, "%")
+    steps = _scale_steps(measures)
+    measured = [episode for episode in steps if episode.dip_percent is not None]
+    if not steps:
+        return not_applicable(slo.result("pass", None, "no scale step under load"))
+    if measured:
+        worst = max(measured, key=lambda episode: episode.dip_percent or 0.0)
+        depth = worst.dip_percent or 0.0
+        reason = (
+            f"deepest of {len(measured)} scale steps: {_episode(measures, worst)}, from"
+            f" {worst.mean_rate_before_per_second or 0:.0f}/s to"
+            f" {worst.min_rate_per_second or 0:.0f}/s over 1 s"
+        )
+        if len(measured) == len(steps) or (slo.limit is not None and depth > slo.limit):
+            return slo.compare(depth, reason)
+    unknown = next(episode for episode in steps if episode.dip_percent is None)
+    reason = f"not measured in {_episode(measures, unknown)}: {unknown.reason}"
+    return slo.result("undetermined", None, reason)
+
+
+def _recovery(measures: Measures, slos: Slos) -> SloResult:
+    limit = slos.rebalance_recovery_seconds
+    slo = Slo("rebalance_recovery_seconds", "Rebalance recovery", limit, "s")
+    steps = _scale_steps(measures)
+    if not steps:
+        return not_applicable(slo.result("pass", None, "no scale step under load"))
+    known = [episode for episode in steps if episode.recovery_seconds is not None]
+    slowest = max(known, key=lambda episode: episode.recovery_seconds or 0.0, default=None)
+    if slowest is not None and slo.limit is not None and _seconds(slowest) > slo.limit:
+        return slo.compare(_seconds(slowest), f"slowest: {_episode(measures, slowest)}")
+    return _unrecovered(measures, slo, steps) or slo.compare(
+        0.0 if slowest is None else _seconds(slowest),
+        "no scale step" if slowest is None else f"slowest: {_episode(measures, slowest)}",
+    )
+
+
+def _unrecovered(
+    measures: Measures, slo: Slo, steps: Sequence[RebalanceEpisode]
+) -> SloResult | None:
+    """Return the outcome of steps whose recovery was not seen: watched beyond the limit is fail."""
+    for episode in steps:
+        if episode.recovery_seconds is not None:
+            continue
+        reason = (
+            f"{_episode(measures, episode)}: {episode.reason} ({episode.observed_seconds:.1f} s)"
+        )
+        was_dip = episode.dip_percent is not None
+        is_late = slo.limit is not None and episode.observed_seconds > slo.limit
+        return slo.result("fail" if was_dip and is_late else "undetermined", None, reason)
+    return None
+
+
+def _seconds(episode: RebalanceEpisode) -> float:
+    return episode.recovery_seconds or 0.0
+
+
+def _episode(measures: Measures, episode: RebalanceEpisode) -> str:
+    return (
+        f"episode {episode.number} {moment(measures, episode.started_at)} ({episode.trigger_text})"
+    )
+
+
+def _flips(measures: Measures, slos: Slos) -> SloResult:
+    slo = Slo("flips", "Flapping", slos.flips, "flips")
+    scaling = measures.scaling
+    if scaling.max_replicas is None:
+        return slo.result("undetermined", None, "replicas were never seen")
+    reason = f"replica changes: {scaling.change_count}, reversals: {scaling.reversals}"
+    flips = [change for change in scaling.changes if change.is_flip]
+    if flips:
+        first = flips[0]
+        reason += (
+            f"; first flip {moment(measures, first.at)}: {first.replicas_before} to"
+            f" {first.replicas_after} by {first.by}"
+        )
+    return slo.compare(scaling.flips, reason)
+
+
+def _baseline(measures: Measures, slos: Slos) -> SloResult:
+    return claim_result(
+        "baseline_at_floor",
+        "Baseline at the floor",
+        is_judged=slos.baseline_at_floor,
+        holds=measures.scaling.baseline_at_floor,
+        reason=measures.scaling.baseline_text,
+    )
+
+
+def _surplus(measures: Measures, slos: Slos) -> SloResult:
+    scaling = measures.scaling
+    result = claim_result(
+        "surplus_pods_idle",
+        "Surplus pods idle",
+        is_judged=slos.surplus_pods_idle,
+        holds=scaling.surplus_pods_idle,
+        reason=scaling.surplus_text,
+    )
+    most = scaling.max_members
+    return not_applicable(result) if most is not None and most <= scaling.partitions else result

@@ -1,0 +1,1 @@
+"""From a run folder's tables to measures, verdict and comparison."""

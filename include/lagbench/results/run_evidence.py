@@ -1,0 +1,150 @@
+"""Everything that a run left behind, read once: the input of all measures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.accounting import BadMessage
+from lagbench.core.group_events import GroupEvent, group_events
+from lagbench.core.lag import LagSeries
+from lagbench.core.load import load_window
+from lagbench.core.measured_stretch import measured_until
+from lagbench.core.measures import LoadWindow
+from lagbench.core.partition_gaps import Handover
+from lagbench.core.pod_time import PodLife, pod_lives
+from lagbench.core.policy_limits import PolicyLimits, policy_limits
+from lagbench.core.rate_dip import RateSeries
+from lagbench.core.scenario import Scenario
+from lagbench.core.telemetry import ReplicaSample, StreamStarted, TelemetryRecord
+from lagbench.errors import WrongInput
+from lagbench.results import run_tables
+
+
+@dataclass(frozen=True)
+class RunEvidence:
+    """Files, tables and records of one run, cut to the measured stretch."""
+
+    manifest: Mapping[str, Any]
+    scenario: Scenario
+    limits: PolicyLimits
+    fence: Mapping[str, Any] | None
+    accounting: Mapping[str, Any] | None
+    records: Sequence[TelemetryRecord]
+    unknown_records: int
+    lag: LagSeries
+    rate: RateSeries
+    handovers: Sequence[Handover]
+    bad_messages: Sequence[BadMessage]
+
+    @cached_property
+    def load(self) -> LoadWindow:
+        """When the load changed."""
+        return load_window(self.records)
+
+    @cached_property
+    def partitions(self) -> int:
+        """Partitions of the events topic: what the producer found, else what was asked for."""
+        found = [record for record in self.records if isinstance(record, StreamStarted)]
+        return found[0].partitions if found else self.scenario.partitions
+
+    @cached_property
+    def until_at(self) -> int | None:
+        """The end of the measured stretch."""
+        return measured_until(
+            self.records,
+            group_events(self.records),
+            stream_ended_at=self.load.stream_ended_at,
+            may_scale_to_zero=self.limits.floor_replicas == 0,
+        )
+
+    @cached_property
+    def from_at(self) -> int | None:
+        """The start of the measured stretch: the stream's, else the first record's."""
+        if self.load.stream_started_at is not None:
+            return self.load.stream_started_at
+        return min((record.at for record in self.records), default=None)
+
+    @cached_property
+    def events(self) -> list[GroupEvent]:
+        """The group's events before the bench stopped the consumers."""
+        end = self.until_at
+        return [event for event in group_events(self.records) if end is None or event.at < end]
+
+    @cached_property
+    def lives(self) -> dict[str, PodLife]:
+        """The consumer pods' lives."""
+        return pod_lives(self.records)
+
+    @cached_property
+    def replica_samples(self) -> list[ReplicaSample]:
+        """Replicas over the measured stretch."""
+        end = self.until_at
+        samples = [record for record in self.records if isinstance(record, ReplicaSample)]
+        return [sample for sample in samples if end is None or sample.at <= end]
+
+    def replicas_at(self, at: int | None) -> int | None:
+        """Return the wanted replicas at ``at``, from the last sample before."""
+        before = [s for s in self.replica_samples if at is not None and s.at <= at]
+        return before[-1].spec if before else None
+
+
+def read_evidence(folder: RunFolder) -> RunEvidence:
+    """Read a run folder.
+
+    :raises NotReady: a file or table that every run must have is missing.
+    :raises WrongInput: the scenario or the policy of the folder is none.
+    """
+    records, unknown = run_tables.read_telemetry(folder)
+    return RunEvidence(
+        manifest=folder.read_json(folder.manifest),
+        scenario=read_scenario(folder),
+        limits=policy_limits(_yaml(folder, folder.read_text(folder.policy), "policy.yaml")),
+        fence=folder.read_json(folder.fence) if folder.fence.exists() else None,
+        accounting=folder.read_json(folder.accounting) if folder.accounting.exists() else None,
+        records=records,
+        unknown_records=unknown,
+        lag=run_tables.read_lag(folder),
+        rate=run_tables.read_rate(folder),
+        handovers=run_tables.read_handovers(folder),
+        bad_messages=run_tables.read_bad_messages(folder),
+    )
+
+
+def read_scenario(folder: RunFolder) -> Scenario:
+    """Return the run's effective scenario.
+
+    :raises WrongInput: the file is no scenario.
+    """
+    content = _yaml(folder, folder.read_text(folder.scenario), "scenario.yaml")
+    try:
+        return Scenario.model_validate(content)
+    except ValidationError as broken:
+        first = broken.errors()[0]
+        raise WrongInput(
+            where=f"run {folder.run_id}: scenario.yaml",
+            field=".".join(str(part) for part in first["loc"]),
+            value=first["input"],
+            allowed=first["msg"],
+        ) from broken
+
+
+def _yaml(folder: RunFolder, text: str, name: str) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as broken:
+        content = str(broken)
+    if not isinstance(content, dict):
+        raise WrongInput(
+            where=f"run {folder.run_id}: {name}",
+            field="content",
+            value=str(content)[:80],
+            allowed="a YAML mapping",
+        )
+    return content

@@ -1,0 +1,99 @@
+"""Reads the tables of a run folder into what the core computes with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.accounting import BadMessage
+from lagbench.core.lag import LagSeries, lag_series
+from lagbench.core.partition_gaps import Handover
+from lagbench.core.rate_dip import RateSeries, rate_series
+from lagbench.core.telemetry import TelemetryRecord, decode_record
+from lagbench.errors import NotReady
+
+
+def read_table(folder: RunFolder, name: str) -> pa.Table:
+    """Return a table of the run; an empty one has its columns but no row.
+
+    :raises NotReady: Spark has not written it, or it cannot be read.
+    """
+    path = folder.table(name)
+    parts = sorted(path.glob("*.parquet"))
+    if not parts:
+        raise NotReady(
+            f"run {folder.run_id} has no table {name}; "
+            "its Spark jobs have not run or did not finish"
+        )
+    try:
+        return pa.concat_tables(_read_parts(parts))
+    except (OSError, pa.ArrowException) as broken:
+        raise NotReady(f"run {folder.run_id}: table {name} cannot be read: {broken}") from broken
+
+
+def _read_parts(parts: list[Path]) -> Iterator[pa.Table]:
+    for part in parts:
+        yield pq.ParquetFile(part).read()  # not a dataset: Spark's _SUCCESS lies beside it
+
+
+def read_telemetry(folder: RunFolder) -> tuple[list[TelemetryRecord], int]:
+    """Return the records by instant, and how many rows were no known record."""
+    records: list[TelemetryRecord] = []
+    unknown = 0
+    for text in read_table(folder, "telemetry").column("record").to_pylist():
+        try:
+            records.append(decode_record(text))
+        except msgspec.DecodeError:  # ValidationError is one of its kinds
+            unknown += 1
+    records.sort(key=lambda record: record.at)
+    return records, unknown
+
+
+def read_lag(folder: RunFolder) -> LagSeries:
+    """Return the lag over time."""
+    table = read_table(folder, "lag")
+    columns = {
+        name: table.column(name).to_pylist()
+        for name in ("at", "partition", "end_offset", "committed")
+    }
+    return lag_series(**columns)
+
+
+def read_rate(folder: RunFolder) -> RateSeries:
+    """Return offered and (first time) processed messages per 100 ms."""
+    table = read_table(folder, "timeline")
+    at, offered, processed = (
+        np.asarray(table.column(name).to_numpy(), dtype=np.int64)
+        for name in ("at", "offered", "processed")
+    )
+    return rate_series(at, offered, processed)
+
+
+def read_handovers(folder: RunFolder) -> list[Handover]:
+    """Return the handovers of partitions between pods."""
+    rows = read_table(folder, "partition_gaps").to_pylist()
+    return [Handover(int(r["partition"]), int(r["next_done_at"]), r["gap_seconds"]) for r in rows]
+
+
+def read_bad_messages(folder: RunFolder) -> list[BadMessage]:
+    """Return the bad messages."""
+    return [_bad_message(row) for row in read_table(folder, "bad_messages").to_pylist()]
+
+
+def _bad_message(row: dict[str, Any]) -> BadMessage:
+    return BadMessage(
+        message_class=row["class"],
+        partition=row["partition"],
+        pod=row["pod"],
+        other_pod=row["other_pod"],
+        cause=row["cause"] or "none",
+        cause_pod=row["cause_pod"],
+        at=row["at"],
+    )

@@ -1,0 +1,87 @@
+"""The scaling measures of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lagbench.core.flapping import baseline_at_floor, replica_changes
+from lagbench.core.measures import ReplicaChange, Scaling
+from lagbench.core.pod_time import idle_ratio, surplus, zero_partition_seconds
+from lagbench.core.rebalance import EpisodeSpan, episode_spans
+from lagbench.results.run_evidence import RunEvidence
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """How the replicas changed and when the group rebalanced."""
+
+    changes: Sequence[ReplicaChange]
+    spans: Sequence[EpisodeSpan]
+
+
+def replica_group(run: RunEvidence, from_at: int, until_at: int) -> Group:
+    """Return replica changes and rebalances of the measured stretch."""
+    changes = replica_changes(
+        run.records,
+        from_at=from_at,
+        until_at=until_at,
+        last_spike_ended_at=run.load.last_spike_ended_at,
+    )
+    return Group(changes, episode_spans(run.events, run.partitions))
+
+
+def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int) -> Scaling:
+    """Return the replicas over the run and what they were used for."""
+    settings, samples = run.scenario.consumer, run.replica_samples
+    seconds = [life.seconds_between(from_at, until_at) for life in run.lives.values()]
+    pod_seconds = sum(seconds) if seconds else None
+    empty = zero_partition_seconds(run.events, run.lives, from_at, until_at)
+    is_at_floor, baseline_text = baseline_at_floor(
+        run.records,
+        floor=run.limits.floor_replicas,
+        stream_started_at=run.load.stream_started_at,
+        first_spike_started_at=run.load.first_spike_started_at,
+        until_at=until_at,
+    )
+    extra = surplus(
+        run.events,
+        group.spans,
+        run.partitions,
+        zero_seconds=empty,
+        records_done=_records_by_pod(run),
+    )
+    return Scaling(
+        changes=tuple(group.changes),
+        change_count=len(group.changes),
+        reversals=sum(change.is_reversal for change in group.changes),
+        flips=sum(change.is_flip for change in group.changes),
+        floor_replicas=run.limits.floor_replicas,
+        ceiling_replicas=run.limits.ceiling_replicas,
+        max_replicas=max((sample.spec for sample in samples), default=None),
+        max_ready_replicas=max((sample.ready for sample in samples), default=None),
+        partitions=run.partitions,
+        pod_minutes=None if pod_seconds is None else pod_seconds / 60,
+        idle_ratio=None
+        if pod_seconds is None
+        else idle_ratio(
+            pod_seconds,
+            run.rate.processed_between(from_at, until_at),
+            settings.process_ms,
+            settings.concurrency,
+        ),
+        zero_partition_pod_seconds=sum(empty.values()) if run.events else None,
+        baseline_at_floor=is_at_floor,
+        baseline_text=baseline_text,
+        max_members=extra.max_members if run.events else None,
+        surplus_pods=extra.pods,
+        surplus_pods_idle=extra.is_idle,
+        surplus_text=extra.text,
+    )
+
+
+def _records_by_pod(run: RunEvidence) -> dict[str, int] | None:
+    if run.accounting is None:
+        return None
+    by_pod = run.accounting.get("by_pod") or {}
+    return {pod: int(work.get("processed", 0)) for pod, work in by_pod.items()}
