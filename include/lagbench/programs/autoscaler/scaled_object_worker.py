@@ -95,7 +95,10 @@ class ScaledObjectWorker(Worker):
             self._reconcile(manifest)
         now = clock.monotonic_seconds()
         if self._poll_at is not None and now >= self._poll_at and self._loop is not None:
-            self._loop.tick(self._latest)
+            try:
+                self._loop.tick(self._latest)
+            except ClusterError as error:
+                log.warning("%s: poll failed: %s", self.name, error)
             now = clock.monotonic_seconds()
             self._poll_at = now + self._loop.spec.polling_interval_seconds
         due = [at - now for at in (self._poll_at, self._retry_at) if at is not None]

@@ -1,0 +1,291 @@
+"""The autoscaler on a real localkube and a real broker: KEDA's and the HPA's loops, live."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from tests.integration.autoscaler_setting import (
+    BUSY,
+    LagControl,
+    Setting,
+    make_topic,
+    running_setting,
+)
+from tests.integration.localkube_process import eventually
+
+from lagbench.embedded.broker import Broker
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+FLAGS = ("--hpa-sync-seconds", "1", "--downscale-stabilization-seconds", "3")
+HPA, SO = "HorizontalPodAutoscaler", "ScaledObject"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
+    """Provide one localkube with the autoscaler for all tests of this file."""
+    with running_setting(tmp_path_factory.mktemp("autoscaler"), *FLAGS) as running:
+        yield running
+
+
+@pytest.fixture
+def setting(shared: Setting) -> Iterator[Setting]:
+    """Provide the setting and delete afterwards what a test made."""
+    yield shared
+    shared.clean()
+    assert shared.autoscaler.poll() is None
+
+
+def lag_control(broker: Broker) -> LagControl:
+    """Return a new topic and group without lag."""
+    token = uuid4().hex[:8]
+    control = LagControl(broker.bootstrap_servers, f"t-{token}", f"g-{token}", partitions=6)
+    control.prepare()
+    return control
+
+
+def test_lag_scales_a_deployment_in_the_steps_of_the_hpa(setting: Setting, broker: Broker) -> None:
+    """Lag of 60 at 10 per pod goes 1, 4, 6 and, when it is gone, back to 1; all of it is told."""
+    lag = lag_control(broker)
+    setting.deployment("w", replicas=1)
+    telemetry = f"telemetry-{lag.topic}"
+    make_topic(broker.bootstrap_servers, telemetry)
+    annotations = {
+        "lagbench.io/run-id": "r1",
+        "lagbench.io/telemetry-topic": telemetry,
+        "lagbench.io/bootstrap-servers": broker.bootstrap_servers,
+    }
+    spec = {
+        "scaleTargetRef": {"name": "w"},
+        "minReplicaCount": 1,
+        "maxReplicaCount": 8,
+        "pollingInterval": 1,
+        "triggers": [lag.trigger()],
+    }
+    made = setting.create(SO, "w", spec, annotations=annotations)
+
+    hpa = eventually(lambda: setting.get(HPA, "keda-hpa-w"), "the HPA")
+    eventually(lambda: setting.condition(SO, "w", "Ready") == "True:ScaledObjectReady", "Ready")
+    lag.set_lag(60)
+    eventually(lambda: setting.replicas("w") == 6, "6 replicas", within_seconds=30)
+    eventually(
+        lambda: setting.condition(HPA, "keda-hpa-w", "AbleToScale") == "True:ReadyForNewScale",
+        "a sync that changes nothing",
+    )
+    lag.set_lag(0)
+    eventually(lambda: setting.replicas("w") == 1, "1 replica", within_seconds=40)
+
+    assert hpa["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
+    assert hpa["metadata"]["labels"]["scaledobject.keda.sh/name"] == "w"
+    assert hpa["metadata"]["annotations"]["lagbench.io/run-id"] == "r1"
+    sizes = [
+        message.split(";")[0]
+        for _, reason, message in setting.events("keda-hpa-w")
+        if reason == "SuccessfulRescale"
+    ]
+    assert sorted(sizes) == ["New size: 1", "New size: 4", "New size: 6"]
+    records = read_records(broker, telemetry)
+    scaled = [(r["replicas_before"], r["replicas_after"]) for r in records if r["kind"] == "scaled"]
+    assert scaled == [(1, 4), (4, 6), (6, 1)]
+    assert any(r["kind"] == "hpa_sync" and r["proposal"] == 6 for r in records)
+    assert any(r["kind"] == "keda_poll" and r["is_active"] for r in records)
+
+
+def read_records(broker: Broker, topic: str) -> list[dict]:  # type: ignore[type-arg]
+    """Return the telemetry records that are there."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": f"reader-{uuid4().hex}",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    records = []
+    ends_at = time.monotonic() + 15
+    while time.monotonic() < ends_at:
+        message = consumer.poll(2.0)
+        if message is None and records:
+            break
+        if message is not None and message.error() is None:
+            records.append(json.loads(message.value()))
+    consumer.close()
+    return records
+
+
+def test_keda_wakes_from_zero_and_goes_back_after_the_cooldown(
+    setting: Setting, broker: Broker
+) -> None:
+    """From 0 the scale loop starts one pod, the HPA goes on, and after the cooldown all go."""
+    lag = lag_control(broker)
+    setting.deployment("z", replicas=0)
+    spec = {
+        "scaleTargetRef": {"name": "z"},
+        "minReplicaCount": 0,
+        "maxReplicaCount": 4,
+        "pollingInterval": 1,
+        "cooldownPeriod": 2,
+        "triggers": [lag.trigger()],
+    }
+    setting.create(SO, "z", spec)
+    eventually(lambda: setting.condition(SO, "z", "Active") == "False:ScalerNotActive", "inactive")
+    eventually(
+        lambda: setting.condition(HPA, "keda-hpa-z", "ScalingActive") == "False:ScalingDisabled",
+        "an HPA that stands still at zero",
+    )
+    assert setting.replicas("z") == 0
+
+    lag.set_lag(30)
+    eventually(lambda: setting.replicas("z") == 3, "3 replicas", within_seconds=30)
+    lag.set_lag(0)
+    eventually(lambda: setting.replicas("z") == 0, "no replica", within_seconds=40)
+
+    reasons = [reason for _, reason, _ in setting.events("z")]
+    assert "KEDAScaleTargetActivated" in reasons
+    assert "KEDAScaleTargetDeactivated" in reasons
+    status = (setting.get(SO, "z") or {})["status"]
+    assert status["originalReplicaCount"] == 0
+    assert status["scaleTargetKind"] == "apps/v1.Deployment"
+    assert status["externalMetricNames"] == [f"s0-kafka-{lag.topic}"]
+    assert "lastActiveTime" in status
+
+
+def test_a_change_keeps_the_hpa_and_a_deletion_restores_the_target(
+    setting: Setting, broker: Broker
+) -> None:
+    """The HPA is changed in place; deleting the ScaledObject removes it and sets 2 again."""
+    lag = lag_control(broker)
+    setting.deployment("c", replicas=2)
+    spec = {
+        "scaleTargetRef": {"name": "c"},
+        "minReplicaCount": 3,
+        "maxReplicaCount": 5,
+        "advanced": {
+            "restoreToOriginalReplicaCount": True,
+            "horizontalPodAutoscalerConfig": {
+                "behavior": {"scaleDown": {"selectPolicy": "Disabled"}}
+            },
+        },
+        "triggers": [lag.trigger()],
+    }
+    setting.create(SO, "c", spec)
+    first = eventually(lambda: setting.get(HPA, "keda-hpa-c"), "the HPA")
+    eventually(lambda: setting.replicas("c") == 3, "the minimum", within_seconds=30)
+
+    setting.patch(SO, "c", {"spec": {"minReplicaCount": 4, "advanced": {
+        "horizontalPodAutoscalerConfig": {"behavior": None}}}})  # fmt: skip
+    eventually(lambda: setting.replicas("c") == 4, "the new minimum", within_seconds=30)
+    second = setting.get(HPA, "keda-hpa-c")
+    setting.delete(SO, "c")
+    eventually(lambda: setting.get(SO, "c") is None, "the end of the ScaledObject")
+    eventually(lambda: setting.get(HPA, "keda-hpa-c") is None, "the end of the HPA")
+    eventually(lambda: setting.replicas("c") == 2, "the original count")
+
+    assert second is not None
+    assert second["metadata"]["uid"] == first["metadata"]["uid"]
+    assert second["spec"].get("behavior") is None
+    assert first["spec"]["behavior"]["scaleDown"]["selectPolicy"] == "Disabled"
+
+
+def test_a_refused_trigger_is_said_on_the_object_and_mending_it_helps(
+    setting: Setting, broker: Broker
+) -> None:
+    """KEDA's own message stands in Ready=False; no HPA is made until the trigger is right."""
+    lag = lag_control(broker)
+    setting.deployment("bad", replicas=1)
+    trigger = lag.trigger()
+    trigger["metadata"]["lagThreshold"] = "0"
+    spec = {"scaleTargetRef": {"name": "bad"}, "minReplicaCount": 1, "triggers": [trigger]}
+    setting.create(SO, "bad", spec)
+
+    eventually(
+        lambda: setting.condition(SO, "bad", "Ready") == "False:ScaledObjectCheckFailed", "refused"
+    )
+    assert setting.get(HPA, "keda-hpa-bad") is None
+    assert any(
+        kind == "Warning" and '"lagThreshold" must be positive number' in message
+        for kind, _, message in setting.events("bad")
+    )
+    setting.patch(SO, "bad", {"spec": {"triggers": [lag.trigger()]}})
+
+    eventually(lambda: setting.get(HPA, "keda-hpa-bad"), "the HPA once the trigger is right")
+    eventually(lambda: setting.condition(SO, "bad", "Ready") == "True:ScaledObjectReady", "ready")
+
+
+def test_a_broker_that_stops_changes_no_replicas(setting: Setting, own_broker: Broker) -> None:
+    """Without a reading the HPA says so and holds; the loops go on and recover by themselves."""
+    own_broker.start()
+    lag = lag_control(own_broker)
+    setting.deployment("b", replicas=1)
+    spec = {
+        "scaleTargetRef": {"name": "b"},
+        "minReplicaCount": 1,
+        "maxReplicaCount": 4,
+        "pollingInterval": 1,
+        "triggers": [lag.trigger()],
+    }
+    setting.create(SO, "b", spec)
+    lag.set_lag(20)
+    eventually(lambda: setting.replicas("b") == 2, "2 replicas", within_seconds=30)
+
+    own_broker.stop()
+    eventually(
+        lambda: (
+            setting.condition(HPA, "keda-hpa-b", "ScalingActive") == "False:FailedGetExternalMetric"
+        ),
+        "an HPA without a metric",
+        within_seconds=60,
+    )
+    assert setting.replicas("b") == 2
+    own_broker.start()
+
+    eventually(
+        lambda: setting.condition(HPA, "keda-hpa-b", "ScalingActive") == "True:ValidMetricFound",
+        "the metric again",
+        within_seconds=60,
+    )
+    assert setting.replicas("b") == 2
+    reasons = {reason for _, reason, _ in setting.events("keda-hpa-b")}
+    assert {"FailedGetExternalMetric", "FailedComputeMetricsReplicas"} <= reasons
+
+
+def test_a_plain_hpa_on_cpu_follows_the_load_of_the_pods(setting: Setting) -> None:
+    """Pods that burn far more than they request are added up to the maximum."""
+    setting.deployment("cpu", replicas=1, code=BUSY, cpu="50m")
+    target = {"type": "Utilization", "averageUtilization": 50}
+    spec = {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "cpu"},
+        "minReplicas": 1,
+        "maxReplicas": 2,
+        "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],
+    }
+    setting.create(HPA, "cpu", spec)
+
+    eventually(lambda: setting.replicas("cpu") == 2, "2 replicas", within_seconds=60)
+
+    eventually(
+        lambda: ((setting.get(HPA, "cpu") or {}).get("status") or {}).get("desiredReplicas") == 2,
+        "the status",
+    )
+    messages = [message for _, _, message in setting.events("cpu")]
+    wanted = "New size: 2; reason: cpu resource utilization (percentage of request) above target"
+    assert wanted in messages
+
+
+def test_sigterm_ends_it_at_once(tmp_path: Path) -> None:
+    """SIGTERM ends the program within two seconds with exit code 0 and JSON log lines."""
+    with running_setting(tmp_path) as own:
+        eventually(lambda: "autoscaler started" in own.log.read_text(), "the start")
+        asked_at = time.monotonic()
+        own.autoscaler.send_signal(signal.SIGTERM)
+
+        assert own.autoscaler.wait(timeout=5) == 0
+        assert time.monotonic() - asked_at < 2.0
+        for line in own.log.read_text().splitlines():
+            assert json.loads(line)["level"]
