@@ -1,0 +1,66 @@
+"""The verdict as JUnit XML: one testcase per SLO, for whatever CI shows test results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree as ET  # noqa: S405 - written, never parsed
+
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.verdict import SloResult, Verdict
+
+
+def write_junit(folder: RunFolder) -> Path:
+    """Write junit.xml from verdict.json and return its path.
+
+    :raises NotReady: the run has no verdict.
+    """
+    verdict = Verdict.model_validate(folder.read_json(folder.verdict))
+    folder.write_text(folder.junit, junit_xml(verdict))
+    return folder.junit
+
+
+def junit_xml(verdict: Verdict) -> str:
+    """Return the document: fail is a failure, undetermined an error, not judged is skipped.
+
+    A run that is undetermined although no SLO is (generator, end state) has one more testcase,
+    ``run``, with an error: JUnit must not read as a pass.
+    """
+    counts = {
+        "tests": len(verdict.slos),
+        "failures": _count(verdict, "fail"),
+        "errors": _count(verdict, "undetermined"),
+        "skipped": _count(verdict, "not_judged"),
+    }
+    is_hidden = verdict.status == "undetermined" and not counts["errors"]
+    if is_hidden:
+        counts["tests"] += 1
+        counts["errors"] += 1
+    attributes = {name: str(count) for name, count in counts.items()}
+    suite = ET.Element("testsuite", {"name": f"lagbench.{verdict.run_id}", **attributes})
+    for slo in verdict.slos:
+        _testcase(suite, verdict.run_id, slo)
+    if is_hidden:
+        case = ET.SubElement(suite, "testcase", {"classname": verdict.run_id, "name": "run"})
+        ET.SubElement(case, "error", {"message": _clean("; ".join(verdict.reasons))})
+    ET.indent(suite)
+    return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _testcase(suite: ET.Element, run_id: str, slo: SloResult) -> None:
+    case = ET.SubElement(suite, "testcase", {"classname": run_id, "name": slo.name})
+    value = "not measured" if slo.value is None else f"{slo.value:g} {slo.unit}".strip()
+    text = _clean(f"{slo.title}: {value} ({slo.threshold}). {slo.reason}")
+    tags = {"fail": "failure", "undetermined": "error", "not_judged": "skipped"}
+    if slo.status in tags:
+        ET.SubElement(case, tags[slo.status], {"message": text})
+    else:
+        ET.SubElement(case, "system-out").text = text
+
+
+def _count(verdict: Verdict, status: str) -> int:
+    return sum(slo.status == status for slo in verdict.slos)
+
+
+def _clean(text: str) -> str:
+    """Drop characters that XML 1.0 cannot hold; a broker's message may have them."""
+    return "".join(c for c in text if c in "\t\n\r" or (c >= " " and c not in "\ufffe\uffff"))
