@@ -22,7 +22,7 @@ _NEAR_ONE = 1e-9
 # Ranks whose partitions are looked up one by one for the expected shares; at s = 1.1 over 5 M
 # those above hold 10 % of the events, spread over 4.7 M entities, so evenly to 0.1 %.
 _COUNTED_RANKS = 1 << 18
-_UINT32 = 0xFFFFFFFF
+_UINT32 = np.uint64(0xFFFFFFFF)
 
 Floats = npt.NDArray[np.float64]
 EntityIds = npt.NDArray[np.uint64]
@@ -89,8 +89,8 @@ class EntityOrder:
     """
 
     def __init__(self, entities: int, seed: int) -> None:
-        """Pick step and shift by the seed; a step prime to ``entities`` makes the map one-to-one."""
-        raw = np.random.Philox(key=np.array([seed, _UINT32], dtype=np.uint64)).random_raw(2)
+        """Pick step and shift by the seed; a step prime to ``entities`` gives a one-to-one map."""
+        raw = np.random.Philox(key=np.array([seed, int(_UINT32)], dtype=np.uint64)).random_raw(2)
         step = int(raw[0]) % entities
         while math.gcd(step, entities) != 1:
             step += 1
@@ -117,7 +117,7 @@ def partitions_of(entity_ids: EntityIds, partitions: int) -> npt.NDArray[np.int3
     hashed ^= hashed >> np.uint64(13)
     hashed = hashed * multiplier & _UINT32
     hashed ^= hashed >> np.uint64(15)
-    return ((hashed & 0x7FFFFFFF) % np.uint64(partitions)).astype(np.int32)
+    return ((hashed & np.uint64(0x7FFFFFFF)) % np.uint64(partitions)).astype(np.int32)
 
 
 def partition_shares(keys: Keys, partitions: int, seed: int) -> Floats:
@@ -126,4 +126,5 @@ def partition_shares(keys: Keys, partitions: int, seed: int) -> Floats:
     where = partitions_of(EntityOrder(keys.entities, seed).entity_ids(ranks), partitions)
     shares = np.bincount(where, weights=ZipfRanks(keys).probability(ranks), minlength=partitions)
     rest = max(0.0, 1.0 - float(shares.sum())) / partitions
-    return shares + rest
+    expected: Floats = np.add(shares, rest, dtype=np.float64)
+    return expected

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -119,10 +120,11 @@ class OfferedLoad:
         wanted = (seq - self._events_before[part]) + (1.0 - self._fraction_before[part])
         after_edge = np.rint(wanted * self._ns_per_event[part]).astype(np.int64)
         limit: Instants = self._edges_ns[part + 1]
-        return np.minimum(self._edges_ns[part] + after_edge, limit)
+        times: Instants = np.minimum(self._edges_ns[part] + after_edge, limit)
+        return times
 
     def planned_count_at(self, offset_ns: int) -> int:
-        """Return how many events are due ``offset_ns`` after the start (those due then included)."""
+        """Return how many events are due up to and at ``offset_ns`` after the start."""
         if offset_ns <= 0:
             return 0
         if offset_ns >= self.duration_ns:
@@ -177,7 +179,7 @@ def offered_load(profile: Profile, *, where: str = "scenario") -> OfferedLoad:
 
     :raises WrongInput: the stream would have no event, or a trace's seconds do not ascend.
     """
-    load = _LOADS[profile.kind](profile, where)
+    load = _load(profile, where)
     if load.total == 0:
         raise WrongInput(
             where=where, field="profile", value=profile.kind, allowed="at least one event in all"
@@ -185,11 +187,7 @@ def offered_load(profile: Profile, *, where: str = "scenario") -> OfferedLoad:
     return load
 
 
-def _steady(profile: SteadyProfile, where: str) -> OfferedLoad:  # noqa: ARG001 - one signature
-    return OfferedLoad((Segment(0.0, profile.rate_per_second),), profile.duration_seconds)
-
-
-def _step(profile: StepProfile, where: str) -> OfferedLoad:  # noqa: ARG001 - one signature
+def _step(profile: StepProfile) -> OfferedLoad:
     base, peak = profile.rate_per_second, _times(profile.rate_per_second, profile.spike_mult)
     lengths = (
         (profile.before_seconds, base, False),
@@ -199,7 +197,7 @@ def _step(profile: StepProfile, where: str) -> OfferedLoad:  # noqa: ARG001 - on
     return _from_lengths(lengths)
 
 
-def _bursty(profile: BurstyProfile, where: str) -> OfferedLoad:  # noqa: ARG001 - one signature
+def _bursty(profile: BurstyProfile) -> OfferedLoad:
     base, peak = profile.rate_per_second, _times(profile.rate_per_second, profile.spike_mult)
     burst = ((profile.quiet_seconds, base, False), (profile.spike_hold_seconds, peak, True))
     return _from_lengths((*(burst * profile.bursts), (profile.after_seconds, base, False)))
@@ -207,7 +205,7 @@ def _bursty(profile: BurstyProfile, where: str) -> OfferedLoad:  # noqa: ARG001 
 
 def _trace(profile: TraceProfile, where: str) -> OfferedLoad:
     seconds = [point.second for point in profile.points]
-    ascends = all(a < b for a, b in zip(seconds, seconds[1:], strict=False))
+    ascends = all(a < b for a, b in pairwise(seconds))
     if len(seconds) < 2 or not ascends or seconds[0] != 0:
         raise WrongInput(
             where=where,
@@ -220,7 +218,17 @@ def _trace(profile: TraceProfile, where: str) -> OfferedLoad:
     return OfferedLoad(parts, seconds[-1])
 
 
-_LOADS = {"steady": _steady, "step": _step, "bursty": _bursty, "trace": _trace}
+def _load(profile: Profile, where: str) -> OfferedLoad:
+    match profile:
+        case SteadyProfile():
+            only = Segment(0.0, profile.rate_per_second)
+            return OfferedLoad((only,), profile.duration_seconds)
+        case StepProfile():
+            return _step(profile)
+        case BurstyProfile():
+            return _bursty(profile)
+        case TraceProfile():
+            return _trace(profile, where)
 
 
 def _from_lengths(lengths: tuple[tuple[float, float, bool], ...]) -> OfferedLoad:

@@ -7,7 +7,6 @@ variable, and ``PROFILE_JSON`` (a scenario's profile) over every flag that shape
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

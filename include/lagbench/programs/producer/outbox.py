@@ -108,7 +108,8 @@ class Outbox:
             for value, key, partition, timestamp in zip(
                 values, keys, partitions, timestamps_ms, strict=True
             ):
-                produce(topic, value, key, partition, None, timestamp)
+                # By position (keywords cost 15 %): two callbacks, then the timestamp.
+                produce(topic, value, key, partition, None, None, timestamp)
                 taken += 1
         except BufferError:
             pass  # what is left is handed over again when there is room; its lateness shows it

@@ -41,7 +41,7 @@ class StopRequest:
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
 
-    def _on_signal(self, signum: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, _signum: int, _frame: FrameType | None) -> None:
         self.is_set = True
 
 

@@ -1,0 +1,185 @@
+"""The catalog: scenarios and policies as committed files, read and checked before anything starts.
+
+A scenario or policy is given by name (a file of the catalog) or by path. Every problem is one
+``WrongInput`` that names file, field, value and what is allowed.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from lagbench.core.policy_check import check_limits, check_policy
+from lagbench.core.profile import offered_load
+from lagbench.core.scenario import Scenario
+from lagbench.core.trace_csv import trace_points
+from lagbench.errors import WrongInput
+from lagbench.scenario_errors import wrong_scenario
+from lagbench.strict_yaml import parse_mapping, parse_yaml, read_text
+
+CATALOG_VARIABLE, POLICIES_VARIABLE = "LAGBENCH_CATALOG", "LAGBENCH_POLICIES"
+SETTING = "--set"
+_PROJECT_ROOT = Path(__file__).resolve().parents[2]
+_SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A scenario and a policy that fit together; the texts are what goes into the run folder."""
+
+    scenario: Scenario
+    policy_name: str
+    policy: dict[str, Any]
+    scenario_text: str
+    policy_text: str
+
+
+def catalog_folder() -> Path:
+    """Return the folder that holds ``scenarios/`` and ``experiments/``."""
+    return Path(os.environ.get(CATALOG_VARIABLE) or _PROJECT_ROOT / "include" / "catalog")
+
+
+def policies_folder() -> Path:
+    """Return the folder of the policies."""
+    return Path(os.environ.get(POLICIES_VARIABLE) or _PROJECT_ROOT / "k8s" / "policies")
+
+
+def list_scenarios() -> list[str]:
+    """Return the names of the catalog's scenarios."""
+    return _names(catalog_folder() / "scenarios")
+
+
+def list_policies() -> list[str]:
+    """Return the names of the policies."""
+    return _names(policies_folder())
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, str]:
+    """Return ``key=value`` settings by dotted key; the last one of a key wins."""
+    parsed: dict[str, str] = {}
+    for setting in settings:
+        key, sign, value = setting.partition("=")
+        if not sign or not all(key.strip().split(".")):
+            allowed = "key=value with a dotted key, e.g. profile.spike_mult=5"
+            raise WrongInput(where=SETTING, field="setting", value=setting, allowed=allowed)
+        parsed[key.strip()] = value
+    return parsed
+
+
+def load_scenario(name_or_path: str | Path, overrides: Mapping[str, str] | None = None) -> Scenario:
+    """Return a checked scenario, with a trace's points filled in.
+
+    ``overrides`` replace fields by dotted key; their values are read as YAML.
+    """
+    path = _find(name_or_path, catalog_folder() / "scenarios", "scenario")
+    where = str(path)
+    data = parse_mapping(read_text(path), where=where)
+    for key, text in (overrides or {}).items():
+        data = _with_override(data, key, parse_yaml(text, where=f"{SETTING} {key}"))
+    profile = data.get("profile")
+    if isinstance(profile, Mapping) and profile.get("kind") == "trace":
+        data["profile"] = _with_points(profile, path)
+    try:
+        scenario = Scenario.model_validate(data)
+    except ValidationError as error:
+        problem = wrong_scenario(error, data, where=where)
+        raise _of_setting(problem, overrides or {}) from error
+    offered_load(scenario.profile, where=where)
+    return scenario
+
+
+def load_policy(name_or_path: str | Path) -> dict[str, Any]:
+    """Return a policy's manifest after checking every field that KEDA or Kubernetes would check."""
+    path = _find(name_or_path, policies_folder(), "policy")
+    manifest = parse_mapping(read_text(path), where=str(path))
+    check_policy(manifest, where=str(path))
+    return manifest
+
+
+def check_cell(scenario: Scenario, policy: Mapping[str, Any], *, where: str | None = None) -> None:
+    """Refuse a policy that cannot scale this scenario; ``where`` names the policy's file."""
+    check_limits(scenario, policy, where=where or f"policy {scenario.policy}")
+
+
+def checked_cell(
+    scenario: str | Path,
+    *,
+    policy: str | None = None,
+    overrides: Mapping[str, str] | None = None,
+) -> Cell:
+    """Return scenario and policy, each checked and both together; ``policy`` replaces its own."""
+    loaded = load_scenario(scenario, overrides)
+    chosen = policy or loaded.policy
+    path = _find(chosen, policies_folder(), "policy")
+    manifest = load_policy(path)
+    check_cell(loaded, manifest, where=str(path))
+    effective = loaded.model_dump(mode="json")
+    return Cell(
+        scenario=loaded,
+        policy_name=path.stem,
+        policy=manifest,
+        scenario_text=yaml.safe_dump(effective, sort_keys=False, allow_unicode=True),
+        policy_text=read_text(path),
+    )
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*") if path.suffix in _SUFFIXES)
+
+
+def _find(name_or_path: str | Path, folder: Path, what: str) -> Path:
+    """Return the file: a path when it looks like one, else a name of the catalog."""
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or "/" in text or text.endswith(_SUFFIXES):
+        return Path(text)
+    for suffix in _SUFFIXES:
+        if (folder / f"{text}{suffix}").is_file():
+            return folder / f"{text}{suffix}"
+    names = _names(folder)
+    close = get_close_matches(text, names, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]}? " if close else ""
+    allowed = f"{hint}a path, or one of: {', '.join(names) or 'none there'}"
+    raise WrongInput(where=str(folder), field=what, value=text, allowed=allowed)
+
+
+def _with_override(data: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
+    """Return ``data`` with the dotted ``key`` set; mappings on the way are made when absent."""
+    changed = copy.deepcopy(dict(data))
+    at, parts = changed, key.split(".")
+    for index, part in enumerate(parts[:-1]):
+        inner = at.setdefault(part, {})
+        if not isinstance(inner, dict):
+            parent = ".".join(parts[: index + 1])
+            allowed = f"fields below {parent} only when it is a mapping (it is {inner!r})"
+            raise WrongInput(where=SETTING, field=key, value=value, allowed=allowed)
+        at = inner
+    at[parts[-1]] = value
+    return changed
+
+
+def _of_setting(problem: WrongInput, overrides: Mapping[str, str]) -> WrongInput:
+    """Return the problem with ``--set`` as its place when a setting brought the field in."""
+    for key in overrides:
+        if problem.field == key or problem.field.startswith(f"{key}."):
+            where = f"{SETTING} {key}={overrides[key]} on {problem.where}"
+            return WrongInput(
+                where=where, field=problem.field, value=problem.value, allowed=problem.allowed
+            )
+    return problem
+
+
+def _with_points(profile: Mapping[str, Any], scenario_file: Path) -> dict[str, Any]:
+    """Return a trace with its points; an effective scenario has them already."""
+    file = profile.get("file")
+    if profile.get("points") or not isinstance(file, str) or not file:
+        return dict(profile)
+    path = scenario_file.parent / file
+    return {**profile, "points": trace_points(read_text(path), where=str(path))}

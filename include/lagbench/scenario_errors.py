@@ -1,0 +1,87 @@
+"""Turns what pydantic says of a scenario into one message that names the dotted field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from lagbench.core.scenario import (
+    BurstyProfile,
+    ConsumerSettings,
+    Keys,
+    Scenario,
+    Slos,
+    SteadyProfile,
+    StepProfile,
+    Timeouts,
+    TraceProfile,
+)
+from lagbench.errors import WrongInput
+
+_PROFILES: dict[str, type[BaseModel]] = {
+    "steady": SteadyProfile,
+    "step": StepProfile,
+    "bursty": BurstyProfile,
+    "trace": TraceProfile,
+}
+_PARTS: dict[str, type[BaseModel]] = {
+    "": Scenario,
+    "keys": Keys,
+    "consumer": ConsumerSettings,
+    "slos": Slos,
+    "timeouts": Timeouts,
+}
+# A rule over several fields says "FIELD must be …".
+_RULE = re.compile(r"(?:Value error, )?([a-z_.]+) must be (.+)")
+
+
+def wrong_scenario(error: ValidationError, data: Mapping[str, Any], *, where: str) -> WrongInput:
+    """Return the first problem as ``WrongInput``; further ones are counted in the message."""
+    problems = error.errors(include_url=False)
+    first, more = problems[0], len(problems) - 1
+    field, value, allowed = _described(first, data)
+    if more:
+        allowed += f" (and {more} more problem{'s' if more > 1 else ''} in this scenario)"
+    return WrongInput(where=where, field=field, value=value, allowed=allowed)
+
+
+def _described(problem: ErrorDetails, data: Mapping[str, Any]) -> tuple[str, Any, str]:
+    path = [str(part) for part in problem["loc"]]
+    model = _PARTS.get(path[0] if len(path) > 1 else "")
+    if len(path) > 1 and path[0] == "profile":
+        model = _PROFILES.get(path[1])
+        path = [path[0], *path[2:]]
+    field = ".".join(path)
+    match problem["type"]:
+        case "extra_forbidden" if model is not None:
+            known = list(model.model_fields)
+            close = get_close_matches(path[-1], known, n=1, cutoff=0.6)
+            hint = f"did you mean {close[0]}? Fields here: " if close else "fields here: "
+            return field, problem["input"], hint + ", ".join(known)
+        case "missing":
+            return field, None, "a value: this field is required"
+        case "union_tag_invalid":
+            tag = problem.get("ctx", {}).get("tag")
+            return f"{field}.kind", tag, ", ".join(_PROFILES)
+        case "union_tag_not_found":
+            allowed = f"a profile with kind {', '.join(_PROFILES)}"
+            return field, problem["input"], allowed
+        case "model_type":
+            return field, problem["input"], "a mapping of fields"
+        case "value_error" if match := _RULE.fullmatch(problem["msg"]):
+            return match[1], _value_at(data, match[1]), match[2]
+        case _:
+            text = problem["msg"].removeprefix("Input should be ")
+            return field or "document", problem["input"], text
+
+
+def _value_at(data: Mapping[str, Any], field: str) -> Any:
+    value: Any = data
+    for part in field.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

@@ -1,0 +1,91 @@
+"""YAML as people mean it: safe, no key twice, and ``on`` and ``off`` stay words.
+
+YAML 1.1, which PyYAML speaks, reads ``drain: off`` as false and ``1e3`` as text; the core schema of
+YAML 1.2 does neither.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lagbench.errors import WrongInput
+
+_BOOL, _FLOAT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:float"
+_BOOL_WORDS = re.compile(r"true|True|TRUE|false|False|FALSE")
+_FLOAT_TEXT = re.compile(
+    r"[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+)
+
+
+class _Loader(yaml.SafeLoader):
+    """A safe loader with the scalars of YAML 1.2 that refuses a key given twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key {key.value!r} is given twice", key.start_mark
+                    )
+                seen.add(key.value)
+        return dict(super().construct_mapping(node, deep=deep))
+
+
+# Each class needs its own table: the resolvers of SafeLoader are shared by every user of PyYAML.
+_Loader.yaml_implicit_resolvers = {
+    letter: [(tag, pattern) for tag, pattern in resolvers if tag not in {_BOOL, _FLOAT}]
+    for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(_BOOL, re.compile(rf"(?:{_BOOL_WORDS.pattern})$"), list("tTfF"))
+_Loader.add_implicit_resolver(
+    _FLOAT, re.compile(rf"(?:{_FLOAT_TEXT.pattern})$"), list("-+0123456789.")
+)
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file; ``WrongInput`` when it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise WrongInput(
+            where=str(path), field="file", value=path.name, allowed=f"a readable file ({reason})"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise WrongInput(
+            where=str(path), field="file", value=path.name, allowed="text in UTF-8"
+        ) from error
+
+
+def parse_yaml(text: str, *, where: str) -> Any:
+    """Return the one document in ``text``; ``WrongInput`` names the line that cannot be read."""
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        number = mark.line + 1 if mark else 1
+        lines = text.splitlines()
+        line = lines[number - 1].strip() if number <= len(lines) else ""
+        raise WrongInput(
+            where=where, field=f"line {number}", value=line, allowed=f"valid YAML ({error.problem})"
+        ) from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise WrongInput(
+            where=where, field="text", value=text[:40], allowed=f"valid YAML ({error})"
+        ) from error
+
+
+def parse_mapping(text: str, *, where: str) -> dict[str, Any]:
+    """Return the mapping in ``text``; ``WrongInput`` when it is something else."""
+    document = parse_yaml(text, where=where)
+    if not isinstance(document, dict):
+        found = type(document).__name__ if document is not None else "nothing"
+        raise WrongInput(
+            where=where, field="document", value=found, allowed="a mapping of fields to values"
+        )
+    return document
