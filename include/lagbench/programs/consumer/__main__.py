@@ -1,0 +1,57 @@
+"""``python -m lagbench.programs.consumer``: run one consumer pod until SIGTERM."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from lagbench.errors import ExitCode, LagbenchError
+from lagbench.programs.consumer.settings import ConsumerOptions, parse_options
+
+if TYPE_CHECKING:
+    from lagbench.programs.consumer.pod import ConsumerPod
+
+
+def main() -> int:
+    """Run the pod; returns the exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    try:
+        options = parse_options(sys.argv[1:], os.environ)
+        return _run(options)
+    except LagbenchError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+
+
+def _run(options: ConsumerOptions) -> int:
+    from lagbench.programs.consumer.assembly import assemble
+
+    asked: list[str] = []
+    pods: list[ConsumerPod] = []
+
+    def stop(signum: int, _frame: object) -> None:
+        asked.append(signal.Signals(signum).name)
+        for pod in pods:
+            pod.ask_to_stop(asked[0])
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    with assemble(options, os.environ) as pod:
+        pods.append(pod)
+        if asked:  # before there was a pod to tell
+            pod.ask_to_stop(asked[0])
+        pod.run()
+        pod.leave()
+    return ExitCode.PASS
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Clients of a broker that is away would hold the interpreter's end for minutes; everything
+    # worth sending has been flushed, with a limit.
+    os._exit(code)

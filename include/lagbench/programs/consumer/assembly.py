@@ -1,0 +1,109 @@
+"""Put a pod together in the order that makes it ready soonest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from lagbench.adapters.telemetry_log import TelemetryLog
+from lagbench.errors import LagbenchError, WrongInput
+from lagbench.programs.consumer.endpoint import Endpoint
+from lagbench.programs.consumer.kafka_settings import consumer_settings, ledger_settings
+from lagbench.programs.consumer.reports import PodFigures, PodReports
+from lagbench.programs.consumer.settings import ConsumerOptions
+
+if TYPE_CHECKING:
+    from lagbench.programs.consumer.offset_commits import OffsetCommits
+    from lagbench.programs.consumer.pod import ConsumerPod
+    from lagbench.programs.consumer.rebalance import Rebalancing
+    from lagbench.programs.consumer.work_board import WorkBoard
+
+_DEFAULT_PORT = "8080"
+_HIGHEST_PORT = 65_535
+_TELEMETRY_FLUSH_SECONDS = 5.0
+
+
+class _Parts(NamedTuple):
+    """What the client's callbacks need."""
+
+    board: WorkBoard
+    commits: OffsetCommits
+    rebalancing: Rebalancing
+
+
+@contextmanager
+def assemble(options: ConsumerOptions, environment: Mapping[str, str]) -> Iterator[ConsumerPod]:
+    """Yield a subscribed pod; telemetry is flushed at the end, with a failure's reason in it."""
+    figures = PodFigures()
+    address = environment.get("BIND_ADDRESS", "127.0.0.1")
+    endpoint = Endpoint(address, _port(environment), figures)
+    telemetry = TelemetryLog(options.bootstrap_servers, options.telemetry_topic)
+    reports = PodReports(options, telemetry, figures)
+    reports.pod_started()
+    try:
+        yield _subscribed_pod(options, figures, reports)
+    except LagbenchError as error:
+        reports.pod_stopped(str(error), is_drained=False, abandoned=0, processed_total=0)
+        raise
+    finally:
+        telemetry.flush(_TELEMETRY_FLUSH_SECONDS)
+        endpoint.close()
+
+
+def _subscribed_pod(
+    options: ConsumerOptions, figures: PodFigures, reports: PodReports
+) -> ConsumerPod:
+    parts: list[_Parts] = []  # filled below, before the first poll: callbacks run in polls only
+
+    def on_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        cause: Literal["auto", "interval"] = "auto" if options.commit == "auto" else "interval"
+        parts[0].commits.on_result(error, partitions, parts[0].board.owned(), cause)
+
+    consumer = Consumer(consumer_settings(options) | {"on_commit": on_commit})
+    consumer.subscribe(
+        [options.topic],
+        # parts[0] is there at the time of the call, not yet here
+        on_assign=lambda *given: parts[0].rebalancing.on_assign(*given),  # noqa: PLW0108
+        on_revoke=lambda *given: parts[0].rebalancing.on_revoke(*given),  # noqa: PLW0108
+        on_lost=lambda *given: parts[0].rebalancing.on_lost(*given),  # noqa: PLW0108
+    )
+    # numpy and pyarrow take 0.2 s to import; the client connects and joins meanwhile.
+    from lagbench.programs.consumer.ledger import Ledger
+    from lagbench.programs.consumer.offset_commits import OffsetCommits
+    from lagbench.programs.consumer.pod import ConsumerPod
+    from lagbench.programs.consumer.rebalance import Rebalancing
+    from lagbench.programs.consumer.work_board import WorkBoard
+    from lagbench.programs.consumer.worker import Worker
+    from lagbench.programs.consumer.write_schedule import WriteSchedule
+
+    board = WorkBoard(options.concurrency, on_acknowledged=reports.first_record_done)
+    schedule = WriteSchedule(round(options.process_ms * 1_000_000), options.concurrency)
+    settings = ledger_settings(options)
+    ledger = Ledger(settings, options.processed_topic, options.pod_name, board.acknowledge)
+    commits = OffsetCommits(
+        consumer, options.topic, reports, interval_seconds=options.commit_interval_seconds
+    )
+    rebalancing = Rebalancing(options, board, commits, reports)
+    parts.append(_Parts(board, commits, rebalancing))
+    return ConsumerPod(
+        options,
+        consumer=consumer,
+        board=board,
+        worker=Worker(board, schedule, ledger),
+        commits=commits,
+        rebalancing=rebalancing,
+        reports=reports,
+        figures=figures,
+    )
+
+
+def _port(environment: Mapping[str, str]) -> int:
+    text = environment.get("PORT_METRICS") or _DEFAULT_PORT
+    if not text.isdecimal() or not 0 <= int(text) <= _HIGHEST_PORT:
+        raise WrongInput(
+            where="environment", field="PORT_METRICS", value=text, allowed="0 to 65535"
+        )
+    return int(text)

@@ -1,0 +1,62 @@
+"""librdkafka's settings for a member of the group under test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lagbench.programs.consumer.settings import ConsumerOptions
+
+# One fetch stays below a thousand 256-byte events per partition, so that a pod holds little that
+# the next owner would have to fetch again.
+_FETCH_BYTES_PER_PARTITION = 256 * 1024
+
+
+def consumer_settings(options: ConsumerOptions) -> dict[str, Any]:
+    """Return the consumer's configuration; KIP-848 refuses the classic protocol's settings."""
+    settings: dict[str, Any] = {
+        "bootstrap.servers": options.bootstrap_servers,
+        "client.id": options.pod_name,
+        "group.id": options.group,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": options.commit == "auto",
+        # auto: what most people run. An offset counts as read when it was handed over, done or not.
+        "enable.auto.offset.store": options.commit == "auto",
+        "auto.commit.interval.ms": round(options.commit_interval_seconds * 1000),
+        # A fetch that waits for idle partitions delays a newly assigned one by this long.
+        "fetch.wait.max.ms": 50,
+        "fetch.queue.backoff.ms": 10,  # default 1 s: a short prefetch queue would starve
+        "fetch.error.backoff.ms": 100,
+        "max.partition.fetch.bytes": _FETCH_BYTES_PER_PARTITION,
+        "queued.min.messages": 1000,
+        "queued.max.messages.kbytes": 4096,
+        "topic.metadata.refresh.interval.ms": 10_000,  # partitions added during a run are seen
+        "reconnect.backoff.max.ms": 1000,
+        "log_level": 4,
+    }
+    if options.instance_id:
+        settings["group.instance.id"] = options.instance_id
+    if options.is_next_generation:
+        settings["group.protocol"] = "consumer"
+        return settings
+    settings |= {
+        "group.protocol": "classic",
+        "partition.assignment.strategy": options.balancer,
+        "session.timeout.ms": options.session_timeout_ms,
+        # Members learn of a rebalance from the next heartbeat: half a second a step.
+        "heartbeat.interval.ms": 500,
+    }
+    return settings
+
+
+def ledger_settings(options: ConsumerOptions) -> dict[str, Any]:
+    """Return the ledger producer's configuration: in order, once, patient through an outage."""
+    return {
+        "bootstrap.servers": options.bootstrap_servers,
+        "client.id": f"{options.pod_name}-ledger",
+        "enable.idempotence": True,
+        "linger.ms": 5,
+        "compression.type": "lz4",
+        "message.timeout.ms": 300_000,
+        "reconnect.backoff.max.ms": 1000,
+        "log_level": 4,
+    }

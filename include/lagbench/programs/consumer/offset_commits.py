@@ -1,0 +1,146 @@
+"""Commits: an offset is committed when the ledger has acknowledged everything before it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from typing import Literal
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from lagbench.programs.consumer.partition_work import PartitionWork
+from lagbench.programs.consumer.reports import PodReports
+
+log = logging.getLogger(__name__)
+
+_ATTEMPTS = 3
+_RETRY_SECONDS = 0.1
+
+
+class OffsetCommits:
+    """Commits what is committable, now and then or at once. Used by the poll thread only."""
+
+    def __init__(
+        self, consumer: Consumer, topic: str, reports: PodReports, *, interval_seconds: float
+    ) -> None:
+        """Commit to the group of ``consumer``."""
+        self._consumer = consumer
+        self._topic = topic
+        self._reports = reports
+        self._interval_seconds = interval_seconds
+        self._next_at = time.monotonic() + interval_seconds
+        self._is_under_way = False
+
+    def commit_if_due(self, works: Sequence[PartitionWork]) -> None:
+        """Start a commit of what is new once an interval; ``on_result`` tells how it ended."""
+        now = time.monotonic()
+        if now < self._next_at or self._is_under_way:
+            return
+        self._next_at = now + self._interval_seconds
+        offsets = _uncommitted(works)
+        if not offsets:
+            return
+        try:
+            self._consumer.commit(offsets=self._named(offsets), asynchronous=True)
+        except KafkaException as error:
+            self._reports.commit_failed(self._member_id(), offsets, str(error.args[0]))
+        else:
+            self._is_under_way = True
+
+    def on_result(
+        self,
+        error: KafkaError | None,
+        results: list[TopicPartition],
+        works: Sequence[PartitionWork],
+        cause: Literal["interval", "auto"],
+    ) -> None:
+        """Take the result of an asynchronous commit (librdkafka calls it from the poll)."""
+        self._is_under_way = False
+        if error is not None and error.code() == KafkaError._NO_OFFSET:  # noqa: SLF001
+            return
+        self._take(error, results, {work.partition: work for work in works}, cause)
+
+    def commit_now(
+        self,
+        works: Sequence[PartitionWork],
+        cause: Literal["revoke", "shutdown"],
+        timeout_seconds: float,
+    ) -> bool:
+        """Commit what is new and wait for the broker; True when nothing is left uncommitted."""
+        deadline = time.monotonic() + timeout_seconds
+        by_partition = {work.partition: work for work in works}
+        for _ in range(_ATTEMPTS):
+            offsets = _uncommitted(works)
+            left_seconds = deadline - time.monotonic()
+            if not offsets or left_seconds <= 0:
+                break
+            error, results = self._commit_bounded(offsets, left_seconds)
+            self._take(error, results, by_partition, cause)
+            if error is not None and not error.retriable():
+                break
+            if _uncommitted(works):
+                time.sleep(_RETRY_SECONDS)  # the group's state is the broker's: nothing to await
+        return not _uncommitted(works)
+
+    def _commit_bounded(
+        self, offsets: dict[int, int], timeout_seconds: float
+    ) -> tuple[KafkaError | None, list[TopicPartition]]:
+        """Commit and wait; the client's own call has no time limit of its own."""
+        named = self._named(offsets)
+        outcome: list[tuple[KafkaError | None, list[TopicPartition]]] = []
+
+        def commit() -> None:
+            try:
+                results = self._consumer.commit(offsets=named, asynchronous=False)
+                outcome.append((None, results or named))
+            except KafkaException as error:
+                outcome.append((error.args[0], named))
+
+        thread = threading.Thread(target=commit, name="commit", daemon=True)
+        thread.start()
+        thread.join(timeout_seconds)
+        if outcome:
+            return outcome[0]
+        return KafkaError(KafkaError._TIMED_OUT, f"no answer in {timeout_seconds:.1f} s"), named  # noqa: SLF001
+
+    def _take(
+        self,
+        error: KafkaError | None,
+        results: list[TopicPartition],
+        works: dict[int, PartitionWork],
+        cause: Literal["interval", "revoke", "shutdown", "auto"],
+    ) -> None:
+        done: dict[int, int] = {}
+        refused: dict[int, int] = {}
+        reason = "" if error is None else error.str()
+        for result in results:
+            if result.offset < 0:
+                continue
+            if error is None and result.error is None:
+                done[result.partition] = result.offset
+                if result.partition in works:
+                    works[result.partition].committed = result.offset
+            else:
+                refused[result.partition] = result.offset
+                reason = reason or str(result.error)
+        if done:
+            self._reports.committed(self._member_id(), done, cause)
+        if refused or (error is not None and not done):
+            log.warning("commit refused: %s", reason)
+            self._reports.commit_failed(self._member_id(), refused, reason)
+
+    def _named(self, offsets: dict[int, int]) -> list[TopicPartition]:
+        return [TopicPartition(self._topic, partition, at) for partition, at in offsets.items()]
+
+    def _member_id(self) -> str:
+        return str(self._consumer.memberid() or "")
+
+
+def _uncommitted(works: Sequence[PartitionWork]) -> dict[int, int]:
+    return {
+        work.partition: work.committable
+        for work in works
+        if work.committable is not None and work.committable != work.committed
+    }

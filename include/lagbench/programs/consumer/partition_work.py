@@ -1,0 +1,135 @@
+"""One partition in this pod's hands, from being assigned to being given up.
+
+A record is queued, then in flight (its write has begun), then done (its write has ended), then
+sent (its ledger record is on its way), then acknowledged: only then may its offset be committed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from lagbench.core.event import Events
+from lagbench.programs.consumer.write_schedule import Instants
+
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class RecordChunk:
+    """Consecutive records of one fetch; ``begun`` of them have left the queue."""
+
+    offsets: Offsets
+    events: Events
+    arrived_at: int
+    begun: int = 0
+
+    @property
+    def queued(self) -> int:
+        """Records still waiting."""
+        return len(self.offsets) - self.begun
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """Records of one partition whose writes have begun, with each write's start and end."""
+
+    work: PartitionWork
+    offsets: Offsets
+    events: Events
+    started_at: Instants
+    done_at: Instants
+
+    def __len__(self) -> int:
+        """Count the records."""
+        return len(self.offsets)
+
+    @property
+    def all_done_at(self) -> int:
+        """End of the last write."""
+        return int(self.done_at[-1])
+
+
+@dataclass(slots=True, eq=False)
+class PartitionWork:
+    """What this pod holds of one partition during one assignment.
+
+    A partition that comes back later gets a new object, so late acknowledgements of the earlier
+    assignment cannot move its offsets.
+    """
+
+    partition: int
+    member_id: str
+    chunks: deque[RecordChunk] = field(default_factory=deque)
+    queued: int = 0
+    in_flight: int = 0
+    done: list[Writes] = field(default_factory=list)
+    done_count: int = 0
+    unacknowledged: int = 0
+    next_fetch_offset: int = -1  # nothing below is queued a second time
+    committable: int | None = None  # next offset to read once all before is acknowledged
+    committed: int | None = None
+    is_paused: bool = False
+    is_closing: bool = False
+    """Given up soon: what is done goes to the ledger at once."""
+
+    @property
+    def unsettled(self) -> int:
+        """Records begun whose offset may not be committed yet."""
+        return self.in_flight + self.done_count + self.unacknowledged
+
+    @property
+    def oldest_done_at(self) -> int:
+        """End of the first write that no ledger record holds; only with ``done_count`` > 0."""
+        return int(self.done[0].done_at[0])
+
+    def offer(self, chunk: RecordChunk) -> int:
+        """Queue the records not seen before; returns how many."""
+        fresh = chunk
+        if int(chunk.offsets[0]) < self.next_fetch_offset:
+            first = int(np.searchsorted(chunk.offsets, self.next_fetch_offset))
+            fresh = RecordChunk(chunk.offsets[first:], chunk.events[first:], chunk.arrived_at)
+        if fresh.queued == 0:
+            return 0
+        self.next_fetch_offset = int(fresh.offsets[-1]) + 1
+        self.chunks.append(fresh)
+        self.queued += fresh.queued
+        return fresh.queued
+
+    def begin(self, count: int) -> tuple[Offsets, Events]:
+        """Take ``count`` records off the first chunk; they are in flight now."""
+        chunk = self.chunks[0]
+        taken = slice(chunk.begun, chunk.begun + count)
+        chunk.begun += count
+        if chunk.queued == 0:
+            self.chunks.popleft()
+        self.queued -= count
+        self.in_flight += count
+        return chunk.offsets[taken], chunk.events[taken]
+
+    def finish(self, writes: Writes) -> None:
+        """Take ``writes`` from in flight to done."""
+        self.in_flight -= len(writes)
+        self.done.append(writes)
+        self.done_count += len(writes)
+
+    def send_off(self) -> list[Writes]:
+        """Hand over what is done; it is unacknowledged from now on."""
+        batch, self.done = self.done, []
+        self.unacknowledged += self.done_count
+        self.done_count = 0
+        return batch
+
+    def acknowledge(self, count: int, last_offset: int) -> None:
+        """Make everything up to ``last_offset`` committable; acknowledgements come in order."""
+        self.unacknowledged -= count
+        self.committable = last_offset + 1
+
+    def drop_queued(self) -> int:
+        """Forget records whose writes have not begun; returns how many."""
+        dropped, self.queued = self.queued, 0
+        self.chunks.clear()
+        return dropped

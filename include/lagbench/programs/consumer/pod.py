@@ -1,0 +1,195 @@
+"""The consumer pod: the poll loop, from subscribing to leaving the group."""
+
+from __future__ import annotations
+
+import logging
+import time
+from itertools import groupby
+from typing import cast
+
+import numpy as np
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from lagbench.core.event import EVENT_BYTES, concatenate_values, decode_events
+from lagbench.errors import NotReady
+from lagbench.programs.consumer.offset_commits import OffsetCommits
+from lagbench.programs.consumer.partition_work import RecordChunk
+from lagbench.programs.consumer.rebalance import Rebalancing
+from lagbench.programs.consumer.reports import PodFigures, PodReports
+from lagbench.programs.consumer.settings import ConsumerOptions
+from lagbench.programs.consumer.work_board import WorkBoard
+from lagbench.programs.consumer.worker import Worker
+
+log = logging.getLogger(__name__)
+
+_POLL_RECORDS = 1000
+_POLL_SECONDS = 0.02
+_ANSWER_SECONDS = 1.0
+_QUEUE_SECONDS = 0.5  # of the pod's whole capacity, in each partition's queue
+_QUEUE_RECORDS = (200, 4000)
+_EVENT_SIZES = frozenset({EVENT_BYTES})
+
+
+class ConsumerPod:
+    """Owns the loop; everything here runs on the poll thread."""
+
+    def __init__(
+        self,
+        options: ConsumerOptions,
+        *,
+        consumer: Consumer,
+        board: WorkBoard,
+        worker: Worker,
+        commits: OffsetCommits,
+        rebalancing: Rebalancing,
+        reports: PodReports,
+        figures: PodFigures,
+    ) -> None:
+        """Wire the parts; nothing is started."""
+        self._options = options
+        self._consumer = consumer
+        self._board = board
+        self._worker = worker
+        self._commits = commits
+        self._rebalancing = rebalancing
+        self._reports = reports
+        self._figures = figures
+        self._high_water = queue_records(options.process_ms, options.concurrency)
+        self._stop_asked = ""
+
+    def ask_to_stop(self, reason: str) -> None:
+        """Leave the group at the next turn of the loop (called from a signal handler)."""
+        self._stop_asked = self._stop_asked or reason
+
+    def run(self) -> None:
+        """Consume until asked to stop.
+
+        :raises NotReady: the ledger or the group refused the pod for good.
+        """
+        self._worker.start()
+        while not self._stop_asked:
+            if not self._figures.is_ready:
+                self._figures.is_ready = self._broker_answers()
+            self.turn()
+
+    def _broker_answers(self) -> bool:
+        """Say whether the broker knows the topic; a pod is ready then, joined or not."""
+        try:
+            topics = self._consumer.list_topics(self._options.topic, _ANSWER_SECONDS).topics
+        except KafkaException as error:
+            log.warning("waiting for the broker: %s", error.args[0].str())
+            return False
+        return topics[self._options.topic].error is None
+
+    def turn(self) -> None:
+        """Fetch once and serve what is due."""
+        messages = self._consumer.consume(_POLL_RECORDS, _POLL_SECONDS)
+        if messages:
+            self._take_in(messages)
+        self._let_flow()
+        self._rebalancing.note_membership(self._consumer)
+        works = self._board.owned()
+        if self._options.commit == "manual":
+            self._commits.commit_if_due(works)
+        counts = self._board.counts()
+        self._reports.progress_if_due(self._board.processed_total, counts.queued, counts.in_flight)
+        if self._worker.failure is not None:
+            raise NotReady(f"the worker failed: {self._worker.failure}") from self._worker.failure
+
+    def leave(self) -> None:
+        """Finish, flush, commit and leave the group; or, with drain off, just leave."""
+        self._figures.is_ready = False
+        counts = self._board.counts()
+        self._reports.sigterm_received(counts.queued, counts.in_flight)
+        if self._options.drains:
+            is_drained, abandoned = self._drain()
+        else:
+            is_drained, abandoned = False, counts.queued + counts.in_flight
+            self._worker.stop(sends_done=True)
+        self._rebalancing.is_leaving = True
+        self._consumer.close()
+        self._reports.pod_stopped(
+            self._stop_asked,
+            is_drained=is_drained,
+            abandoned=abandoned,
+            processed_total=self._board.processed_total,
+        )
+
+    def _drain(self) -> tuple[bool, int]:
+        deadline = time.monotonic() + self._options.drain_timeout_seconds
+        is_manual = self._options.commit == "manual"
+        numbers = [work.partition for work in self._board.owned()]
+        works, _ = self._board.close(numbers, drops_queued=is_manual)
+        is_settled = self._board.wait_settled(works, self._options.drain_timeout_seconds)
+        abandoned = sum(work.queued + work.in_flight for work in works)
+        self._worker.stop(sends_done=not is_settled)
+        # A deadline that the work has used up still leaves the commit of what is done a moment.
+        left_seconds = max(deadline - time.monotonic(), 1.0)
+        if not is_manual:
+            return is_settled, abandoned
+        is_committed = self._commits.commit_now(works, "shutdown", left_seconds)
+        return is_settled and is_committed, abandoned
+
+    def _take_in(self, messages: list[Message]) -> None:
+        arrived_at = time.time_ns()
+        if any(map(Message.error, messages)):
+            messages = self._without_errors(messages)
+        for partition, run in groupby(messages, Message.partition):
+            chunk = chunk_of(list(run), arrived_at)
+            if chunk is None or partition is None:
+                continue
+            work = self._board.offer(partition, chunk)
+            if work is not None and work.queued > self._high_water and not work.is_paused:
+                self._consumer.pause([TopicPartition(self._options.topic, partition)])
+                work.is_paused = True
+
+    def _let_flow(self) -> None:
+        flowing = [
+            work
+            for work in self._board.owned()
+            if work.is_paused and work.queued <= self._high_water // 2
+        ]
+        if flowing:
+            topic = self._options.topic
+            self._consumer.resume([TopicPartition(topic, work.partition) for work in flowing])
+            for work in flowing:
+                work.is_paused = False
+
+    def _without_errors(self, messages: list[Message]) -> list[Message]:
+        for message in messages:
+            error = message.error()
+            if error is None:
+                continue
+            log.warning("poll: %s", error.str())
+            if error.fatal() or error.code() in _FINAL_ERRORS:
+                raise NotReady(f"the group refuses this member for good: {error.str()}")
+        return [message for message in messages if message.error() is None]
+
+
+_FINAL_ERRORS = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.UNSUPPORTED_ASSIGNOR,
+        KafkaError.INCONSISTENT_GROUP_PROTOCOL,
+    }
+)
+
+
+def queue_records(process_ms: float, concurrency: int) -> int:
+    """Return how many records of one partition may be queued: half a second of the pod's work."""
+    low, high = _QUEUE_RECORDS
+    if process_ms == 0:
+        return high
+    return round(min(max(concurrency * 1000 / process_ms * _QUEUE_SECONDS, low), high))
+
+
+def chunk_of(messages: list[Message], arrived_at: int) -> RecordChunk | None:
+    """Return the events in ``messages`` of one partition; records of another size are skipped."""
+    values = cast("list[bytes]", list(map(Message.value, messages)))
+    if None in values or set(map(len, values)) != _EVENT_SIZES:
+        events = [message for message in messages if len(message.value() or b"") == EVENT_BYTES]
+        log.warning("%d records are no events; skipped", len(messages) - len(events))
+        return chunk_of(events, arrived_at) if events else None
+    offsets = np.fromiter(map(Message.offset, messages), np.int64, len(messages))
+    return RecordChunk(offsets, decode_events(concatenate_values(values)), arrived_at)

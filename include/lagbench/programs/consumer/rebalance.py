@@ -1,0 +1,129 @@
+"""The group's callbacks: take partitions on, give them up without losing or repeating work."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from confluent_kafka import Consumer, TopicPartition
+
+from lagbench.programs.consumer.offset_commits import OffsetCommits
+from lagbench.programs.consumer.reports import PodReports
+from lagbench.programs.consumer.settings import ConsumerOptions
+from lagbench.programs.consumer.work_board import WorkBoard
+
+log = logging.getLogger(__name__)
+
+
+class Rebalancing:
+    """Serves the callbacks; they run on the poll thread, inside ``consume`` or ``close``.
+
+    A revoke waits only for the work in flight of the partitions given up. The worker goes on
+    with all others meanwhile.
+    """
+
+    def __init__(
+        self,
+        options: ConsumerOptions,
+        board: WorkBoard,
+        commits: OffsetCommits,
+        reports: PodReports,
+    ) -> None:
+        """Move partitions to and from ``board``."""
+        self._options = options
+        self._board = board
+        self._commits = commits
+        self._reports = reports
+        self._open_since: float | None = None  # an eager revoke that awaits its assignment
+        self._has_joined = False
+        self.is_leaving = False
+        """Whether the pod has finished its work itself, or gives it up as it is."""
+
+    def note_membership(self, consumer: Consumer) -> None:
+        """Report joining, once, as soon as the group has given a member id."""
+        if self._has_joined:
+            return
+        member_id = str(consumer.memberid() or "")
+        if member_id:
+            self._has_joined = True
+            self._reports.group_joined(member_id)
+
+    def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Take on ``partitions``."""
+        began = time.monotonic()
+        if self._open_since is None:
+            self._reports.rebalance_began()
+        else:
+            began, self._open_since = self._open_since, None
+        self.note_membership(consumer)
+        member_id = str(consumer.memberid() or "")
+        numbers = sorted(partition.partition for partition in partitions)
+        if not self._options.is_incremental:
+            self._board.disown(self._board.owned())
+        self._board.own(numbers, member_id)
+        if self._options.is_incremental:
+            consumer.incremental_assign(partitions)
+        else:
+            consumer.assign(partitions)
+        seconds = time.monotonic() - began
+        self._reports.assigned(member_id, numbers, self._owned_numbers(), seconds=seconds)
+
+    def on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Finish what has begun, commit it, give ``partitions`` up."""
+        began = time.monotonic()
+        self._begin_episode(began)
+        numbers = sorted(partition.partition for partition in partitions)
+        # Under commit=auto the group takes what was handed over as read: dropping it loses it.
+        drops_queued = self._options.commit == "manual" or not self._options.drains
+        works, in_flight = self._board.close(numbers, drops_queued=drops_queued)
+        if self._options.drains and not self.is_leaving:
+            timeout_seconds = self._options.drain_timeout_seconds
+            if not self._board.wait_settled(works, timeout_seconds):
+                log.warning("revoke: work in flight did not finish in %s s", timeout_seconds)
+            if self._options.commit == "manual":
+                self._commits.commit_now(works, "revoke", timeout_seconds)
+        self._give_up(consumer, partitions, numbers, in_flight, began, is_lost=False)
+
+    def on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Drop ``partitions``: others have them already, a commit would move their offsets back."""
+        began = time.monotonic()
+        self._begin_episode(began)
+        numbers = sorted(partition.partition for partition in partitions)
+        _, in_flight = self._board.close(numbers, drops_queued=True)
+        self._give_up(consumer, partitions, numbers, in_flight, began, is_lost=True)
+
+    def _give_up(
+        self,
+        consumer: Consumer,
+        partitions: list[TopicPartition],
+        numbers: list[int],
+        in_flight: int,
+        began: float,
+        *,
+        is_lost: bool,
+    ) -> None:
+        given_up = [work for work in self._board.owned() if work.partition in set(numbers)]
+        self._board.disown(given_up)
+        member_id = str(consumer.memberid() or "")
+        if self._options.is_incremental:
+            consumer.incremental_unassign(partitions)
+        else:
+            consumer.unassign()
+        finish_seconds = time.monotonic() - began
+        self._reports.revoked(
+            member_id,
+            numbers,
+            self._owned_numbers(),
+            is_lost=is_lost,
+            in_flight=in_flight,
+            finish_seconds=finish_seconds,
+            seconds=finish_seconds if self._options.is_incremental else None,
+        )
+
+    def _begin_episode(self, began: float) -> None:
+        self._reports.rebalance_began()
+        if not self._options.is_incremental:
+            self._open_since = began
+
+    def _owned_numbers(self) -> list[int]:
+        return [work.partition for work in self._board.owned()]

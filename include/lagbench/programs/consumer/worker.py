@@ -1,0 +1,97 @@
+"""The worker thread: begins writes, takes their ends, sends batches to the ledger."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+
+from lagbench.programs.consumer.ledger import Ledger
+from lagbench.programs.consumer.partition_work import PartitionWork, Writes
+from lagbench.programs.consumer.work_board import WorkBoard
+from lagbench.programs.consumer.write_schedule import WriteSchedule
+
+log = logging.getLogger(__name__)
+
+TURN_NS = 10_000_000
+"""Writes are begun this far ahead: 100 wake-ups a second instead of one per record."""
+
+_SHORTEST_SLEEP_NS = 5_000_000
+_IDLE_SLEEP_NS = 1_000_000_000
+_ACKNOWLEDGEMENT_SLEEP_NS = 20_000_000
+_HURRIED_POLL_SECONDS = 0.005  # returns when an acknowledgement comes, the rebalance waits for it
+_LAST_FLUSH_SECONDS = 5.0
+BATCH_RECORDS = 1000
+BATCH_AGE_NS = 150_000_000
+
+
+class Worker(threading.Thread):
+    """Runs until ``stop``; a failure ends it and stays in ``failure`` for the poll thread."""
+
+    def __init__(self, board: WorkBoard, schedule: WriteSchedule, ledger: Ledger) -> None:
+        """Take the work from ``board`` at the pace of ``schedule``."""
+        super().__init__(name="worker", daemon=True)
+        self._board = board
+        self._schedule = schedule
+        self._ledger = ledger
+        self._in_flight: deque[Writes] = deque()  # ends ascending: every write costs the same
+        self._stopping = threading.Event()
+        self._is_first_batch = True
+        self.failure: Exception | None = None
+
+    def run(self) -> None:
+        """Turn until stopped."""
+        try:
+            while not self._stopping.is_set():
+                sleep_ns = self._turn(time.time_ns())
+                is_idle = not self._board.has_queued()
+                self._board.wait_for_work(sleep_ns / 1e9, is_idle=is_idle)
+        except Exception as error:
+            log.exception("the worker failed")
+            self.failure = error
+
+    def stop(self, *, sends_done: bool) -> None:
+        """End the thread; with ``sends_done`` what is done goes to the ledger first."""
+        self._stopping.set()
+        self._board.wake()
+        self.join(timeout=1)
+        if sends_done and self.failure is None:
+            self._finish_ended(time.time_ns())
+            self._send(self._board.due_batches(lambda _work: True))
+            self._ledger.flush(_LAST_FLUSH_SECONDS)
+
+    def _turn(self, now: int) -> int:
+        self._finish_ended(now)
+        self._in_flight.extend(self._board.begin_writes(self._schedule, now + TURN_NS, now))
+        if self._in_flight and self._in_flight[0].all_done_at <= now:  # free, or caught up
+            self._finish_ended(now)
+        self._send(self._board.due_batches(lambda work: self._is_due(work, now)))
+        self._ledger.poll(_HURRIED_POLL_SECONDS if self._board.is_hurried() else 0)
+        return self._sleep_ns(now)
+
+    def _finish_ended(self, now: int) -> None:
+        while self._in_flight and self._in_flight[0].all_done_at <= now:
+            self._board.finish(self._in_flight.popleft())
+
+    def _is_due(self, work: PartitionWork, now: int) -> bool:
+        if work.is_closing and work.in_flight + work.queued == 0:
+            return True
+        is_old = now - work.oldest_done_at >= BATCH_AGE_NS
+        return self._is_first_batch or is_old or work.done_count >= BATCH_RECORDS
+
+    def _send(self, batches: list[list[Writes]]) -> None:
+        for batch in batches:
+            self._ledger.send(batch)
+            self._is_first_batch = False
+
+    def _sleep_ns(self, now: int) -> int:
+        instants = []
+        if self._board.has_queued():
+            instants.append(max(self._schedule.next_start_at, now))
+        if self._in_flight:
+            instants.append(max(self._in_flight[0].all_done_at, now + _SHORTEST_SLEEP_NS))
+        if self._board.is_unsettled():
+            instants.append(now + _ACKNOWLEDGEMENT_SLEEP_NS)
+        until = min(instants, default=now + _IDLE_SLEEP_NS)
+        return max(until - time.time_ns(), 0)

@@ -1,0 +1,64 @@
+"""When each downstream write starts and ends: ``concurrency`` slots, each busy ``process_ms``.
+
+Instants are assigned by arithmetic, not by sleeping per record: a pod that has work does exactly
+``concurrency * 1000 / process_ms`` records a second however late its thread wakes up. Time in
+which nothing was queued is never made up for: a write starts no earlier than its record came.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Instants = npt.NDArray[np.int64]
+
+# How far back a start may be placed when the thread woke late. Above that the process was frozen
+# or starved, and a frozen process does no writes.
+MAX_LATE_NS = 250_000_000
+FREE_BATCH_RECORDS = 2000
+"""Records that start together when a write costs nothing."""
+
+
+class WriteSchedule:
+    """The write slots of one pod; starts never go back in time."""
+
+    def __init__(self, process_ns: int, concurrency: int) -> None:
+        """All slots are free."""
+        self._process_ns = process_ns
+        self._concurrency = concurrency
+        self._free_at = np.zeros(concurrency, dtype=np.int64)  # ascending
+        self._last_start_at = 0
+
+    @property
+    def next_start_at(self) -> int:
+        """Earliest instant at which another write can start."""
+        return int(self._free_at[0])
+
+    def room_until(self, horizon_at: int, arrived_at: int, now: int) -> int:
+        """Return how many writes of records that came at ``arrived_at`` start before the horizon.
+
+        Free writes all start at once, in batches that bound one turn of the thread.
+        """
+        if self._process_ns == 0:
+            return FREE_BATCH_RECORDS
+        earliest = np.maximum(self._free_at, self._floor(arrived_at, now))
+        starts = -((earliest - horizon_at) // self._process_ns)
+        return int(starts.clip(min=0).sum())
+
+    def plan(self, count: int, arrived_at: int, now: int) -> tuple[Instants, Instants]:
+        """Return starts and ends of ``count`` writes, both ascending."""
+        if self._process_ns == 0:
+            instants = np.full(count, now, dtype=np.int64)
+            return instants, instants
+        used = min(count, self._concurrency)
+        first = np.maximum(self._free_at[:used], self._floor(arrived_at, now))
+        turn, slot = np.divmod(np.arange(count), used)
+        starts = first[slot] + turn * self._process_ns
+        ends = starts + self._process_ns
+        self._free_at[:used] = ends[-used:]
+        self._free_at.sort()
+        self._last_start_at = int(starts[-1])
+        return starts, ends
+
+    def _floor(self, arrived_at: int, now: int) -> int:
+        return max(arrived_at, now - MAX_LATE_NS, self._last_start_at)
