@@ -156,6 +156,7 @@ def _assignment(figure: go.Figure, row: int, series: RunSeries) -> None:
             y=[pod.pod.removeprefix("consumer-") for pod in pods],
             z=held,
             zmin=0,
+            zmax=max(1.0, float(np.nanmax(held))),
             colorscale=[[0, "#fbe3d6"], [0.001, "#dcebf7"], [1, "#1d4f86"]],
             showscale=False,
             hoverongaps=False,
@@ -186,8 +187,8 @@ def _spike(figure: go.Figure, series: RunSeries, measures: Measures) -> None:
         annotation_text="spike" if load.spikes == 1 else f"{load.spikes} spikes",
         annotation_position="top left",
         annotation_font_size=10,
-        row="1",
-        col="1",
+        row=1,
+        col=1,
     )
 
 
@@ -201,8 +202,8 @@ def _episodes(figure: go.Figure, series: RunSeries, measures: Measures) -> None:
             fillcolor=EPISODE.get(episode.trigger, MUTED),
             opacity=0.16,
             line_width=0,
-            row="3",
-            col="1",
+            row=3,
+            col=1,
         )
 
 
@@ -228,7 +229,7 @@ def _phases(figure: go.Figure, series: RunSeries) -> None:
     """Mark where each phase began, at the foot of the rate panel."""
     for span in series.phases:
         figure.add_vline(
-            x=span.start, line_width=1, line_dash="dot", line_color=GRID, row="all", col="1"
+            x=span.start, line_width=1, line_dash="dot", line_color=GRID, row="all", col=1
         )
         figure.add_annotation(
             x=span.start,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from xml.etree import ElementTree as ET  # noqa: S405 - written, never parsed
+from xml.etree import ElementTree as ET
 
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.verdict import SloResult, Verdict
@@ -63,4 +63,8 @@ def _count(verdict: Verdict, status: str) -> int:
 
 def _clean(text: str) -> str:
     """Drop characters that XML 1.0 cannot hold; a broker's message may have them."""
-    return "".join(c for c in text if c in "\t\n\r" or (c >= " " and c not in "\ufffe\uffff"))
+    return "".join(
+        c
+        for c in text
+        if c in "\t\n\r" or (" " <= c < "\ud800") or "\ue000" <= c < "\ufffe" or c > "\uffff"
+    )
