@@ -123,7 +123,7 @@ def _parts(state: BenchState | None) -> list[Check]:
     if state is None:
         return [Check("bench", "ok", "not running", "lagbench up")]
     return [
-        Check(part.name, "ok", f"answers or runs at {part.address or part.remark}")
+        Check(part.name, "ok", f"running: {part.address or part.remark}")
         if part.is_running
         else Check(part.name, "fail", part.remark or "down", "lagbench down, then lagbench up")
         for part in status_of(state).parts
