@@ -6,7 +6,7 @@ are back at the floor, freezes the run, accounts for every message with Spark, a
 against the scenario's SLOs.
 
 * **plan_cell** refuses wrong input before anything starts and makes the run folder.
-* A spike that fails an SLO fails **slo_gate**, the last task: by then the report is written.
+* A run that misses an SLO fails **slo_gate**, after the report is written.
 * **remove_workloads** always runs and fails the run when it could not clean up.
 * The run's conf, policy, seed and versions are in `plan_cell`'s result and in the run folder's
   `manifest.json`; the verdict is `verdict`'s result, with a link to the report.
@@ -159,10 +159,12 @@ def scenario_run() -> None:
         RebalanceCountCheckOperator(task_id="rebalance_count_check", **act),
         ReconcileCheckOperator(task_id="reconcile_check", **act),
         judge,
-        gate,
         clean,
         down,
     )
+    # The gate stands beside the teardown, not before it: a teardown that may fail the run hides
+    # the state of what lies upstream of it, and a failed cell would count as a success.
+    judge >> gate
     # Setup and teardown belong together: cleaning runs even when only bench_up got that far.
     up >> clean
     topics >> clean

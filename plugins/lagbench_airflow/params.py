@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,8 +14,6 @@ from lagbench.adapters.run_folder import PROJECT_ROOT
 from lagbench.core.scenario import MAX_SEED, Balancer
 from lagbench.errors import WrongInput
 
-SCENARIOS = PROJECT_ROOT / "include" / "catalog" / "scenarios"
-POLICIES = PROJECT_ROOT / "k8s" / "policies"
 DEFAULT_SCENARIO = "quick_spike"
 
 _SETTING_OF_PARAM = {
@@ -29,9 +28,19 @@ _SETTING_OF_PARAM = {
 _LINE = re.compile(r"\s*([a-z_.]+)\s*=\s*(.*?)\s*")
 
 
-def catalog_names(folder: Path) -> list[str]:
-    """Return the names of the YAML files of a folder, sorted; reading them is left to the run."""
-    return sorted(path.stem for path in folder.glob("*.yaml") if path.stem != "kustomization")
+def scenario_names() -> list[str]:
+    """Return the catalog's scenarios by file name.
+
+    Importing ``lagbench.catalog`` for it would bring numpy into every parse of the Dag (0.2 s).
+    """
+    named = os.environ.get("LAGBENCH_CATALOG")
+    return _yaml_names(Path(named or PROJECT_ROOT / "include" / "catalog") / "scenarios")
+
+
+def policy_names() -> list[str]:
+    """Return the policies by file name."""
+    named = os.environ.get("LAGBENCH_POLICIES")
+    return _yaml_names(Path(named or PROJECT_ROOT / "k8s" / "policies"))
 
 
 def scenario_run_params() -> dict[str, Param]:
@@ -41,14 +50,14 @@ def scenario_run_params() -> dict[str, Param]:
         "scenario": Param(
             DEFAULT_SCENARIO,
             type="string",
-            examples=catalog_names(SCENARIOS),
+            examples=scenario_names(),
             title="Scenario",
             description="A name from the catalog, or the path of a scenario file.",
         ),
         "policy": Param(
             None,
             type=["null", "string"],
-            enum=[None, "", *catalog_names(POLICIES)],
+            enum=[None, "", *policy_names()],
             title="Scaling policy",
             description="Empty: the scenario's own.",
         ),
@@ -126,3 +135,7 @@ def _optional(section: str, *, type: str, enum: list[str] | None = None, **schem
     """Return a field that may stay empty."""
     extra: dict[str, Any] = {} if enum is None else {"enum": [None, "", *enum]}
     return Param(None, type=["null", type], section=section, **extra, **schema)
+
+
+def _yaml_names(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*") if path.suffix in (".yaml", ".yml"))

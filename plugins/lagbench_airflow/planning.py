@@ -10,15 +10,15 @@ from typing import Any, Literal
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
-from lagbench.catalog import checked_cell
 
 from lagbench.adapters.kafka_admin import TopicSpec
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.adapters.run_manifest import write_manifest
+from lagbench.catalog import checked_cell
 from lagbench.core.run import NAMESPACE, RunNames
 from lagbench.embedded import bench
 from lagbench.embedded.bench_state import BenchFiles
-from lagbench.errors import NotReady
+from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.hooks.kafka import KafkaHook
 from lagbench_airflow.hooks.kube import open_kube
@@ -42,7 +42,7 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
         str(params["scenario"]), policy=params.get("policy") or None, overrides=overrides
     )
     run_id = params.get("run_id") or _new_run_id(cell.scenario.name)
-    folder = RunFolder.create(RunNames(run_id).run_id)
+    folder = _new_folder(run_id)
     conf = {
         "scenario": params["scenario"],
         "policy": cell.policy_name,
@@ -136,6 +136,16 @@ def take_bench_down(*, was_started_here: bool, keep_bench: bool) -> list[str]:
     if keep_bench or not was_started_here or not is_embedded():
         return []
     return bench.down(bench.state_dir())
+
+
+def _new_folder(run_id: str) -> RunFolder:
+    """Make the run's folder; an id that was used names another measurement."""
+    folder = RunFolder.create(RunNames(run_id).run_id)
+    if folder.manifest.exists():
+        raise WrongInput(
+            where="conf", field="run_id", value=run_id, allowed="an id that no run has had yet"
+        )
+    return folder
 
 
 def _new_run_id(scenario: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -12,10 +11,10 @@ from fastapi import Depends, FastAPI, HTTPException
 from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
-from lagbench.adapters.run_folder import RunFolder, runs_root
+from lagbench.adapters.run_folder import runs_root
 from lagbench_airflow.links import URL_PREFIX
+from lagbench_airflow.run_lookup import folder_of_dag_run
 
-NEWEST_RUNS_SEARCHED = 1000
 # A report brings its scripts and styles along and needs nothing from elsewhere.
 HEADERS = {
     "Content-Security-Policy": (
@@ -73,20 +72,3 @@ def confined(folder: Path, path: str) -> Path | None:
     except (OSError, ValueError):  # too long, or a zero byte
         return None
     return found if found.is_relative_to(root) and found.is_file() else None
-
-
-def folder_of_dag_run(dag_run: str) -> RunFolder | None:
-    """Return the run folder that a Dag run made, None when it made none."""
-    root = runs_root()
-    if not root.is_dir():
-        return None
-    folders = sorted(root.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in folders[:NEWEST_RUNS_SEARCHED]:
-        folder = RunFolder(path)
-        try:
-            conf = json.loads(folder.conf.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        if isinstance(conf, dict) and conf.get("dag_run") == dag_run:
-            return folder
-    return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,8 +100,8 @@ def consumer_for_run(
             "commit": settings.commit,
             "drain": settings.drain,
             "drain-timeout": _number(settings.drain_timeout_seconds),
+            "static-membership": "on" if settings.static_membership else "off",
         },
-        switches={"static-membership": settings.static_membership},
     )
     return manifest
 
@@ -187,23 +187,11 @@ def _set_environment(container: dict[str, Any], values: Mapping[str, str]) -> No
     container["env"] = kept + [{"name": name, "value": value} for name, value in values.items()]
 
 
-def _set_arguments(
-    container: dict[str, Any],
-    values: Mapping[str, str],
-    *,
-    switches: Mapping[str, bool] | None = None,
-) -> None:
-    """Write arguments as ``--name=value``; a switch stands there or not."""
-    known = switches or {}
-    kept = _without(container.get("args") or [], {*values, *known})
-    flags = [f"--{name}={value}" for name, value in values.items()]
-    container["args"] = [*kept, *flags, *(f"--{name}" for name, on in known.items() if on)]
-
-
-def _without(arguments: Sequence[str], names: Iterable[str]) -> list[str]:
-    """Return the arguments but for those of ``names``; each is one ``--name=value`` or a switch."""
-    dropped = {f"--{name}" for name in names}
-    return [argument for argument in arguments if argument.split("=", 1)[0] not in dropped]
+def _set_arguments(container: dict[str, Any], values: Mapping[str, str]) -> None:
+    """Write arguments as ``--name=value`` and drop those of the same name that stood there."""
+    dropped = {f"--{name}" for name in values}
+    kept = [a for a in container.get("args") or [] if a.split("=", 1)[0] not in dropped]
+    container["args"] = kept + [f"--{name}={value}" for name, value in values.items()]
 
 
 def _number(value: float) -> str:

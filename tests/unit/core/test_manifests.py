@@ -1,0 +1,133 @@
+"""Patchers of manifests."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, SCENARIO, workload
+
+from lagbench.core.manifests import (
+    RunTarget,
+    consumer_for_run,
+    policy_for_run,
+    producer_job_for_run,
+    recorder_for_run,
+)
+from lagbench.core.run import BOOTSTRAP_ANNOTATION, RUN_ID_LABEL, RunNames
+from lagbench.core.scenario import ConsumerSettings, Scenario
+from lagbench.errors import WrongInput
+from lagbench.programs.consumer.settings import parse_options
+from lagbench.programs.producer.flags import read_settings
+
+NAMES = RunNames("quick-spike-1")
+TARGET = RunTarget(NAMES, "127.0.0.1:19092")
+
+
+def test_policy_is_bound_to_the_run() -> None:
+    """Every kafka trigger gets the run's broker, topic and group; thresholds stay."""
+    policy = policy_for_run(SCALED_OBJECT, TARGET)
+
+    assert policy["spec"]["triggers"][0]["metadata"] == {
+        "lagThreshold": "100",
+        "bootstrapServers": "127.0.0.1:19092",
+        "topic": NAMES.events_topic,
+        "consumerGroup": NAMES.group,
+    }
+    assert policy["metadata"]["name"] == "consumer"
+    assert policy["metadata"]["annotations"][BOOTSTRAP_ANNOTATION] == "127.0.0.1:19092"
+    assert SCALED_OBJECT["metadata"] == {"name": "whatever"}
+
+
+def test_an_hpa_is_a_policy_too() -> None:
+    """An HPA gets the same name and annotations."""
+    assert policy_for_run(HPA, TARGET)["metadata"]["name"] == "consumer"
+
+
+def test_other_kinds_are_no_policy() -> None:
+    """Anything but a ScaledObject or an HPA is refused by its kind."""
+    with pytest.raises(WrongInput, match="kind = 'Deployment'"):
+        policy_for_run(workload("Deployment", "consumer"), TARGET)
+
+
+def test_the_consumer_understands_its_arguments() -> None:
+    """The consumer's own parser reads from the manifest what the scenario says."""
+    settings = ConsumerSettings(
+        process_ms=2.5, concurrency=3, balancer="range", drain="off", static_membership=True
+    )
+
+    manifest = consumer_for_run(workload("Deployment", "consumer"), TARGET, settings, replicas=2)
+
+    container = manifest["spec"]["template"]["spec"]["containers"][0]
+    environment = {entry["name"]: entry["value"] for entry in container["env"]}
+    arguments = [argument for argument in container["args"] if argument != "--kept=1"]
+    options = parse_options(arguments, environment | {"POD_NAME": "consumer-0"})
+    assert options.group == NAMES.group
+    assert (options.process_ms, options.concurrency, options.balancer) == (2.5, 3, "range")
+    assert (options.drains, options.has_static_membership) == (False, True)
+    assert options.drain_timeout_seconds == settings.drain_timeout_seconds
+
+
+def test_the_consumers_deployment_fits_the_run() -> None:
+    """Replicas, CPU request, labels and a grace period beyond the drain timeout are set."""
+    settings = ConsumerSettings(drain_timeout_seconds=20, cpu_request_millicores=150)
+
+    manifest = consumer_for_run(workload("Deployment", "consumer"), TARGET, settings, replicas=2)
+
+    pod = manifest["spec"]["template"]["spec"]
+    assert manifest["spec"]["replicas"] == 2
+    assert pod["terminationGracePeriodSeconds"] > 20
+    assert pod["containers"][0]["resources"]["requests"]["cpu"] == "150m"
+    assert manifest["spec"]["template"]["metadata"]["labels"][RUN_ID_LABEL] == NAMES.run_id
+    assert RUN_ID_LABEL not in manifest["spec"]["selector"]["matchLabels"]
+    assert "--kept=1" in pod["containers"][0]["args"]
+
+
+def test_patching_twice_is_patching_once() -> None:
+    """An argument that is there already is replaced, not repeated."""
+    settings = ConsumerSettings()
+    once = consumer_for_run(workload("Deployment", "consumer"), TARGET, settings, replicas=2)
+
+    assert consumer_for_run(once, TARGET, settings, replicas=2) == once
+
+
+def test_the_producer_understands_its_job() -> None:
+    """The producer's own parser reads the scenario's load from the manifest."""
+    scenario = Scenario.model_validate(SCENARIO | {"seed": 7})
+
+    job = producer_job_for_run(workload("Job", "producer"), TARGET, scenario)
+
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    environment = {entry["name"]: entry["value"] for entry in container["env"]}
+    arguments = [argument for argument in container["args"] if argument != "--kept=1"]
+    settings = read_settings(arguments, environment)
+    assert settings.load.total == 100 * 5 + 1000 * 10 + 100 * 5
+    assert (settings.seed, settings.partitions) == (7, 4)
+    assert settings.topic == NAMES.events_topic
+    assert json.loads(environment["PROFILE_JSON"])["kind"] == "step"
+
+
+def test_a_producer_is_never_started_again() -> None:
+    """A Job that restarts its pod would inject a second spike."""
+    scenario = Scenario.model_validate(SCENARIO)
+
+    job = producer_job_for_run(workload("Job", "producer"), TARGET, scenario)
+
+    assert job["metadata"]["name"] == NAMES.producer_job
+    assert job["spec"]["backoffLimit"] == 0
+    assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_the_recorder_logs_in_as_it_is_told() -> None:
+    """A kubeconfig reaches the recorder by environment; without one it uses its account."""
+    base = workload("Deployment", "recorder")
+
+    with_file = recorder_for_run(base, TARGET, kubeconfig="/state/kubeconfig")
+    without = recorder_for_run(base, TARGET)
+
+    def names(manifest: dict[str, object]) -> set[str]:
+        container = manifest["spec"]["template"]["spec"]["containers"][0]  # type: ignore[index]
+        return {entry["name"] for entry in container["env"]}
+
+    assert "KUBECONFIG" in names(with_file)
+    assert "KUBECONFIG" not in names(without)

@@ -1,0 +1,157 @@
+"""A bench in memory and a run in a temporary folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
+from tests.fakes.fake_kafka_admin import FakeKafkaAdmin
+from tests.fakes.fake_kube import FakeKube
+
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.run import RunNames
+
+RUN_ID = "quick-spike-20261121-120000-abcd"
+SERVERS = "127.0.0.1:19092"
+SCENARIO = {
+    "name": "quick_spike",
+    "description": "a spike",
+    "partitions": 4,
+    "profile": {
+        "kind": "step",
+        "rate_per_second": 100,
+        "spike_mult": 10,
+        "before_seconds": 5,
+        "spike_hold_seconds": 10,
+        "after_seconds": 5,
+    },
+    "policy": "lag",
+}
+SCALED_OBJECT = {
+    "apiVersion": "keda.sh/v1alpha1",
+    "kind": "ScaledObject",
+    "metadata": {"name": "whatever"},
+    "spec": {
+        "scaleTargetRef": {"name": "consumer"},
+        "minReplicaCount": 2,
+        "maxReplicaCount": 4,
+        "triggers": [{"type": "kafka", "metadata": {"lagThreshold": "100"}}],
+    },
+}
+HPA = {
+    "apiVersion": "autoscaling/v2",
+    "kind": "HorizontalPodAutoscaler",
+    "metadata": {"name": "whatever"},
+    "spec": {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "consumer"},
+        "minReplicas": 2,
+        "maxReplicas": 4,
+    },
+}
+
+
+def workload(kind: str, name: str) -> dict[str, Any]:
+    """Return a manifest like those in k8s/base."""
+    pod = {"containers": [{"name": name, "command": ["python"], "args": ["--kept=1"]}]}
+    template = {"metadata": {"labels": {"app": name}}, "spec": pod}
+    spec: dict[str, Any] = {"template": template}
+    if kind == "Deployment":
+        spec["selector"] = {"matchLabels": {"app": name}}
+    api = "batch/v1" if kind == "Job" else "apps/v1"
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+class FakeTelemetryLog:
+    """Keeps what was sent."""
+
+    sent: list[Any]
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        """Open nothing."""
+        self.topic = topic
+
+    def send(self, record: Any) -> None:
+        """Keep it."""
+        type(self).sent.append(record)
+
+    def flush(self, timeout_seconds: float = 0) -> int:
+        """Nothing waits."""
+        return 0
+
+
+class FakeStore(dict[str, Any]):
+    """A task's state store."""
+
+    def set(self, key: str, value: Any) -> None:
+        """Keep it."""
+        self[key] = value
+
+
+@dataclass
+class World:
+    """Everything a task touches."""
+
+    folder: RunFolder
+    kube: FakeKube = field(default_factory=FakeKube)
+    admin: FakeKafkaAdmin = field(default_factory=FakeKafkaAdmin)
+    total_lag: int = 0
+    stream_started_at: int | None = 1_000
+    store: FakeStore = field(default_factory=FakeStore)
+
+    @property
+    def names(self) -> RunNames:
+        """The run's names."""
+        return RunNames(self.folder.run_id)
+
+    @property
+    def context(self) -> Any:
+        """What Airflow passes to a task."""
+        return {"task_state_store": self.store}
+
+    def with_policy(self, policy: dict[str, Any]) -> None:
+        """Give the run another policy."""
+        self.folder.write_text(self.folder.policy, yaml.safe_dump(policy))
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Return a planned run and an empty bench."""
+    from lagbench_airflow import manifest_files, phases
+    from lagbench_airflow.hooks import kafka, kube
+
+    folder = RunFolder.create(RUN_ID, tmp_path / "runs")
+    folder.write_text(folder.scenario, yaml.safe_dump(SCENARIO))
+    folder.write_json(folder.manifest, {"run_id": RUN_ID})
+    world = World(folder)
+    world.with_policy(SCALED_OBJECT)
+    for name, kind in (("consumer", "Deployment"), ("recorder", "Deployment"), ("producer", "Job")):
+        path = tmp_path / "base" / name / "workload.yaml"
+        path.parent.mkdir(parents=True)
+        path.write_text(yaml.safe_dump(workload(kind, name)))
+
+    class FakeKafkaHook:
+        def __init__(self, kafka_conn_id: str = "kafka_default") -> None:
+            self.bootstrap_servers = SERVERS
+
+        def settings(self) -> dict[str, Any]:
+            return {"bootstrap.servers": SERVERS}
+
+        def get_conn(self) -> FakeKafkaAdmin:
+            return world.admin
+
+        def total_lag(self, group: str, topic: str) -> int:
+            world.admin.check_reachable()
+            return world.total_lag
+
+    FakeTelemetryLog.sent = []
+    monkeypatch.setattr(kafka, "KafkaHook", FakeKafkaHook)
+    monkeypatch.setattr(kube, "open_kube", lambda *_: world.kube)
+    monkeypatch.setattr(kube, "kubeconfig_for_pods", lambda *_: None)
+    monkeypatch.setattr(phases, "TelemetryLog", FakeTelemetryLog)
+    monkeypatch.setattr(manifest_files, "BASE", tmp_path / "base")
+    monkeypatch.setattr(manifest_files, "PROJECT_ROOT", tmp_path)
+    return world
