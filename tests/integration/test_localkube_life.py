@@ -191,7 +191,7 @@ def test_a_second_owner_of_the_folder_is_exit_3(localkube: LocalkubeProcess) -> 
 def test_nothing_of_an_earlier_life_is_left(tmp_path: Path) -> None:
     """A restart in the same folder starts empty, with higher versions and the old pods' logs."""
     with running_localkube(tmp_path) as first:
-        log_file = start_pod(first, "old", "print('kept')")
+        log_file = start_pod(first, "old", "print('kept')", restartPolicy="Never")
         printed(log_file)
         pods = first.client().resources.get(api_version="v1", kind="Pod")
         before = int(pods.get(namespace="default").metadata.resourceVersion)

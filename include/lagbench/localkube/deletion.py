@@ -30,11 +30,15 @@ class Deletion:
     def delete(
         self, resource: Resource, obj: JsonObject, options: JsonObject | None = None
     ) -> JsonObject | None:
-        """Start or finish the deletion of an object.
+        """Start or finish the deletion of an object, of which ``obj`` may be an older state.
 
         Return its state when it stays for a while (grace period, finalizers), None when it is gone.
         """
         options = options or {}
+        now = self._store.find(resource, namespace_of(obj), name_of(obj))
+        if now is None or uid_of(now) != uid_of(obj):
+            return None
+        obj = now
         self._check_preconditions(resource, obj, options.get("preconditions") or {})
         if resource == NAMESPACE:
             return self._delete_namespace(obj)
@@ -109,9 +113,13 @@ class Deletion:
         if not left:
             self.delete(resource, obj)
             return
-        after = copy_of(obj)
-        after["metadata"]["ownerReferences"] = left
-        self._store.replace(resource, after)
+        self._set_owners(resource, obj, left)
+
+    def _set_owners(self, resource: Resource, obj: JsonObject, owners: list[JsonObject]) -> None:
+        def edit(fresh: JsonObject) -> None:
+            fresh["metadata"]["ownerReferences"] = owners
+
+        self._registry.change(resource, namespace_of(obj), name_of(obj), edit)
 
     def _look_at_owner(self, reference: JsonObject, namespace: str) -> None:
         resource = _BY_KIND.get((reference["apiVersion"], reference["kind"]))
@@ -134,11 +142,9 @@ class Deletion:
         ]
         if ORPHAN in finalizers:
             for kind, obj in dependents:
-                after = copy_of(obj)
-                after["metadata"]["ownerReferences"] = [
-                    ref for ref in obj["metadata"]["ownerReferences"] if ref["uid"] != uid_of(owner)
-                ]
-                self._store.replace(kind, after)
+                owners = obj["metadata"]["ownerReferences"]
+                left = [ref for ref in owners if ref["uid"] != uid_of(owner)]
+                self._set_owners(kind, obj, left)
             self._drop_finalizer(resource, owner, ORPHAN)
         elif FOREGROUND in finalizers:
             for kind, obj in dependents:

@@ -22,7 +22,8 @@ from lagbench.localkube.control_plane import ControlPlane, build
 from lagbench.localkube.kubeconfig import write_kubeconfig, write_private
 
 _log = logging.getLogger(__name__)
-_CLOSE_SECONDS = 2
+# Idle clients answer a TLS goodbye only when they read next: do not wait for that.
+_CLOSE_SECONDS = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,7 @@ async def serve(settings: ServerSettings) -> None:
         finally:
             sampling.cancel()
             plane.api.watches.end_all()
-            server.should_exit = True
-            await asyncio.gather(serving, return_exceptions=True)
+            await _end(server, serving)
             plane.reaper.close()
             state_folder.withdraw(folder)
     _log.info("localkube has ended")
@@ -106,7 +106,7 @@ def _uvicorn(plane: ControlPlane, certificate: ServerCertificate) -> _Server:
             access_log=False,
             server_header=False,
             timeout_keep_alive=60,
-            timeout_graceful_shutdown=_CLOSE_SECONDS,
+            ws="none",
             ssl_certfile=certificate_file,
             ssl_keyfile=key_file,
         )
@@ -120,6 +120,14 @@ async def _until_started(server: _Server, serving: asyncio.Task[None]) -> None:
             serving.result()
             raise NotReady("the HTTP server ended before it served; see the log above")
         await asyncio.sleep(0.01)
+
+
+async def _end(server: _Server, serving: asyncio.Task[None]) -> None:
+    """End the HTTP server; answers under way get a moment to be sent."""
+    server.should_exit = True
+    await asyncio.wait({serving}, timeout=_CLOSE_SECONDS)
+    server.force_exit = True
+    await asyncio.gather(serving, return_exceptions=True)
 
 
 async def _until_signalled(

@@ -1,0 +1,286 @@
+"""Defaults, rules, generation and deletion as the API server has them."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from lagbench.localkube.api_error import ApiError
+from lagbench.localkube.deletion import Deletion
+from lagbench.localkube.objects import copy_of, owner_reference
+from lagbench.localkube.registry import Registry
+from lagbench.localkube.resources import (
+    AUTOSCALER,
+    CONFIG_MAP,
+    DEPLOYMENT,
+    JOB,
+    NAMESPACE,
+    POD,
+    SCALED_OBJECT,
+    Resource,
+)
+from lagbench.localkube.store import Store
+
+NAMESPACE_NAME = "bench"
+
+
+@pytest.fixture
+def registry() -> Registry:
+    """Provide an empty cluster with one namespace and a clock that counts seconds."""
+    seconds = count(1_700_000_000)
+    made = Registry(Store(), wall_ns=lambda: next(seconds) * 1_000_000_000)
+    made.create(NAMESPACE, {"metadata": {"name": NAMESPACE_NAME}}, "")
+    return made
+
+
+def pod_spec(**fields: Any) -> dict[str, Any]:
+    """Return the spec of a pod."""
+    return {"containers": [{"name": "main", "command": ["x"]}], **fields}
+
+
+def deployment(**spec: Any) -> dict[str, Any]:
+    """Return a Deployment."""
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": pod_spec()}
+    return {
+        "metadata": {"name": "web"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template, **spec},
+    }
+
+
+def autoscaler(**spec: Any) -> dict[str, Any]:
+    """Return a HorizontalPodAutoscaler."""
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    return {"metadata": {"name": "x"}, "spec": {"scaleTargetRef": target, "maxReplicas": 9, **spec}}
+
+
+def scaled_object(name: str = "x", **spec: Any) -> dict[str, Any]:
+    """Return a ScaledObject."""
+    trigger = {"type": "kafka", "metadata": {"lagThreshold": "5"}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"scaleTargetRef": {"name": "web"}, "triggers": [trigger], **spec},
+    }
+
+
+def test_a_deployment_gets_its_defaults(registry: Registry) -> None:
+    """One replica, rolling update by a quarter, 30 s of grace, probes every 10 s."""
+    given = deployment()
+    given["spec"]["template"]["spec"]["containers"][0]["readinessProbe"] = {"httpGet": {"port": 80}}
+
+    spec = registry.create(DEPLOYMENT, given, NAMESPACE_NAME)["spec"]
+
+    template = spec["template"]["spec"]
+    assert spec["replicas"] == 1
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": "25%", "maxUnavailable": "25%"}
+    assert (template["restartPolicy"], template["terminationGracePeriodSeconds"]) == ("Always", 30)
+    assert template["containers"][0]["readinessProbe"] == {
+        "httpGet": {"port": 80, "path": "/", "scheme": "HTTP"},
+        "timeoutSeconds": 1,
+        "periodSeconds": 10,
+        "successThreshold": 1,
+        "failureThreshold": 3,
+    }
+
+
+def test_behavior_is_filled_in_only_when_given(registry: Registry) -> None:
+    """Without behavior it stays absent; an empty one gets both sides; a given list is kept."""
+    without = registry.create(AUTOSCALER, autoscaler(), NAMESPACE_NAME)
+    registry.store.remove(AUTOSCALER, NAMESPACE_NAME, "x")
+    pods = [{"type": "Pods", "value": 1, "periodSeconds": 60}]
+    given = autoscaler(behavior={"scaleUp": {"policies": pods}})
+    behavior = registry.create(AUTOSCALER, given, NAMESPACE_NAME)["spec"]["behavior"]
+
+    assert "behavior" not in without["spec"]
+    assert without["spec"]["minReplicas"] == 1
+    assert behavior["scaleUp"] == {
+        "policies": pods,
+        "selectPolicy": "Max",
+        "stabilizationWindowSeconds": 0,
+    }
+    assert behavior["scaleDown"] == {
+        "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
+        "selectPolicy": "Max",
+    }
+
+
+def test_a_job_selects_its_pods_by_its_uid(registry: Registry) -> None:
+    """A Job gets six retries, and labels and a selector that name its uid."""
+    spec = {"template": {"spec": pod_spec(restartPolicy="Never")}}
+    job = registry.create(JOB, {"metadata": {"name": "j"}, "spec": spec}, NAMESPACE_NAME)
+
+    assert job["spec"]["backoffLimit"] == 6
+    expected = {"batch.kubernetes.io/controller-uid": job["metadata"]["uid"]}
+    assert job["spec"]["selector"]["matchLabels"] == expected
+    assert job["spec"]["template"]["metadata"]["labels"]["job-name"] == "j"
+
+
+@pytest.mark.parametrize(
+    ("resource", "given", "field"),
+    [
+        (DEPLOYMENT, deployment(replicas=-1), "spec.replicas"),
+        (DEPLOYMENT, deployment(replicas="2"), "spec.replicas"),
+        (DEPLOYMENT, deployment(selector=None), "spec.selector"),
+        (POD, {"metadata": {"name": "Upper"}, "spec": pod_spec()}, "metadata.name"),
+        (POD, {"metadata": {"name": "x"}, "spec": {}}, "spec.containers"),
+        (
+            POD,
+            {"metadata": {"name": "x"}, "spec": pod_spec(restartPolicy="Maybe")},
+            "restartPolicy",
+        ),
+        (JOB, {"metadata": {"name": "j"}, "spec": {"template": {"spec": pod_spec()}}}, "restartP"),
+        (AUTOSCALER, autoscaler(minReplicas=10), "spec.maxReplicas"),
+        (AUTOSCALER, autoscaler(behavior={"scaleUp": {"policies": []}}), "scaleUp.policies"),
+        (
+            AUTOSCALER,
+            autoscaler(behavior={"scaleDown": {"stabilizationWindowSeconds": 3601}}),
+            "stabilizationWindowSeconds",
+        ),
+        (SCALED_OBJECT, scaled_object(triggers=[]), "spec.triggers"),
+        (SCALED_OBJECT, scaled_object(triggers=[{"type": "kafka"}]), "triggers[0].metadata"),
+        (
+            SCALED_OBJECT,
+            scaled_object(triggers=[{"type": "kafka", "metadata": {"lagThreshold": 5}}]),
+            "lagThreshold",
+        ),
+        (CONFIG_MAP, {"metadata": {"name": "x", "labels": {"a": 1}}}, "metadata.labels"),
+    ],
+)
+def test_a_broken_rule_names_its_field(
+    registry: Registry, resource: Resource, given: dict[str, Any], field: str
+) -> None:
+    """An object that the API would refuse is a 422 whose message has the field's path."""
+    with pytest.raises(ApiError) as refused:
+        registry.create(resource, given, NAMESPACE_NAME)
+
+    assert refused.value.code == 422
+    assert field in refused.value.message
+
+
+def test_a_second_scaler_of_one_target_is_refused(registry: Registry) -> None:
+    """As with KEDA's webhook, a workload has one ScaledObject; changing that one is fine."""
+    first = registry.create(SCALED_OBJECT, scaled_object("first"), NAMESPACE_NAME)
+
+    with pytest.raises(ApiError, match="already managed by the ScaledObject 'first'"):
+        registry.create(SCALED_OBJECT, scaled_object("second"), NAMESPACE_NAME)
+    changed = copy_of(first)
+    changed["spec"]["maxReplicaCount"] = 4
+    assert registry.update(SCALED_OBJECT, changed)["metadata"]["generation"] == 2
+
+
+def test_a_client_cannot_set_what_the_server_sets(registry: Registry) -> None:
+    """The uid, times, generation and status of a new object are the server's."""
+    given = deployment()
+    given["metadata"] |= {
+        "uid": "mine",
+        "generation": 7,
+        "creationTimestamp": "2001-01-01T00:00:00Z",
+    }
+    given["status"] = {"replicas": 5}
+
+    made = registry.create(DEPLOYMENT, given, NAMESPACE_NAME)
+
+    assert made["metadata"]["uid"] != "mine"
+    assert made["metadata"]["generation"] == 1
+    assert made["metadata"]["creationTimestamp"].startswith("2023-")
+    assert "status" not in made
+
+
+def test_a_finalizer_holds_a_deleted_object(registry: Registry) -> None:
+    """Deletion of an object with a finalizer marks it; removing the finalizer removes it."""
+    deletion = Deletion(registry)
+    given = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
+    held = registry.create(CONFIG_MAP, given, NAMESPACE_NAME)
+
+    marked = deletion.delete(CONFIG_MAP, held)
+    assert marked is not None
+    assert "deletionTimestamp" in marked["metadata"]
+    released = copy_of(marked)
+    released["metadata"]["finalizers"] = []
+    registry.update(CONFIG_MAP, released)
+
+    assert registry.store.find(CONFIG_MAP, NAMESPACE_NAME, "held") is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "dependent_stays"), [("Background", False), ("Foreground", False), ("Orphan", True)]
+)
+def test_dependents_follow_their_owner(
+    registry: Registry, policy: str, *, dependent_stays: bool
+) -> None:
+    """Background and Foreground delete what the owner owns; Orphan cuts the reference."""
+    deletion = Deletion(registry)
+    owner = registry.create(CONFIG_MAP, {"metadata": {"name": "owner"}}, NAMESPACE_NAME)
+    given = {"metadata": {"name": "owned", "ownerReferences": [owner_reference(owner)]}}
+    registry.create(CONFIG_MAP, given, NAMESPACE_NAME)
+
+    deletion.delete(CONFIG_MAP, owner, {"propagationPolicy": policy})
+
+    assert registry.store.find(CONFIG_MAP, NAMESPACE_NAME, "owner") is None
+    dependent = registry.store.find(CONFIG_MAP, NAMESPACE_NAME, "owned")
+    assert (dependent is not None) is dependent_stays
+    if dependent is not None:
+        assert dependent["metadata"]["ownerReferences"] == []
+
+
+def test_foreground_waits_for_the_dependents(registry: Registry) -> None:
+    """The owner stays, terminating, until a dependent with a finalizer of its own is gone."""
+    deletion = Deletion(registry)
+    owner = registry.create(CONFIG_MAP, {"metadata": {"name": "owner"}}, NAMESPACE_NAME)
+    metadata = {
+        "name": "owned",
+        "ownerReferences": [owner_reference(owner)],
+        "finalizers": ["example.com/hold"],
+    }
+    registry.create(CONFIG_MAP, {"metadata": metadata}, NAMESPACE_NAME)
+
+    deletion.delete(CONFIG_MAP, owner, {"propagationPolicy": "Foreground"})
+    waiting = registry.store.find(CONFIG_MAP, NAMESPACE_NAME, "owner")
+    released = copy_of(registry.store.get(CONFIG_MAP, NAMESPACE_NAME, "owned"))
+    released["metadata"]["finalizers"] = []
+    registry.update(CONFIG_MAP, released)
+
+    assert waiting is not None
+    assert registry.store.find(CONFIG_MAP, NAMESPACE_NAME, "owner") is None
+
+
+def test_a_pod_gets_its_grace_once(registry: Registry) -> None:
+    """A pod's deletion sets its grace period; asked again it can only get shorter."""
+    deletion = Deletion(registry)
+    given = {"metadata": {"name": "p"}, "spec": pod_spec(terminationGracePeriodSeconds=20)}
+    pod = registry.create(POD, given, NAMESPACE_NAME)
+
+    graces = []
+    for asked in (None, 50, 5):
+        options = {} if asked is None else {"gracePeriodSeconds": asked}
+        left = deletion.delete(POD, registry.store.get(POD, NAMESPACE_NAME, "p"), options)
+        graces.append((left or pod)["metadata"]["deletionGracePeriodSeconds"])
+
+    assert graces == [20, 20, 5]
+    assert deletion.delete(POD, pod, {"gracePeriodSeconds": 0}) is None
+
+
+def test_a_deleted_namespace_takes_its_content(registry: Registry) -> None:
+    """It is terminating, and closed for new objects, until its last pod is gone."""
+    deletion = Deletion(registry)
+    registry.create(POD, {"metadata": {"name": "p"}, "spec": pod_spec()}, NAMESPACE_NAME)
+    registry.create(CONFIG_MAP, {"metadata": {"name": "c"}}, NAMESPACE_NAME)
+
+    deletion.delete(NAMESPACE, registry.store.get(NAMESPACE, "", NAMESPACE_NAME))
+    terminating = copy_of(registry.store.get(NAMESPACE, "", NAMESPACE_NAME))
+    with pytest.raises(ApiError, match="because it is being terminated"):
+        registry.create(CONFIG_MAP, {"metadata": {"name": "d"}}, NAMESPACE_NAME)
+    registry.store.remove(POD, NAMESPACE_NAME, "p")
+
+    assert terminating["status"]["phase"] == "Terminating"
+    assert registry.store.find(NAMESPACE, "", NAMESPACE_NAME) is None
+
+
+def test_a_precondition_protects_the_next_object_of_that_name(registry: Registry) -> None:
+    """A delete with another uid is a conflict."""
+    made = registry.create(CONFIG_MAP, {"metadata": {"name": "c"}}, NAMESPACE_NAME)
+
+    with pytest.raises(ApiError, match="Precondition failed"):
+        Deletion(registry).delete(CONFIG_MAP, made, {"preconditions": {"uid": "other"}})

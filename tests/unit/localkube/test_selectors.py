@@ -1,0 +1,72 @@
+"""Label and field selectors."""
+
+from __future__ import annotations
+
+import pytest
+
+from lagbench.localkube.api_error import ApiError
+from lagbench.localkube.selectors import field_matcher, label_matcher, selector_string
+
+LABELS = {"app": "web", "tier": "front", "example.com/team": "a-1"}
+
+
+@pytest.mark.parametrize(
+    ("selector", "matches"),
+    [
+        ("", True),
+        ("app=web", True),
+        ("app==web,tier=front", True),
+        ("app=web,tier=back", False),
+        ("app!=web", False),
+        ("missing!=x", True),
+        ("tier in (front, back)", True),
+        ("tier notin (front,back)", False),
+        ("missing notin (x)", True),
+        ("example.com/team", True),
+        ("!missing", True),
+        ("!app", False),
+        ("app in (web),tier notin (back),example.com/team=a-1", True),
+    ],
+)
+def test_label_selectors(selector: str, *, matches: bool) -> None:
+    """Equality, sets and existence follow the API's rules; absence satisfies the negations."""
+    assert label_matcher(selector)(LABELS) is matches
+
+
+def test_an_unreadable_selector_is_a_bad_request() -> None:
+    """What cannot be parsed is refused, not ignored."""
+    with pytest.raises(ApiError) as refused:
+        label_matcher("a=b=c")
+
+    assert refused.value.code == 400
+
+
+def test_field_selectors() -> None:
+    """Fields are compared as text; a field that is not there is empty."""
+    pod = {"metadata": {"name": "a"}, "status": {"phase": "Running"}}
+
+    assert field_matcher("metadata.name=a,status.phase!=Failed")(pod)
+    assert field_matcher("spec.nodeName=")(pod)
+    assert not field_matcher("status.phase=Pending")(pod)
+
+
+def test_an_unknown_field_is_a_bad_request() -> None:
+    """A field that the API does not index is refused by name."""
+    with pytest.raises(ApiError, match=r"spec\.replicas"):
+        field_matcher("spec.replicas=1")
+
+
+def test_a_spec_selector_as_text() -> None:
+    """A LabelSelector becomes the text that a Scale object shows, and matches the same labels."""
+    selector = {
+        "matchLabels": {"app": "web"},
+        "matchExpressions": [
+            {"key": "tier", "operator": "In", "values": ["front", "back"]},
+            {"key": "old", "operator": "DoesNotExist"},
+        ],
+    }
+
+    text = selector_string(selector)
+
+    assert text == "app=web,tier in (front,back),!old"
+    assert label_matcher(text)(LABELS)
