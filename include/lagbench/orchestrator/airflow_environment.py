@@ -12,15 +12,11 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
+from lagbench.embedded.project import STATE_VARIABLE, project_root
 from lagbench.errors import NotReady
 
 ADMIN = "admin"
 _MIGRATION_LIMIT_SECONDS = 180
-
-
-def project_root() -> Path:
-    """Return the checkout that holds dags/, plugins/, k8s/ and spark_jobs/."""
-    return Path(__file__).resolve().parents[3]
 
 
 def airflow_home(state_dir: Path) -> Path:
@@ -54,13 +50,12 @@ def airflow_environment(state_dir: Path, connections: Mapping[str, str]) -> dict
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
-        "LAGBENCH_STATE_DIR": str(state_dir),
-        # confluent-kafka and gRPC start threads: fork safety of macOS does not matter here
-        "NO_PROXY": "127.0.0.1,localhost",
         **connections,
     }
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**ours, **os.environ, "PATH": path, "LAGBENCH_STATE_DIR": str(state_dir)}
+    # A kubeconfig or a Java of the user's shell has nothing to do with this bench.
+    fixed = {name: connections[name] for name in ("KUBECONFIG", "JAVA_HOME") if name in connections}
+    return {**ours, **os.environ, **fixed, "PATH": path, STATE_VARIABLE: str(state_dir)}
 
 
 def passwords_file(state_dir: Path) -> Path:
