@@ -2,8 +2,9 @@
 
 The rate before is the mean of the 10 s before the episode (or of what there is, at least 1 s).
 Expected is what a group working on at that rate would have done: it starts with the backlog of the
-episode's first instant, gets what is offered, and cannot do more than there is. So a group that
-has nothing to do does not dip. (Such a group has no skew: where the work left lies in one hot
+episode's first instant, gets what is offered, and cannot do more than there is. What it does in
+IN_FLIGHT_SECONDS is on its way, not waiting, and no part of the backlog. So a group that has
+nothing to do does not dip. (Such a group has no skew: where the work left lies in one hot
 partition, expected is too high and the dip an upper bound.)
 
 * depth: 1 - done / expected, the worst 1 s window that starts in the episode or up to 5 s after;
@@ -33,6 +34,8 @@ AFTERMATH_SECONDS = 5.0
 WATCH_SECONDS = 60.0
 RECOVERED_SHARE = 0.95
 SMALLEST_EXPECTED = 20.0
+IN_FLIGHT_SECONDS = 0.2
+"""From the planned instant over produce, fetch and work: some 0.1 s, and a bin of rounding."""
 TOO_LITTLE_WORK = "too little work to tell a dip"
 NOTHING_PROCESSED = "nothing was processed in the 10 s before"
 NO_WORK_REASONS = (TOO_LITTLE_WORK, NOTHING_PROCESSED)
@@ -147,7 +150,8 @@ def _unmeasurable(mean: float | None, watched_bins: int) -> str:
 def _expected(rate: RateSeries, mean: float, first: int, watch: int) -> Reals:
     """Return what would have been done in each bin of [first, watch) at the rate before."""
     capacity = mean / WINDOW_BINS
-    backlog = max(0.0, float(rate.offered[:first].sum() - rate.processed[:first].sum()))
+    waiting = float(rate.offered[:first].sum() - rate.processed[:first].sum())
+    backlog = max(0.0, waiting - mean * IN_FLIGHT_SECONDS)
     expected = np.zeros(watch - first)
     for place, offered in enumerate(rate.offered[first:watch].tolist()):
         expected[place] = min(capacity, backlog + offered)

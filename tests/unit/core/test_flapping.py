@@ -1,0 +1,150 @@
+"""Replica changes, reversals, flips, baseline."""
+
+from typing import Literal
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lagbench.core.flapping import baseline_at_floor, replica_changes
+from lagbench.core.measures import ReplicaChange
+from lagbench.core.telemetry import ReplicaSample, Scaled, TelemetryRecord
+
+SECOND = 1_000_000_000
+
+
+def samples(specs: list[int]) -> list[TelemetryRecord]:
+    """One sample a second."""
+    return [
+        ReplicaSample(at=i * SECOND, source="recorder", spec=spec, current=spec, ready=spec)
+        for i, spec in enumerate(specs)
+    ]
+
+
+def scaled(
+    second: float, before: int, after: int, by: Literal["keda", "hpa", "user"] = "hpa"
+) -> Scaled:
+    """A step that the autoscaler reports."""
+    return Scaled(
+        at=round(second * SECOND),
+        source="autoscaler",
+        target="consumer",
+        replicas_before=before,
+        replicas_after=after,
+        by=by,
+        reason="because",
+    )
+
+
+def changes(
+    specs: list[int], spike_end: float | None = None, extra: list[TelemetryRecord] | None = None
+) -> tuple[ReplicaChange, ...]:
+    """The changes of ``specs``."""
+    return replica_changes(
+        [*samples(specs), *(extra or [])],
+        from_at=0,
+        until_at=10**18,
+        last_spike_ended_at=None if spike_end is None else round(spike_end * SECOND),
+    )
+
+
+def test_the_autoscaler_says_exactly_when_and_who() -> None:
+    """Between the samples at 1 s and 2 s the HPA scaled at 1.4 s."""
+    (change,) = changes([2, 2, 6], extra=[scaled(1.4, 2, 6)])
+
+    assert (change.at, change.by, change.precision_seconds) == (1.4 * SECOND, "hpa", 0)
+    assert (change.replicas_before, change.replicas_after) == (2, 6)
+
+
+def test_two_steps_between_two_samples_are_both_kept() -> None:
+    """2 to 4 to 6 within one second."""
+    found = changes([2, 6], extra=[scaled(0.2, 2, 4), scaled(0.7, 4, 6, "user")])
+
+    assert [(c.replicas_after, c.by) for c in found] == [(4, "hpa"), (6, "user")]
+
+
+def test_without_autoscaler_records_the_sample_is_exact_to_a_second() -> None:
+    """On a real cluster the KEDA and HPA controllers send no telemetry."""
+    (change,) = changes([2, 2, 6])
+
+    assert (change.at, change.by, change.precision_seconds) == (2 * SECOND, "unknown", 1.0)
+
+
+def test_steps_that_do_not_lead_to_the_sample_are_not_believed() -> None:
+    """A step 3 to 5 cannot explain 2 to 6."""
+    (change,) = changes([2, 6], extra=[scaled(0.5, 3, 5)])
+
+    assert change.by == "unknown"
+
+
+def test_one_rise_and_one_fall_is_one_reversal_and_no_flip() -> None:
+    """A spike answered as intended: up in two steps, down in two after its end."""
+    found = changes([2, 6, 12, 12, 7, 2], spike_end=3)
+
+    assert sum(c.is_reversal for c in found) == 1
+    assert sum(c.is_flip for c in found) == 0
+
+
+def test_a_sawtooth_that_is_followed_flips() -> None:
+    """Up, down, up during the bursts, down after: two flips; the last fall is the return."""
+    found = changes([2, 8, 2, 8, 8, 2], spike_end=4)
+
+    assert [c.is_reversal for c in found] == [False, True, True, True]
+    assert [c.is_flip for c in found] == [False, True, True, False]
+
+
+def test_going_up_again_after_the_return_is_a_flip() -> None:
+    """The load is over: the second rise and the second fall are nobody's wish."""
+    found = changes([2, 8, 8, 2, 4, 2], spike_end=2)
+
+    assert [c.is_flip for c in found] == [False, False, True, True]
+
+
+def test_under_steady_load_every_reversal_flips() -> None:
+    """There is no spike to return from."""
+    assert [c.is_flip for c in changes([2, 3, 2])] == [False, True]
+
+
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=30), st.integers(0, 30))
+def test_flips_are_reversals_and_at_most_one_is_forgiven(specs: list[int], end: int) -> None:
+    """Only the return to the floor is a reversal without being a flip."""
+    found = changes(specs, spike_end=end)
+
+    reversals = sum(c.is_reversal for c in found)
+    flips = sum(c.is_flip for c in found)
+    assert reversals - 1 <= flips <= reversals
+
+
+def test_baseline_counts_samples_before_the_spike_only() -> None:
+    """At the floor until the spike at 3 s, scaled afterwards: the baseline held."""
+    holds, _ = baseline_at_floor(
+        samples([2, 2, 2, 6]),
+        floor=2,
+        stream_started_at=0,
+        first_spike_started_at=3 * SECOND,
+        until_at=9 * SECOND,
+    )
+
+    assert holds is True
+
+
+def test_baseline_off_the_floor_says_when() -> None:
+    """Scaled on noise 1 s after the stream began."""
+    holds, text = baseline_at_floor(
+        samples([2, 3, 2, 6]),
+        floor=2,
+        stream_started_at=0,
+        first_spike_started_at=3 * SECOND,
+        until_at=9 * SECOND,
+    )
+
+    assert holds is False
+    assert text.startswith("3 replicas wanted 1 s after the stream began, floor 2")
+
+
+def test_baseline_without_samples_is_unknown() -> None:
+    """Nothing seen is not at the floor."""
+    holds, _ = baseline_at_floor(
+        [], floor=2, stream_started_at=0, first_spike_started_at=None, until_at=1
+    )
+
+    assert holds is None
