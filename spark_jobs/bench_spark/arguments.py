@@ -27,7 +27,7 @@ def add_topics(parser: argparse.ArgumentParser) -> None:
 def add_fence(parser: argparse.ArgumentParser) -> None:
     """Add the argument of jobs that need the fence."""
     parser.add_argument(
-        "--fence-json", help="the fence as JSON; by default fence.json in the run folder"
+        "--fence-json", help="the fence as JSON, or a file with it; default: the run folder's"
     )
 
 
@@ -45,4 +45,7 @@ def fence_of(options: argparse.Namespace, folder: RunFolder) -> Fence:
     """Return the fence from the command line, else from the run folder."""
     if options.fence_json is None:
         return parse_fence(folder.read_json("fence.json"))
-    return parse_fence(parse_object(options.fence_json, "--fence-json"))
+    if options.fence_json.lstrip().startswith("{"):
+        return parse_fence(parse_object(options.fence_json, "--fence-json"))
+    parent, _, name = options.fence_json.rpartition("/")
+    return parse_fence(RunFolder(folder.session, parent or ".").read_json(name))

@@ -1,0 +1,132 @@
+"""Name what stands next to a bad message: a rebalance, a SIGTERM, a kill or a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from bench_spark import message_classes
+
+# A death is seen by the recorder (once a second) on a clock that may count whole seconds.
+_SEEN_LATE_NS = 2_000_000_000
+# A commit that ran ahead of the work loses what was queued then: seconds of work. A pod's end
+# long after the commit did not cause that loss.
+_LOSS_FOLLOWS_WITHIN_NS = 30_000_000_000
+_WITHOUT_CAUSE = frozenset(
+    {
+        message_classes.NOT_YET_CONSUMED,
+        message_classes.NOT_IN_LOG,
+        message_classes.PRODUCED_TWICE,
+    }
+)
+
+
+class Instant(NamedTuple):
+    """Something happened to a pod."""
+
+    at: int
+    cause: str
+    pod: str
+
+
+class Commit(NamedTuple):
+    """The group's offset moved on to ``offset``."""
+
+    offset: int
+    at: int
+    pod: str
+
+
+class Blame(NamedTuple):
+    """Who and when (given or found), and the cause; None where unknown."""
+
+    pod: str | None
+    at: int | None
+    cause: str
+    cause_at: int | None
+    cause_pod: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CauseFinder:
+    """Instants in order of time: rebalances and commits by partition, fates by pod."""
+
+    rebalances: Mapping[int, Sequence[Instant]]
+    fates: Mapping[str, Sequence[Instant]]
+    commits: Mapping[int, Sequence[Commit]]
+
+    def blame(
+        self,
+        kind: str,
+        partition: int | None,
+        pods: tuple[str | None, str | None],
+        rows: Iterable[tuple[int | None, int | None]],
+    ) -> list[Blame]:
+        """Return the blame for each (offset, at) of one class, partition, pod and other pod."""
+        pod, other_pod = pods
+        if kind in _WITHOUT_CAUSE or partition is None:
+            return [Blame(pod, at, "none", None, None) for _, at in rows]
+        if kind == message_classes.LOST:
+            return [self._blame_commit(partition, offset) for offset, _ in rows]
+        return self._blame_disturbance(kind, partition, pod, other_pod, [at for _, at in rows])
+
+    def _blame_commit(self, partition: int, offset: int | None) -> Blame:
+        """Find the commit that gave the message up, and what kept its pod from the work."""
+        commits = self.commits.get(partition, ())
+        reached = np.fromiter((commit.offset for commit in commits), np.int64, len(commits))
+        found = int(np.searchsorted(reached, offset or 0, side="right"))
+        if found == len(commits):
+            return Blame(None, None, "none", None, None)
+        commit = commits[found]
+        moves = [i for i in self.rebalances.get(partition, ()) if i.pod == commit.pod]
+        ends = [
+            instant
+            for instant in sorted([*self.fates.get(commit.pod, ()), *moves])
+            if 0 <= instant.at - commit.at <= _LOSS_FOLLOWS_WITHIN_NS
+        ]
+        cause = ends[0] if ends else Instant(commit.at, "commit", commit.pod)
+        return Blame(commit.pod, commit.at, cause.cause, cause.at, cause.pod)
+
+    def _blame_disturbance(
+        self,
+        kind: str,
+        partition: int,
+        pod: str | None,
+        other_pod: str | None,
+        instants: Sequence[int | None],
+    ) -> list[Blame]:
+        """Take the nearest event before; a repeat blames the end of the pod that was first."""
+        fates = list(self.fates.get(other_pod or "", ()))
+        if kind == message_classes.DUPLICATED:
+            first = _Timeline(fates, _SEEN_LATE_NS)
+            second = _Timeline(self.rebalances.get(partition, ()), 0)
+        else:
+            fates += self.fates.get(pod or "", ())
+            first = _Timeline([*fates, *self.rebalances.get(partition, ())], 0)
+            second = _Timeline((), 0)
+        blames = []
+        for at in instants:
+            cause = None if at is None else first.last_before(at) or second.last_before(at)
+            if cause is None:
+                blames.append(Blame(pod, at, "none", None, None))
+            else:
+                blames.append(Blame(pod, at, cause.cause, cause.at, cause.pod))
+        return blames
+
+
+class _Timeline:
+    """Instants in order, searched by bisection."""
+
+    def __init__(self, instants: Iterable[Instant], tolerance_ns: int) -> None:
+        self._instants = sorted(set(instants))
+        self._tolerance_ns = tolerance_ns
+        ats = (instant.at for instant in self._instants)
+        self._ats: npt.NDArray[np.int64] = np.fromiter(ats, np.int64, len(self._instants))
+
+    def last_before(self, at: int) -> Instant | None:
+        """Return the latest instant at or before ``at`` (plus the tolerance)."""
+        found = int(np.searchsorted(self._ats, at + self._tolerance_ns, side="right"))
+        return self._instants[found - 1] if found else None

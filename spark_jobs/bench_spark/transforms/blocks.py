@@ -1,0 +1,31 @@
+"""Blocks: 4096 neighbouring offsets or seqs, or some 134 ms. The unit in which suspicion spreads.
+
+Whatever may be wrong is first found in coarse summaries; then whole blocks are read message by
+message. A block more costs time and no exactness, so a region becomes every block that it touches.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+NUMBER_BITS = 12  # 4096 offsets or seqs
+TIME_BITS = 27  # 2^27 ns = 134 ms
+
+
+def block_of(number: Column, bits: int = NUMBER_BITS) -> Column:
+    """Return the block that holds a number (offset, seq, or with ``TIME_BITS`` an instant)."""
+    return F.shiftright(number, bits)
+
+
+def touched(regions: DataFrame, first: Column, last: Column, bits: int = NUMBER_BITS) -> DataFrame:
+    """Return partition, block (each once) of what the regions from ``first`` to ``last`` touch."""
+    blocks = F.sequence(block_of(first, bits), block_of(last, bits))
+    return regions.select("partition", F.explode(blocks).alias("block")).distinct()
+
+
+def rows_in(rows: DataFrame, blocks: DataFrame, number: str) -> DataFrame:
+    """Return the rows whose ``number`` lies in one of the blocks (of their partition, if given)."""
+    keys = [name for name in ("partition", "block") if name in blocks.columns]
+    numbered = rows.withColumn("block", block_of(F.col(number)))
+    return numbered.join(F.broadcast(blocks), on=keys, how="left_semi").select(*rows.columns)

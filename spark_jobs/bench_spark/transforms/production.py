@@ -1,0 +1,33 @@
+"""Seqs that the log holds more than once, or not at all."""
+
+from __future__ import annotations
+
+from bench_spark import message_classes
+from bench_spark.transforms.blocks import rows_in
+from bench_spark.transforms.digests import differing, seq_digests
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+
+def differing_seqs(session: SparkSession, events: DataFrame, produced: int) -> DataFrame:
+    """Return the blocks in which the log's seqs are not exactly 0 to ``produced`` - 1."""
+    expected = seq_digests(session.range(produced).select(F.col("id").alias("seq")))
+    return differing(seq_digests(events), expected, ["block"])
+
+
+def produced_twice(events: DataFrame, blocks: DataFrame) -> DataFrame:
+    """Return the rows of ``schemas.EVENTS`` whose seq already has an earlier place in the log."""
+    same_seq = Window.partitionBy("producer_id", "seq").orderBy("partition", "offset")
+    suspects = rows_in(events, blocks, "seq")
+    ranked = suspects.withColumn("turn", F.row_number().over(same_seq))
+    return ranked.filter(F.col("turn") > 1).drop("turn")
+
+
+def not_in_log(events: DataFrame, blocks: DataFrame, produced: int) -> DataFrame:
+    """Return class and seq of what was produced (0 to ``produced`` - 1) but is at no offset."""
+    session = events.sparkSession
+    expected = session.range(produced).select(F.col("id").alias("seq"))
+    in_doubt = rows_in(expected, blocks, "seq")
+    present = rows_in(events, blocks, "seq").select("seq")
+    missing = in_doubt.join(present, on="seq", how="left_anti")
+    return missing.select(F.lit(message_classes.NOT_IN_LOG).alias("class"), "seq")
