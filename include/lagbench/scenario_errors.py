@@ -50,7 +50,9 @@ def wrong_scenario(error: ValidationError, data: Mapping[str, Any], *, where: st
     return WrongInput(where=where, field=field, value=value, allowed=allowed)
 
 
-def _described(problem: ErrorDetails, data: Mapping[str, Any]) -> tuple[str, Any, str]:
+def _described(  # noqa: PLR0911 - one return a kind of problem
+    problem: ErrorDetails, data: Mapping[str, Any]
+) -> tuple[str, Any, str]:
     path = [str(part) for part in problem["loc"]]
     model = _PARTS.get(path[0] if len(path) > 1 else "")
     if len(path) > 1 and path[0] == "profile":

@@ -1,0 +1,203 @@
+"""What a cell will do, before it runs: totals, pods needed, limits that will be hit, disk.
+
+A prediction, not a measurement: a fluid model on the expected load of each partition. Its errors
+are those of its assumptions, which are the constants below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lagbench.core.key_skew import partition_shares
+from lagbench.core.plan_backlog import ReplicaSteps, predict_backlog
+from lagbench.core.policy_check import PolicyLimits, check_limits
+from lagbench.core.profile import OfferedLoad, offered_load
+from lagbench.core.scenario import Scenario
+
+# 2.8 GB of log for 20 M events of 256 B whose payload compresses to half (measured, lz4).
+EVENT_LOG_BYTES = 140
+# Six columns of 8 B in the ledger, and the Arrow header of a batch spread over its records.
+LEDGER_BYTES = 60
+# The tables of a run folder (Parquet): 9 columns of an event and 10 of its processing.
+TABLE_BYTES = 60
+# The HPA leaves the count alone while wish / current is within 10 % of 1.
+_TOLERANCE = 0.1
+# Lag at rest is what arrives between two commits; consumers commit about once a second.
+_COMMIT_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The prediction for one cell; None where the question does not arise."""
+
+    messages: int
+    stream_seconds: float
+    expected_seconds: float
+    """Stream, and what is left of the drain after it; without bench, scale-down and pipeline."""
+    base_rate: float
+    peak_rate: float
+    pod_rate: float
+    """What one pod can process per second; infinite when process_ms is 0."""
+    pods_needed_at_base: int
+    pods_needed_at_peak: int
+    partitions: int
+    min_replicas: int
+    max_replicas: int
+    useful_replicas: int
+    """The most pods that can have a partition."""
+    sticking_replicas: tuple[int, ...]
+    """Counts below the cap at which the HPA's tolerance stops a scale-out that arrives there."""
+    leaks_one_replica: bool
+    """KEDA's cap divides whole numbers: just above it the HPA rounds up to one replica more."""
+    capacity_per_second: float
+    is_saturated: bool
+    hottest_partition: int
+    hottest_share: float
+    hottest_rate: float
+    """Peak rate of the hottest partition."""
+    is_skew_limited: bool
+    predicted_peak_lag: int
+    predicted_drain_seconds: float | None
+    """From the last spike's end until the lag is at the threshold; infinite: it never is."""
+    disk_bytes: int
+    warnings: tuple[str, ...]
+
+
+def plan_cell(scenario: Scenario, policy: Mapping[str, Any], *, where: str = "policy") -> Plan:
+    """Return the prediction for a scenario under a policy.
+
+    :raises WrongInput: the policy is wrong or does not fit the scenario.
+    """
+    limits = check_limits(scenario, policy, where=where)
+    load = offered_load(scenario.profile)
+    consumer, partitions = scenario.consumer, scenario.partitions
+    pod_rate = (
+        consumer.concurrency * 1000 / consumer.process_ms if consumer.process_ms else math.inf
+    )
+    shares = partition_shares(scenario.keys, partitions, scenario.seed)
+    hottest = int(np.argmax(shares))
+    useful = min(limits.max_replicas, partitions)
+    backlog = predict_backlog(
+        load,
+        shares,
+        pod_rate=pod_rate,
+        replicas=_replicas(limits, useful),
+        lag_threshold=limits.lag_threshold,
+    )
+    # Only lag can tell this model of a wish; a policy on CPU is taken to stay at its floor.
+    reachable = useful if limits.lag_threshold is not None else min(limits.min_replicas, partitions)
+    capacity = reachable * pod_rate
+    tail_seconds = max(0.0, backlog.drained_at - load.duration_seconds)
+    draft = Plan(
+        messages=load.total,
+        stream_seconds=load.duration_seconds,
+        expected_seconds=load.duration_seconds + tail_seconds,
+        base_rate=load.base_rate,
+        peak_rate=load.peak_rate,
+        pod_rate=pod_rate,
+        pods_needed_at_base=max(1, math.ceil(load.base_rate / pod_rate)),
+        pods_needed_at_peak=max(1, math.ceil(load.peak_rate / pod_rate)),
+        partitions=partitions,
+        min_replicas=limits.min_replicas,
+        max_replicas=limits.max_replicas,
+        useful_replicas=useful,
+        sticking_replicas=_sticking(limits, partitions),
+        leaks_one_replica=limits.is_capped_at_partitions and limits.max_replicas > partitions,
+        capacity_per_second=capacity,
+        is_saturated=load.peak_rate >= capacity,
+        hottest_partition=hottest,
+        hottest_share=float(shares[hottest]),
+        hottest_rate=float(shares[hottest]) * load.peak_rate,
+        is_skew_limited=float(shares[hottest]) * load.peak_rate > pod_rate,
+        predicted_peak_lag=backlog.peak_lag,
+        predicted_drain_seconds=_drain_seconds(load, backlog.drained_at),
+        disk_bytes=load.total * (EVENT_LOG_BYTES + LEDGER_BYTES + TABLE_BYTES),
+        warnings=(),
+    )
+    return _with_warnings(draft, limits)
+
+
+def _replicas(limits: PolicyLimits, useful: int) -> ReplicaSteps:
+    floor = min(limits.min_replicas, useful)
+    return ReplicaSteps(floor=floor, ceiling=useful)
+
+
+def _sticking(limits: PolicyLimits, partitions: int) -> tuple[int, ...]:
+    """Return every n below the cap with cap / n within the tolerance (keda issues 4791, 2908)."""
+    if limits.lag_threshold is None or not limits.is_capped_at_partitions:
+        return ()
+    # Only KEDA's cap makes the wish stand still: a lower maxReplicaCount is cut off after it.
+    if limits.max_replicas < partitions:
+        return ()
+    low = max(limits.min_replicas, 1)
+    return tuple(n for n in range(low, partitions) if partitions / n <= 1 + _TOLERANCE)
+
+
+def _drain_seconds(load: OfferedLoad, drained_at: float) -> float | None:
+    ends = [step.at_ns / 1e9 for step in load.steps if step.step == "spike_end"]
+    return max(0.0, drained_at - ends[-1]) if ends else None
+
+
+def _with_warnings(plan: Plan, limits: PolicyLimits) -> Plan:
+    """Return the plan with what a person should know before starting."""
+    return replace(plan, warnings=(*_of_policy(plan, limits), *_of_load(plan, limits)))
+
+
+def _of_policy(plan: Plan, limits: PolicyLimits) -> list[str]:
+    found: list[str] = []
+    if limits.lag_threshold is None:
+        found.append(
+            "the policy does not see lag: the prediction assumes that it stays at "
+            f"{plan.min_replicas} replicas"
+        )
+    if plan.max_replicas > plan.partitions:
+        found.append(
+            f"maxReplicaCount {plan.max_replicas} is above the {plan.partitions} partitions: up to "
+            f"{plan.max_replicas - plan.partitions} replicas get no partition"
+        )
+    if plan.leaks_one_replica:
+        found.append(
+            f"KEDA caps at {plan.partitions} replicas with an integer division: expect "
+            f"{plan.partitions + 1} when lag is just above the cap"
+        )
+    if plan.sticking_replicas:
+        counts = ", ".join(map(str, plan.sticking_replicas))
+        found.append(
+            f"a scale-out that arrives at {counts} replicas stops there: {plan.partitions} wanted "
+            "is within the HPA's 10 % tolerance"
+        )
+    return found
+
+
+def _of_load(plan: Plan, limits: PolicyLimits) -> list[str]:
+    found: list[str] = []
+    if plan.pods_needed_at_base > plan.min_replicas:
+        found.append(
+            f"the base rate needs {plan.pods_needed_at_base} pods, the floor is {plan.min_replicas}"
+        )
+    if plan.is_saturated:
+        found.append(
+            f"the peak of {plan.peak_rate:,.0f}/s is all or more than the pods can do "
+            f"({plan.capacity_per_second:,.0f}/s): lag does not fall before the spike ends"
+        )
+    if plan.is_skew_limited:
+        found.append(
+            f"partition {plan.hottest_partition} gets {plan.hottest_share:.1%} of the messages, "
+            f"{plan.hottest_rate:,.0f}/s at the peak, and one pod does {plan.pod_rate:,.0f}/s: "
+            "its drain, not the replica count, is the limit"
+        )
+    if limits.lag_threshold is not None:
+        held = limits.lag_threshold * plan.min_replicas * (1 + _TOLERANCE)
+        if plan.base_rate * _COMMIT_SECONDS > held:
+            found.append(
+                f"one second of the base rate ({plan.base_rate:,.0f} messages) is more lag than "
+                f"{plan.min_replicas} replicas may hold ({held:,.0f}): expect scaling on noise"
+            )
+    if plan.predicted_drain_seconds == math.inf:
+        found.append("the backlog never drains at the rate after the spike")
+    return found

@@ -1,0 +1,109 @@
+"""What lagbench plan predicts."""
+
+import math
+
+import pytest
+
+from lagbench.catalog import checked_cell
+from lagbench.core.plan import Plan, plan_cell
+
+
+def plan(scenario: str, policy: str | None = None, **overrides: str) -> Plan:
+    """Return the plan of a catalog scenario."""
+    dotted = {key.replace("__", "."): value for key, value in overrides.items()}
+    cell = checked_cell(scenario, policy=policy, overrides=dotted)
+    return plan_cell(cell.scenario, cell.policy)
+
+
+def test_quick_spike_meets_the_ceiling_and_the_skew() -> None:
+    """The peak is all that 12 partitions can feed, and one partition gets twice a pod's rate."""
+    found = plan("quick_spike")
+
+    assert (found.messages, found.stream_seconds) == (375_000, 85)
+    assert (found.pod_rate, found.pods_needed_at_base, found.pods_needed_at_peak) == (500, 2, 12)
+    assert found.is_saturated
+    assert found.is_skew_limited
+    assert found.hottest_rate == pytest.approx(986, abs=2)
+    # The hottest partition gains 486/s for 60 s and drains at what one pod does.
+    assert 60 <= (found.predicted_drain_seconds or 0) <= 90
+    assert found.predicted_peak_lag > 29_000
+    assert found.disk_bytes == 375_000 * 260
+
+
+@pytest.mark.parametrize(
+    ("partitions", "sticking"),
+    [(8, ()), (10, ()), (12, (11,)), (24, (22, 23)), (64, (59, 60, 61, 62, 63))],
+)
+def test_replica_counts_at_which_the_tolerance_stops_a_scale_out(
+    partitions: int, sticking: tuple[int, ...]
+) -> None:
+    """Counts n with P/n <= 1.1 stick: what users saw at 24 and at 64 partitions."""
+    cell = checked_cell("quick_spike", overrides={"partitions": str(max(partitions, 12))})
+    policy = dict(cell.policy)
+    policy["spec"] = {**policy["spec"], "maxReplicaCount": partitions}
+    scenario = cell.scenario.model_copy(update={"partitions": partitions})
+
+    assert plan_cell(scenario, policy).sticking_replicas == sticking
+
+
+def test_more_replicas_than_partitions_leak_one_through_the_cap() -> None:
+    """With KEDA's cap on, a maximum above the partitions means one surplus replica."""
+    cell = checked_cell("quick_spike", overrides={"allow_overscale": "true"})
+    policy = dict(cell.policy)
+    policy["spec"] = {**policy["spec"], "maxReplicaCount": 13}
+
+    found = plan_cell(cell.scenario, policy)
+
+    assert found.leaks_one_replica
+    assert found.useful_replicas == 12
+    assert any("integer division" in warning for warning in found.warnings)
+
+
+def test_overscaling_adds_no_capacity() -> None:
+    """24 replicas on 12 partitions can do what 12 can."""
+    found = plan("quick_spike", "lag-overscale", allow_overscale="true")
+
+    assert not found.leaks_one_replica
+    assert (found.max_replicas, found.useful_replicas, found.capacity_per_second) == (24, 12, 6000)
+
+
+def test_a_policy_on_cpu_is_taken_to_stay_at_its_floor() -> None:
+    """Without lag as a signal two pods face the spike, and the plan says that it assumes so."""
+    found = plan("quick_spike", "cpu-hpa")
+
+    assert found.capacity_per_second == 1000
+    assert found.predicted_peak_lag == pytest.approx(300_000, rel=0.02)
+    assert "does not see lag" in found.warnings[0]
+
+
+def test_a_backlog_that_cannot_drain_is_said_to_be_endless() -> None:
+    """At a minute a message the backlog of the spike outlasts the day that the model looks ahead."""
+    found = plan("quick_spike", consumer__process_ms="60000")
+
+    assert found.pods_needed_at_base == 36_000
+    assert found.predicted_drain_seconds == math.inf
+    assert any("never drains" in warning for warning in found.warnings)
+
+
+def test_without_cost_a_pod_has_no_limit() -> None:
+    """process_ms 0 means that lag never builds in the model."""
+    found = plan("quick_spike", consumer__process_ms="0")
+
+    assert found.pod_rate == math.inf
+    assert (found.pods_needed_at_peak, found.predicted_peak_lag) == (1, 0)
+    assert not found.is_saturated
+
+
+def test_a_steady_load_has_no_drain() -> None:
+    """Without a spike the question of its drain does not arise."""
+    found = plan("steady")
+
+    assert found.predicted_drain_seconds is None
+    assert found.predicted_peak_lag == 0
+
+
+def test_a_threshold_inside_the_noise_is_pointed_out() -> None:
+    """A second of the base rate above what the floor may hold means scaling on noise."""
+    found = plan("steady", profile__rate_per_second="900", policy="lag-flappy")
+
+    assert any("scaling on noise" in warning for warning in found.warnings)

@@ -1,0 +1,170 @@
+"""The offered load: counts, instants and steps of each profile."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lagbench.core.profile import NS, OfferedLoad, offered_load
+from lagbench.core.scenario import (
+    BurstyProfile,
+    SteadyProfile,
+    StepProfile,
+    TracePoint,
+    TraceProfile,
+)
+from lagbench.errors import WrongInput
+
+QUICK = StepProfile(
+    kind="step", rate_per_second=600, before_seconds=15, spike_hold_seconds=60, after_seconds=10
+)
+
+
+def steady(rate: float, seconds: float) -> OfferedLoad:
+    """Return a load of one rate."""
+    return offered_load(
+        SteadyProfile(kind="steady", rate_per_second=rate, duration_seconds=seconds)
+    )
+
+
+def test_a_step_has_the_sum_of_its_three_stretches() -> None:
+    """600/s for 15 s, 6,000/s for 60 s and 600/s for 10 s are 375,000 events in 85 s."""
+    load = offered_load(QUICK)
+
+    assert load.total == 375_000
+    assert load.duration_seconds == 85
+    assert [load.planned_count(second) for second in (0, 15, 75, 85, 1e6)] == [
+        0,
+        9_000,
+        369_000,
+        375_000,
+        375_000,
+    ]
+
+
+def test_the_steps_of_a_spike_are_named() -> None:
+    """A step profile has a spike_start and a spike_end at their exact instants."""
+    steps = offered_load(QUICK).steps
+
+    assert [(step.step, step.at_ns, step.rate_before, step.rate_after) for step in steps] == [
+        ("spike_start", 15 * NS, 600, 6000),
+        ("spike_end", 75 * NS, 6000, 600),
+    ]
+
+
+def test_a_spike_that_ends_the_stream_still_ends() -> None:
+    """Without a stretch after it, the spike's end is the stream's end."""
+    profile = QUICK.model_copy(update={"after_seconds": 0.0, "before_seconds": 0.0})
+
+    steps = offered_load(profile).steps
+
+    assert [(step.step, step.at_ns) for step in steps] == [
+        ("spike_start", 0),
+        ("spike_end", 60 * NS),
+    ]
+
+
+def test_a_sawtooth_repeats_its_burst() -> None:
+    """Three bursts are three pairs of steps."""
+    load = offered_load(
+        BurstyProfile(
+            kind="bursty",
+            rate_per_second=100,
+            spike_mult=5,
+            quiet_seconds=4,
+            spike_hold_seconds=2,
+            bursts=3,
+        )
+    )
+
+    assert load.total == 3 * (400 + 1000)
+    assert [step.step for step in load.steps] == ["spike_start", "spike_end"] * 3
+    assert [load.rate_at(second) for second in (0, 3.9, 4, 5.9, 6, 17.9, 18)] == [
+        100,
+        100,
+        500,
+        500,
+        100,
+        500,
+        0,
+    ]
+
+
+def test_a_trace_may_pause() -> None:
+    """A stretch at rate 0 holds no event, and those after it keep their instants."""
+    points = ((0, 10), (1, 0), (3, 20), (4, 0))
+    profile = TraceProfile(
+        kind="trace",
+        file="x.csv",
+        rate_scale=2,
+        points=tuple(TracePoint(second=at, rate_per_second=rate) for at, rate in points),
+    )
+
+    load = offered_load(profile)
+
+    times = load.planned_times(0, load.total)
+    assert load.total == 20 + 40
+    assert not ((times > NS) & (times <= 3 * NS)).any()
+    assert load.planned_count(2) == 20
+    assert [step.step for step in load.steps] == ["change", "change"]
+
+
+def test_decimal_numbers_are_taken_as_written() -> None:
+    """0.1/s for 30 s are 3 events, though 0.1 x 30 is not 3 in binary at every step."""
+    assert steady(0.1, 30).total == 3
+    assert steady(0.1, 29.999).total == 2
+
+
+def test_a_stream_without_an_event_is_refused() -> None:
+    """An empty profile is wrong input that names the field."""
+    with pytest.raises(WrongInput, match=r"profile = 'steady' .* at least one event"):
+        steady(0.5, 1)
+
+
+@pytest.mark.parametrize("seconds", [(0.0,), (1.0, 2.0), (0.0, 2.0, 2.0)])
+def test_a_trace_needs_ascending_seconds_from_zero(seconds: tuple[float, ...]) -> None:
+    """Rows that are too few, late or not ascending are refused."""
+    points = tuple(TracePoint(second=second, rate_per_second=5) for second in seconds)
+
+    with pytest.raises(WrongInput, match="ascending from 0"):
+        offered_load(TraceProfile(kind="trace", file="x.csv", points=points))
+
+
+rates = st.floats(0.01, 5_000, allow_nan=False).map(lambda rate: round(rate, 3))
+lengths = st.floats(0.1, 8, allow_nan=False).map(lambda seconds: round(seconds, 3))
+
+
+@settings(max_examples=60, deadline=None)
+@given(rate=rates, mult=st.floats(1, 20).map(lambda x: round(x, 2)), stretch=lengths, hold=lengths)
+def test_counts_and_instants_agree(rate: float, mult: float, stretch: float, hold: float) -> None:
+    """planned_count at an event's instant counts it, one nanosecond before does not."""
+    profile = StepProfile(
+        kind="step",
+        rate_per_second=rate,
+        spike_mult=mult,
+        before_seconds=stretch,
+        spike_hold_seconds=hold,
+        after_seconds=stretch,
+    )
+    try:
+        load = offered_load(profile)
+    except WrongInput:
+        return
+    times = load.planned_times(0, load.total)
+
+    assert len(times) == load.total
+    assert (np.diff(times) >= 0).all()
+    assert times[-1] <= load.duration_ns
+    for seq in {0, load.total // 2, load.total - 1}:
+        at = int(times[seq])
+        assert load.planned_count_at(at) == int(np.searchsorted(times, at, side="right"))
+        assert load.planned_count_at(at - 1) == int(np.searchsorted(times, at, side="left"))
+
+
+@given(first=st.integers(0, 400), length=st.integers(0, 400))
+def test_any_stretch_of_instants_is_a_slice_of_all(first: int, length: int) -> None:
+    """Instants do not depend on where the question begins."""
+    load = steady(123.4, 5)
+    whole = load.planned_times(0, load.total)
+
+    assert (load.planned_times(first, first + length) == whole[first : first + length]).all()
