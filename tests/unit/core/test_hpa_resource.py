@@ -1,0 +1,160 @@
+"""CPU metrics: which pods count, and what missing or unready ones are taken for."""
+
+from __future__ import annotations
+
+import pytest
+
+from lagbench.core.hpa_metrics import MetricFailure, Proposal
+from lagbench.core.hpa_pods import PodState, PodUsage, group_pods, parse_pod, parse_pod_metrics
+from lagbench.core.hpa_resource import propose_resource
+from lagbench.core.hpa_spec import ResourceMetric
+
+SECOND = 1_000_000_000
+NOW = 10_000 * SECOND
+HALF = ResourceMetric(name="cpu", target_type="Utilization", target_percent=50)
+
+
+def pod(
+    name: str,
+    *,
+    ready: bool | None = True,
+    age: int = 1000,
+    changed: int = 0,
+    phase: str = "Running",
+) -> PodState:
+    """Return a pod requesting 1000m that started ``age`` seconds ago."""
+    started = NOW - age * SECOND
+    return PodState(name, phase, False, started, ready, started + changed * SECOND, 1000)
+
+
+def used(**milli: int) -> dict[str, PodUsage]:
+    """Return fresh samples over a window of 15 s."""
+    return {name: PodUsage(value, NOW, 15 * SECOND) for name, value in milli.items()}
+
+
+def propose(
+    pods: list[PodState], usage: dict[str, PodUsage], metric: ResourceMetric = HALF
+) -> Proposal | MetricFailure:
+    """Propose for a target with as many replicas as there are pods."""
+    return propose_resource(metric, pods, usage, spec_replicas=len(pods), tolerance=0.1, now_ns=NOW)
+
+
+@pytest.mark.parametrize(("milli", "wanted"), [(500, 2), (549, 2), (600, 3), (1000, 4), (200, 1)])
+def test_utilisation_is_the_percentage_of_the_request(milli: int, wanted: int) -> None:
+    """Two pods at a target of 50 %: within a tenth nothing changes, else it is proportional."""
+    result = propose([pod("a"), pod("b")], used(a=milli, b=milli))
+
+    assert isinstance(result, Proposal)
+    assert result.replicas == wanted
+    assert result.usage_percent == milli // 10
+
+
+def test_a_missing_sample_counts_as_full_when_scaling_down() -> None:
+    """Two idle pods and one without a sample: the missing one keeps the count up."""
+    result = propose([pod("a"), pod("b"), pod("c")], used(a=100, b=100))
+
+    assert isinstance(result, Proposal)
+    assert result.replicas == 3
+
+
+def test_an_unready_pod_counts_as_idle_when_scaling_up() -> None:
+    """One pod at 200 % of the target and one still starting: no pod is added."""
+    result = propose([pod("a"), pod("b", ready=False, age=5)], used(a=1000, b=1000))
+
+    assert isinstance(result, Proposal)
+    assert result.replicas == 2
+
+
+def test_pods_on_their_way_out_are_left_out() -> None:
+    """A deleted pod's sample does not count."""
+    going = PodState("b", "Running", True, 0, True, 0, 1000)
+
+    groups = group_pods([pod("a"), going], used(a=1, b=1), "cpu", NOW)
+
+    assert groups.ignored == {"b"}
+    assert groups.ready_count == 1
+
+
+@pytest.mark.parametrize(
+    ("candidate", "is_unready"),
+    [
+        (pod("a", age=100, changed=10), False),
+        (pod("a", age=100, changed=90), True),
+        (pod("a", age=100, ready=False), True),
+        (pod("a", age=400, ready=False, changed=10), True),
+        (pod("a", age=400, ready=False, changed=200), False),
+        (pod("a", ready=None), True),
+        (pod("a", phase="Pending"), True),
+    ],
+    ids=[
+        "warm",
+        "window too short",
+        "young unready",
+        "never ready",
+        "once ready",
+        "no status",
+        "pending",
+    ],
+)
+def test_cpu_of_a_starting_pod_does_not_count(candidate: PodState, is_unready: bool) -> None:
+    """Within 300 s a sample needs a window of readiness; later a pod must once have been ready."""
+    groups = group_pods([candidate], used(a=10), "cpu", NOW)
+
+    assert (groups.unready == {"a"}) == is_unready
+
+
+def test_what_cannot_be_computed_is_a_failure_with_its_reason() -> None:
+    """No pods, no samples and a container without a request are each said."""
+    bare = PodState("a", "Running", False, 0, True, 0, None)
+    results = [propose([], {}), propose([pod("a")], {}), propose([bare], used(a=1))]
+
+    texts = [result.message for result in results if isinstance(result, MetricFailure)]
+    assert "no pods returned" in texts[0]
+    assert "did not receive metrics" in texts[1]
+    assert "missing request for cpu" in texts[2]
+
+
+def test_an_average_value_needs_no_request() -> None:
+    """A target of 100m per pod with 250m used asks for three pods in place of one."""
+    metric = ResourceMetric(name="cpu", target_type="AverageValue", target_milli=100)
+
+    result = propose([pod("a")], used(a=250), metric)
+
+    assert isinstance(result, Proposal)
+    assert (result.replicas, result.usage_milli) == (3, 250)
+
+
+def test_objects_of_the_api_are_read() -> None:
+    """A Pod and its PodMetrics become a state and a usage."""
+    state = parse_pod(
+        {
+            "metadata": {"name": "a"},
+            "spec": {"containers": [{"resources": {"requests": {"cpu": "250m"}}}]},
+            "status": {
+                "phase": "Running",
+                "startTime": "2026-11-21T10:00:00Z",
+                "conditions": [
+                    {
+                        "type": "Ready",
+                        "status": "True",
+                        "lastTransitionTime": "2026-11-21T10:00:05Z",
+                    }
+                ],
+            },
+        },
+        "cpu",
+    )
+    found = parse_pod_metrics(
+        {
+            "metadata": {"name": "a"},
+            "timestamp": "2026-11-21T10:01:00Z",
+            "window": "1m0s",
+            "containers": [{"usage": {"cpu": "123456789n"}}],
+        },
+        "cpu",
+    )
+
+    assert (state.request_milli, state.is_ready) == (250, True)
+    assert state.ready_changed_at_ns - (state.started_at_ns or 0) == 5 * SECOND
+    assert found is not None
+    assert (found[1].milli, found[1].window_ns) == (124, 60 * SECOND)

@@ -1,0 +1,198 @@
+"""ScaledObjects: defaults, strict fields, bounds, and the HPA that is made of them."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from lagbench.core.hpa_spec import parse_hpa
+from lagbench.core.kafka_trigger import TriggerRefused
+from lagbench.core.keda_hpa import build_hpa
+from lagbench.core.scaled_object import parse_scaled_object
+from lagbench.errors import WrongInput
+
+TRIGGER = {
+    "type": "kafka",
+    "metadata": {"bootstrapServers": "b:9092", "consumerGroup": "g", "topic": "a.b/c"},
+}
+
+
+def manifest(spec: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
+    """Return a ScaledObject with one kafka trigger."""
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": "w", "namespace": "n", "uid": "u", **metadata},
+        "spec": {"scaleTargetRef": {"name": "w"}, "triggers": [TRIGGER], **(spec or {})},
+    }
+
+
+def test_defaults_are_kedas() -> None:
+    """What is left out is 30 s polling, 300 s cooldown, no minimum, 100 at most."""
+    spec = parse_scaled_object(manifest(), where="f")
+
+    assert (spec.polling_interval_seconds, spec.cooldown_seconds) == (30, 300)
+    assert (spec.min_replica_count, spec.max_replica_count) == (None, 100)
+    assert spec.hpa_name == "keda-hpa-w"
+    assert spec.triggers[0].metric_name == "s0-kafka-a-b-c"
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "said"),
+    [
+        ({"minReplicas": 2}, "spec.minReplicas", "did you mean minReplicaCount?"),
+        ({"pollingInterval": 0}, "spec.pollingInterval", "from 1 to"),
+        ({"pollingInterval": 1.5}, "spec.pollingInterval", "a whole number"),
+        ({"cooldownPeriod": -1}, "spec.cooldownPeriod", "from 0 to"),
+        ({"maxReplicaCount": 3_000_000_000}, "spec.maxReplicaCount", "2147483647"),
+        ({"minReplicaCount": 101}, "spec.minReplicaCount", "maxReplicaCount (100)"),
+        ({"triggers": []}, "spec.triggers", "at least one trigger"),
+        ({"scaleTargetRef": {}}, "spec.scaleTargetRef.name", "a workload's name"),
+        ({"fallback": {"failureThreshold": 3, "replicas": 6}}, "spec.fallback", "leave it out"),
+        (
+            {"advanced": {"scalingModifiers": {"formula": "a"}}},
+            "spec.advanced.scalingModifiers",
+            "leave it out",
+        ),
+        ({"triggers": [{"type": "cron", "metadata": {}}]}, "spec.triggers[0].type", "kafka"),
+        (
+            {"triggers": [{**TRIGGER, "metadata": {"lagThreshold": 10}}]},
+            "spec.triggers[0].metadata.lagThreshold",
+            "in quotes",
+        ),
+        (
+            {"triggers": [{**TRIGGER, "name": "a"}, {**TRIGGER, "name": "a"}]},
+            "spec.triggers[1].name",
+            "no other trigger",
+        ),
+        (
+            {
+                "advanced": {
+                    "horizontalPodAutoscalerConfig": {
+                        "behavior": {"scaleDown": {"stabilisationWindowSeconds": 60}}
+                    }
+                }
+            },
+            (
+                "spec.advanced.horizontalPodAutoscalerConfig.behavior.scaleDown"
+                ".stabilisationWindowSeconds"
+            ),
+            "did you mean stabilizationWindowSeconds?",
+        ),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_value(spec: dict[str, Any], field: str, said: str) -> None:
+    """The error names the file, the field, and what is allowed instead."""
+    with pytest.raises(WrongInput) as caught:
+        parse_scaled_object(manifest(spec), where="policy.yaml")
+
+    assert caught.value.where == "policy.yaml"
+    assert caught.value.field == field
+    assert said in caught.value.allowed
+
+
+@pytest.mark.parametrize(
+    ("minimum", "idle", "is_allowed"),
+    [(0, 0, True), (None, 0, False), (1, 0, True), (2, 2, False), (2, 1, True), (2, 3, False)],
+)
+def test_idle_must_be_below_the_minimum(minimum: int | None, idle: int, is_allowed: bool) -> None:
+    """A written minimum of 0 counts as 1, an absent one as 0."""
+    spec: dict[str, Any] = {"idleReplicaCount": idle}
+    if minimum is not None:
+        spec["minReplicaCount"] = minimum
+
+    if is_allowed:
+        assert parse_scaled_object(manifest(spec), where="f").idle_replica_count == idle
+    else:
+        with pytest.raises(TriggerRefused, match=f"IdleReplicaCount={idle} must be less than"):
+            parse_scaled_object(manifest(spec), where="f")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        ({"lagThreshold": "0"}, '"lagThreshold" must be positive number'),
+        ({"lagThreshold": "+10"}, "invalid character '+' looking for beginning of value"),
+        ({"lagThreshold": "010"}, "invalid character '1' after top-level value"),
+        ({"lagThreshold": "1.0"}, "cannot unmarshal number 1.0 into Go value of type int64"),
+        ({"excludePersistentLag": "maybe"}, 'strconv.ParseBool: parsing "maybe": invalid syntax'),
+        ({"offsetResetPolicy": "newest"}, "must be one of [latest earliest]"),
+        ({"version": "9.x"}, "error parsing kafka version: invalid version `9.x`"),
+        ({"partitionLimitation": "1-2-3"}, "invalid partition limitation range: 1-2-3"),
+        ({"consumerGroup": " "}, 'missing required parameter "consumerGroup"'),
+    ],
+)
+def test_a_refused_trigger_carries_kedas_own_message(metadata: dict[str, str], said: str) -> None:
+    """The message in the error is the one that KEDA would put into Ready=False."""
+    trigger = {**TRIGGER, "metadata": {**TRIGGER["metadata"], **metadata}}  # type: ignore[dict-item]
+
+    with pytest.raises(TriggerRefused) as caught:
+        parse_scaled_object(manifest({"triggers": [trigger]}), where="f")
+
+    assert said in caught.value.keda_message
+    assert caught.value.keda_message.startswith("error parsing kafka metadata: error parsing kafka")
+    copied = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own bytes
+    assert copied.keda_message == caught.value.keda_message
+
+
+def test_spaces_around_a_number_are_no_error() -> None:
+    """A blank value is the default, blanks around a value are dropped, as KEDA has it."""
+    padded = {**TRIGGER["metadata"], "lagThreshold": " 20 ", "activationLagThreshold": " "}  # type: ignore[dict-item]
+
+    spec = parse_scaled_object(manifest({"triggers": [{**TRIGGER, "metadata": padded}]}), where="f")
+
+    assert spec.triggers[0].parameters.lag_threshold == 20
+    assert spec.triggers[0].parameters.activation_lag_threshold == 0
+
+
+def test_a_parameter_can_come_from_the_target_container() -> None:
+    """``bootstrapServersFromEnv`` names a variable of the target's container."""
+    metadata = {"bootstrapServersFromEnv": "SERVERS", "consumerGroup": "g", "topic": "t"}
+    source = manifest({"triggers": [{"type": "kafka", "metadata": metadata}]})
+
+    spec = parse_scaled_object(source, where="f", environment={"SERVERS": "x:1, y:2"})
+
+    assert spec.triggers[0].parameters.bootstrap_servers == ("x:1", "y:2")
+
+
+def test_pausing_is_refused_rather_than_ignored() -> None:
+    """An annotation that KEDA would honour and this autoscaler does not is an error."""
+    paused = manifest(None, annotations={"autoscaling.keda.sh/paused": "true"})
+
+    with pytest.raises(WrongInput, match="does not implement it"):
+        parse_scaled_object(paused, where="f")
+
+
+def test_the_hpa_never_goes_to_zero_and_carries_the_annotations() -> None:
+    """MinReplicas is at least 1; owner, labels, annotations and metric are KEDA's."""
+    source = manifest({"minReplicaCount": 0}, annotations={"lagbench.io/run-id": "r"})
+
+    hpa = build_hpa(parse_scaled_object(source, where="f"), source["metadata"])
+
+    assert hpa["spec"]["minReplicas"] == 1
+    assert hpa["metadata"]["annotations"] == {"lagbench.io/run-id": "r"}
+    assert hpa["metadata"]["ownerReferences"][0]["uid"] == "u"
+    assert hpa["metadata"]["labels"]["scaledobject.keda.sh/name"] == "w"
+    external = hpa["spec"]["metrics"][0]["external"]
+    assert external["target"] == {"type": "AverageValue", "averageValue": "10"}
+    assert external["metric"]["name"] == "s0-kafka-a-b-c"
+    assert "behavior" not in hpa["spec"]
+
+
+def test_behavior_gets_the_api_servers_defaults_only_when_it_is_there() -> None:
+    """No behavior stays none; an empty one brings Percent 100/15 and Pods 4/15 upwards."""
+    none = parse_hpa(build_hpa(parse_scaled_object(manifest(), where="f"), {"uid": "u"}), where="h")
+    config = {"advanced": {"horizontalPodAutoscalerConfig": {"behavior": {}}}}
+    given = parse_scaled_object(manifest(config), where="f")
+    empty = parse_hpa(build_hpa(given, {"uid": "u"}), where="h")
+
+    assert none.behavior is None
+    assert empty.behavior is not None
+    up, down = empty.behavior.scale_up, empty.behavior.scale_down
+    assert [(p.type, p.value, p.period_seconds) for p in up.policies] == [
+        ("Pods", 4, 15),
+        ("Percent", 100, 15),
+    ]
+    assert (up.window_seconds, down.window_seconds) == (0, None)
