@@ -332,6 +332,16 @@ def test_json_patch_and_strategic_merge_patch(endpoint: Endpoint) -> None:
     assert refused.value.status == 415
 
 
+def test_an_unreadable_parameter_is_a_bad_request(endpoint: Endpoint) -> None:
+    """A selector or a number that cannot be parsed is a 400, not a failure of the server."""
+    maps = endpoint.kind("v1", "ConfigMap")
+
+    for parameters in ({"label_selector": "a=b=c"}, {"field_selector": "spec.nothing=1"}):
+        with pytest.raises(ApiException) as refused:
+            maps.get(namespace=endpoint.namespace, **parameters)
+        assert refused.value.status == 400
+
+
 def test_an_invalid_object_is_refused_with_its_field(endpoint: Endpoint) -> None:
     """A broken rule is a 422 that names the field."""
     manifest = endpoint.deployment("wrong")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -405,3 +406,32 @@ def test_logs_outlive_the_pod(localkube: LocalkubeProcess, kind: Callable[[str, 
     assert not active_pods(kind, "gone")
     log_file: Path = localkube.state_dir / "pods" / "default_gone" / "main.log"
     assert log_file.read_text() == "last words\n"
+
+
+def test_a_service_reaches_the_ready_pods_in_turn(kind: Callable[[str, str], Any]) -> None:
+    """A service's port leads to its pods one after the other; its address is an annotation."""
+    script = (
+        "import http.server, os\n"
+        "class Handler(http.server.BaseHTTPRequestHandler):\n"
+        "    def do_GET(self):\n"
+        "        self.send_response(200); self.end_headers()\n"
+        "        self.wfile.write(os.environ['HOSTNAME'].encode())\n"
+        "http.server.HTTPServer(('127.0.0.1', int(os.environ['PORT_HTTP'])), Handler)"
+        ".serve_forever()"
+    )
+    body = deployment("served", 2, script, **probe())
+    kind("apps/v1", "Deployment").create(body=body, namespace=NAMESPACE)
+    services = kind("v1", "Service")
+    spec = {"selector": {"app": "served"}, "ports": [{"port": 80, "targetPort": "http"}]}
+    services.create(body={"metadata": {"name": "served"}, "spec": spec}, namespace=NAMESPACE)
+    pods = eventually(
+        lambda: len(ready_pods(kind, "served")) == 2 and ready_pods(kind, "served"), "two pods"
+    )
+
+    notes = services.get(name="served", namespace=NAMESPACE).metadata.annotations
+    address = f"http://127.0.0.1:{notes['lagbench.io/port-80']}/"
+    answers = {urllib.request.urlopen(address, timeout=5).read().decode() for _ in range(4)}
+
+    assert answers == {item.metadata.name for item in pods}
+    services.delete(name="served", namespace=NAMESPACE)
+    kind("apps/v1", "Deployment").delete(name="served", namespace=NAMESPACE)

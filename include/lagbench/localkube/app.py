@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from lagbench.localkube.api_error import ApiError, bad_request, no_such_path
 from lagbench.localkube.deletion import Deletion
 from lagbench.localkube.discovery import discovery_document
 from lagbench.localkube.objects import JsonObject, JsonValue, name_of
-from lagbench.localkube.pod_logs import PodLogs
+from lagbench.localkube.pod_logs import PodLogs, whole_number
 from lagbench.localkube.pod_metrics import PodMetrics
 from lagbench.localkube.registry import Registry
 from lagbench.localkube.request_target import Target, parse_path
@@ -29,6 +30,7 @@ from lagbench.localkube.table_format import single_row_table, table_of
 from lagbench.localkube.watch import Selection, Watches
 from lagbench.localkube.writes import WriteOptions, Writes
 
+_log = logging.getLogger(__name__)
 _TRUE = frozenset({"true", "True", "1"})
 _HEALTH_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -60,6 +62,10 @@ class ApiServer:
             return await self._dispatch(request)
         except ApiError as error:
             return _json(error.status(), error.code)
+        except Exception as error:  # the client gets a Status, the log the traceback
+            _log.exception("%s %s failed", request.method, request.url.path)
+            failed = ApiError(500, "InternalError", f"Internal error occurred: {error!r}")
+            return _json(failed.status(), failed.code)
 
     def _authenticate(self, request: Request) -> None:
         given = request.headers.get("authorization", "")
@@ -158,7 +164,7 @@ class ApiServer:
         query = request.query_params
         how = dict(body) if isinstance(body, dict) else {}
         if "gracePeriodSeconds" in query:
-            how["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
+            how["gracePeriodSeconds"] = whole_number(query, "gracePeriodSeconds")
         if "propagationPolicy" in query:
             how["propagationPolicy"] = query["propagationPolicy"]
         if "orphanDependents" in query:

@@ -20,6 +20,7 @@ from lagbench.localkube.pod_worker import NodeParts
 from lagbench.localkube.port_pool import PortPool
 from lagbench.localkube.registry import Registry
 from lagbench.localkube.resources import NAMESPACE
+from lagbench.localkube.services import ServiceForwarder
 from lagbench.localkube.store import Store
 from lagbench.localkube.watch import Watches
 from lagbench.localkube.writes import Writes
@@ -34,6 +35,7 @@ class ControlPlane:
     node: Node
     deployments: DeploymentController
     jobs: JobController
+    services: ServiceForwarder
     reaper: GroupReaper
 
     async def stop_pods(self, limit_seconds: float) -> None:
@@ -41,6 +43,7 @@ class ControlPlane:
         self.deployments.close()
         self.jobs.close()
         await self.node.stop_all(limit_seconds)
+        self.services.close()
 
 
 def build(state_dir: Path, *, token: str, first_version: int) -> ControlPlane:
@@ -50,13 +53,14 @@ def build(state_dir: Path, *, token: str, first_version: int) -> ControlPlane:
     deletion = Deletion(registry)
     logs = PodLogs(state_dir / "pods", store)
     reaper = GroupReaper()
+    ports = PortPool()
     node = Node(
         NodeParts(
             registry=registry,
             events=EventRecorder(registry, source="kubelet"),
             environment=NodeEnvironment(inheritable(os.environ), state_dir / "kubeconfig", store),
             logs=logs,
-            ports=PortPool(),
+            ports=ports,
             reaper=reaper,
         )
     )
@@ -75,4 +79,5 @@ def build(state_dir: Path, *, token: str, first_version: int) -> ControlPlane:
         metrics=PodMetrics(node.workers),
         token=token,
     )
-    return ControlPlane(store, api, node, deployments, jobs, reaper)
+    services = ServiceForwarder(registry, ports)
+    return ControlPlane(store, api, node, deployments, jobs, services, reaper)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 
 from lagbench.errors import NotReady
@@ -10,6 +11,8 @@ from lagbench.localkube.objects import JsonObject, is_terminating, name_of, name
 from lagbench.localkube.pod_worker import NodeParts, PodWorker
 from lagbench.localkube.resources import POD
 from lagbench.localkube.store import Change
+
+_log = logging.getLogger(__name__)
 
 
 class Node:
@@ -66,6 +69,10 @@ class Node:
             worker = PodWorker(pod, self._parts)
         except NotReady as error:  # no free port left
             self._parts.events.warning(pod, "FailedScheduling", str(error))
+            return
+        except Exception as error:  # a field of another shape than ours must not stop the node
+            _log.exception("pod %s cannot be run", name_of(pod))
+            self._parts.events.warning(pod, "Failed", f"localkube cannot run this pod: {error!r}")
             return
         self._workers[uid_of(pod)] = worker
         self._spawn(self._run(worker))

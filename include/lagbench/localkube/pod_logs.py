@@ -53,10 +53,10 @@ class PodLogs:
         path = self.pod_folder(pod) / f"{container}.log"
         start = self._starts.get((uid_of(pod), container), 0)
         if "tailLines" in query:
-            start = _start_of_tail(path, start, int(query["tailLines"]))
+            start = _start_of_tail(path, start, whole_number(query, "tailLines"))
         if query.get("follow") in _TRUE:
             return StreamingResponse(self._follow(pod, path, start), media_type="text/plain")
-        limit = int(query["limitBytes"]) if "limitBytes" in query else -1
+        limit = whole_number(query, "limitBytes") if "limitBytes" in query else -1
         return Response(_read(path, start, limit), media_type="text/plain")
 
     async def _follow(self, pod: JsonObject, path: Path, start: int) -> AsyncIterator[bytes]:
@@ -77,6 +77,13 @@ class PodLogs:
             or uid_of(now) != uid_of(pod)
             or now["status"].get("phase") in ("Succeeded", "Failed")
         )
+
+
+def whole_number(query: Mapping[str, str], name: str) -> int:
+    """Return a parameter of a query that must be a whole number of at least 0."""
+    if not query[name].isdigit():
+        raise bad_request(f"invalid {name} {query[name]!r}: must be a whole number")
+    return int(query[name])
 
 
 def _read(path: Path, start: int, limit: int) -> bytes:

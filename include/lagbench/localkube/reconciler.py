@@ -88,3 +88,5 @@ class Reconciler:
             except ApiError as error:
                 _log.warning("%s %s: %s", self._resource.kind, name_of(obj), error.message)
                 self.look_again(obj, _RETRY_SECONDS)
+            except Exception:  # one odd object must not stop the controller for the others
+                _log.exception("%s %s cannot be reconciled", self._resource.kind, name_of(obj))

@@ -82,6 +82,30 @@ def _container_faults(container: JsonObject, path: str) -> Faults:
             isinstance(value, list) and all(isinstance(item, str) for item in value)
         ):
             faults.append((f"{path}.{field}", "Invalid value: must be a list of strings"))
+    faults += _port_faults(container, path) + _variable_faults(container, path)
+    for kind in ("readinessProbe", "livenessProbe", "startupProbe"):
+        probe = container.get(kind)
+        if probe is not None and not (
+            isinstance(probe, dict) and {"httpGet", "tcpSocket"} & set(probe)
+        ):
+            faults.append(
+                (f"{path}.{kind}", ("Unsupported value: localkube supports httpGet and tcpSocket"))
+            )
+    return faults
+
+
+def _port_faults(container: JsonObject, path: str) -> Faults:
+    faults: Faults = []
+    for index, port in enumerate(container.get("ports") or ()):
+        place = f"{path}.ports[{index}]"
+        if "containerPort" not in port:
+            faults.append((f"{place}.containerPort", "Required value"))
+        faults += _integer_faults(port, "containerPort", place, lowest=1, highest=65535)
+    return faults
+
+
+def _variable_faults(container: JsonObject, path: str) -> Faults:
+    faults: Faults = []
     for index, variable in enumerate(container.get("env") or ()):
         place = f"{path}.env[{index}]"
         if not isinstance(variable, dict) or not variable.get("name"):
@@ -97,14 +121,6 @@ def _container_faults(container: JsonObject, path: str) -> Faults:
                         "fieldRef, configMapKeyRef and secretKeyRef"
                     ),
                 )
-            )
-    for kind in ("readinessProbe", "livenessProbe", "startupProbe"):
-        probe = container.get(kind)
-        if probe is not None and not (
-            isinstance(probe, dict) and {"httpGet", "tcpSocket"} & set(probe)
-        ):
-            faults.append(
-                (f"{path}.{kind}", ("Unsupported value: localkube supports httpGet and tcpSocket"))
             )
     return faults
 

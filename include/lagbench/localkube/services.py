@@ -1,0 +1,159 @@
+"""Services: one loopback port per service port, forwarded to the ready pods in turn.
+
+Where a service is reached stands in its annotations ``lagbench.io/port-<port name or number>`` and,
+for pods started later, in ``<NAME>_SERVICE_HOST`` and ``<NAME>_SERVICE_PORT``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from itertools import count
+
+from lagbench.localkube.objects import (
+    PORT_PREFIX,
+    JsonObject,
+    annotate,
+    annotations_of,
+    is_ready,
+    is_terminating,
+    labels_of,
+    name_of,
+    namespace_of,
+    uid_of,
+)
+from lagbench.localkube.port_pool import PortPool
+from lagbench.localkube.registry import Registry
+from lagbench.localkube.resources import POD, SERVICE
+from lagbench.localkube.store import Change
+
+_log = logging.getLogger(__name__)
+_CHUNK_BYTES = 65_536
+
+
+class ServiceForwarder:
+    """Listens for every Service that selects pods."""
+
+    def __init__(self, registry: Registry, ports: PortPool) -> None:
+        """Follow the registry's store; take ports from ``ports``."""
+        self._registry, self._ports = registry, ports
+        self._listeners: dict[str, list[tuple[int, asyncio.Server]]] = {}
+        self._turn = count()
+        self._tasks: set[asyncio.Task[None]] = set()
+        registry.store.subscribe(self._on_change)
+
+    def close(self) -> None:
+        """Stop listening for all services."""
+        for uid in list(self._listeners):
+            self._forget(uid)
+
+    def _on_change(self, change: Change) -> None:
+        if change.resource != SERVICE:
+            return
+        uid = uid_of(change.obj)
+        if change.kind == "DELETED":
+            self._forget(uid)
+        elif uid not in self._listeners and change.obj["spec"].get("selector"):
+            self._listeners[uid] = []
+            task = asyncio.create_task(self._listen(change.obj))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _forget(self, uid: str) -> None:
+        for number, server in self._listeners.pop(uid, []):
+            server.close()
+            self._ports.give_back(number)
+
+    async def _listen(self, service: JsonObject) -> None:
+        """Open a port for each TCP port of a service and write it into the annotations."""
+        uid, place = uid_of(service), (namespace_of(service), name_of(service))
+        for port in service["spec"].get("ports") or ():
+            if port["protocol"] != "TCP":
+                _log.warning("service %s: %s is not forwarded, only TCP", place, port["protocol"])
+                continue
+            number = self._ports.take()
+
+            async def connect(
+                reader: asyncio.StreamReader,
+                writer: asyncio.StreamWriter,
+                port_name: object = port.get("name") or port["port"],
+            ) -> None:
+                await self._forward(place, port_name, reader, writer)
+
+            server = await asyncio.start_server(connect, "127.0.0.1", number)
+            if uid not in self._listeners:  # deleted meanwhile
+                server.close()
+                self._ports.give_back(number)
+                return
+            self._listeners[uid].append((number, server))
+            key = f"{PORT_PREFIX}{port.get('name') or port['port']}"
+
+            def edit(obj: JsonObject, key: str = key, number: int = number) -> None:
+                annotate(obj, key, str(number))
+
+            self._registry.change(SERVICE, *place, edit)
+
+    async def _forward(
+        self,
+        place: tuple[str, str],
+        port_name: object,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        """Carry one connection to a pod; without a ready pod it is closed."""
+        target = self._next_target(place, port_name)
+        try:
+            if target is None:
+                return
+            pod_reader, pod_writer = await asyncio.open_connection("127.0.0.1", target)
+            try:
+                await asyncio.gather(_pump(reader, pod_writer), _pump(pod_reader, writer))
+            finally:
+                pod_writer.close()
+        except OSError as error:
+            _log.info("service %s: connection to port %s: %s", place, target, error)
+        finally:
+            writer.close()
+
+    def _next_target(self, place: tuple[str, str], port_name: object) -> int | None:
+        """Return the port of the pod whose turn it is."""
+        service = self._registry.store.find(SERVICE, *place)
+        if service is None:
+            return None
+        selector = service["spec"].get("selector") or {}
+        port = next(
+            (p for p in service["spec"]["ports"] if (p.get("name") or p["port"]) == port_name), None
+        )
+        pods = [
+            pod
+            for pod in self._registry.store.select(POD, place[0])
+            if selector.items() <= labels_of(pod).items()
+            and is_ready(pod)
+            and not is_terminating(pod)
+        ]
+        targets = [
+            number for pod in pods if port and (number := _pod_port(pod, port["targetPort"]))
+        ]
+        return targets[next(self._turn) % len(targets)] if targets else None
+
+
+def _pod_port(pod: JsonObject, target: object) -> int | None:
+    """Return the loopback port behind a service's targetPort, by name or by declared number."""
+    for container in pod["spec"]["containers"]:
+        for port in container.get("ports") or ():
+            if target in (port.get("name"), port["containerPort"]):
+                key = f"{PORT_PREFIX}{port.get('name') or port['containerPort']}"
+                found = annotations_of(pod).get(key)
+                return None if found is None else int(found)
+    return None
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copy until the end of the input, then pass the end on."""
+    with contextlib.suppress(ConnectionError):
+        while chunk := await reader.read(_CHUNK_BYTES):
+            writer.write(chunk)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
