@@ -24,6 +24,7 @@ class Node:
         self._store = parts.registry.store
         self._workers: dict[str, PodWorker] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closing = False
         self._store.subscribe(self._on_change)
 
     def workers(self) -> list[PodWorker]:
@@ -31,7 +32,8 @@ class Node:
         return list(self._workers.values())
 
     async def stop_all(self, limit_seconds: float) -> None:
-        """End every pod with its own grace period, but within ``limit_seconds``."""
+        """End every pod with its own grace period, but within ``limit_seconds``; take no more."""
+        self._is_closing = True
         for worker in self.workers():
             grace = float(worker.pod["spec"]["terminationGracePeriodSeconds"])
             self._spawn(worker.stop(min(grace, limit_seconds)))
@@ -65,6 +67,9 @@ class Node:
             self._finish(change.obj)
 
     def _take_over(self, pod: JsonObject) -> None:
+        if self._is_closing:
+            self._parts.events.warning(pod, "FailedScheduling", "localkube is stopping")
+            return
         try:
             worker = PodWorker(pod, self._parts)
         except NotReady as error:  # no free port left

@@ -1,0 +1,56 @@
+"""What pods inherit from localkube, and how their CPU time is read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from lagbench.localkube.pod_environment import inheritable, port_variable
+from lagbench.localkube.pod_metrics import read_sessions
+
+
+def test_secrets_and_airflow_settings_are_not_inherited() -> None:
+    """Pods get the plain variables, nothing that names a secret, and our python first on PATH."""
+    given = {
+        "HOME": "/home/x",
+        "PATH": "/usr/bin",
+        "API_TOKEN": "t",
+        "db_password": "p",
+        "AWS_SECRET_ACCESS_KEY": "k",
+        "AIRFLOW_CONN_KAFKA_DEFAULT": "c",
+        "AIRFLOW__CORE__FERNET_KEY": "f",
+        "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:9092",
+    }
+
+    kept = inheritable(given)
+
+    assert set(kept) == {"HOME", "PATH", "KAFKA_BOOTSTRAP_SERVERS", "PYTHONUNBUFFERED"}
+    assert kept["PATH"] == f"{Path(sys.executable).parent}{os.pathsep}/usr/bin"
+
+
+def test_a_port_is_told_in_a_variable_of_its_name() -> None:
+    """Dashes become underscores, letters upper case."""
+    assert port_variable("metrics-http") == "PORT_METRICS_HTTP"
+
+
+def test_usage_is_summed_per_session(tmp_path: Path) -> None:
+    """Processes of one session add up, children waited for included; odd names do no harm."""
+    for pid, command, session, ticks, pages in (
+        (10, "python", 10, (100, 50, 25, 25), 3),
+        (11, "a) b (c", 10, (100, 0, 0, 0), 1),
+        (12, "other", 12, (1, 0, 0, 0), 1),
+    ):
+        folder = tmp_path / str(pid)
+        folder.mkdir()
+        before = f"{pid} ({command}) S 1 {session} {session} 0 -1 4194304 0 0 0 0 "
+        after = " ".join(map(str, ticks)) + f" 20 0 1 0 5 1000 {pages} 0"
+        (folder / "stat").write_text(before + after)
+    (tmp_path / "meminfo").write_text("not a process")
+
+    sessions = read_sessions(tmp_path)
+
+    ticks_per_second = os.sysconf("SC_CLK_TCK")
+    assert sessions[10].cpu_seconds == 300 / ticks_per_second
+    assert sessions[10].memory_bytes == 4 * os.sysconf("SC_PAGE_SIZE")
+    assert set(sessions) == {10, 12}
