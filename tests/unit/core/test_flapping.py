@@ -23,7 +23,7 @@ def samples(specs: list[int]) -> list[TelemetryRecord]:
 def scaled(
     second: float, before: int, after: int, by: Literal["keda", "hpa", "user"] = "hpa"
 ) -> Scaled:
-    """A step that the autoscaler reports."""
+    """Return a step that the autoscaler reports."""
     return Scaled(
         at=round(second * SECOND),
         source="autoscaler",
@@ -38,7 +38,7 @@ def scaled(
 def changes(
     specs: list[int], spike_end: float | None = None, extra: list[TelemetryRecord] | None = None
 ) -> tuple[ReplicaChange, ...]:
-    """The changes of ``specs``."""
+    """Return the changes of ``specs``."""
     return replica_changes(
         [*samples(specs), *(extra or [])],
         from_at=0,

@@ -12,12 +12,12 @@ from lagbench.core.telemetry import (
 
 
 def joined(at: int, pod: str) -> GroupJoined:
-    """A join."""
+    """Return a join."""
     return GroupJoined(at=at, source=pod, member_id=f"m-{pod}")
 
 
 def assigned(at: int, pod: str, owned: list[int]) -> PartitionsAssigned:
-    """An assignment after which ``owned`` is held."""
+    """Return an assignment after which ``owned`` is held."""
     return PartitionsAssigned(
         at=at,
         source=pod,

@@ -15,14 +15,14 @@ SECOND = 1_000_000_000
 
 
 def event(second: float, pod: str, kind: EventKind, owned: set[int] | None = None) -> GroupEvent:
-    """An event at ``second``."""
+    """Return an event at ``second``."""
     return GroupEvent(
         round(second * SECOND), pod, kind, None if owned is None else frozenset(owned)
     )
 
 
 def change(second: float, before: int, after: int) -> ReplicaChange:
-    """A scale step by the HPA."""
+    """Return a scale step by the HPA."""
     return ReplicaChange(
         at=round(second * SECOND),
         replicas_before=before,
@@ -53,7 +53,7 @@ def test_the_start_is_one_episode_until_everything_is_owned() -> None:
 
 
 def test_a_cooperative_scale_up_is_one_episode() -> None:
-    """c joins, a gives up 1, three seconds later c gets it: open while 1 has no owner."""
+    """Pod c joins, a gives up 1, three seconds later c gets it: open while 1 has no owner."""
     more = [
         event(30, "c", "joined"),
         event(30.2, "a", "revoked", {0}),
@@ -85,7 +85,7 @@ def test_two_steps_far_apart_are_two_episodes() -> None:
 
 
 def test_a_scale_down_begins_with_the_sigterm() -> None:
-    """b is asked at 50, hands over, is gone; a owns all at 51."""
+    """Pod b is asked at 50, hands over, is gone; a owns all at 51."""
     more = [
         event(50, "b", "sigterm"),
         event(50.1, "b", "revoked", set()),
@@ -144,5 +144,5 @@ def test_a_join_needs_a_step_up_shortly_before(steps: list[ReplicaChange], expec
     ],
 )
 def test_protocol_of_each_balancer(balancer: str, protocol: str | None) -> None:
-    """range and roundrobin stop the world."""
+    """Both range and roundrobin stop the world."""
     assert rebalance_protocol(balancer) == protocol

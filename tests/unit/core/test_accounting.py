@@ -1,0 +1,64 @@
+"""Accounting and handover gaps as measures."""
+
+import pytest
+
+from lagbench.core.accounting import BadMessage, accounting_measure, bad_message_groups
+from lagbench.core.partition_gaps import Handover, partition_gaps
+
+
+def bad(pod: str | None, partition: int | None = 0, at: int | None = 5) -> BadMessage:
+    """Return a duplicate next to a SIGTERM of pod x."""
+    return BadMessage("duplicated", partition, pod, None, "sigterm", "x", at)
+
+
+def test_groups_name_pod_partitions_and_first_instant() -> None:
+    """Three by a on two partitions, one by b; the largest first."""
+    groups = bad_message_groups([bad("b"), bad("a", 3), bad("a", 1, at=2), bad("a", 1, at=None)])
+
+    assert [(group.pod, group.count) for group in groups] == [("a", 3), ("b", 1)]
+    assert groups[0].partitions == (1, 3)
+    assert groups[0].first_at == 2
+
+
+def test_a_message_without_partition_is_counted() -> None:
+    """A ledger record that names no log offset has no partition."""
+    (group,) = bad_message_groups([bad(None, None)])
+
+    assert (group.count, group.partitions, group.pod) == (1, (), None)
+
+
+def test_without_accounting_every_count_is_missing() -> None:
+    """None, not zero: nobody looked."""
+    measure = accounting_measure(None, [])
+
+    assert measure.lost is None
+    assert measure.duplicated is None
+
+
+def test_counts_are_taken_over() -> None:
+    """A count that the job did not write stays missing."""
+    counts = {"lost": 0, "in_log": 9, "by_pod": {"b": {"processed": 4}, "a": {"processed": 5}}}
+
+    measure = accounting_measure(counts, [])
+
+    assert (measure.lost, measure.in_log, measure.zombie) == (0, 9, None)
+    assert [(work.pod, work.processed) for work in measure.by_pod] == [("a", 5), ("b", 4)]
+
+
+def test_gap_histogram() -> None:
+    """Gaps of 0.2, 0.7 and 40 s; one below zero (two owners at once) counts as 0."""
+    gaps = [Handover(p, 0, gap) for p, gap in enumerate((0.2, 0.7, 40.0, -1.0))]
+
+    found = partition_gaps(gaps)
+
+    assert found.handovers == 4
+    assert found.max_seconds == 40
+    assert found.max_partition == 2
+    assert found.p50_seconds == pytest.approx(0.45)
+    counted = {row.up_to_seconds: row.count for row in found.histogram if row.count}
+    assert counted == {0.1: 1, 0.25: 1, 1.0: 1, None: 1}
+
+
+def test_no_handover_no_gap() -> None:
+    """Nothing moved: no percentile."""
+    assert partition_gaps([]).max_seconds is None

@@ -1,0 +1,155 @@
+"""Drain and monotone fall."""
+
+import numpy as np
+import pytest
+
+from lagbench.core.drain import DrainThreshold, drain_measure, pod_rate_per_second
+from lagbench.core.lag import LagSeries, lag_series
+from lagbench.core.lag_fall import full_parallelism, lag_fall, max_rise
+from lagbench.core.measures import Drain
+from lagbench.core.rate_dip import RateSeries
+from lagbench.core.telemetry import ReplicaSample
+
+SECOND = 1_000_000_000
+NO_RATE = RateSeries(0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+
+
+def lags(*values: float | None) -> LagSeries:
+    """Total lag per second, all in one partition."""
+    return lag_series(
+        at=[i * SECOND for i in range(len(values))],
+        partition=[7] * len(values),
+        end_offset=[10_000_000] * len(values),
+        committed=[None if value is None else 10_000_000 - int(value) for value in values],
+    )
+
+
+def replicas(*pairs: tuple[int, int]) -> list[ReplicaSample]:
+    """(spec, ready) per second."""
+    return [
+        ReplicaSample(at=i * SECOND, source="recorder", spec=spec, current=ready, ready=ready)
+        for i, (spec, ready) in enumerate(pairs)
+    ]
+
+
+def drain(series: LagSeries, end_second: int = 1, threshold: float | None = 100) -> Drain:
+    """Return the drain after a spike that ended at ``end_second``, at constant full parallelism."""
+    return drain_measure(
+        series,
+        replicas(*[(4, 4)] * series.at.size),
+        NO_RATE,
+        spike_ended_at=end_second * SECOND,
+        until_at=1000 * SECOND,
+        threshold=DrainThreshold(threshold, "lagThreshold 100"),
+        pod_rate=500,
+    )
+
+
+def test_drained_at_the_first_sample_at_the_threshold() -> None:
+    """Spike over at 1 s, lag 100 at 4 s: 3 s, known to within 1 s."""
+    found = drain(lags(900, 900, 600, 300, 100, 0))
+
+    assert found.drain_seconds == 3
+    assert found.drained_at == 4 * SECOND
+    assert found.precision_seconds == 1
+
+
+def test_an_unknown_total_drains_nothing() -> None:
+    """The sample at 2 s is missing, so the one at 3 s counts, known to within 1 s of it."""
+    assert drain(lags(900, 900, None, 50)).drain_seconds == 2
+
+
+def test_lag_that_never_came_down_has_no_drain() -> None:
+    """None, not the length of the run."""
+    found = drain(lags(900, 900, 800, 700))
+
+    assert found.drain_seconds is None
+    assert found.drained_at is None
+
+
+def test_without_a_threshold_nothing_is_drained() -> None:
+    """A CPU policy without the annotation."""
+    assert drain(lags(900, 900, 0), threshold=None).drain_seconds is None
+
+
+def test_skew_limit_is_the_hottest_partition_over_one_pods_rate() -> None:
+    """900 messages at 500 a second."""
+    found = drain(lags(900, 900, 0))
+
+    assert found.skew_limited_seconds == pytest.approx(1.8)
+    assert found.hottest_partition == 7
+
+
+def test_pod_rate_is_concurrency_over_cost() -> None:
+    """8 writes of 2 ms in flight: 4000/s; a free write has no limit."""
+    assert pod_rate_per_second(2, 8) == 4000
+    assert pod_rate_per_second(0, 8) is None
+
+
+def test_a_falling_lag_falls() -> None:
+    """Never up, a new minimum each second."""
+    found = drain(lags(9000, 9000, 6000, 3000, 50))
+
+    assert found.falls_monotonically is True
+    assert found.max_rise_records == 0
+
+
+def test_a_rise_beyond_the_tolerance_is_no_fall() -> None:
+    """Peak 10 000, so 200 are tolerated; it rises by 300 within 5 s."""
+    found = drain(lags(10_000, 10_000, 8000, 8100, 8200, 8300, 4000, 50))
+
+    assert found.tolerance_records == pytest.approx(200)
+    assert found.max_rise_records == 300
+    assert found.falls_monotonically is False
+
+
+def test_a_rise_within_the_tolerance_is_sampling_noise() -> None:
+    """It rises by 150 of 10 000 and falls again."""
+    assert drain(lags(10_000, 10_000, 8000, 8150, 5000, 50)).falls_monotonically is True
+
+
+def test_a_plateau_above_the_threshold_is_no_fall() -> None:
+    """20 s at 5000 without a new minimum, although it never rises."""
+    found = drain(lags(10_000, 10_000, *[5000] * 20, 50))
+
+    assert found.max_rise_records == 0
+    assert found.longest_plateau_seconds == 20
+    assert found.falls_monotonically is False
+
+
+def test_one_second_of_work_is_tolerated() -> None:
+    """At 3000/s two samples may differ by 3000 because of the commit interval."""
+    rate = RateSeries(0, np.full(100, 300), np.full(100, 300))
+    series = lags(10_000, 10_000, 8000, 9000, 5000, 50)
+
+    found = lag_fall(series, rate, (SECOND, 9 * SECOND), 5 * SECOND)
+
+    assert found.tolerance_records == pytest.approx(3000)
+    assert found.falls_monotonically is True
+
+
+def test_full_parallelism_needs_the_pods_ready() -> None:
+    """The maximum of 8 is wanted from 1 s on, Ready from 3 s on, lowered at 5 s."""
+    samples = replicas((2, 2), (8, 2), (8, 5), (8, 8), (8, 8), (6, 8), (2, 2))
+
+    assert full_parallelism(samples, SECOND, 99 * SECOND) == (3 * SECOND, 5 * SECOND)
+
+
+def test_full_parallelism_before_the_spikes_end_does_not_count() -> None:
+    """Scaled down before the spike ended: afterwards it never was at the maximum."""
+    samples = replicas((2, 2), (8, 8), (4, 4), (4, 4))
+
+    assert full_parallelism(samples, 2 * SECOND, 99 * SECOND) is None
+    assert lag_fall(lags(1, 2), NO_RATE, None, None).falls_monotonically is None
+
+
+def test_lag_drained_before_full_parallelism_fell() -> None:
+    """There was nothing left to drain."""
+    assert drain(lags(900, 50, 50)).falls_monotonically is True
+
+
+def test_max_rise_looks_5_seconds_ahead() -> None:
+    """A rise of 10 over 6 s is 8 in any 5 s at most."""
+    at = np.arange(7, dtype=np.int64) * SECOND
+
+    assert max_rise(at, np.array([0, 2, 4, 6, 7, 8, 10.0])) == 8

@@ -1,0 +1,166 @@
+"""Where the measured stretch ends, in which state, and what watching cost."""
+
+import pytest
+
+from lagbench.core.end_state import end_state
+from lagbench.core.group_events import EventKind, GroupEvent
+from lagbench.core.measured_stretch import measured_until
+from lagbench.core.measures import EndState
+from lagbench.core.observer_cost import observer_cost
+from lagbench.core.telemetry import (
+    GroupSample,
+    Phase,
+    ReplicaSample,
+    TelemetryRecord,
+    UsageSample,
+)
+
+SECOND = 1_000_000_000
+
+
+def replicas(spec: int, at: int = 5) -> ReplicaSample:
+    """Return a sample of the wanted replicas."""
+    return ReplicaSample(at=at, source="recorder", spec=spec, current=spec, ready=spec)
+
+
+def group(state: str) -> GroupSample:
+    """Return the group as the broker describes it."""
+    return GroupSample(
+        at=6, source="recorder", state=state, members=2, members_without_partitions=0
+    )
+
+
+def state_of(
+    ends: dict[int, int] | None, committed: dict[int, int | None] | None, *records: TelemetryRecord
+) -> EndState:
+    """Return the end state at the floor of 2."""
+    return end_state(records, ends=ends, committed=committed, floor=2, until_at=100)
+
+
+def test_drained_is_decided_for_each_partition() -> None:
+    """One partition is 3 behind: not drained, although the other is ahead of nothing."""
+    found = state_of({0: 10, 1: 10}, {0: 10, 1: 7})
+
+    assert found.is_drained is False
+    assert found.undrained_partitions == (1,)
+    assert found.undrained_records == 3
+
+
+def test_a_partition_without_commit_is_drained_only_when_empty() -> None:
+    """No commit on an empty partition is fine; on a written one everything is left."""
+    assert state_of({0: 0}, {0: None}).is_drained is True
+    assert state_of({0: 5}, {0: None}).undrained_records == 5
+
+
+def test_without_fence_nothing_is_known() -> None:
+    """None, not drained."""
+    found = state_of(None, None)
+
+    assert found.is_drained is None
+    assert found.undrained_records is None
+    assert found.is_group_stable is None
+    assert found.is_at_floor is None
+
+
+@pytest.mark.parametrize(
+    ("state", "spec", "is_stable"),
+    [
+        ("STABLE", 2, True),
+        ("Stable", 2, True),
+        ("ConsumerGroupState.STABLE", 2, True),
+        ("PREPARING_REBALANCING", 2, False),
+        ("EMPTY", 2, False),
+        ("EMPTY", 0, True),
+    ],
+)
+def test_stable_is_settled(state: str, spec: int, *, is_stable: bool) -> None:
+    """An empty group is settled only when no replica is wanted."""
+    found = state_of({}, {}, replicas(spec), group(state))
+
+    assert found.is_group_stable is is_stable
+    assert found.is_at_floor is (spec == 2)
+
+
+def test_samples_after_the_measured_stretch_do_not_count() -> None:
+    """The bench scaled to zero afterwards."""
+    assert state_of({}, {}, replicas(2), replicas(0, at=200)).replicas == 2
+
+
+def event(at: int, pod: str, kind: EventKind) -> GroupEvent:
+    """Return an event at ``at``."""
+    return GroupEvent(at, pod, kind)
+
+
+STOP = [
+    event(1, "a", "joined"),
+    event(1, "b", "joined"),
+    event(50, "b", "sigterm"),
+    event(51, "b", "left"),
+    event(90, "a", "sigterm"),
+    event(91, "a", "left"),
+]
+
+
+def test_the_fence_ends_the_measured_stretch() -> None:
+    """The phase that stops the consumers began at 80."""
+    phase = Phase(at=80, source="dag", name="fence_run", state="started")
+
+    assert measured_until([phase], STOP, stream_ended_at=60, may_scale_to_zero=False) == 80
+
+
+def test_without_the_phase_the_final_stop_does() -> None:
+    """The scale-down at 50, before the stream's end, belongs to the run; the stop at 90 not."""
+    records = [replicas(2, at=95)]
+
+    assert measured_until(records, STOP, stream_ended_at=60, may_scale_to_zero=False) == 90
+
+
+def test_a_policy_may_scale_to_zero() -> None:
+    """Then the last stop is its own, and the records end the stretch."""
+    records = [replicas(2, at=95)]
+
+    assert measured_until(records, STOP, stream_ended_at=60, may_scale_to_zero=True) == 95
+    assert measured_until([], [], stream_ended_at=None, may_scale_to_zero=False) is None
+
+
+def test_members_that_stay_are_no_final_stop() -> None:
+    """One pod lives on."""
+    records = [replicas(2, at=95)]
+
+    assert measured_until(records, STOP[:4], stream_ended_at=40, may_scale_to_zero=False) == 95
+
+
+def usage(second: float, cpu: float, component: str = "broker") -> UsageSample:
+    """Return a running total of CPU seconds."""
+    return UsageSample(
+        at=round(second * SECOND),
+        source="recorder",
+        component=component,
+        cpu_seconds=cpu,
+        memory_bytes=int(second) + 1,
+    )
+
+
+def test_cpu_is_the_growth_of_the_running_total() -> None:
+    """From 5 to 8 s of CPU in 10 s: 0.3 of a core."""
+    cost = observer_cost([usage(0, 5), usage(10, 8), usage(10, 1, "recorder")], 0, 99 * SECOND)
+
+    assert cost.observed_seconds == 10
+    assert [(c.component, c.cpu_seconds) for c in cost.components] == [
+        ("broker", 3),
+        ("recorder", 0),
+    ]
+    assert cost.components[0].cpu_share == pytest.approx(0.3)
+    assert cost.components[0].max_memory_bytes == 11
+
+
+def test_a_restarted_part_counts_on_from_zero() -> None:
+    """5, 7, then 1 after a restart, 2: 2 + 1 + 1."""
+    samples = [usage(0, 5), usage(1, 7), usage(2, 1), usage(3, 2)]
+
+    assert observer_cost(samples, 0, 99 * SECOND).total_cpu_seconds == 4
+
+
+def test_one_reading_says_nothing() -> None:
+    """A running total without a second reading is no cost of zero."""
+    assert observer_cost([usage(0, 5)], 0, 99).total_cpu_seconds is None
