@@ -64,7 +64,7 @@ def bench_up(run_folder: str) -> dict[str, Any]:
     from lagbench_airflow.planning import bring_bench_up
 
     with wrong_input_is_final(), phase(CellRun.open(run_folder).folder, "bench_up"):
-        return bring_bench_up(log.info)
+        return bring_bench_up(log.info, sweeps=True)
 
 
 @setup

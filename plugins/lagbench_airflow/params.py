@@ -102,6 +102,28 @@ def scenario_run_params() -> dict[str, Param]:
     }
 
 
+def rehearsal_params() -> dict[str, Param]:
+    """Return what the standing rehearsal runs; a schedule needs defaults for all of it."""
+    form = scenario_run_params()
+    return {"scenario": form["scenario"], "policy": form["policy"]}
+
+
+def lifecycle_params() -> dict[str, Param]:
+    """Return the form of ``bench_lifecycle``."""
+    return {
+        "action": Param("up", type="string", enum=["up", "down", "housekeeping"], title="Action"),
+        "keep_days": Param(
+            30, type="integer", minimum=0, section="Housekeeping", title="Keep runs for days"
+        ),
+        "including_failed": Param(
+            False,
+            type="boolean",
+            section="Housekeeping",
+            title="Also delete runs that did not pass",
+        ),
+    }
+
+
 def settings_of(params: Mapping[str, Any]) -> dict[str, str]:
     """Return the overrides of a run as dotted setting -> text; the form's own fields win.
 

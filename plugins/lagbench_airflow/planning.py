@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -77,9 +78,10 @@ def is_embedded() -> bool:
     return str(extra.get("kube_config_path")) == str(BenchFiles(bench.state_dir()).kubeconfig)
 
 
-def bring_bench_up(say: Say) -> dict[str, Any]:
-    """Bring the embedded bench up, or look whether the foreign one answers; sweep old runs away.
+def bring_bench_up(say: Say, *, sweeps: bool) -> dict[str, Any]:
+    """Bring the embedded bench up, or look whether the foreign one answers.
 
+    ``sweeps`` removes what crashed runs left; only a cell may, for it knows that no other runs.
     Returns whether this call started it and what was swept away.
     """
     from lagbench.embedded.spark_packages import spark_jars
@@ -96,12 +98,12 @@ def bring_bench_up(say: Say) -> dict[str, Any]:
         kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         with KafkaHook().get_conn() as admin:
             admin.check_reachable()
-            swept = remove_everything(kube, admin, say)
+            swept = asdict(remove_everything(kube, admin, say)) if sweeps else {}
     finally:
         kube.close()
     return {
         "is_started": is_started,
-        "swept": {"workloads": swept.workloads, "topics": swept.topics, "groups": swept.groups},
+        "swept": swept,
         "spark_jars": len(spark_jars()),  # fetched here, so that the pipeline need not wait
     }
 
@@ -125,10 +127,9 @@ def clean_up(say: Say) -> dict[str, Any]:
     kube = open_kube()
     try:
         with KafkaHook().get_conn() as admin:
-            removed = remove_everything(kube, admin, say)
+            return asdict(remove_everything(kube, admin, say))
     finally:
         kube.close()
-    return {"workloads": removed.workloads, "topics": removed.topics, "groups": removed.groups}
 
 
 def take_bench_down(*, was_started_here: bool, keep_bench: bool) -> list[str]:

@@ -24,13 +24,11 @@ class VerdictOperator(CellOperator):
     operator_extra_links = (ReportLink(),)
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
-        """Write measures, verdict, JUnit and report; returns the verdict in short."""
-        from lagbench.report.junit import write_junit
-        from lagbench.results.measure import judge_run, measure_run
-
+        """Judge the measures (made by the rebalance check), write JUnit and report."""
         from lagbench.report import write_report
+        from lagbench.report.junit import write_junit
+        from lagbench.results.measure import judge_run
 
-        measure_run(cell.folder)
         verdict = judge_run(cell.folder)
         write_junit(cell.folder)
         report = write_report(cell.folder)

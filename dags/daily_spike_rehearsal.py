@@ -1,0 +1,78 @@
+"""The standing rehearsal: every night the same spike, compared with the last night that passed.
+
+It runs `scenario_run` with the standing scenario (Param `scenario`), so each night has its own Dag
+run there, with conf, policy, seed and verdict. `compare_with_last_pass` then fails when a measure
+is worse than in the last passing run of the same scenario, policy and fidelity by more than the
+bounds stated in `lagbench/results/compare.py`; the numbers are in the run's `comparison.json`.
+The first night has nothing to be compared with and passes.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import chain, dag, task
+from airflow.sdk.exceptions import AirflowFailException
+
+from lagbench_airflow.failures import wrong_input_is_final
+from lagbench_airflow.params import rehearsal_params
+
+log = logging.getLogger(__name__)
+
+TRIGGERED_RUN = "rehearsal__{{ run_id }}"
+
+
+@task(execution_timeout=timedelta(minutes=5), retries=1, retry_delay=timedelta(seconds=10))
+def compare_with_last_pass(triggered_run: str) -> dict[str, Any]:
+    """Fail on a regression beyond the stated bounds."""
+    from lagbench_airflow.rehearsal import compare_with_last_pass as compare
+
+    with wrong_input_is_final():
+        outcome = compare(triggered_run)
+    for reason in outcome["reasons"]:
+        log.warning("%s", reason)
+    if outcome["status"] in ("regressed", "undetermined"):
+        raise AirflowFailException(
+            f"{outcome['status']} against {outcome['reference']}: {'; '.join(outcome['reasons'])}"
+        )
+    return outcome
+
+
+@dag(
+    schedule="30 3 * * *",
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    dagrun_timeout=timedelta(hours=6),
+    params=rehearsal_params(),
+    default_args={"owner": "lagbench"},
+    tags=["lagbench", "rehearsal"],
+    doc_md=__doc__,
+)
+def daily_spike_rehearsal() -> None:
+    """Wire the rehearsal."""
+    rehearse = TriggerDagRunOperator(
+        task_id="rehearse",
+        trigger_dag_id="scenario_run",
+        trigger_run_id=TRIGGERED_RUN,
+        reset_dag_run=True,  # clearing the night repeats it, as a new measurement
+        conf={
+            "scenario": "{{ params.scenario }}",
+            "policy": "{{ params.policy or '' }}",
+            "keep_bench": False,
+        },
+        wait_for_completion=True,
+        deferrable=True,
+        poke_interval=10,
+        allowed_states=["success"],
+        failed_states=["failed"],
+        execution_timeout=timedelta(hours=5),
+        doc_md="Runs the cell; a missed SLO fails here.",
+    )
+    chain(rehearse, compare_with_last_pass(TRIGGERED_RUN))
+
+
+daily_spike_rehearsal()

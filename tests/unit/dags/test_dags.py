@@ -1,0 +1,112 @@
+"""The Dags load, and keep the promises that hold for each of them."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from datetime import timedelta
+
+import pytest
+from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
+
+from lagbench.adapters.run_folder import PROJECT_ROOT
+
+from airflow.dag_processing.dagbag import DagBag  # isort: skip
+from airflow.sdk import DAG  # isort: skip
+
+CELL = [
+    "plan_cell",
+    "bench_up",
+    "create_topics",
+    "run_consumers",
+    "start_recorder",
+    "apply_scaling_policy",
+    "group_stable",
+    "inject_spike",
+    "lag_builds_up",
+    "traffic_finished",
+    "lag_drained",
+    "replicas_settled",
+    "fence_run",
+    "land",
+    "account",
+    "timeline",
+    "rebalance_count_check",
+    "reconcile_check",
+    "verdict",
+]
+DAGS = ["bench_lifecycle", "daily_spike_rehearsal", "scenario_run"]
+
+
+@pytest.fixture(scope="module")
+def bag() -> DagBag:
+    """Return the parsed Dags."""
+    return DagBag(str(PROJECT_ROOT / "dags"))
+
+
+def test_every_dag_loads(bag: DagBag) -> None:
+    """No Dag file fails to import."""
+    assert bag.import_errors == {}
+    assert set(DAGS) <= set(bag.dags)
+
+
+def test_parsing_is_cheap(bag: DagBag) -> None:
+    """With Airflow imported, parsing all Dags anew takes below a second."""
+    began = time.monotonic()
+
+    DagBag(str(PROJECT_ROOT / "dags"))
+
+    assert time.monotonic() - began < 1.0
+
+
+def test_the_cell_reads_as_a_story(bag: DagBag) -> None:
+    """Each task of a cell follows the one before it; gate and teardown follow the verdict."""
+    dag: DAG = bag.dags["scenario_run"]
+
+    for before, after in itertools.pairwise(CELL):
+        assert dag.get_task(after).upstream_task_ids == {before}
+    assert dag.get_task("verdict").downstream_task_ids == {"slo_gate", "remove_workloads"}
+    assert set(dag.task_ids) == {*CELL, "slo_gate", "remove_workloads", "bench_down"}
+
+
+def test_cleaning_up_always_runs(bag: DagBag) -> None:
+    """The teardowns belong to the setups and fail the run when they fail."""
+    dag = bag.dags["scenario_run"]
+
+    assert [t.task_id for t in dag.tasks if t.is_setup] == ["bench_up", "create_topics"]
+    for name in ("remove_workloads", "bench_down"):
+        task = dag.get_task(name)
+        assert task.is_teardown
+        assert task.on_failure_fail_dagrun
+        assert "bench_up" in task.upstream_task_ids
+
+
+def test_the_gate_is_not_hidden_by_the_teardown(bag: DagBag) -> None:
+    """A failing teardown counts, which would hide the gate if it were upstream of it."""
+    assert bag.dags["scenario_run"].get_task("slo_gate").downstream_task_ids == set()
+
+
+def test_one_cell_at_a_time(bag: DagBag) -> None:
+    """Two cells never share the bench."""
+    assert bag.dags["scenario_run"].max_active_runs == 1
+
+
+@pytest.mark.parametrize("name", DAGS)
+def test_every_dag_is_described_and_bounded(bag: DagBag, name: str) -> None:
+    """Doc, tags, no catch-up, a limit for the run and for each task, an owner."""
+    dag = bag.dags[name]
+
+    assert dag.doc_md
+    assert "lagbench" in dag.tags
+    assert dag.catchup is False
+    assert isinstance(dag.dagrun_timeout, timedelta)
+    for task in dag.tasks:
+        assert task.execution_timeout is not None, task.task_id
+        assert task.owner == "lagbench"
+
+
+def test_params_are_valid_as_they_come(bag: DagBag) -> None:
+    """Every Dag can be triggered without touching its form."""
+    for name in DAGS:
+        bag.dags[name].validate()
+        bag.dags[name].params.validate()

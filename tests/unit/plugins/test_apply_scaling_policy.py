@@ -1,0 +1,67 @@
+"""A policy is put into force."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.plugins.conftest import HPA, World
+
+from lagbench.errors import StillWaiting
+from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
+
+
+def operator(world: World) -> ApplyScalingPolicyOperator:
+    """Return the operator."""
+    return ApplyScalingPolicyOperator(
+        task_id="apply_scaling_policy", run_folder=str(world.folder.path)
+    )
+
+
+def test_the_run_s_policy_is_in_force(world: World) -> None:
+    """The stored object names the run's topic, and the HPA that KEDA made is reported."""
+    result = operator(world).execute(world.context)
+
+    stored = world.kube.objects["ScaledObject", "consumer"]
+    assert stored["spec"]["triggers"][0]["metadata"]["topic"] == world.names.events_topic
+    assert result["hpa"] == "keda-hpa-consumer"
+    assert world.names.events_topic in world.folder.policy.read_text()
+
+
+def test_a_swap_to_an_hpa_deletes_the_scaled_object_first(world: World) -> None:
+    """Two autoscalers never hold the same Deployment."""
+    operator(world).execute(world.context)
+    world.with_policy(HPA)
+
+    operator(world).execute(world.context)
+
+    calls = world.kube.calls
+    delete, apply = "delete ScaledObject/consumer", "apply HorizontalPodAutoscaler/consumer"
+    assert calls.index(delete) < calls.index(apply)
+    assert ("HorizontalPodAutoscaler", "keda-hpa-consumer") not in world.kube.objects
+
+
+def test_the_diff_shows_what_changed(world: World) -> None:
+    """The difference between the old and the new policy is stored beside the run."""
+    operator(world).execute(world.context)
+    changed = dict(world.kube.objects["ScaledObject", "consumer"])
+    changed["spec"] = changed["spec"] | {"maxReplicaCount": 8}
+    world.with_policy({key: changed[key] for key in ("apiVersion", "kind", "metadata", "spec")})
+
+    result = operator(world).execute(world.context)
+
+    assert "-  maxReplicaCount: 4" in result["diff"]
+    assert "+  maxReplicaCount: 8" in (world.folder.path / "policy.diff").read_text()
+
+
+def test_an_autoscaler_that_is_away_is_told(world: World) -> None:
+    """A policy that nobody takes up does not count as in force."""
+    world.kube.is_autoscaler_up = False
+
+    with pytest.raises(StillWaiting, match="to take up ScaledObject/consumer"):
+        operator(world).execute(world.context)
+
+
+def test_a_retry_is_safe(world: World) -> None:
+    """Applying the policy again changes nothing."""
+    operator(world).execute(world.context)
+
+    assert operator(world).execute(world.context)["diff"] == ""

@@ -1,0 +1,154 @@
+"""The shape of every trigger."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import time
+from typing import Any
+
+import pytest
+from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
+
+from lagbench.errors import NotReady, WrongInput
+
+from lagbench_airflow.triggers.condition import ConditionTrigger, Reading, run_inline  # isort: skip
+from lagbench_airflow.triggers.consumer_group import ConsumerGroupStableTrigger  # isort: skip
+from lagbench_airflow.triggers.consumer_lag import (  # isort: skip
+    ConsumerLagAboveTrigger,
+    ConsumerLagDrainedTrigger,
+)
+from lagbench_airflow.triggers.producer_job import ProducerEndedTrigger  # isort: skip
+from lagbench_airflow.triggers.replicas import ReplicasSettledTrigger  # isort: skip
+
+BOUNDS = {"deadline_at": 1.5, "hold_seconds": 2.0, "poll_seconds": 0.5}
+KUBE, KAFKA = {"kubernetes_conn_id": "k"}, {"kafka_conn_id": "q"}
+TRIGGERS = [
+    ConsumerGroupStableTrigger(run_id="r", **KUBE, **KAFKA, **BOUNDS),
+    ConsumerLagAboveTrigger(run_id="r", above_records=5, **KUBE, **KAFKA, **BOUNDS),
+    ConsumerLagDrainedTrigger(run_id="r", **KAFKA, **BOUNDS),
+    ProducerEndedTrigger(job="j", **KUBE, **BOUNDS),
+    ReplicasSettledTrigger(run_id="r", replicas=2, **KUBE, **BOUNDS),
+]
+
+
+class Scripted(ConditionTrigger):
+    """Reads one script entry after the other; the last one stays."""
+
+    def __init__(self, *script: Any, wait_seconds: float = 5.0, hold_seconds: float = 0.0) -> None:
+        """Begin the wait now."""
+        super().__init__(
+            deadline_at=time.time() + wait_seconds, hold_seconds=hold_seconds, poll_seconds=0.01
+        )
+        self.script = list(script)
+        self.reads = 0
+
+    def parameters(self) -> dict[str, Any]:
+        """Have none."""
+        return {}
+
+    def read(self) -> Reading:
+        """Return or raise the next entry."""
+        self.reads += 1
+        entry = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        if isinstance(entry, Exception):
+            raise entry
+        assert isinstance(entry, Reading)
+        return entry
+
+
+YES, NO = Reading(is_met=True, seen={"n": 1}), Reading(is_met=False, seen={"n": 0})
+
+
+def test_fires_once_when_the_condition_holds() -> None:
+    """The first reading that meets the condition ends the wait."""
+    trigger = Scripted(NO, NO, YES)
+
+    assert run_inline(trigger) == {"reason": "reached", "seen": {"n": 1}}
+    assert trigger.reads == 3
+
+
+def test_yields_exactly_one_event() -> None:
+    """The run of a trigger ends with its event."""
+
+    async def all_events() -> list[Any]:
+        return [event async for event in Scripted(YES).run()]
+
+    assert len(asyncio.run(all_events())) == 1
+
+
+def test_the_condition_must_hold() -> None:
+    """A relapse begins the hold anew."""
+    trigger = Scripted(YES, NO, YES, hold_seconds=0.05)
+
+    assert run_inline(trigger)["reason"] == "reached"
+    assert trigger.reads > 4
+
+
+def test_the_deadline_ends_the_wait() -> None:
+    """After the deadline the event says what was seen last."""
+    trigger = Scripted(NO, wait_seconds=0.05)
+
+    assert run_inline(trigger) == {"reason": "timed_out", "seen": {"n": 0}}
+
+
+def test_an_outage_is_waited_out() -> None:
+    """A reading that fails is tried again and breaks the hold."""
+    trigger = Scripted(NotReady("the broker is away"), YES)
+
+    assert run_inline(trigger)["reason"] == "reached"
+
+
+def test_an_outage_is_told_at_the_deadline() -> None:
+    """When the world stays away the event carries the last error."""
+    event = run_inline(Scripted(NotReady("the broker is away"), wait_seconds=0.05))
+
+    assert event["reason"] == "timed_out"
+    assert "the broker is away" in event["seen"]["error"]
+
+
+def test_wrong_input_ends_the_wait() -> None:
+    """What no retry can mend is reported at once."""
+    wrong = WrongInput(where="w", field="f", value=1, allowed="2")
+
+    assert run_inline(Scripted(wrong))["reason"] == "refused"
+
+
+def test_a_moot_condition_ends_the_wait() -> None:
+    """A condition that can no longer come true is not waited for."""
+    assert run_inline(Scripted(Reading(False, {}, is_moot=True)))["reason"] == "moot"
+
+
+def test_a_reading_does_not_block_the_loop() -> None:
+    """Other triggers of the triggerer run while one reads."""
+
+    class Slow(Scripted):
+        def read(self) -> Reading:
+            time.sleep(0.2)
+            return super().read()
+
+    async def both() -> int:
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.01)
+                ticks += 1
+
+        ticker = asyncio.create_task(tick())
+        async for _ in Slow(YES).run():
+            ticker.cancel()
+        return ticks
+
+    assert asyncio.run(both()) > 5
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS, ids=lambda trigger: type(trigger).__name__)
+def test_a_trigger_survives_the_way_to_the_triggerer(trigger: ConditionTrigger) -> None:
+    """What serialize returns builds the same trigger again, by its importable path."""
+    path, arguments = trigger.serialize()
+
+    module, _, name = path.rpartition(".")
+    again = getattr(importlib.import_module(module), name)(**arguments)
+    assert again.serialize() == (path, arguments)

@@ -1,0 +1,124 @@
+"""The spike is injected once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from tests.unit.plugins.conftest import FakeTelemetryLog, World
+
+from lagbench.core.telemetry import StreamStarted
+from lagbench.errors import StillWaiting
+from lagbench_airflow.operators import inject_spike
+from lagbench_airflow.operators.inject_spike import InjectSpikeOperator
+
+
+@pytest.fixture
+def operator(world: World, monkeypatch: pytest.MonkeyPatch) -> InjectSpikeOperator:
+    """Return the operator; the stream starts when the world says so."""
+
+    def first_record(*_: Any) -> StreamStarted | None:
+        if world.stream_started_at is None:
+            return None
+        return StreamStarted(
+            at=1,
+            source="producer",
+            stream_started_at=world.stream_started_at,
+            seed=1,
+            profile="step",
+            planned_total=1,
+            planned_seconds=1.0,
+            partitions=4,
+        )
+
+    monkeypatch.setattr(inject_spike, "first_record", first_record)
+    return InjectSpikeOperator(task_id="inject_spike", run_folder=str(world.folder.path))
+
+
+def creations(world: World) -> int:
+    """Count the Jobs that were ever created."""
+    return world.kube.calls.count(f"create Job/{world.names.producer_job}")
+
+
+def test_creates_the_job_and_notes_it(world: World, operator: InjectSpikeOperator) -> None:
+    """The first try creates the Job; its stream's start is kept in the manifest."""
+    result = operator.execute(world.context)
+
+    assert result["is_new"] is True
+    assert world.store["spike"] == {"run_id": world.names.run_id}
+    assert world.folder.read_json(world.folder.manifest)["stream_started_at"] == 1_000
+
+
+def test_a_retry_never_injects_twice(world: World, operator: InjectSpikeOperator) -> None:
+    """A second try adopts the Job that runs."""
+    operator.execute(world.context)
+
+    result = operator.execute(world.context)
+
+    assert result["is_new"] is False
+    assert creations(world) == 1
+
+
+def test_a_retry_after_death_before_the_note_adopts(
+    world: World, operator: InjectSpikeOperator
+) -> None:
+    """When the worker died between creation and note, the name's conflict adopts the Job."""
+    operator.execute(world.context)
+    world.store.clear()
+
+    assert operator.execute(world.context)["is_new"] is False
+    assert creations(world) == 1
+
+
+def test_a_retry_after_the_stream_finished_adopts(
+    world: World, operator: InjectSpikeOperator
+) -> None:
+    """A Job that has completed, or failed, is no reason for another."""
+    operator.execute(world.context)
+    for end in ("Complete", "Failed"):
+        world.kube.finish_job(world.names.producer_job, end)
+
+        assert operator.execute(world.context)["is_new"] is False
+    assert creations(world) == 1
+
+
+def test_a_job_that_is_gone_is_an_error(world: World, operator: InjectSpikeOperator) -> None:
+    """After the Job was deleted the run cannot be repeated half-way, and no retry follows."""
+    operator.execute(world.context)
+    world.kube.delete("Job", world.names.producer_job)
+
+    with pytest.raises(AirflowFailException, match="Start a new run"):
+        operator.execute(world.context)
+    assert creations(world) == 1
+
+
+def test_a_note_of_another_run_does_not_count(world: World, operator: InjectSpikeOperator) -> None:
+    """After a clear of the whole Dag run the old note belongs to the old measurement."""
+    world.store["spike"] = {"run_id": "another-run"}
+
+    assert operator.execute(world.context)["is_new"] is True
+
+
+def test_a_stream_that_does_not_start_is_told(world: World, operator: InjectSpikeOperator) -> None:
+    """Without a stream the task fails, is retried, and its phase says so."""
+    world.stream_started_at = None
+
+    with pytest.raises(StillWaiting, match="stream to start"):
+        operator.execute(world.context)
+    phases = (world.folder.path / "phases.jsonl").read_text()
+    assert '"state": "failed"' in phases
+    assert [record.state for record in FakeTelemetryLog.sent] == ["started"]
+
+
+def test_a_producer_that_fails_at_once_is_final(
+    world: World, operator: InjectSpikeOperator
+) -> None:
+    """A Job that failed before its stream began ends the run with the producer's last words."""
+    world.stream_started_at = None
+    with pytest.raises(StillWaiting):
+        operator.execute(world.context)
+    world.kube.finish_job(world.names.producer_job, "Failed")
+
+    with pytest.raises(AirflowFailException, match=f"log of {world.names.producer_job}"):
+        operator.execute(world.context)

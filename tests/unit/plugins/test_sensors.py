@@ -1,0 +1,165 @@
+"""The sensors' waits, in place and deferred."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from tests.unit.plugins.conftest import World, workload
+
+from lagbench.errors import StillWaiting
+from lagbench_airflow.sensors.cell_sensor import CellSensor
+from lagbench_airflow.sensors.consumer_group import ConsumerGroupStableSensor
+from lagbench_airflow.sensors.consumer_lag import ConsumerLagAboveSensor, ConsumerLagDrainedSensor
+from lagbench_airflow.sensors.replicas import ReplicasSettledSensor
+from lagbench_airflow.sensors.traffic_finished import TrafficFinishedSensor
+from lagbench_airflow.triggers.condition import ConditionTrigger
+
+SENSORS = [
+    ConsumerGroupStableSensor,
+    ConsumerLagAboveSensor,
+    ConsumerLagDrainedSensor,
+    ReplicasSettledSensor,
+    TrafficFinishedSensor,
+]
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hold for no time and give up after 0.1 s."""
+    for kind in SENSORS:
+        monkeypatch.setattr(kind, "wait_seconds", lambda *_: 0.1)
+    for kind in (ConsumerGroupStableSensor, ConsumerLagDrainedSensor, ReplicasSettledSensor):
+        monkeypatch.setattr(kind, "HOLD_SECONDS", 0.0)
+
+
+def run(kind: type[CellSensor], world: World) -> dict[str, Any]:
+    """Run a sensor in its task."""
+    sensor = kind(
+        task_id="it", run_folder=str(world.folder.path), deferrable=False, poll_seconds=0.01
+    )
+    result: dict[str, Any] = sensor.execute(world.context)
+    return result
+
+
+def start_consumers(world: World, replicas: int) -> None:
+    """Let the Deployment run, every pod a member of the group."""
+    manifest = workload("Deployment", "consumer")
+    manifest["spec"]["replicas"] = replicas
+    manifest["spec"]["template"]["metadata"]["labels"]["lagbench.io/run-id"] = world.names.run_id
+    world.kube.apply(manifest)
+    topic = world.names.events_topic
+    world.admin.topics[topic] = dict.fromkeys(range(4), 0)
+    world.admin.groups[world.names.group] = {
+        f"member-{number}": [(topic, p) for p in range(4) if p % replicas == number]
+        for number in range(replicas)
+    }
+
+
+@pytest.mark.parametrize("kind", SENSORS)
+def test_a_sensor_defers_to_a_trigger(world: World, kind: type[CellSensor]) -> None:
+    """A deferred wait gives the worker back and names a trigger that ends by itself."""
+    with pytest.raises(TaskDeferred) as deferred:
+        kind(task_id="it", run_folder=str(world.folder.path)).execute(world.context)
+
+    assert isinstance(deferred.value.trigger, ConditionTrigger)
+    assert deferred.value.method_name == "execute_complete"
+
+
+def test_lag_above_is_reached(world: World) -> None:
+    """Lag above the policy's lagThreshold (100) ends the wait."""
+    world.total_lag = 101
+
+    assert run(ConsumerLagAboveSensor, world)["reached"] is True
+
+
+def test_lag_that_never_rises_is_a_result(world: World) -> None:
+    """When the producer has ended below the threshold the task succeeds and says so."""
+    world.kube.apply(workload("Job", "producer") | {"metadata": {"name": world.names.producer_job}})
+    world.kube.finish_job(world.names.producer_job)
+    world.total_lag = 100
+
+    result = run(ConsumerLagAboveSensor, world)
+
+    assert result == {"reached": False, "reason": "moot", "seen": {"total_lag": 100}}
+
+
+def test_drained_means_zero(world: World) -> None:
+    """One message left is not drained; the run goes on after the limit."""
+    assert run(ConsumerLagDrainedSensor, world)["reached"] is True
+
+    world.total_lag = 1
+
+    assert run(ConsumerLagDrainedSensor, world)["reason"] == "timed_out"
+
+
+def test_a_broker_outage_is_no_drained_group(world: World) -> None:
+    """Missing is not zero: a broker that does not answer proves nothing."""
+    world.admin.is_down = True
+
+    result = run(ConsumerLagDrainedSensor, world)
+
+    assert result["reached"] is False
+    assert "does not answer" in result["seen"]["error"]
+
+
+@pytest.mark.parametrize("end", ["Complete", "Failed"])
+def test_traffic_is_finished_either_way(world: World, end: str) -> None:
+    """A generator that failed ends the traffic as well: the verdict judges it."""
+    world.kube.apply(workload("Job", "producer") | {"metadata": {"name": world.names.producer_job}})
+    world.kube.finish_job(world.names.producer_job, end)
+
+    assert run(TrafficFinishedSensor, world)["seen"] == {"job": end.lower()}
+
+
+def test_a_job_that_is_gone_ends_the_run(world: World) -> None:
+    """Without its Job the run cannot know when the traffic ended; no retry helps."""
+    with pytest.raises(AirflowFailException, match="gone"):
+        run(TrafficFinishedSensor, world)
+
+
+def test_a_stable_group_has_every_member(world: World) -> None:
+    """Stable means one member per replica and each partition owned once."""
+    start_consumers(world, 2)
+
+    assert run(ConsumerGroupStableSensor, world)["reached"] is True
+
+
+@pytest.mark.parametrize("trouble", ["rebalancing", "member missing", "partition unowned"])
+def test_an_unstable_group_fails_the_task(world: World, trouble: str) -> None:
+    """A spike into a group that still forms would measure its start; the task is retried."""
+    start_consumers(world, 2)
+    members = world.admin.groups[world.names.group]
+    if trouble == "rebalancing":
+        world.admin.is_rebalancing = True
+    elif trouble == "member missing":
+        del members["member-1"]
+    else:
+        members["member-1"].pop()
+
+    with pytest.raises(StillWaiting, match="last seen"):
+        run(ConsumerGroupStableSensor, world)
+
+
+def test_settled_means_nothing_in_motion(world: World) -> None:
+    """A pod that still terminates keeps the replicas from being settled."""
+    start_consumers(world, 2)
+    assert run(ReplicasSettledSensor, world)["reached"] is True
+
+    world.kube.objects["Pod", "consumer-9"] = {
+        "metadata": {"name": "consumer-9", "labels": {"lagbench.io/run-id": world.names.run_id}}
+    }
+
+    result = run(ReplicasSettledSensor, world)
+    assert (result["reached"], result["seen"]["existing"]) == (False, 3)
+
+
+def test_phases_are_written_for_the_cli(world: World) -> None:
+    """The wait leaves a started and a finished phase, one JSON line each."""
+    run(ConsumerLagDrainedSensor, world)
+
+    lines = (world.folder.path / "phases.jsonl").read_text().splitlines()
+    phases = [json.loads(line) for line in lines]
+    assert [(p["name"], p["state"]) for p in phases] == [("it", "started"), ("it", "finished")]

@@ -1,0 +1,103 @@
+"""Consumers and recorder are started, the run is fenced, everything is removed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.plugins.conftest import World
+
+from lagbench.adapters.kafka_admin import TopicSpec
+from lagbench.core.lag_rules import PartitionOffsets
+from lagbench_airflow.operators import fence_run
+from lagbench_airflow.operators.fence_run import FenceRunOperator
+from lagbench_airflow.operators.run_consumers import RunConsumersOperator
+from lagbench_airflow.operators.start_recorder import StartRecorderOperator
+from lagbench_airflow.workloads import remove_everything
+
+
+def start(world: World) -> None:
+    """Run consumers and recorder, with the run's topics."""
+    world.admin.create_topics([TopicSpec(name, 2) for name in world.names.topics])
+    folder = str(world.folder.path)
+    RunConsumersOperator(task_id="run_consumers", run_folder=folder).execute(world.context)
+    StartRecorderOperator(task_id="start_recorder", run_folder=folder).execute(world.context)
+
+
+@pytest.fixture
+def fence(world: World, monkeypatch: pytest.MonkeyPatch) -> FenceRunOperator:
+    """Return the operator; the group has committed partition 0 only."""
+    committed: dict[int, Any] = {0: PartitionOffsets(5, 5), 1: PartitionOffsets(3, None)}
+    monkeypatch.setattr(fence_run, "open_admin", lambda *_: None)
+    monkeypatch.setattr(fence_run, "read_group_lag", lambda *_: committed)
+    return FenceRunOperator(task_id="fence_run", run_folder=str(world.folder.path))
+
+
+def test_consumers_start_at_the_policy_s_floor(world: World) -> None:
+    """The Deployment starts with minReplicaCount pods and takes the run's label."""
+    start(world)
+
+    assert world.kube.objects["Deployment", "consumer"]["spec"]["replicas"] == 2
+    labels = world.kube.objects["Pod", "consumer-0"]["metadata"]["labels"]
+    assert labels["lagbench.io/run-id"] == world.names.run_id
+
+
+def test_the_fence_stops_in_order(world: World, fence: FenceRunOperator) -> None:
+    """Consumers stop before the recorder, so that their last seconds are recorded."""
+    start(world)
+
+    fence.execute(world.context)
+
+    calls = [call for call in world.kube.calls if call.startswith("delete")]
+    assert calls == ["delete Deployment/consumer", "delete Deployment/recorder"]
+    assert not world.kube.list("Pod")
+
+
+def test_the_fence_freezes_offsets(world: World, fence: FenceRunOperator) -> None:
+    """A partition without a commit is null in fence.json, not zero."""
+    start(world)
+    world.admin.topics[world.names.events_topic] = {0: 5, 1: 3}
+
+    fence.execute(world.context)
+
+    frozen = world.folder.read_json(world.folder.fence)
+    assert frozen["events"] == {"0": 5, "1": 3}
+    assert frozen["committed"] == {"0": 5, "1": None}
+
+
+def test_the_pods_logs_are_kept(world: World, fence: FenceRunOperator) -> None:
+    """Logs are collected before the pods go; one that is gone already is left out."""
+    start(world)
+    del world.kube.logs["consumer-1"]
+
+    fence.execute(world.context)
+
+    kept = sorted(path.name for path in world.folder.logs.iterdir())
+    assert kept == ["consumer-0.log", "recorder-0.log"]
+
+
+def test_a_retry_of_the_fence_is_safe(world: World, fence: FenceRunOperator) -> None:
+    """With everything stopped already the fence is written again."""
+    start(world)
+    fence.execute(world.context)
+    world.folder.fence.unlink()
+
+    fence.execute(world.context)
+
+    assert world.folder.fence.exists()
+
+
+def test_nothing_is_left(world: World) -> None:
+    """Removing leaves no workload, topic or group of any run; twice is fine."""
+    start(world)
+    world.admin.groups[world.names.group] = {}
+    world.admin.topics["someone-elses"] = {0: 0}
+
+    removed = remove_everything(world.kube, world.admin, lambda _: None)  # type: ignore[arg-type]
+
+    assert removed.workloads == ["Deployment/consumer", "Deployment/recorder"]
+    assert removed.groups == [world.names.group]
+    assert not world.kube.objects
+    assert list(world.admin.topics) == ["someone-elses"]
+    again = remove_everything(world.kube, world.admin, lambda _: None)  # type: ignore[arg-type]
+    assert (again.workloads, again.topics, again.groups) == ([], [], [])
