@@ -9,7 +9,7 @@ import typer
 from click.exceptions import ClickException
 from rich.console import Console
 
-from lagbench.cli import bench_commands, cell_commands, run_command
+from lagbench.cli import bench_commands, cell_commands, plan_command, run_command
 from lagbench.errors import ExitCode, LagbenchError
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command()(bench_commands.status)
 app.command()(bench_commands.doctor)
 app.command()(bench_commands.ui)
 app.command()(run_command.run)
+app.command()(plan_command.plan)
 app.command()(cell_commands.show)
 app.command()(cell_commands.report)
 

@@ -1,0 +1,130 @@
+"""``lagbench plan``: what a cell will do, before anything starts."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
+
+from lagbench.errors import ExitCode
+
+if TYPE_CHECKING:
+    from lagbench.catalog import Cell
+    from lagbench.core.plan import Plan
+
+AROUND_SECONDS = 75
+"""Bench up, scale-down, pipeline and report of quick_spike on 2 cores took about this long."""
+
+
+def plan(
+    scenario: Annotated[str, typer.Argument(help="A name from the catalog, or a YAML file.")],
+    policy: Annotated[str | None, typer.Option(help="Policy instead of the scenario's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed instead of the scenario's.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="key=value, e.g. profile.spike_mult=5")
+    ] = None,
+    manifests: Annotated[bool, typer.Option(help="Print the manifests as applied.")] = True,
+) -> int:
+    """Predict a run without starting anything: totals, duration, limits, disk, manifests."""
+    from lagbench.adapters.run_folder import runs_root
+    from lagbench.catalog import checked_cell, parse_settings
+    from lagbench.core.plan import plan_cell
+
+    overrides = parse_settings(settings or [])
+    if seed is not None:
+        overrides["seed"] = str(seed)
+    cell = checked_cell(scenario, policy=policy, overrides=overrides)
+    predicted = plan_cell(cell.scenario, cell.policy, where=cell.policy_name)
+    console = Console()
+    if manifests:
+        _print_manifests(console, cell)
+    root = runs_root()
+    existing = next(folder for folder in (root, *root.parents) if folder.exists())
+    _print_prediction(console, cell, predicted, free_bytes=shutil.disk_usage(existing).free)
+    return ExitCode.PASS
+
+
+def _print_prediction(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -> None:
+    scenario = cell.scenario
+    table = Table(title=f"{scenario.name} with {cell.policy_name}", box=None, show_header=False)
+    table.title_justify = "left"
+    table.add_column(style="bold")
+    table.add_column()
+    rows = [
+        ("messages", f"{plan.messages:,} of {scenario.message_bytes} B, seed {scenario.seed}"),
+        ("offered rate", f"{plan.base_rate:,.0f}/s, at the peak {plan.peak_rate:,.0f}/s"),
+        ("stream", f"{plan.stream_seconds:,.0f} s"),
+        ("expected duration", _duration(plan.expected_seconds)),
+        ("one pod does", f"{_number(plan.pod_rate)}/s"),
+        ("pods needed", f"{plan.pods_needed_at_base} at the base, {plan.pods_needed_at_peak} peak"),
+        ("replicas", f"{plan.min_replicas} to {plan.max_replicas}, {plan.partitions} partitions"),
+        ("useful replicas", f"{plan.useful_replicas} (a partition has one consumer)"),
+        ("saturation", _saturation(plan)),
+        ("hottest partition", f"{plan.hottest_share:.1%} of the load: {plan.hottest_rate:,.0f}/s"),
+        ("predicted peak lag", f"{plan.predicted_peak_lag:,} messages"),
+        ("predicted drain", _drain(plan.predicted_drain_seconds)),
+        ("disk", f"{plan.disk_bytes / 2**20:,.0f} MiB, free {free_bytes / 2**30:,.0f} GiB"),
+    ]
+    for name, value in rows:
+        table.add_row(name, value)
+    console.print(table)
+    for warning in plan.warnings:
+        console.print(f"[yellow]![/yellow] {warning}", highlight=False)
+    if plan.disk_bytes > free_bytes:
+        console.print("[red]✗[/red] this disk is too small for the run")
+    console.print("a prediction (fluid model); nothing was started", style="dim")
+
+
+def _print_manifests(console: Console, cell: Cell) -> None:
+    import yaml
+
+    documents = yaml.safe_dump_all(_manifests(cell), sort_keys=False, allow_unicode=True)
+    console.print(Syntax(documents, "yaml", background_color="default", word_wrap=True))
+
+
+def _manifests(cell: Cell) -> list[dict[str, Any]]:
+    """Return what the run would apply; run id and broker are known only when it starts."""
+    from lagbench.adapters.manifest_files import base_manifest
+    from lagbench.core import manifests as patch
+    from lagbench.core.policy_check import check_limits
+    from lagbench.core.run import RunNames
+
+    target = patch.RunTarget(RunNames("planned"), "kafka:9092")
+    consumer = base_manifest("consumer", "Deployment")
+    limits = check_limits(cell.scenario, cell.policy, where=cell.policy_name)
+    return [
+        patch.consumer_for_run(
+            consumer, target, cell.scenario.consumer, replicas=limits.min_replicas
+        ),
+        patch.recorder_for_run(base_manifest("recorder", "Deployment"), target),
+        patch.policy_for_run(cell.policy, target),
+        patch.producer_job_for_run(base_manifest("producer", "Job"), target, cell.scenario),
+    ]
+
+
+def _duration(seconds: float) -> str:
+    if math.isinf(seconds):
+        return "never ends: the backlog cannot be drained at these rates"
+    return f"about {seconds + AROUND_SECONDS:,.0f} s with bench, scale-down and pipeline"
+
+
+def _drain(seconds: float | None) -> str:
+    if seconds is None:
+        return "no spike, no drain"
+    return "never" if math.isinf(seconds) else f"{seconds:,.0f} s after the spike"
+
+
+def _saturation(plan: Plan) -> str:
+    capacity = f"{_number(plan.capacity_per_second)}/s at {plan.useful_replicas} replicas"
+    if plan.is_saturated:
+        return f"saturated at the peak: {capacity}"
+    return f"{plan.peak_rate / plan.capacity_per_second:.0%} of {capacity}"
+
+
+def _number(value: float) -> str:
+    return "∞" if math.isinf(value) else f"{value:,.0f}"
