@@ -70,7 +70,7 @@ def _described(  # noqa: PLR0911 - one return a kind of problem
         case "union_tag_invalid":
             tag = problem.get("ctx", {}).get("tag")
             return f"{field}.kind", tag, ", ".join(_PROFILES)
-        case "union_tag_not_found":
+        case "union_tag_not_found" | "model_attributes_type":
             allowed = f"a profile with kind {', '.join(_PROFILES)}"
             return field, problem["input"], allowed
         case "model_type":

@@ -1,5 +1,7 @@
 """The stream of events: the same bytes for a seed, however it is cut."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -42,7 +44,7 @@ def test_the_bytes_do_not_depend_on_how_the_stream_is_cut(cuts: list[int]) -> No
     """Any cutting of the stream has the same digest."""
     edges = [0, *sorted(cuts), 24_000]
 
-    parts = [stream().events(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+    parts = [stream().events(a, b) for a, b in pairwise(edges)]
 
     assert sum(map(len, parts)) == 24_000
     assert digest_of(parts) == SHA256
@@ -67,7 +69,7 @@ def test_seeds_and_producers_differ() -> None:
 
 
 def test_events_number_without_holes_and_carry_their_instant() -> None:
-    """seq runs from 0, and planned_offset_ns is the load's instant of that seq."""
+    """Numbers run from 0, and planned_offset_ns is the load's instant of that seq."""
     events = np.concatenate(list(stream().blocks()))
 
     assert (events["seq"] == np.arange(24_000, dtype=np.uint64)).all()

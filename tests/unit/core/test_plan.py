@@ -77,7 +77,7 @@ def test_a_policy_on_cpu_is_taken_to_stay_at_its_floor() -> None:
 
 
 def test_a_backlog_that_cannot_drain_is_said_to_be_endless() -> None:
-    """At a minute a message the backlog of the spike outlasts the day that the model looks ahead."""
+    """At a minute a message the backlog outlasts the day that the model looks ahead."""
     found = plan("quick_spike", consumer__process_ms="60000")
 
     assert found.pods_needed_at_base == 36_000

@@ -1,0 +1,295 @@
+"""The producer as a process against a real broker."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.processes import end_process, start_tied
+from lagbench.core.event import decode_events
+from lagbench.core.telemetry import (
+    LoadStep,
+    ProducerProgress,
+    StreamFinished,
+    StreamStarted,
+    TelemetryRecord,
+    decode_record,
+)
+from lagbench.embedded.broker import Broker
+
+pytestmark = pytest.mark.integration
+
+PARTITIONS = 6
+SPIKE = ["-rate", "300", "-profile", "step", "-before-seconds", "1", "-spike-hold", "1s"]
+SPIKE_EVENTS = 300 + 3000
+LONG = ["-rate", "500", "-duration-seconds", "60"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A topic with its telemetry topic."""
+
+    bootstrap_servers: str
+    topic: str
+
+    @property
+    def telemetry_topic(self) -> str:
+        """Where the reports go."""
+        return f"{self.topic}.telemetry"
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return the producer's command line."""
+        return [
+            sys.executable,
+            "-m",
+            "lagbench.programs.producer",
+            f"--topic={self.topic}",
+            f"--telemetry-topic={self.telemetry_topic}",
+            f"--bootstrap-servers={self.bootstrap_servers}",
+            *arguments,
+        ]
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the producer to its end."""
+        command = self.command(*arguments)
+        return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+
+    def records(self) -> list[TelemetryRecord]:
+        """Return the telemetry in order."""
+        return [decode_record(_value(m)) for m in read_all(self, self.telemetry_topic, 1)]
+
+    def finished(self) -> StreamFinished:
+        """Return the one report of the end."""
+        (record,) = [item for item in self.records() if isinstance(item, StreamFinished)]
+        return record
+
+
+def _value(message: Message) -> bytes:
+    value = message.value()
+    assert isinstance(value, bytes)
+    return value
+
+
+def read_all(target: Target, topic: str, partitions: int) -> list[Message]:
+    """Return every message of a topic up to its end offsets."""
+    consumer = Consumer(
+        {"bootstrap.servers": target.bootstrap_servers, "group.id": uuid.uuid4().hex}
+    )
+    try:
+        parts = [TopicPartition(topic, number, 0) for number in range(partitions)]
+        wanted = sum(consumer.get_watermark_offsets(part, timeout=20)[1] for part in parts)
+        consumer.assign(parts)
+        found: list[Message] = []
+        until = time.monotonic() + 30
+        while len(found) < wanted and time.monotonic() < until:
+            found += consumer.consume(1000, timeout=1)
+        return found
+    finally:
+        consumer.close()
+
+
+def log_sha256(messages: list[Message]) -> str:
+    """Return the digest of the values in the order of seq."""
+    values = {int(decode_events(_value(m))["seq"][0]): _value(m) for m in messages}
+    return hashlib.sha256(b"".join(values[seq] for seq in sorted(values))).hexdigest()
+
+
+def make_target(admin: KafkaAdmin, servers: str, configs: dict[str, str] | None = None) -> Target:
+    """Create the topics of one test."""
+    target = Target(servers, f"producer-{uuid.uuid4().hex[:8]}")
+    admin.create_topics(
+        [
+            TopicSpec(target.topic, PARTITIONS, configs or {}),
+            TopicSpec(target.telemetry_topic, 1, {}),
+        ]
+    )
+    return target
+
+
+@pytest.fixture
+def target(broker: Broker, kafka_admin: KafkaAdmin) -> Target:
+    """Provide fresh topics on the session's broker."""
+    return make_target(kafka_admin, broker.bootstrap_servers)
+
+
+def test_every_planned_event_is_in_the_log_once(target: Target, kafka_admin: KafkaAdmin) -> None:
+    """Planned, sent, acknowledged and logged are one number, by identity and not only by count."""
+    done = target.run(*SPIKE, "-partitions", str(PARTITIONS))
+
+    assert done.returncode == 0, done.stderr
+    messages = read_all(target, target.topic, PARTITIONS)
+    finished = target.finished()
+    assert (finished.planned, finished.sent, finished.acked) == (SPIKE_EVENTS,) * 3
+    assert (finished.failed, finished.unknown, finished.reason) == (0, 0, "completed")
+    assert sum(kafka_admin.end_offsets(target.topic).values()) == SPIKE_EVENTS
+    seqs = sorted(int(decode_events(_value(m))["seq"][0]) for m in messages)
+    assert seqs == list(range(SPIKE_EVENTS))
+    assert finished.stream_sha256 == log_sha256(messages)
+    assert json.loads(done.stdout)["acked"] == SPIKE_EVENTS
+
+
+def test_the_reports_tell_the_stream_from_start_to_end(target: Target) -> None:
+    """Start, both steps at their planned instants, progress each second, then the end."""
+    done = target.run(*SPIKE)
+
+    assert done.returncode == 0, done.stderr
+    records = target.records()
+    started = records[0]
+    assert isinstance(started, StreamStarted)
+    assert (started.planned_total, started.planned_seconds) == (SPIKE_EVENTS, 2)
+    assert started.partitions == PARTITIONS
+    steps = [record for record in records if isinstance(record, LoadStep)]
+    assert [(s.step, s.at - started.stream_started_at) for s in steps] == [
+        ("spike_start", 1_000_000_000),
+        ("spike_end", 2_000_000_000),
+    ]
+    assert [(s.rate_before, s.rate_after) for s in steps] == [(300, 3000), (3000, 0)]
+    progress = [record for record in records if isinstance(record, ProducerProgress)]
+    assert progress
+    assert all(p.acked <= p.sent <= p.planned for p in progress)
+    assert isinstance(records[-1], StreamFinished)
+
+
+def test_a_record_carries_its_key_its_planned_instant_and_kafkas_partition(
+    target: Target, kafka_admin: KafkaAdmin
+) -> None:
+    """The key is the entity, the timestamp the planned instant, the partition what Kafka picks."""
+    assert target.run(*SPIKE).returncode == 0
+    messages = read_all(target, target.topic, PARTITIONS)
+    started = target.records()[0]
+    assert isinstance(started, StreamStarted)
+
+    reference = make_target(kafka_admin, target.bootstrap_servers)
+    client = Producer(
+        {"bootstrap.servers": target.bootstrap_servers, "partitioner": "murmur2_random"}
+    )
+    for key in {bytes(m.key() or b"") for m in messages}:
+        client.produce(reference.topic, key=key)
+    assert client.flush(30) == 0
+    expected = {m.key(): m.partition() for m in read_all(reference, reference.topic, PARTITIONS)}
+
+    for message in messages:
+        event = decode_events(_value(message))[0]
+        planned_at = started.stream_started_at + int(event["planned_offset_ns"])
+        assert message.key() == int(event["entity_id"]).to_bytes(8, "big")
+        assert message.timestamp()[1] == planned_at // 1_000_000
+        assert message.partition() == expected[message.key()]
+    assert len(expected) > 500
+
+
+def test_two_runs_of_a_seed_are_the_same_stream(
+    target: Target, broker: Broker, kafka_admin: KafkaAdmin
+) -> None:
+    """The same seed and profile give the same bytes at another time; another seed does not."""
+    second = make_target(kafka_admin, broker.bootstrap_servers)
+    other = make_target(kafka_admin, broker.bootstrap_servers)
+
+    runs = [(target, "5"), (second, "5"), (other, "6")]
+    digests = []
+    for where, seed in runs:
+        assert where.run(*SPIKE, "-seed", seed).returncode == 0
+        digests.append(where.finished().stream_sha256)
+
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_sigterm_stops_the_plan_and_accounts_for_what_was_sent(target: Target) -> None:
+    """After SIGTERM no event is planned, all sent ones are acknowledged, and the code is 143."""
+    process = start_tied(target.command(*LONG))
+    _await_reports(target)
+
+    process.send_signal(signal.SIGTERM)
+    code = process.wait(timeout=30)
+
+    finished = target.finished()
+    messages = read_all(target, target.topic, PARTITIONS)
+    assert code == 143
+    assert finished.reason == "stopped"
+    assert finished.sent == finished.acked == len(messages)
+    assert 0 < finished.sent <= finished.planned < 500 * 60
+    assert finished.stream_sha256 == log_sha256(messages)
+
+
+def test_failures_are_counted_and_named(broker: Broker, kafka_admin: KafkaAdmin) -> None:
+    """A topic that refuses every event makes each one failed, none acknowledged, none unknown."""
+    target = make_target(kafka_admin, broker.bootstrap_servers, {"max.message.bytes": "100"})
+
+    done = target.run("-rate", "50", "-duration-seconds", "1")
+
+    finished = target.finished()
+    assert done.returncode == 3
+    assert (finished.sent, finished.failed, finished.acked, finished.unknown) == (50, 50, 0, 0)
+    assert "50 events failed" in finished.reason
+    assert "too large" in finished.reason.lower()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["-rate", "0", "-duration-seconds", "1"], 2, "--rate = '0' is not allowed"),
+        ([*LONG, "-partitions", "7"], 2, "--partitions = 7 is not allowed; allowed: 6"),
+        ([*LONG, "-topic=lagbench.absent"], 3, "lagbench.absent"),
+    ],
+)
+def test_nothing_is_sent_when_the_input_is_wrong(
+    target: Target, kafka_admin: KafkaAdmin, arguments: list[str], code: int, message: str
+) -> None:
+    """Wrong flags and partitions end with 2, an absent topic with 3, before any event."""
+    done = target.run(*arguments)
+
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert sum(kafka_admin.end_offsets(target.topic).values()) == 0
+
+
+@pytest.fixture
+def own_target(own_broker: Broker) -> Iterator[Target]:
+    """Provide topics on a broker that the test may stop."""
+    own_broker.start()
+    with KafkaAdmin(own_broker.bootstrap_servers) as admin:
+        yield make_target(admin, own_broker.bootstrap_servers)
+
+
+def test_an_outage_of_the_broker_delays_no_plan_and_loses_nothing(
+    own_broker: Broker, own_target: Target
+) -> None:
+    """Events planned while the broker is away wait in the client and arrive once it is back."""
+    process = start_tied(own_target.command("-rate", "400", "-duration-seconds", "15"))
+    try:
+        _await_reports(own_target)
+        own_broker.stop()
+        own_broker.start()
+        code = process.wait(timeout=90)
+    finally:
+        end_process(process.pid, grace_seconds=2)
+
+    finished = own_target.finished()
+    messages = read_all(own_target, own_target.topic, PARTITIONS)
+    assert code == 0
+    assert (finished.sent, finished.acked, len(messages)) == (6000, 6000, 6000)
+    assert finished.stream_sha256 == log_sha256(messages)
+    assert finished.lateness_p50_ms < 100
+
+
+def _await_reports(target: Target) -> None:
+    """Wait until the stream has begun and progress has been reported."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        # Just after a topic's creation the broker may not lead its partition yet.
+        with contextlib.suppress(KafkaException):
+            if any(isinstance(record, ProducerProgress) for record in target.records()):
+                return
+        time.sleep(0.2)
+    pytest.fail("no progress within 30 s")

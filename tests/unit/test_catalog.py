@@ -1,0 +1,337 @@
+"""Scenarios and policies from files: what is read, and what is refused before anything starts."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lagbench.catalog import (
+    check_cell,
+    checked_cell,
+    list_policies,
+    list_scenarios,
+    load_policy,
+    load_scenario,
+    parse_settings,
+)
+from lagbench.core.profile import offered_load
+from lagbench.core.scenario import MAX_SEED, TraceProfile
+from lagbench.errors import ExitCode, WrongInput
+
+MINIMAL = {
+    "name": "mine",
+    "description": "A scenario of a test",
+    "partitions": 4,
+    "profile": {"kind": "steady", "rate_per_second": 10, "duration_seconds": 5},
+    "policy": "lag-quick",
+}
+
+
+def scenario_file(folder: Path, **changes: Any) -> Path:
+    """Write the minimal scenario with changes and return its path."""
+    path = folder / "mine.yaml"
+    path.write_text(yaml.safe_dump({**MINIMAL, **changes}), encoding="utf-8")
+    return path
+
+
+def refusal(path: Path | str, **overrides: str) -> WrongInput:
+    """Return the refusal of a scenario."""
+    dotted = {key.replace("__", "."): value for key, value in overrides.items()}
+    with pytest.raises(WrongInput) as caught:
+        load_scenario(path, dotted)
+    assert caught.value.exit_code == ExitCode.WRONG_INPUT == 2
+    return caught.value
+
+
+def policy_like(name: str, **spec: Any) -> dict[str, Any]:
+    """Return a policy of the catalog with fields of its spec replaced; None removes one."""
+    manifest = load_policy(name)
+    changed = {**manifest["spec"], **spec}
+    kept = {key: value for key, value in changed.items() if value is not None}
+    return {**manifest, "spec": kept}
+
+
+def policy_refusal(folder: Path, manifest: dict[str, Any]) -> WrongInput:
+    """Write a policy and return the refusal of it."""
+    path = folder / "mine-policy.yaml"
+    path.write_text(yaml.safe_dump(manifest), encoding="utf-8")
+    with pytest.raises(WrongInput) as caught:
+        load_policy(path)
+    assert caught.value.where == str(path)
+    return caught.value
+
+
+@pytest.mark.parametrize("name", list_scenarios())
+def test_every_scenario_fits_its_policy(name: str) -> None:
+    """Each committed scenario loads, is named like its file, and fits its policy."""
+    cell = checked_cell(name)
+
+    assert cell.scenario.name == name
+    assert cell.scenario.message_bytes == 256
+    assert cell.policy_name in list_policies()
+    assert offered_load(cell.scenario.profile).total > 0
+
+
+def test_the_catalog_is_the_issues() -> None:
+    """The scenarios and policies that the documents name are there."""
+    assert set(list_scenarios()) >= {
+        "quick_spike",
+        "standard_spike",
+        "bursty",
+        "steady",
+        "trace_example",
+    }
+    assert set(list_policies()) >= {
+        "lag-quick",
+        "lag-standard",
+        "lag-legacy-defaults",
+        "lag-hysteresis",
+        "lag-flappy",
+        "lag-overscale",
+        "cpu-hpa",
+    }
+
+
+@pytest.mark.parametrize("name", list_policies())
+def test_every_policy_is_a_complete_manifest_of_one_name(name: str) -> None:
+    """Each policy passes KEDA's checks and all share name and namespace."""
+    manifest = load_policy(name)
+
+    assert manifest["metadata"] == {"name": "consumer", "namespace": "lagbench"}
+    assert manifest["spec"]["scaleTargetRef"]["name"] == "consumer"
+
+
+@pytest.mark.parametrize("folder", ["include/catalog/scenarios", "k8s/policies"])
+def test_every_file_says_what_it_shows(folder: str) -> None:
+    """Each file of the catalog begins with a comment that has a part 'What it shows'."""
+    for path in (Path(__file__).parents[2] / folder).glob("*.yaml"):
+        text = path.read_text(encoding="utf-8")
+        assert text.startswith("# "), path
+        assert "# What it shows" in text, path
+
+
+def test_a_trace_is_read_beside_its_scenario() -> None:
+    """The example's points come from its CSV."""
+    profile = load_scenario("trace_example").profile
+
+    assert isinstance(profile, TraceProfile)
+    assert profile.points[0].rate_per_second == 500
+    assert profile.points[-1].second == 180
+
+
+def test_an_effective_scenario_loads_without_its_trace_file(tmp_path: Path) -> None:
+    """The text that goes into the run folder is enough to load the scenario again."""
+    cell = checked_cell("trace_example", overrides={"seed": "5", "consumer.drain": "off"})
+    copy = tmp_path / "scenario.yaml"
+    copy.write_text(cell.scenario_text, encoding="utf-8")
+
+    assert load_scenario(copy) == cell.scenario
+
+
+def test_settings_replace_fields_with_yaml_values() -> None:
+    """Dotted settings reach nested fields; on and off stay words."""
+    settings = parse_settings(
+        [
+            "profile.spike_mult=5",
+            "consumer.balancer=range",
+            "consumer.drain=off",
+            "slos.drain_seconds=1e2",
+            "slos.flips=null",
+            "allow_overscale=true",
+        ]
+    )
+
+    scenario = load_scenario("quick_spike", settings)
+
+    assert scenario.profile.kind == "step"
+    assert scenario.profile.spike_mult == 5
+    assert (scenario.consumer.balancer, scenario.consumer.drain) == ("range", "off")
+    assert (scenario.slos.drain_seconds, scenario.slos.flips) == (100, None)
+    assert scenario.allow_overscale
+
+
+@pytest.mark.parametrize("setting", ["seed", "=3", "profile..rate=3", ""])
+def test_a_setting_without_key_or_value_is_refused(setting: str) -> None:
+    """A setting is key=value."""
+    with pytest.raises(WrongInput, match="key=value"):
+        parse_settings([setting])
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "value", "allowed"),
+    [
+        ({"partitons": 3}, "partitons", 3, "did you mean partitions?"),
+        ({"consumer": {"proces_ms": 1}}, "consumer.proces_ms", 1, "did you mean process_ms?"),
+        (
+            {"profile": {**MINIMAL["profile"], "rate_per_second": -1}},  # type: ignore[dict-item]
+            "profile.rate_per_second",
+            -1,
+            "greater than 0",
+        ),
+        ({"profile": {}}, "profile", {}, "steady, step, bursty, trace"),
+        ({"profile": None}, "profile", None, "steady, step, bursty, trace"),
+        ({"profile": {"kind": "spike"}}, "profile.kind", "spike", "steady, step, bursty, trace"),
+        ({"partitions": 0}, "partitions", 0, "greater than or equal to 1"),
+        ({"consumer": {"balancer": "sticky"}}, "consumer.balancer", "sticky", "'range'"),
+        ({"seed": -1}, "seed", -1, "greater than or equal to 0"),
+        ({"seed": MAX_SEED + 1}, "seed", MAX_SEED + 1, str(MAX_SEED)),
+        ({"keys": 3}, "keys", 3, "a mapping of fields"),
+        ({"description": None}, "description", None, "valid string"),
+        (
+            {"profile": {"kind": "steady", "rate_per_second": 0.01, "duration_seconds": 1}},
+            "profile",
+            "steady",
+            "at least one event",
+        ),
+    ],
+)
+def test_a_wrong_field_is_named(
+    tmp_path: Path, changes: dict[str, Any], field: str, value: Any, allowed: str
+) -> None:
+    """The message names the file, the dotted field, its value and what is allowed."""
+    path = scenario_file(tmp_path, **changes)
+
+    found = refusal(path)
+
+    assert (found.where, found.field, found.value) == (str(path), field, value)
+    assert allowed in found.allowed
+
+
+def test_a_missing_field_is_named(tmp_path: Path) -> None:
+    """A required field that is absent is asked for."""
+    path = tmp_path / "mine.yaml"
+    path.write_text("name: mine\n", encoding="utf-8")
+
+    found = refusal(path)
+
+    assert found.field == "description"
+    assert "required" in found.allowed
+    assert "3 more problems" in found.allowed
+
+
+def test_a_spike_below_the_base_is_refused() -> None:
+    """spike_mult below 1 is named with its field, and the setting that brought it in."""
+    found = refusal("quick_spike", profile__spike_mult="0.5")
+
+    assert found.field == "profile.spike_mult"
+    assert found.value == 0.5
+    assert found.where.startswith("--set profile.spike_mult=0.5 on ")
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "allowed"),
+    [
+        ("name: mine\n  bad: [\n", "line 2", "valid YAML"),
+        ("name: mine\npartitions: 3\npartitions: 4\n", "line 3", "given twice"),
+        ("- a\n- b\n", "document", "a mapping"),
+        ("", "document", "a mapping"),
+        ("name: !!python/object:os.system x\n", "line 1", "valid YAML"),
+    ],
+)
+def test_unreadable_yaml_names_the_line(
+    tmp_path: Path, text: str, field: str, allowed: str
+) -> None:
+    """A file that is no mapping in YAML is refused with its line."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+
+    found = refusal(path)
+
+    assert (found.where, found.field) == (str(path), field)
+    assert allowed in found.allowed
+
+
+def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
+    """Absent files and bytes that are no UTF-8 are named."""
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"\xff\xfe\x00")
+
+    assert "No such file" in refusal(tmp_path / "absent.yaml").allowed
+    assert "UTF-8" in refusal(binary).allowed
+
+
+def test_an_unknown_name_is_answered_with_a_near_one() -> None:
+    """A mistyped scenario or policy gets a suggestion."""
+    assert "did you mean quick_spike?" in refusal("quick-spike").allowed
+    with pytest.raises(WrongInput, match="did you mean lag-quick"):
+        checked_cell("quick_spike", policy="lag-quik")
+
+
+def test_a_missing_or_wrong_trace_is_named(tmp_path: Path) -> None:
+    """The trace file is named when it is absent, and its line when it is wrong."""
+    path = scenario_file(tmp_path, profile={"kind": "trace", "file": "t.csv"})
+
+    absent = refusal(path)
+    (tmp_path / "t.csv").write_text("second,rate\n0,1\n0,2\n", encoding="utf-8")
+    wrong = refusal(path)
+
+    assert absent.where == wrong.where == str(tmp_path / "t.csv")
+    assert wrong.field == "line 3"
+
+
+def test_a_field_that_keda_would_refuse_is_refused(tmp_path: Path) -> None:
+    """The article's minReplicas is no field of a ScaledObject; the right name is suggested."""
+    found = policy_refusal(tmp_path, policy_like("lag-quick", minReplicas=3))
+
+    assert (found.field, found.value) == ("spec.minReplicas", 3)
+    assert "did you mean minReplicaCount?" in found.allowed
+
+
+def test_keda_names_in_an_hpa_are_refused(tmp_path: Path) -> None:
+    """An HPA has minReplicas, not minReplicaCount."""
+    found = policy_refusal(tmp_path, policy_like("cpu-hpa", minReplicaCount=3))
+
+    assert found.field == "spec.minReplicaCount"
+    assert "did you mean minReplicas?" in found.allowed
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "field"),
+    [
+        ("lag-quick", {"minReplicaCount": 13}, "spec.minReplicaCount"),
+        ("cpu-hpa", {"minReplicas": 13}, "spec.maxReplicas"),
+        ("lag-quick", {"scaleTargetRef": {"name": "other"}}, "spec.scaleTargetRef"),
+        ("cpu-hpa", {"metrics": [{"type": "Pods"}]}, "spec.metrics[0].type"),
+        ("lag-quick", {"triggers": [{"type": "cron", "metadata": {}}]}, "spec.triggers[0].type"),
+        ("lag-quick", {"triggers": []}, "spec.triggers"),
+    ],
+)
+def test_a_policy_that_cannot_work_is_refused(
+    tmp_path: Path, name: str, spec: dict[str, Any], field: str
+) -> None:
+    """Minimum above maximum, another target, an unsupported trigger or metric are named."""
+    assert policy_refusal(tmp_path, policy_like(name, **spec)).field == field
+
+
+def test_another_kind_is_no_policy(tmp_path: Path) -> None:
+    """Only a ScaledObject or an HPA is a policy."""
+    found = policy_refusal(tmp_path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}})
+
+    assert (found.field, found.value) == ("kind", "ConfigMap")
+
+
+def test_more_replicas_than_partitions_must_be_meant() -> None:
+    """A maximum above the partitions needs allow_overscale."""
+    with pytest.raises(WrongInput) as caught:
+        checked_cell("quick_spike", policy="lag-overscale")
+
+    assert (caught.value.field, caught.value.value) == ("spec.maxReplicaCount", 24)
+    assert "at most 12" in caught.value.allowed
+    assert "allow_overscale" in caught.value.allowed
+    meant = load_scenario("quick_spike", {"allow_overscale": "true"})
+    check_cell(meant, load_policy("lag-overscale"))
+
+
+def test_other_folders_can_hold_the_catalog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LAGBENCH_CATALOG and LAGBENCH_POLICIES say where the files are."""
+    (tmp_path / "scenarios").mkdir()
+    scenario_file(tmp_path / "scenarios")
+    monkeypatch.setenv("LAGBENCH_CATALOG", str(tmp_path))
+    monkeypatch.setenv("LAGBENCH_POLICIES", str(tmp_path / "none"))
+
+    assert list_scenarios() == ["mine"]
+    assert list_policies() == []
+    assert load_scenario("mine").partitions == 4
