@@ -51,7 +51,7 @@ test-unit: install ## Run the tests that start nothing.
 	$(BIN)/python -m pytest tests/unit -m "not integration" $(ARGS)
 
 check: install ## Import contracts, lint, formatting, types.
-	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+	PYTHONPATH=plugins:spark_jobs $(BIN)/lint-imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
