@@ -126,7 +126,7 @@ class FakeKube:
             self._pod(f"{name}-x1", stored)
         if kind == "ScaledObject" and self.is_autoscaler_up:
             stored["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
-            self._hpa(f"keda-hpa-{POLICY_OBJECT}", owner=(kind, name))
+            self._hpa(f"keda-hpa-{POLICY_OBJECT}", stored)
         if kind == "HorizontalPodAutoscaler" and self.is_autoscaler_up:
             stored["status"] = {"conditions": [{"type": "AbleToScale", "status": "True"}]}
         return copy.deepcopy(stored)
@@ -149,12 +149,16 @@ class FakeKube:
         }
         self.logs[name] = f"log of {name}\n"
 
-    def _hpa(self, name: str, *, owner: tuple[str, str]) -> None:
+    def _hpa(self, name: str, scaled_object: Manifest) -> None:
+        spec = scaled_object["spec"]
         self.objects["HorizontalPodAutoscaler", name] = {
             "kind": "HorizontalPodAutoscaler",
             "metadata": {"name": name},
-            "status": {"conditions": [{"type": "AbleToScale", "status": "True"}]},
-            "owner": owner,
+            "spec": {
+                "minReplicas": max(spec.get("minReplicaCount") or 0, 1),
+                "maxReplicas": spec.get("maxReplicaCount", 100),
+            },
+            "owner": ("ScaledObject", scaled_object["metadata"]["name"]),
         }
 
 

@@ -9,6 +9,7 @@ import yaml
 
 from lagbench.adapters.kube import Kube
 from lagbench.core.manifests import HPA, POLICY_KINDS, SCALED_OBJECT, RunTarget, policy_for_run
+from lagbench.core.policy_limits import policy_limits
 from lagbench.core.run import POLICY_OBJECT
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
@@ -39,7 +40,7 @@ class ApplyScalingPolicyOperator(CellOperator):
             before = _policy_in_force(kube)
             _delete_other_kind(kube, manifest["kind"])
             applied = kube.apply(manifest)
-            hpa = _wait_taken_up(kube, manifest["kind"])
+            hpa = _wait_taken_up(kube, manifest)
         finally:
             kube.close()
         difference = policy_diff(before, applied)
@@ -88,19 +89,28 @@ def _delete_other_kind(kube: Kube, kind: str) -> None:
     )
 
 
-def _wait_taken_up(kube: Kube, kind: str) -> str:
-    """Wait until the autoscaler has read this generation; returns the name of the HPA."""
+def _wait_taken_up(kube: Kube, manifest: dict[str, Any]) -> str:
+    """Wait until the autoscaler has read this policy; returns the name of the HPA.
+
+    KEDA has when the ScaledObject is Ready and its HPA has the policy's bounds; the HPA controller
+    has when it wrote conditions, which it does at its first sync (15 s).
+    """
+    kind, limits = manifest["kind"], policy_limits(manifest)
     name = KEDA_HPA if kind == SCALED_OBJECT else POLICY_OBJECT
+    wanted = (max(limits.floor_replicas, 1), limits.ceiling_replicas)
     seen: dict[str, Any] = {}
 
     def is_taken_up(kube: Kube) -> bool:
-        policy = kube.get(kind, POLICY_OBJECT) or {}
-        hpa = kube.get(HPA, name)
-        seen["policy"] = (policy.get("status") or {}).get("conditions")
-        seen["hpa"] = None if hpa is None else hpa.get("status")
-        if hpa is None or not (hpa.get("status") or {}).get("conditions"):
-            return False
-        return kind != SCALED_OBJECT or _is_ready(policy)
+        policy, hpa = kube.get(kind, POLICY_OBJECT) or {}, kube.get(HPA, name) or {}
+        spec = hpa.get("spec") or {}
+        bounds = (spec.get("minReplicas") or 1, spec.get("maxReplicas"))
+        conditions = (policy.get("status") or {}).get("conditions") or []
+        seen.update(hpa_bounds=bounds, wanted_bounds=wanted, conditions=conditions)
+        if kind != SCALED_OBJECT:
+            return bool(conditions)
+        return bounds == wanted and any(
+            c.get("type") == "Ready" and c.get("status") == "True" for c in conditions
+        )
 
     kube.wait_until(
         is_taken_up,
@@ -109,8 +119,3 @@ def _wait_taken_up(kube: Kube, kind: str) -> str:
         last_seen=lambda: str(seen),
     )
     return name
-
-
-def _is_ready(policy: dict[str, Any]) -> bool:
-    conditions = (policy.get("status") or {}).get("conditions") or []
-    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
