@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowFailException
 
 from lagbench.adapters.kube import Kube
+from lagbench.adapters.manifest_files import base_manifest
 from lagbench.adapters.telemetry_read import first_record
 from lagbench.core.manifests import RunTarget, producer_job_for_run
 from lagbench.core.run import RUN_ID_LABEL
 from lagbench.core.telemetry import StreamStarted
 from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.manifest_files import base_manifest
 from lagbench_airflow.operators.cell_operator import CellOperator
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube import Kube
+from lagbench.adapters.manifest_files import base_manifest
 from lagbench.core.manifests import RunTarget, consumer_for_run
 from lagbench.core.policy_limits import policy_limits
 from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.manifest_files import base_manifest
 from lagbench_airflow.operators.cell_operator import CellOperator
 
 if TYPE_CHECKING:

@@ -120,7 +120,8 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """Return a planned run and an empty bench."""
-    from lagbench_airflow import manifest_files, phases
+    from lagbench.adapters import manifest_files
+    from lagbench_airflow import phases
     from lagbench_airflow.hooks import kafka, kube
 
     folder = RunFolder.create(RUN_ID, tmp_path / "runs")
