@@ -27,7 +27,7 @@ def test_quick_spike_meets_the_ceiling_and_the_skew() -> None:
     # The hottest partition gains 486/s for 60 s and drains at what one pod does.
     assert 60 <= (found.predicted_drain_seconds or 0) <= 90
     assert found.predicted_peak_lag > 29_000
-    assert found.disk_bytes == 375_000 * 260
+    assert found.disk_bytes == 375_000 * 280
 
 
 @pytest.mark.parametrize(
