@@ -7,8 +7,9 @@ the report read them.
 
 from __future__ import annotations
 
-import json
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import pyarrow.parquet as pq
 
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.telemetry import Record, encode_record
+from tests.fakes import spike_records, spike_tables
+from tests.fakes.spike_simulation import Simulation, SpikeStory
 
 EPOCH = 1_795_262_702_000_000_000
 """The stream's start, 2026-11-21T12:05:02Z."""
@@ -120,10 +123,22 @@ class RunContent:
 
 
 def quick_spike_run() -> RunContent:
-    """Return the content of the whole run: 2 -> 12 -> 2 pods on 12 partitions in 300 s."""
-    from tests.fakes import spike_records, spike_tables
-    from tests.fakes.spike_simulation import Simulation, SpikeStory
+    """Return the content of the whole run: 2 -> 12 -> 2 pods on 12 partitions in 300 s.
 
+    It is a fresh one each time, to be changed at will; only the records themselves are shared.
+    """
+    made = _simulated()
+    return RunContent(
+        manifest=deepcopy(made.manifest),
+        fence=deepcopy(made.fence),
+        accounting=deepcopy(made.accounting),
+        tables={name: list(rows) for name, rows in made.tables.items()},
+        records=list(made.records),
+    )
+
+
+@cache
+def _simulated() -> RunContent:
     story = SpikeStory()
     outcome = Simulation(story).run()
     return RunContent(
@@ -151,7 +166,7 @@ def write_telemetry(folder: RunFolder, records: list[Record]) -> None:
         {
             "at": pa.array([record.at for record in records], type=INT),
             "source": pa.array([record.source for record in records], type=TEXT),
-            "kind": pa.array([json.loads(text)["kind"] for text in texts], type=TEXT),
+            "kind": pa.array([record.__struct_config__.tag for record in records], type=TEXT),
             "record": pa.array(texts, type=TEXT),
         }
     )

@@ -1,0 +1,165 @@
+"""The run folder and the list of runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lagbench.adapters.run_folder import RunFolder, find, latest, list_runs, runs_root
+from lagbench.adapters.run_manifest import git_state, write_manifest
+from lagbench.errors import NotReady, WrongInput
+
+
+def made(root: Path, run_id: str, created_at: int = 1) -> RunFolder:
+    """Return a run with a manifest."""
+    folder = RunFolder.create(run_id, root)
+    folder.update_manifest(created_at=created_at, scenario="s", policy="p", seed=7)
+    return folder
+
+
+def test_json_survives_a_round_trip(tmp_path: Path) -> None:
+    """By path and by name inside the folder."""
+    folder = RunFolder.create("a", tmp_path)
+
+    folder.write_json("x.json", {"ü": [1, None]})
+
+    assert folder.read_json(folder.path / "x.json") == {"ü": [1, None]}
+    assert folder.read_json("x.json") == {"ü": [1, None]}
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    """NaN is refused; the file that was there stays whole."""
+    folder = RunFolder.create("a", tmp_path)
+    folder.write_json("x.json", {"v": 1})
+
+    with pytest.raises(ValueError, match="JSON compliant"):
+        folder.write_json("x.json", {"v": float("nan")})
+    with pytest.raises(UnicodeEncodeError):
+        folder.write_text("x.json", "\ud800")
+
+    assert folder.read_json("x.json") == {"v": 1}
+    assert sorted(path.name for path in folder.path.iterdir()) == ["logs", "tables", "x.json"]
+
+
+def test_a_missing_or_broken_file_is_not_ready(tmp_path: Path) -> None:
+    """The message names run and file, not the machine's path."""
+    folder = RunFolder.create("a", tmp_path)
+    folder.write_text("broken.json", "{")
+
+    with pytest.raises(NotReady, match=r"^run a has no verdict\.json yet$"):
+        folder.read_json(folder.verdict)
+    with pytest.raises(NotReady, match=r"^run a: broken\.json is no JSON"):
+        folder.read_json("broken.json")
+    with pytest.raises(NotReady, match=r"scenario\.yaml"):
+        folder.read_text(folder.scenario)
+
+
+def test_the_manifest_is_merged(tmp_path: Path) -> None:
+    """Fields of before stay."""
+    folder = made(tmp_path, "a")
+
+    folder.update_manifest(stream_started_at=5)
+
+    manifest = folder.read_json(folder.manifest)
+    assert (manifest["seed"], manifest["stream_started_at"]) == (7, 5)
+
+
+def test_a_run_id_that_is_none_is_refused(tmp_path: Path) -> None:
+    """Nothing is made, least of all outside the root."""
+    with pytest.raises(WrongInput, match="run_id"):
+        RunFolder.create("../x", tmp_path / "runs")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_are_listed_by_creation(tmp_path: Path) -> None:
+    """Also one that died before it had a verdict, or a manifest that is broken."""
+    made(tmp_path, "b", 1)
+    made(tmp_path, "a", 2).write_json("verdict.json", {"status": "pass"})
+    broken = RunFolder.create("c", tmp_path)
+    broken.write_text(broken.manifest, "{")
+
+    assert [(run.run_id, run.verdict) for run in list_runs(tmp_path)] == [
+        ("c", None),
+        ("b", None),
+        ("a", "pass"),
+    ]
+    assert latest(tmp_path).run_id == "a"
+
+
+def test_a_run_is_found_by_id_prefix_and_latest(tmp_path: Path) -> None:
+    """A whole id wins over being the beginning of another."""
+    made(tmp_path, "spike-1", 1)
+    made(tmp_path, "spike-10", 3)
+    made(tmp_path, "steady-1", 2)
+
+    assert find("spike-1", tmp_path).run_id == "spike-1"
+    assert find("st", tmp_path).run_id == "steady-1"
+    assert find("latest", tmp_path).run_id == "spike-10"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "candidates"),
+    [
+        ("spike", "one of spike-1, spike-2"),
+        ("x", "one of spike-1, spike-2"),
+        ("", "one of spike-1, spike-2"),
+    ],
+)
+def test_an_ambiguous_or_unknown_run_lists_candidates(
+    tmp_path: Path, wanted: str, candidates: str
+) -> None:
+    """So the user can choose."""
+    made(tmp_path, "spike-1")
+    made(tmp_path, "spike-2")
+
+    with pytest.raises(WrongInput, match=candidates):
+        find(wanted, tmp_path)
+
+
+def test_without_any_run_the_message_says_so(tmp_path: Path) -> None:
+    """Also when the root does not exist yet."""
+    with pytest.raises(WrongInput, match="there is none yet"):
+        find("a", tmp_path / "nowhere")
+    with pytest.raises(WrongInput, match="there is none yet"):
+        latest(tmp_path)
+
+
+def test_the_root_is_given_by_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LAGBENCH_RUNS_DIR, else runs in the project."""
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
+    assert runs_root() == tmp_path
+
+    monkeypatch.delenv("LAGBENCH_RUNS_DIR")
+    assert runs_root().name == "runs"
+
+
+def test_the_manifest_names_versions_but_no_machine(tmp_path: Path) -> None:
+    """Versions, seed and sizes are there; host, user and paths are not."""
+    folder = RunFolder.create("a", tmp_path)
+
+    manifest = write_manifest(
+        folder,
+        scenario="s",
+        policy="p",
+        seed=7,
+        fidelity="processes",
+        conf={"seed": 7},
+        scenario_text="name: s\n",
+        policy_text="kind: ScaledObject\n",
+        created_at=5,
+        versions={"kafka-broker": "4.3.1"},
+    )
+
+    assert folder.read_json(folder.manifest) == manifest
+    assert set(manifest["machine"]) == {"cores", "memory_bytes", "system", "architecture"}
+    assert {"python", "pyspark", "kafka-broker"} <= set(manifest["versions"])
+    assert str(tmp_path) not in json.dumps(manifest)
+    assert folder.read_text(folder.scenario) == "name: s\n"
+
+
+def test_git_state_outside_a_work_tree_is_unknown(tmp_path: Path) -> None:
+    """None, not clean."""
+    assert git_state(tmp_path) == {"commit": None, "is_dirty": None}

@@ -1,0 +1,302 @@
+"""The verdict on a run that went well, changed one thing at a time."""
+
+from typing import Any
+
+import pytest
+from tests.fakes.measured_run import quick_spike_measures
+
+from lagbench.core.measures import BadMessageGroup, Measures
+from lagbench.core.scenario import Slos
+from lagbench.core.verdict import SloResult, Verdict, exit_code, judge
+from lagbench.errors import ExitCode
+
+GOOD = quick_spike_measures()
+SLOS = Slos(drain_seconds=120)
+
+
+def changed(part: str, **fields: Any) -> Measures:
+    """Return the good run's measures with ``fields`` of ``part`` changed."""
+    return GOOD.model_copy(update={part: getattr(GOOD, part).model_copy(update=fields)})
+
+
+def result(verdict: Verdict, name: str) -> SloResult:
+    """Return one SLO's result."""
+    return next(slo for slo in verdict.slos if slo.name == name)
+
+
+def duplicates(count: int = 17) -> Measures:
+    """Return the run with duplicates by one pod after another's SIGTERM."""
+    group = BadMessageGroup(
+        message_class="duplicated",
+        pod="consumer-03",
+        other_pod="consumer-07",
+        cause="sigterm",
+        cause_pod="consumer-07",
+        count=count,
+        partitions=(4, 9),
+        first_at=(GOOD.load.stream_started_at or 0) + 199_500_000_000,
+    )
+    return changed("accounting", duplicated=count, bad_messages=(group,))
+
+
+def test_a_good_run_passes() -> None:
+    """Every judged SLO holds; what had no occasion is not judged."""
+    verdict = judge(GOOD, SLOS)
+
+    assert verdict.status == "pass"
+    assert exit_code(verdict) is ExitCode.PASS
+    assert {slo.name: slo.status for slo in verdict.slos if slo.status != "pass"} == {
+        "surplus_pods_idle": "not_judged",  # never more members than partitions
+        "time_lag_p99_seconds": "not_judged",  # the scenario sets no limit
+    }
+    assert {slo.name for slo in verdict.slos} == set(Slos.model_fields)
+
+
+def test_an_slo_beyond_its_limit_fails_the_run() -> None:
+    """17 s of reaction with a limit of 10 s: fail, with pod and parts in the reason."""
+    verdict = judge(GOOD, Slos(reaction_seconds=10))
+
+    found = result(verdict, "reaction_seconds")
+    assert (verdict.status, found.status) == ("fail", "fail")
+    assert exit_code(verdict) is ExitCode.SLO_FAILED
+    assert found.threshold == "at most 10 s"
+    assert "consumer-02 was Ready and assigned" in found.reason
+    assert "t2 autoscaler reads it 14.0 s" in found.reason
+    assert verdict.reasons == (f"Scale-out reaction: {found.reason}",)
+
+
+def test_an_slo_without_limit_reports_its_value() -> None:
+    """None in the scenario: the value is there, nothing is judged."""
+    found = result(judge(GOOD, Slos(rebalance_dip_percent=None)), "rebalance_dip_percent")
+
+    assert (found.status, found.threshold) == ("not_judged", "reported only")
+    assert found.value == GOOD.rebalances.max_dip_percent
+
+
+def test_duplicates_fail_and_name_pod_and_cause() -> None:
+    """The reason says who, where, next to what and when."""
+    verdict = judge(duplicates(), SLOS)
+
+    found = result(verdict, "duplicated")
+    assert (verdict.status, found.status, found.value) == ("fail", "fail", 17)
+    assert found.reason == (
+        "17 by consumer-03 (first consumer-07) on partitions 4, 9 next to a SIGTERM of consumer-07,"
+        " first at +199.5 s"
+    )
+
+
+def test_a_run_that_was_not_drained_never_passes() -> None:
+    """Zero lost so far proves nothing while messages wait."""
+    run = changed("end_state", is_drained=False, undrained_partitions=(3,), undrained_records=12)
+
+    verdict = judge(run, SLOS)
+
+    assert verdict.status == "undetermined"
+    assert exit_code(verdict) is ExitCode.UNDETERMINED
+    assert result(verdict, "lost").status == "undetermined"
+    assert "12 messages of partition 3 were not consumed" in verdict.reasons
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"is_drained": None},
+        {"is_group_stable": False, "group_state": "PREPARING_REBALANCING"},
+        {"is_group_stable": None},
+    ],
+)
+def test_an_unsettled_end_never_passes(fields: dict[str, Any]) -> None:
+    """No fence, an unstable group or one that was not seen: never pass."""
+    verdict = judge(changed("end_state", **fields), Slos(lost=None, duplicated=None))
+
+    assert verdict.status == "undetermined"
+
+
+def test_messages_not_yet_consumed_never_pass() -> None:
+    """The fence says drained, but the ledger lacks messages beyond the commits."""
+    run = changed("accounting", not_yet_consumed=4)
+
+    assert judge(run, SLOS).status == "undetermined"
+
+
+def test_a_duplicate_is_a_duplicate_even_when_not_drained() -> None:
+    """What is proven stays proven."""
+    run = duplicates()
+    run = run.model_copy(
+        update={"end_state": run.end_state.model_copy(update={"is_drained": False})}
+    )
+
+    verdict = judge(run, SLOS)
+
+    assert verdict.status == "fail"
+    assert result(verdict, "duplicated").status == "fail"
+    assert result(verdict, "lost").status == "undetermined"
+
+
+def behind(run: Measures) -> Measures:
+    """Return ``run`` with a generator that fell behind."""
+    update = {"is_valid": False, "reasons": ("the generator fell behind: p99 1.2 s",)}
+    return run.model_copy(update={"validity": run.validity.model_copy(update=update)})
+
+
+def test_a_generator_that_fell_behind_leaves_scaling_undetermined() -> None:
+    """It was another load: neither pass nor fail, whatever was measured."""
+    verdict = judge(behind(GOOD), Slos(reaction_seconds=1))
+
+    assert verdict.status == "undetermined"
+    assert result(verdict, "reaction_seconds").status == "undetermined"
+    assert result(verdict, "lost").status == "pass"
+    assert verdict.reasons[0] == "the generator fell behind: p99 1.2 s"
+
+
+def test_duplicates_under_another_load_are_still_duplicates() -> None:
+    """Fail takes precedence for accounting facts."""
+    assert judge(behind(duplicates()), SLOS).status == "fail"
+
+
+def test_lag_that_crossed_without_any_new_pod_is_a_failure_to_react() -> None:
+    """The lab's CPU policy: lag crosses, nothing happens."""
+    run = changed(
+        "reaction", pod=None, assigned_seconds=None, total_seconds=None, is_complete=False
+    )
+
+    found = result(judge(run, SLOS), "reaction_seconds")
+
+    assert (found.status, found.value) == ("fail", None)
+    assert "crossed 2000" in found.reason
+    assert "no new pod became Ready" in found.reason
+
+
+def test_lag_that_never_crossed_asked_for_nothing() -> None:
+    """Not judged: there was nothing to react to."""
+    run = changed("reaction", pod=None, assigned_seconds=None, is_threshold_crossed=False)
+
+    assert result(judge(run, SLOS), "reaction_seconds").status == "not_judged"
+
+
+def test_a_pod_whose_assignment_was_not_seen_is_undetermined() -> None:
+    """It was created; whether it was assigned in time nobody knows."""
+    run = changed("reaction", assigned_seconds=None, reason="not seen: t7")
+
+    found = result(judge(run, SLOS), "reaction_seconds")
+
+    assert found.status == "undetermined"
+    assert "not seen: t7" in found.reason
+
+
+def test_lag_that_did_not_drain_fails_when_watched_long_enough() -> None:
+    """Still above after more time than the limit allows."""
+    run = changed("drain", drain_seconds=None, drained_at=None)
+
+    found = result(judge(run, SLOS), "drain_seconds")
+
+    assert found.status == "fail"
+    assert "still above 1000" in found.reason
+    assert result(judge(run, Slos(drain_seconds=5000)), "drain_seconds").status == "undetermined"
+
+
+def test_drain_with_gaps_in_the_lag_is_undetermined() -> None:
+    """It may have been drained while nobody looked."""
+    run = changed("drain", drain_seconds=None, drained_at=None)
+    run = run.model_copy(update={"lag": run.lag.model_copy(update={"unknown_samples": 30})})
+
+    assert result(judge(run, SLOS), "drain_seconds").status == "undetermined"
+
+
+def with_episode(**fields: Any) -> Measures:
+    """Return the run with one scale step changed."""
+    episodes = list(GOOD.rebalances.episodes)
+    episodes[1] = episodes[1].model_copy(update=fields)
+    return changed("rebalances", episodes=tuple(episodes))
+
+
+def test_the_deepest_scale_step_is_judged() -> None:
+    """40 % in episode 2: the reason says which episode, when, and from what rate."""
+    found = result(judge(with_episode(dip_percent=40.0), SLOS), "rebalance_dip_percent")
+
+    assert (found.status, found.value) == ("fail", 40)
+    assert "episode 2 at +35.9 s (2 to 6 replicas by hpa; 4 joined)" in found.reason
+
+
+def test_a_death_is_no_scale_step() -> None:
+    """A pod that died dips deeper; the SLO is per scale step."""
+    run = with_episode(dip_percent=90.0, trigger="pod_death")
+
+    assert result(judge(run, SLOS), "rebalance_dip_percent").status == "pass"
+
+
+def test_an_unmeasured_dip_is_undetermined() -> None:
+    """The other steps hold, this one is not known."""
+    run = with_episode(dip_percent=None, recovery_seconds=None, reason="no second of rate")
+
+    verdict = judge(run, SLOS)
+
+    assert result(verdict, "rebalance_dip_percent").status == "undetermined"
+    assert result(verdict, "rebalance_recovery_seconds").status == "undetermined"
+    assert verdict.status == "undetermined"
+
+
+def test_a_dip_that_did_not_recover_in_time_fails() -> None:
+    """Watched for 15 s without being back at 95 %; the limit is 5 s."""
+    run = with_episode(dip_percent=12.0, recovery_seconds=None, reason="the rate was not back")
+
+    found = result(judge(run, SLOS), "rebalance_recovery_seconds")
+
+    assert found.status == "fail"
+    assert "the rate was not back (15.0 s)" in found.reason
+
+
+def test_flips_name_the_first() -> None:
+    """Two flips; the first is said."""
+    changes = tuple(c.model_copy(update={"is_flip": True}) for c in GOOD.scaling.changes[:2])
+
+    found = result(judge(changed("scaling", flips=2, changes=changes), SLOS), "flips")
+
+    assert (found.status, found.value) == ("fail", 2)
+    assert "first flip at +34.3 s: 2 to 6 by hpa" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"max_members": 20, "surplus_pods_idle": True}, "pass"),
+        ({"max_members": 20, "surplus_pods_idle": False}, "fail"),
+        ({"max_members": 20, "surplus_pods_idle": None}, "undetermined"),
+        ({"max_members": None, "surplus_pods_idle": None}, "undetermined"),
+        ({"max_members": 12, "surplus_pods_idle": None}, "not_judged"),
+    ],
+)
+def test_surplus_pods(fields: dict[str, Any], status: str) -> None:
+    """Judged only when there were more members than partitions."""
+    assert result(judge(changed("scaling", **fields), SLOS), "surplus_pods_idle").status == status
+
+
+@pytest.mark.parametrize(
+    ("part", "fields", "slo"),
+    [
+        ("accounting", {"lost": None}, "lost"),
+        ("accounting", {"duplicated": None}, "duplicated"),
+        ("accounting", {"reordered": None}, "reordered"),
+        ("accounting", {"zombie": None}, "zombies"),
+        ("scaling", {"baseline_at_floor": None}, "baseline_at_floor"),
+        ("scaling", {"max_replicas": None}, "flips"),
+        ("drain", {"falls_monotonically": None}, "lag_falls_at_full_parallelism"),
+    ],
+)
+def test_a_missing_measure_is_undetermined(part: str, fields: dict[str, Any], slo: str) -> None:
+    """Never a pass, and the run with it."""
+    verdict = judge(changed(part, **fields), SLOS)
+
+    assert result(verdict, slo).status == "undetermined"
+    assert verdict.status == "undetermined"
+
+
+def test_a_steady_load_judges_no_spike() -> None:
+    """Reaction, drain and fall need a spike."""
+    run = changed("load", first_spike_started_at=None, last_spike_ended_at=None, spikes=0)
+    run = run.model_copy(update={"drain": run.drain.model_copy(update={"spike_ended_at": None})})
+
+    verdict = judge(run, SLOS)
+
+    names = ("reaction_seconds", "drain_seconds", "lag_falls_at_full_parallelism")
+    assert {result(verdict, name).status for name in names} == {"not_judged"}

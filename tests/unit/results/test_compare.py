@@ -1,0 +1,150 @@
+"""The regression gate."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fakes.measured_run import quick_spike_measures
+from tests.fakes.run_folder_builder import quick_spike_run
+
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.measures import Measures
+from lagbench.results.compare import (
+    BOUNDS,
+    COMPARISON_FILE,
+    Bound,
+    compare_measures,
+    compare_runs,
+    last_passing_run,
+)
+from lagbench.results.measure import measure_run
+
+GOOD = quick_spike_measures()
+
+
+def changed(part: str, **fields: Any) -> Measures:
+    """Return the good run's measures with ``fields`` of ``part`` changed."""
+    return GOOD.model_copy(update={part: getattr(GOOD, part).model_copy(update=fields)})
+
+
+def test_a_run_equals_itself() -> None:
+    """Nothing regressed."""
+    comparison = compare_measures(GOOD, GOOD)
+
+    assert comparison.status == "within"
+    assert comparison.regressions == ()
+    assert [measure.name for measure in comparison.measures] == [bound.name for bound in BOUNDS]
+
+
+def test_within_the_bound_is_no_regression() -> None:
+    """Reaction 16.5 s; one HPA sync more is the phase's luck, two are not."""
+    later = changed("reaction", assigned_seconds=32.0)
+    much_later = changed("reaction", assigned_seconds=33.0)
+
+    assert compare_measures(later, GOOD).status == "within"
+    found = compare_measures(much_later, GOOD)
+    assert found.status == "regressed"
+    assert found.reasons == ("Scale-out reaction: 33 s, reference 16.5 (at most 32.5)",)
+    (regression,) = found.regressions
+    assert (regression.reference, regression.value) == (16.5, 33)
+
+
+def test_the_larger_of_both_bounds_holds() -> None:
+    """10 absolute and 50 %: from 100 up to 150, from 10 up to 20."""
+    bound = Bound("x", "X", "s", lambda _: None, absolute=10, relative=0.5)
+
+    assert bound.allowed(100) == 150
+    assert bound.allowed(10) == 20
+
+
+def test_one_duplicate_is_a_regression() -> None:
+    """Counts of bad messages have no tolerance."""
+    assert compare_measures(changed("accounting", duplicated=1), GOOD).status == "regressed"
+
+
+def test_better_is_within() -> None:
+    """An improvement is no regression."""
+    assert compare_measures(changed("drain", drain_seconds=1.0), GOOD).status == "within"
+
+
+@pytest.mark.parametrize(("is_now", "missing"), [(True, "this run"), (False, "the reference")])
+def test_a_measure_missing_in_one_run_is_undetermined(*, is_now: bool, missing: str) -> None:
+    """Missing is not zero and not within."""
+    gap = changed("accounting", lost=None)
+
+    found = compare_measures(gap, GOOD) if is_now else compare_measures(GOOD, gap)
+
+    assert found.status == "undetermined"
+    assert found.reasons == (f"Messages lost: not measured in {missing}",)
+
+
+def test_a_measure_missing_in_both_is_not_compared() -> None:
+    """Neither run had a scale step."""
+    none = changed("rebalances", max_dip_percent=None, max_recovery_seconds=None)
+
+    found = compare_measures(none, none)
+
+    assert found.status == "within"
+    assert {m.name for m in found.measures if m.status == "not_compared"} == {
+        "rebalance_dip_percent",
+        "rebalance_recovery_seconds",
+    }
+
+
+def test_fidelities_are_never_compared() -> None:
+    """A run on a cluster against one of processes: undetermined, whatever the numbers."""
+    cluster = GOOD.model_copy(update={"fidelity": "kubernetes"})
+
+    found = compare_measures(cluster, GOOD)
+
+    assert found.status == "undetermined"
+    assert found.reasons == ("fidelity kubernetes against processes: not comparable",)
+
+
+def run(root: Path, run_id: str, created_at: int, verdict: str, policy: str = "p") -> RunFolder:
+    """Make a run of which only the list's line is of interest."""
+    folder = RunFolder.create(run_id, root)
+    manifest = {
+        "created_at": created_at,
+        "scenario": "s",
+        "policy": policy,
+        "fidelity": "processes",
+    }
+    folder.write_json(folder.manifest, manifest)
+    folder.write_json(folder.verdict, {"status": verdict})
+    return folder
+
+
+def test_the_reference_is_the_last_run_that_passed(tmp_path: Path) -> None:
+    """Not the failed one after it, not another policy's, not a later one."""
+    run(tmp_path, "first", 1, "pass")
+    run(tmp_path, "second", 2, "pass")
+    run(tmp_path, "failed", 3, "fail")
+    run(tmp_path, "other", 4, "pass", policy="q")
+    now = run(tmp_path, "now", 5, "fail")
+    run(tmp_path, "later", 6, "pass")
+
+    reference = last_passing_run(now)
+
+    assert reference is not None
+    assert reference.run_id == "second"
+
+
+def test_the_first_run_has_no_reference(tmp_path: Path) -> None:
+    """None: there is nothing to compare with."""
+    assert last_passing_run(run(tmp_path, "only", 1, "pass")) is None
+
+
+def test_comparison_is_written_into_the_run(tmp_path: Path) -> None:
+    """Both values of each measure are kept."""
+    content = quick_spike_run()
+    folder = content.write(tmp_path)
+    content.run_id = "reference"
+    reference = content.write(tmp_path)
+    measure_run(folder)
+    measure_run(reference)
+
+    comparison = compare_runs(folder, reference)
+
+    assert comparison.status == "within"
+    assert folder.read_json(COMPARISON_FILE)["reference_run_id"] == "reference"

@@ -1,0 +1,217 @@
+"""Measures and verdict from a run folder alone."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run, write_table
+
+from lagbench.core.measures import Measures
+from lagbench.core.telemetry import HpaSync, LagSample, PodSeen, PodStopped, SigtermReceived
+from lagbench.core.verdict import Verdict
+from lagbench.errors import NotReady, WrongInput
+from lagbench.results.measure import judge_run, measure_run
+
+SECOND = 1_000_000_000
+
+
+@pytest.fixture
+def content() -> RunContent:
+    """Return the whole run, to be changed by a test."""
+    return quick_spike_run()
+
+
+def test_the_story_of_the_run_is_measured(content: RunContent, tmp_path: Path) -> None:
+    """2 to 12 to 2 pods: the numbers that the simulation fixes."""
+    measures = measure_run(content.write(tmp_path))
+
+    assert measures.fidelity == "processes"
+    assert measures.run_seconds == 303.5
+    assert measures.reaction.total_seconds == pytest.approx(16.502)
+    assert measures.reaction.parts_sum_to_total
+    assert measures.lag.peak_records == 146_560
+    assert measures.drain.drain_seconds == 90
+    assert measures.drain.skew_limited_seconds == pytest.approx(74.288)
+    assert [episode.trigger for episode in measures.rebalances.episodes] == [
+        "start",
+        *["scale_up"] * 3,
+        *["scale_down"] * 2,
+    ]
+    assert (measures.scaling.max_replicas, measures.scaling.flips) == (12, 0)
+    assert measures.paid_for_itself.has_paid
+    assert measures.end_state.is_drained
+    assert measures.observer_cost.total_cpu_seconds == pytest.approx(73.8)
+
+
+def test_what_is_written_reads_back(content: RunContent, tmp_path: Path) -> None:
+    """measures.json and verdict.json are the models, and measuring again changes no byte."""
+    folder = content.write(tmp_path)
+
+    measures, verdict = measure_run(folder), judge_run(folder)
+    first = folder.measures.read_bytes(), folder.verdict.read_bytes()
+    measure_run(folder)
+    judge_run(folder)
+
+    assert Measures.model_validate(folder.read_json(folder.measures)) == measures
+    assert Verdict.model_validate(folder.read_json(folder.verdict)) == verdict
+    assert verdict.status == "pass"
+    assert (folder.measures.read_bytes(), folder.verdict.read_bytes()) == first
+
+
+def test_judging_measures_first_when_nobody_did(content: RunContent, tmp_path: Path) -> None:
+    """A verdict needs measures, and the folder is enough for them."""
+    folder = content.write(tmp_path)
+
+    judge_run(folder)
+
+    assert folder.measures.exists()
+
+
+def test_a_run_without_accounting_and_fence_is_undetermined(
+    content: RunContent, tmp_path: Path
+) -> None:
+    """Both files are missing: the counts are None, the end is unknown, nothing passes."""
+    content.accounting, content.fence = {}, {}
+    folder = content.write(tmp_path)
+
+    measures, verdict = measure_run(folder), judge_run(folder)
+
+    assert measures.accounting.lost is None
+    assert measures.lag.time_lag_seconds.p99 is None
+    assert measures.end_state.is_drained is None
+    assert verdict.status == "undetermined"
+
+
+def test_without_autoscaler_telemetry_most_numbers_stand(
+    content: RunContent, tmp_path: Path
+) -> None:
+    """On a real cluster KEDA and the HPA send nothing: replicas are exact to a second."""
+    content.records = [r for r in content.records if r.source != "autoscaler"]
+
+    measures = measure_run(content.write(tmp_path))
+
+    assert not any(isinstance(record, HpaSync) for record in content.records)
+    assert measures.reaction.links[2].at is None
+    assert measures.reaction.assigned_seconds == pytest.approx(16.5)
+    assert [change.by for change in measures.scaling.changes] == ["unknown"] * 5
+    assert measures.rebalances.episodes[1].trigger == "scale_up"
+
+
+def test_a_killed_pod_is_a_death_with_its_pod_named(content: RunContent, tmp_path: Path) -> None:
+    """SIGKILL at 100 s: it says nothing, Kubernetes sees its end, the others take over."""
+    victim, killed_at = "consumer-11", EPOCH + 100 * SECOND
+    content.records = [
+        record
+        for record in content.records
+        if not (record.source == victim and record.at >= killed_at)
+        and not (isinstance(record, PodSeen) and record.pod == victim and record.at >= killed_at)
+    ]
+    born = next(r for r in content.records if isinstance(r, PodSeen) and r.pod == victim)
+    content.records.append(
+        PodSeen(
+            at=killed_at + SECOND,
+            source="recorder-0",
+            pod=victim,
+            created_at=born.created_at,
+            started_at=None,
+            ready_at=born.created_at + SECOND,
+            deleted_at=None,
+            gone_at=killed_at,
+            exit_code=137,
+            exit_reason="Killed",
+            precision_ns=1_000_000,
+        )
+    )
+
+    measures = measure_run(content.write(tmp_path))
+
+    death = next(e for e in measures.rebalances.episodes if e.trigger == "pod_death")
+    assert death.started_at == killed_at
+    assert death.pods_left == (victim,)
+    assert not any(
+        isinstance(r, SigtermReceived | PodStopped) and r.source == victim for r in content.records
+    )
+
+
+def test_an_outage_of_the_recorder_is_a_gap_and_no_zero(
+    content: RunContent, tmp_path: Path
+) -> None:
+    """No lag from 90 to 100 s: a note, and no sample invented."""
+    low, high = EPOCH + 90 * SECOND, EPOCH + 100 * SECOND
+    content.records = [
+        r for r in content.records if not (r.source == "recorder-0" and low < r.at < high)
+    ]
+    content.tables["lag"] = [row for row in content.tables["lag"] if not low < row[0] < high]
+
+    measures = measure_run(content.write(tmp_path))
+
+    assert [gap.what for gap in measures.validity.telemetry_gaps] == ["recorder"]
+    assert measures.validity.is_valid
+    assert measures.lag.samples == 302 - 9
+
+
+def test_unknown_telemetry_rows_are_noted(content: RunContent, tmp_path: Path) -> None:
+    """A record of a newer version is left out and said."""
+    folder = content.write(tmp_path)
+    part = folder.table("telemetry") / "part-00001.parquet"
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    row = {"at": [1], "source": ["x"], "kind": ["new"], "record": [json.dumps({"kind": "new"})]}
+    pq.write_table(pa.table(row), part)
+
+    measures = measure_run(folder)
+
+    assert measures.validity.notes == ("1 telemetry rows are no known record and were left out",)
+    assert any(isinstance(record, LagSample) for record in content.records)
+
+
+def test_a_run_whose_pipeline_did_not_finish_is_not_ready(
+    content: RunContent, tmp_path: Path
+) -> None:
+    """The message names the table and what is missing."""
+    del content.tables["timeline"]
+
+    with pytest.raises(NotReady, match="no table timeline"):
+        measure_run(content.write(tmp_path))
+
+
+def test_a_broken_table_is_not_ready(content: RunContent, tmp_path: Path) -> None:
+    """A half written Parquet file is named."""
+    folder = content.write(tmp_path)
+    (folder.table("lag") / "part-00000.parquet").write_bytes(b"PAR1")
+
+    with pytest.raises(NotReady, match="table lag cannot be read"):
+        measure_run(folder)
+
+
+def test_empty_tables_leave_measures_empty(content: RunContent, tmp_path: Path) -> None:
+    """A run in which nothing was processed: no number is invented."""
+    folder = content.write(tmp_path)
+    for name in ("timeline", "lag", "partition_gaps"):
+        write_table(folder, name, [])
+
+    measures = measure_run(folder)
+
+    assert measures.lag.peak_records is None
+    assert measures.rebalances.max_dip_percent is None
+    assert measures.drain.drain_seconds is None
+    assert judge_run(folder).status == "undetermined"
+
+
+def test_a_folder_with_a_broken_scenario_is_wrong_input(
+    content: RunContent, tmp_path: Path
+) -> None:
+    """The message names file, field and value."""
+    content.scenario_yaml = content.scenario_yaml.replace("partitions: 12", "partitions: 0")
+
+    with pytest.raises(WrongInput, match=r"scenario\.yaml: partitions = 0"):
+        measure_run(content.write(tmp_path))
+
+
+def test_a_policy_that_is_no_mapping_is_wrong_input(content: RunContent, tmp_path: Path) -> None:
+    """A YAML list scales nothing."""
+    content.policy_yaml = "- a\n- b\n"
+
+    with pytest.raises(WrongInput, match=r"policy\.yaml"):
+        measure_run(content.write(tmp_path))
