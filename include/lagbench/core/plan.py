@@ -19,7 +19,7 @@ from lagbench.core.policy_check import PolicyLimits, check_limits
 from lagbench.core.profile import OfferedLoad, offered_load
 from lagbench.core.scenario import Scenario
 
-# Bytes of the broker's log per event, lz4, 12 partitions: 146 at 60,000/s, 156 at 6,000/s (measured);
+# Bytes of broker log per event, lz4, 12 partitions: 146 at 60,000/s, 156 at 6,000/s (measured);
 # 208 at 600/s, where a batch holds one record, but such a stream is small anyway.
 EVENT_LOG_BYTES = 160
 # Six columns of 8 B in the ledger, and the Arrow header of a batch spread over its records.
