@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from lagbench.core.measure_model import NANOSECONDS
 from lagbench.core.telemetry import (
     GroupJoined,
     PartitionsAssigned,
@@ -20,7 +21,7 @@ from lagbench.core.telemetry import (
     TelemetryRecord,
 )
 
-EventKind = Literal["joined", "assigned", "revoked", "sigterm", "left", "died"]
+EventKind = Literal["joined", "assigned", "revoking", "revoked", "sigterm", "left", "died"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +40,19 @@ class GroupState:
 
     members: set[str] = field(default_factory=set)
     owner: dict[int, str] = field(default_factory=dict)
+    waiting: set[str] = field(default_factory=set)  # members without any assignment yet
 
     def apply(self, event: GroupEvent) -> None:
         """Take ``event`` into account; a newer assignment outranks an owner that is silent."""
         if event.kind in ("left", "died"):
             self.members.discard(event.pod)
+            self.waiting.discard(event.pod)
             self._keep_only(event.pod, frozenset())
             return
+        if event.kind == "joined" and event.pod not in self.members:
+            self.waiting.add(event.pod)
+        elif event.kind in ("assigned", "sigterm"):
+            self.waiting.discard(event.pod)
         if event.kind != "sigterm":
             self.members.add(event.pod)
         if event.owned is not None:
@@ -78,6 +85,9 @@ def _told(records: Sequence[TelemetryRecord]) -> Iterator[GroupEvent]:
         elif isinstance(record, PartitionsAssigned):
             yield GroupEvent(record.at, record.source, "assigned", frozenset(record.owned))
         elif isinstance(record, PartitionsRevoked):
+            # The record is sent when the work in flight is done; the revoke began before.
+            began_at = record.at - round(record.finish_seconds * NANOSECONDS)
+            yield GroupEvent(began_at, record.source, "revoking")
             yield GroupEvent(record.at, record.source, "revoked", frozenset(record.owned))
         elif isinstance(record, SigtermReceived):
             yield GroupEvent(record.at, record.source, "sigterm")

@@ -102,7 +102,8 @@ def _read(
 ) -> Stamp:
     """Return the first reading above the threshold, at most one precision before the crossing.
 
-    A policy without lag threshold reads something else (CPU): its sync at the change counts.
+    A policy that reads something else (CPU) never shows such a reading: then the sync that changed
+    the replicas is the one that read what it acted on.
     """
     kind = KedaPoll if clock == "keda_poll" else HpaSync
     readings = sorted((r for r in records if isinstance(r, kind)), key=lambda record: record.at)
@@ -114,7 +115,7 @@ def _read(
                 return Stamp(reading.at, 0.0, clock.replace("_", " "))
     if change is not None:
         before = [reading for reading in readings if reading.at <= change.at]
-        if before and threshold is None:
+        if before:
             return Stamp(before[-1].at, 0.0, "the sync that changed the replicas")
     return Stamp(None, None, "no reading above the threshold was recorded")
 

@@ -1,10 +1,11 @@
 """Rebalance episodes: when they began and ended, who came and went, what set them off.
 
 An episode runs from the first event of the group (a join, revoke, SIGTERM, or the death of a
-member) to the last event after which every partition has an owner and nothing happens for
-QUIET_SECONDS. While a partition has no owner the episode stays open, for at most
-LONGEST_PAUSE_SECONDS between two events (a killed member is noticed after its session timeout,
-45 s by default).
+member) to the last event after which every partition has an owner, every member an assignment,
+and nothing happens for QUIET_SECONDS. While a partition has no owner the episode stays open, for
+at most LONGEST_PAUSE_SECONDS between two events (a killed member is noticed after its session
+timeout, 45 s by default); while only a new member waits, for at most HEARTBEAT_SECONDS (under
+KIP-848 the old owners hear of it at their next heartbeat, 5 s by default).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from lagbench.core.measures import NANOSECONDS, ReplicaChange
 from lagbench.core.scaling_measures import EpisodeTrigger, RebalanceProtocol
 
 QUIET_SECONDS = 2.0
+HEARTBEAT_SECONDS = 6.0
 LONGEST_PAUSE_SECONDS = 60.0
 TRIGGER_REACH_SECONDS = 120.0
 """A pod that joins belongs to a scale step at most this long ago (image pull, slow start)."""
@@ -46,18 +48,20 @@ def episode_spans(events: Sequence[GroupEvent], partitions: int) -> list[Episode
         first = index
         state.apply(events[index])
         index += 1
-        while index < len(events) and _belongs(
-            events[index - 1], events[index], state.unowned(partitions)
-        ):
+        while index < len(events) and _belongs(events[index - 1], events[index], state, partitions):
             state.apply(events[index])
             index += 1
         spans.append(_span(events[first:index], members, owner, state, partitions))
     return spans
 
 
-def _belongs(last: GroupEvent, following: GroupEvent, unowned: list[int]) -> bool:
-    pause_seconds = (following.at - last.at) / NANOSECONDS
-    return pause_seconds <= (LONGEST_PAUSE_SECONDS if unowned else QUIET_SECONDS)
+def _belongs(last: GroupEvent, following: GroupEvent, state: GroupState, partitions: int) -> bool:
+    allowed = QUIET_SECONDS
+    if state.unowned(partitions):
+        allowed = LONGEST_PAUSE_SECONDS
+    elif state.waiting:
+        allowed = HEARTBEAT_SECONDS
+    return (following.at - last.at) / NANOSECONDS <= allowed
 
 
 def _span(

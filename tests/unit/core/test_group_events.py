@@ -4,6 +4,7 @@ from lagbench.core.group_events import GroupEvent, GroupState, group_events
 from lagbench.core.telemetry import (
     GroupJoined,
     PartitionsAssigned,
+    PartitionsRevoked,
     PodSeen,
     PodStopped,
     SigtermReceived,
@@ -96,3 +97,23 @@ def test_an_eager_revoke_leaves_a_member_with_nothing() -> None:
 
     assert state.members == {"a"}
     assert state.idle_members() == {"a"}
+
+
+def test_a_revoke_begins_before_its_record() -> None:
+    """The record comes when the work in flight is done, 0.5 s after the revoke came."""
+    record = PartitionsRevoked(
+        at=2_000_000_000,
+        source="a",
+        member_id="m",
+        partitions=[1],
+        owned=[0],
+        is_lost=False,
+        in_flight=3,
+        finish_seconds=0.5,
+        rebalance=2,
+    )
+
+    assert group_events([record]) == [
+        GroupEvent(1_500_000_000, "a", "revoking"),
+        GroupEvent(2_000_000_000, "a", "revoked", frozenset({0})),
+    ]

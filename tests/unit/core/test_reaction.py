@@ -226,6 +226,18 @@ def test_a_cpu_policy_without_threshold_has_no_crossing() -> None:
     assert found.total_seconds == 9.25
 
 
+def test_a_cpu_policy_with_a_threshold_shows_the_sync_that_acted() -> None:
+    """Its readings are percents and never above 2000; the sync before the change counts."""
+    records: list[TelemetryRecord] = [
+        record for record in RECORDS if not isinstance(record, HpaSync | KedaPoll)
+    ]
+
+    found = chain(records=[sync(1, 40), sync(15.95, 91), *records])
+
+    assert found.links[2].stamped_at == ns(15.95)
+    assert found.links[2].note == "the sync that changed the replicas"
+
+
 def test_a_steady_load_has_no_chain() -> None:
     """No step, no reaction."""
     found = chain(load=LOAD.model_copy(update={"first_spike_started_at": None}))

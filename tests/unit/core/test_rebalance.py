@@ -84,6 +84,19 @@ def test_two_steps_far_apart_are_two_episodes() -> None:
     assert len(episode_spans([*START, *more], partitions=4)) == 3
 
 
+def test_an_episode_waits_for_the_next_heartbeat() -> None:
+    """Under KIP-848 pod a hears of the new member 4 s after it joined: still one episode."""
+    more = [
+        event(30, "c", "joined"),
+        event(34, "a", "revoked", {0}),
+        event(34.5, "c", "assigned", {1}),
+    ]
+
+    spans = episode_spans([*START, *more], partitions=4)
+
+    assert [(span.started_at // SECOND, span.joined) for span in spans[1:]] == [(30, ("c",))]
+
+
 def test_a_scale_down_begins_with_the_sigterm() -> None:
     """Pod b is asked at 50, hands over, is gone; a owns all at 51."""
     more = [
