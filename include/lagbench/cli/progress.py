@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,6 +29,7 @@ class PhaseLog:
 
     path: Path
     current: str = "starting"
+    failures: list[str] = field(default_factory=list)
     _position: int = 0
 
     def advance(self) -> None:
@@ -44,6 +45,8 @@ class PhaseLog:
                 entry = json.loads(line)
                 if entry["state"] == "started":
                     self.current = str(entry["name"])
+                elif entry["state"] == "failed":
+                    self.failures.append(f"{entry['name']}: {entry['detail']}")
 
 
 class TelemetryFollower:

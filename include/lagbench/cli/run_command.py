@@ -125,10 +125,12 @@ def _follow(
         raise
     finally:
         follower.close()
+    phases.advance()
     if not (folder / "verdict.json").exists():
+        seen = "\n".join(phases.failures) or dag_run.log_tail(LOG_TAIL_LINES)
         raise NotReady(
-            f"the run ended in phase {phases.current} without a verdict; "
-            f"its log ends:\n{dag_run.log_tail(LOG_TAIL_LINES)}"
+            f"the run ended in phase {phases.current} without a verdict.\n{seen}\n"
+            f"{dag_run.where_to_look()}"
         )
 
 

@@ -43,6 +43,10 @@ class DagRun(Protocol):
         """Return the last lines that explain a failure."""
         ...
 
+    def where_to_look(self) -> str:
+        """Return where the whole log is."""
+        ...
+
 
 class ProcessDagRun:
     """The Dag in one child process; it dies with this process."""
@@ -76,6 +80,10 @@ class ProcessDagRun:
         """Return the last lines of the process's output."""
         return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
 
+    def where_to_look(self) -> str:
+        """Return the log's path."""
+        return f"whole log: {self.log_path}"
+
 
 class ServerDagRun:
     """A run triggered in a running Airflow by its REST API."""
@@ -103,8 +111,11 @@ class ServerDagRun:
         """Return which tasks failed and where their logs are."""
         found = self._call("GET", f"dags/{DAG_ID}/dagRuns/{self._run}/taskInstances")
         failed = [t["task_id"] for t in found["task_instances"] if t["state"] == "failed"]
-        page = f"{self._server.url}/dags/{DAG_ID}/runs/{self._run}"
-        return f"failed tasks: {', '.join(failed[:lines]) or 'none'}; logs: {page}"
+        return f"failed tasks: {', '.join(failed[:lines]) or 'none'}"
+
+    def where_to_look(self) -> str:
+        """Return the run's page."""
+        return f"logs: {self._server.url}/dags/{DAG_ID}/runs/{self._run}"
 
     def _call(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
         try:
