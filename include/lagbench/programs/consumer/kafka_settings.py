@@ -42,8 +42,8 @@ def consumer_settings(options: ConsumerOptions) -> dict[str, Any]:
         "group.protocol": "classic",
         "partition.assignment.strategy": options.balancer,
         "session.timeout.ms": options.session_timeout_ms,
-        # Members learn of a rebalance from the next heartbeat: half a second a step.
-        "heartbeat.interval.ms": 500,
+        # Members learn of a rebalance from the next heartbeat: 0.3 s a step.
+        "heartbeat.interval.ms": 300,
     }
     return settings
 

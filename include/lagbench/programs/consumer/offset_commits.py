@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Sequence
 from typing import Literal
@@ -73,10 +72,9 @@ class OffsetCommits:
         by_partition = {work.partition: work for work in works}
         for _ in range(_ATTEMPTS):
             offsets = _uncommitted(works)
-            left_seconds = deadline - time.monotonic()
-            if not offsets or left_seconds <= 0:
+            if not offsets or time.monotonic() > deadline:
                 break
-            error, results = self._commit_bounded(offsets, left_seconds)
+            error, results = self._commit_waiting(offsets)
             self._take(error, results, by_partition, cause)
             if error is not None and not error.retriable():
                 break
@@ -84,26 +82,14 @@ class OffsetCommits:
                 time.sleep(_RETRY_SECONDS)  # the group's state is the broker's: nothing to await
         return not _uncommitted(works)
 
-    def _commit_bounded(
-        self, offsets: dict[int, int], timeout_seconds: float
+    def _commit_waiting(
+        self, offsets: dict[int, int]
     ) -> tuple[KafkaError | None, list[TopicPartition]]:
-        """Commit and wait; the client's own call has no time limit of its own."""
         named = self._named(offsets)
-        outcome: list[tuple[KafkaError | None, list[TopicPartition]]] = []
-
-        def commit() -> None:
-            try:
-                results = self._consumer.commit(offsets=named, asynchronous=False)
-                outcome.append((None, results or named))
-            except KafkaException as error:
-                outcome.append((error.args[0], named))
-
-        thread = threading.Thread(target=commit, name="commit", daemon=True)
-        thread.start()
-        thread.join(timeout_seconds)
-        if outcome:
-            return outcome[0]
-        return KafkaError(KafkaError._TIMED_OUT, f"no answer in {timeout_seconds:.1f} s"), named  # noqa: SLF001
+        try:
+            return None, self._consumer.commit(offsets=named, asynchronous=False) or named
+        except KafkaException as error:
+            return error.args[0], named
 
     def _take(
         self,
@@ -129,6 +115,9 @@ class OffsetCommits:
             self._reports.committed(self._member_id(), done, cause)
         if refused or (error is not None and not done):
             log.warning("commit refused: %s", reason)
+            self._next_at = (
+                time.monotonic()
+            )  # mostly a rebalance under way: again, with the new one
             self._reports.commit_failed(self._member_id(), refused, reason)
 
     def _named(self, offsets: dict[int, int]) -> list[TopicPartition]:

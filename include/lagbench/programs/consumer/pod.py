@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from lagbench.core.event import EVENT_BYTES, concatenate_values, decode_events
 from lagbench.errors import NotReady
+from lagbench.programs.consumer.fetch_wakeup import FetchWakeup
 from lagbench.programs.consumer.offset_commits import OffsetCommits
 from lagbench.programs.consumer.partition_work import RecordChunk
 from lagbench.programs.consumer.rebalance import Rebalancing
@@ -55,6 +56,7 @@ class ConsumerPod:
         self._reports = reports
         self._figures = figures
         self._high_water = queue_records(options.process_ms, options.concurrency)
+        self._wakeup = FetchWakeup(consumer, options.topic)
         self._stop_asked = ""
 
     def ask_to_stop(self, reason: str) -> None:
@@ -87,6 +89,9 @@ class ConsumerPod:
         if messages:
             self._take_in(messages)
         self._let_flow()
+        if self._rebalancing.take_has_moved():
+            numbers = [work.partition for work in self._board.owned()]
+            self._wakeup.wake(numbers, refreshes_leaders=True)
         self._rebalancing.note_membership(self._consumer)
         works = self._board.owned()
         if self._options.commit == "manual":
@@ -154,6 +159,7 @@ class ConsumerPod:
             self._consumer.resume([TopicPartition(topic, work.partition) for work in flowing])
             for work in flowing:
                 work.is_paused = False
+            self._wakeup.wake(work.partition for work in flowing)
 
     def _without_errors(self, messages: list[Message]) -> list[Message]:
         for message in messages:

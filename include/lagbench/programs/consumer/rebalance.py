@@ -36,6 +36,7 @@ class Rebalancing:
         self._reports = reports
         self._open_since: float | None = None  # an eager revoke that awaits its assignment
         self._has_joined = False
+        self._has_moved = False
         self.is_leaving = False
         """Whether the pod has finished its work itself, or gives it up as it is."""
 
@@ -47,6 +48,11 @@ class Rebalancing:
         if member_id:
             self._has_joined = True
             self._reports.group_joined(member_id)
+
+    def take_has_moved(self) -> bool:
+        """Say, once, that partitions have moved since the last call."""
+        has_moved, self._has_moved = self._has_moved, False
+        return has_moved
 
     def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Take on ``partitions``."""
@@ -65,6 +71,10 @@ class Rebalancing:
             consumer.incremental_assign(partitions)
         else:
             consumer.assign(partitions)
+        # librdkafka keeps a pause of an earlier assignment: a partition that comes back would
+        # stand still for ever.
+        consumer.resume(partitions)
+        self._has_moved = True
         seconds = time.monotonic() - began
         self._reports.assigned(member_id, numbers, self._owned_numbers(), seconds=seconds)
 
@@ -109,6 +119,7 @@ class Rebalancing:
             consumer.incremental_unassign(partitions)
         else:
             consumer.unassign()
+        self._has_moved = True
         finish_seconds = time.monotonic() - began
         self._reports.revoked(
             member_id,
