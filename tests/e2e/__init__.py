@@ -1,0 +1,1 @@
+"""The whole rehearsal as a user runs it."""

@@ -1,0 +1,131 @@
+"""Runs the ``lagbench`` command as a user does, in a home of its own, and looks at what is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+SCENARIO = DATA / "scenarios" / "tiny_spike.yaml"
+POLICY = DATA / "policies" / "lag-tiny.yaml"
+RUN_LIMIT_SECONDS = 280
+
+
+@dataclass
+class Rehearsal:
+    """One ``lagbench`` home: state and run folders below ``root``."""
+
+    root: Path
+    _started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the environment that makes every command use this home."""
+        return {
+            **os.environ,
+            "LAGBENCH_STATE_DIR": str(self.root / "state"),
+            "LAGBENCH_RUNS_DIR": str(self.root / "runs"),
+            "COLUMNS": "140",
+        }
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start ``lagbench`` with ``arguments``; its output goes to a file."""
+        with (self.root / "output.txt").open("w") as output:
+            command = [str(Path(sys.executable).parent / "lagbench"), *arguments]
+            process = subprocess.Popen(
+                command,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        self._started.append(process)
+        return process
+
+    def start_run(self, *settings: str, options: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+        """Start the tiny rehearsal with further ``key=value`` settings."""
+        flags = [flag for setting in settings for flag in ("--set", setting)]
+        return self.start("run", str(SCENARIO), "--policy", str(POLICY), *flags, *options)
+
+    def finish(self, process: subprocess.Popen[str]) -> int:
+        """Wait for the end and return the exit code."""
+        return process.wait(timeout=RUN_LIMIT_SECONDS)
+
+    def output(self) -> str:
+        """Return what the last command printed."""
+        return (self.root / "output.txt").read_text()
+
+    def folder(self) -> Path:
+        """Return the newest run folder."""
+        return max((self.root / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
+
+    def read(self, name: str) -> Any:
+        """Return a JSON file of the newest run."""
+        return json.loads((self.folder() / name).read_text())
+
+    def slo(self, name: str) -> dict[str, Any]:
+        """Return one SLO's result of the newest run."""
+        found: dict[str, Any] = next(
+            slo for slo in self.read("verdict.json")["slos"] if slo["name"] == name
+        )
+        return found
+
+    def wait_for_phase(self, name: str, state: str = "started") -> None:
+        """Wait until the newest run's phase ``name`` has begun (or ended)."""
+
+        def is_there() -> bool:
+            if not (self.root / "runs").exists():
+                return False
+            log = self.folder() / "phases.jsonl"
+            lines = log.read_text().splitlines() if log.exists() else []
+            entries = [json.loads(line) for line in lines]
+            return any(e["name"] == name and e["state"] == state for e in entries)
+
+        wait_until(is_there, f"phase {name} {state}", limit_seconds=150)
+
+    def processes(self, part: str = "") -> list[psutil.Process]:
+        """Return the processes of this home whose command line holds ``part``."""
+        state = str(self.root / "state")
+        found = []
+        for process in psutil.process_iter():
+            try:
+                belongs = state in process.environ().get("LAGBENCH_STATE_DIR", "")
+                if belongs and part in " ".join(process.cmdline()):
+                    found.append(process)
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+        return found
+
+    def bench(self) -> dict[str, Any]:
+        """Return the running bench's state."""
+        state: dict[str, Any] = json.loads((self.root / "state" / "bench.json").read_text())
+        return state
+
+    def close(self) -> None:
+        """End whatever a failed test left, by pid."""
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+                process.wait(timeout=10)
+        for process in self.processes():
+            process.kill()
+
+
+def wait_until(condition: Callable[[], bool], what: str, *, limit_seconds: float) -> None:
+    """Wait for a condition; raise with ``what`` when it does not come true in time."""
+    pause, give_up_at = threading.Event(), time.monotonic() + limit_seconds
+    while not condition():
+        if time.monotonic() > give_up_at:
+            raise TimeoutError(f"not seen within {limit_seconds} s: {what}")
+        pause.wait(0.2)

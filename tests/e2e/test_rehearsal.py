@@ -1,0 +1,122 @@
+"""Setup: an empty home. One rehearsal from the command line, cross-checked with Kafka's own tools.
+
+1. ``lagbench run`` on the tiny scenario. 2. While the fence stands, ask Kafka's own tools
+for the same numbers. 3. Read verdict, accounting, report. 4. Look for anything that is left.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from lagbench.core.run import RunNames
+from tests.e2e.rehearsal import Rehearsal, wait_until
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+
+
+@pytest.fixture(scope="module")
+def finished(rehearsal: Rehearsal) -> dict[str, str]:
+    """Run once for all tests of the module; keep what Kafka's own tools said at the fence."""
+    process = rehearsal.start_run()
+    rehearsal.wait_for_phase("bench_up")
+    folder = rehearsal.folder()
+    wait_until((folder / "fence.json").exists, "fence.json", limit_seconds=240)
+    bench, names = rehearsal.bench(), RunNames(folder.name)
+    asked = {"--topic": names.events_topic}
+    seen = {
+        "offsets": _kafka_tool(bench, "offsets", *[x for pair in asked.items() for x in pair]),
+        "groups": _kafka_tool(bench, "groups", "--describe", "--group", names.group),
+    }
+    seen["exit_code"] = str(rehearsal.finish(process))
+    seen["output"] = rehearsal.output()
+    return seen
+
+
+def test_the_rehearsal_passes(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
+    """The tiny spike holds every SLO: exit code 0, and the terminal names verdict and report."""
+    assert finished["exit_code"] == "0", finished["output"]
+    assert "PASS" in finished["output"]
+    assert "report.html" in finished["output"]
+
+
+def test_every_message_is_accounted_for(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
+    """Planned, acknowledged, logged and processed are the same messages, none twice."""
+    accounting = rehearsal.read("accounting.json")
+    counts = {
+        accounting[name]
+        for name in (
+            "planned",
+            "produced_acked",
+            "in_log",
+            "processed_records",
+            "processed_distinct",
+        )
+    }
+
+    assert counts == {8 * 150 + 20 * 900 + 4 * 150}
+    assert accounting["lost"] == accounting["duplicated"] == accounting["reordered"] == 0
+
+
+def test_kafkas_own_tools_agree(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
+    """Kafka's GetOffsetShell and ConsumerGroupCommand show the offsets of the fence."""
+    fence = rehearsal.read("fence.json")
+    ends = dict(re.findall(r"^\S+\.events:(\d+):(\d+)$", finished["offsets"], re.MULTILINE))
+    group = re.findall(
+        r"^\S+\s+\S+\.events\s+(\d+)\s+(\d+)\s+(\d+)", finished["groups"], re.MULTILINE
+    )
+
+    assert {p: int(end) for p, end in ends.items()} == fence["events"]
+    assert {p: int(committed) for p, committed, _ in group} == fence["committed"]
+
+
+def test_it_scaled_out_and_back(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
+    """The autoscaler went from 1 to 4 pods and back, and the reaction chain is whole."""
+    measures = rehearsal.read("measures.json")
+
+    assert measures["scaling"]["max_replicas"] == 4
+    assert measures["end_state"]["is_at_floor"]
+    assert measures["reaction"]["is_complete"], measures["reaction"]["reason"]
+    assert measures["reaction"]["parts_sum_to_total"]
+
+
+def test_the_report_stands_alone(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
+    """The report loads nothing from elsewhere, and JUnit has a testcase per SLO."""
+    page = (rehearsal.folder() / "report.html").read_text()
+    junit = (rehearsal.folder() / "junit.xml").read_text()
+
+    assert not re.search(r"<(script|link|img)[^>]+(src|href)=[\"']https?:", page)
+    assert junit.count("<testcase") == len(rehearsal.read("verdict.json")["slos"])
+
+
+def test_the_report_can_be_rebuilt(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
+    """``lagbench report`` gives the same measures and verdict from the run folder alone."""
+    before = rehearsal.read("measures.json"), rehearsal.read("verdict.json")
+    rehearsal.finish(rehearsal.start("report", rehearsal.folder().name))
+
+    assert (rehearsal.read("measures.json"), rehearsal.read("verdict.json")) == before
+
+
+def test_nothing_is_left(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
+    """After the run no process of this home lives."""
+    assert [p.cmdline() for p in rehearsal.processes()] == []
+
+
+def _kafka_tool(bench: dict[str, object], *arguments: str) -> str:
+    command = [sys.executable, "-m", "lagbench.embedded.kafka_tool", *arguments]
+    command += ["--bootstrap-server", str(bench["bootstrap_servers"])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout
+
+
+def test_conf_and_seed_are_on_record(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
+    """The run folder says with which conf, policy, seed and versions it was made."""
+    manifest = rehearsal.read("manifest.json")
+
+    assert manifest["seed"] == 1
+    assert manifest["fidelity"] == "processes"
+    assert "lag-tiny" in json.dumps(manifest)
