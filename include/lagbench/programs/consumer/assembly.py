@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from lagbench.adapters.telemetry_log import TelemetryLog
-from lagbench.errors import LagbenchError, WrongInput
-from lagbench.programs.consumer.endpoint import Endpoint
+from lagbench.errors import LagbenchError
 from lagbench.programs.consumer.kafka_settings import consumer_settings, ledger_settings
+from lagbench.programs.consumer.metrics import Exposition
 from lagbench.programs.consumer.reports import PodFigures, PodReports
 from lagbench.programs.consumer.settings import ConsumerOptions
+from lagbench.programs.http_endpoint import (
+    HttpEndpoint,
+    Routes,
+    address_and_port,
+    probe_routes,
+)
 
 if TYPE_CHECKING:
     from lagbench.programs.consumer.offset_commits import OffsetCommits
@@ -21,8 +27,6 @@ if TYPE_CHECKING:
     from lagbench.programs.consumer.rebalance import Rebalancing
     from lagbench.programs.consumer.work_board import WorkBoard
 
-_DEFAULT_PORT = "8080"
-_HIGHEST_PORT = 65_535
 _TELEMETRY_FLUSH_SECONDS = 5.0
 
 
@@ -38,8 +42,8 @@ class _Parts(NamedTuple):
 def assemble(options: ConsumerOptions, environment: Mapping[str, str]) -> Iterator[ConsumerPod]:
     """Yield a subscribed pod; telemetry is flushed at the end, with a failure's reason in it."""
     figures = PodFigures()
-    address = environment.get("BIND_ADDRESS", "127.0.0.1")
-    endpoint = Endpoint(address, _port(environment), figures)
+    routes: Routes = {"/metrics": Exposition(figures), **probe_routes(lambda: figures.is_ready)}
+    endpoint = HttpEndpoint(*address_and_port(environment), routes)
     telemetry = TelemetryLog(options.bootstrap_servers, options.telemetry_topic)
     reports = PodReports(options, telemetry, figures)
     reports.pod_started()
@@ -98,12 +102,3 @@ def _subscribed_pod(
         reports=reports,
         figures=figures,
     )
-
-
-def _port(environment: Mapping[str, str]) -> int:
-    text = environment.get("PORT_METRICS") or _DEFAULT_PORT
-    if not text.isdecimal() or not 0 <= int(text) <= _HIGHEST_PORT:
-        raise WrongInput(
-            where="environment", field="PORT_METRICS", value=text, allowed="0 to 65535"
-        )
-    return int(text)

@@ -1,0 +1,1 @@
+"""The observer: what Kafka and Kubernetes say of a run, once a second, gaps included."""

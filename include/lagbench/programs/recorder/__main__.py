@@ -1,0 +1,54 @@
+"""``python -m lagbench.programs.recorder``: observe a run until SIGTERM."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+
+from lagbench.errors import ExitCode, LagbenchError
+from lagbench.programs.recorder.settings import RecorderOptions, parse_options
+
+
+def main() -> int:
+    """Run the recorder; returns the exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    stopping = threading.Event()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, lambda *_: stopping.set())
+    try:
+        options = parse_options(sys.argv[1:], os.environ)
+        _run(options, os.environ, stopping)
+    except LagbenchError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    return ExitCode.PASS
+
+
+def _run(
+    options: RecorderOptions, environment: Mapping[str, str], stopping: threading.Event
+) -> None:
+    from lagbench.adapters.telemetry_log import TelemetryLog
+    from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
+    from lagbench.programs.recorder.sources import build_sources
+
+    telemetry = TelemetryLog(options.bootstrap_servers, options.telemetry_topic)
+    sources = build_sources(options, environment, telemetry.send)
+    for source in sources:
+        source.start()
+    endpoint = HttpEndpoint(*address_and_port(environment), probe_routes(lambda: True))
+    stopping.wait()
+    for source in sources:
+        source.stop()
+    telemetry.flush()
+    endpoint.close()
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # a reading that hangs in a client's thread holds nothing up

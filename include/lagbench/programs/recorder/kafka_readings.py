@@ -1,0 +1,68 @@
+"""What Kafka says of a run: offsets of the group, and the group itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka_lag import open_admin, read_offsets, read_partitions
+from lagbench.core.telemetry import GroupSample, LagSample, Record
+
+_TIMEOUT_SECONDS = 1.0
+_PARTITIONS_READ_EVERY = 10  # samples; partitions are added rarely
+
+
+class LagReading:
+    """End and committed offset of every partition."""
+
+    def __init__(self, bootstrap_servers: str, *, group: str, topic: str, source: str) -> None:
+        """Connect; nothing is asked yet."""
+        self._admin = open_admin(bootstrap_servers)
+        self._group = group
+        self._topic = topic
+        self._source = source
+        self._partitions: list[int] = []
+        self._samples = 0
+
+    def __call__(self, at: int) -> Iterable[Record]:
+        """Return one sample of all partitions; partial answers are errors."""
+        if self._samples % _PARTITIONS_READ_EVERY == 0:
+            self._partitions = read_partitions(
+                self._admin, self._topic, timeout_seconds=_TIMEOUT_SECONDS
+            )
+        places = [(self._topic, partition) for partition in self._partitions]
+        found = read_offsets(self._admin, self._group, places, timeout_seconds=_TIMEOUT_SECONDS)
+        self._samples += 1
+        rows = [
+            (partition, offsets.end, offsets.committed)
+            for (_, partition), offsets in found.items()
+            if offsets.end is not None
+        ]
+        return [LagSample(at=at, source=self._source, partitions=rows)]
+
+
+class GroupReading:
+    """State and members of the consumer group."""
+
+    def __init__(self, bootstrap_servers: str, *, group: str, source: str) -> None:
+        """Connect; nothing is asked yet."""
+        self._admin = KafkaAdmin(
+            {"bootstrap.servers": bootstrap_servers, "reconnect.backoff.max.ms": 1000},
+            timeout_seconds=_TIMEOUT_SECONDS,
+        )
+        self._group = group
+        self._source = source
+
+    def __call__(self, at: int) -> Iterable[Record]:
+        """Return one sample; a group without members is a group, not a gap."""
+        group = self._admin.describe_group(self._group)
+        idle = sum(not member.partitions for member in group.members)
+        return [
+            GroupSample(
+                at=at,
+                source=self._source,
+                state=group.state.lower(),
+                members=len(group.members),
+                members_without_partitions=idle,
+            )
+        ]

@@ -1,0 +1,88 @@
+"""What Kubernetes says of a run: the Deployment's replicas, and the HPA that drives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from lagbench.adapters.kube import Kube
+from lagbench.core.telemetry import HpaSample, Record, ReplicaSample
+from lagbench.errors import NotReady
+
+
+class ReplicaReading:
+    """Wanted, existing and ready replicas of one Deployment."""
+
+    def __init__(self, open_kube: Callable[[], Kube], *, deployment: str, source: str) -> None:
+        """Read ``deployment``; the connection is opened by the first reading."""
+        self._open_kube = open_kube
+        self._kube: Kube | None = None
+        self._deployment = deployment
+        self._source = source
+
+    def __call__(self, at: int) -> Iterable[Record]:
+        """Return one sample.
+
+        :raises NotReady: there is no such Deployment (which is not zero replicas).
+        """
+        self._kube = self._kube or self._open_kube()
+        found = self._kube.get("Deployment", self._deployment)
+        if found is None:
+            raise NotReady(f"there is no Deployment {self._deployment}")
+        status = found.get("status") or {}
+        return [
+            ReplicaSample(
+                at=at,
+                source=self._source,
+                spec=int(found["spec"].get("replicas", 1)),
+                current=int(status.get("replicas") or 0),  # Kubernetes leaves zeros out
+                ready=int(status.get("readyReplicas") or 0),
+            )
+        ]
+
+
+class HpaReading:
+    """The status of every HPA that targets the Deployment; none when nothing scales it."""
+
+    def __init__(self, open_kube: Callable[[], Kube], *, deployment: str, source: str) -> None:
+        """Read the HPAs of ``deployment``."""
+        self._open_kube = open_kube
+        self._kube: Kube | None = None
+        self._deployment = deployment
+        self._source = source
+
+    def __call__(self, at: int) -> Iterable[Record]:
+        """Return one sample per HPA."""
+        self._kube = self._kube or self._open_kube()
+        hpas = self._kube.list("HorizontalPodAutoscaler")
+        return [
+            hpa_sample(hpa, at=at, source=self._source)
+            for hpa in hpas
+            if hpa["spec"]["scaleTargetRef"].get("name") == self._deployment
+        ]
+
+
+def hpa_sample(hpa: Mapping[str, Any], *, at: int, source: str) -> HpaSample:
+    """Return an HPA's status as a record; what the status lacks is None or empty."""
+    status = hpa.get("status") or {}
+    return HpaSample(
+        at=at,
+        source=source,
+        name=hpa["metadata"]["name"],
+        desired=status.get("desiredReplicas"),
+        current=status.get("currentReplicas"),
+        metrics=[_metric_text(metric) for metric in status.get("currentMetrics") or []],
+        conditions=[
+            f"{condition['type']}={condition['status']} {condition.get('reason', '')}".rstrip()
+            for condition in status.get("conditions") or []
+        ],
+    )
+
+
+def _metric_text(metric: Mapping[str, Any]) -> str:
+    kind = metric.get("type", "")
+    detail = metric.get(kind[:1].lower() + kind[1:]) or {}
+    name = detail.get("name") or (detail.get("metric") or {}).get("name") or kind
+    current = detail.get("current") or {}
+    values = ", ".join(f"{key} {value}" for key, value in sorted(current.items()))
+    return f"{name}: {values}" if values else f"{name}: unknown"
