@@ -21,7 +21,8 @@ AIM_SECONDS = 60.0
 WAITING_PHASES = frozenset(
     {"group_stable", "lag_builds_up", "traffic_finished", "lag_drained", "replicas_settled"}
 )
-_LAST_PHASES = frozenset({"remove_workloads", "bench_down"})
+# A run that broke off has been cleaned up, too, but was never judged.
+_NEEDED_PHASES = frozenset({"fence_run", "verdict", "remove_workloads"})
 Span = tuple[int, int]
 
 
@@ -57,12 +58,12 @@ def measure(_scale: float) -> Iterator[Figure]:
 
 
 def newest_finished() -> RunFolder | None:
-    """Return the newest run whose clean-up has ended."""
+    """Return the newest run that was judged and cleaned up."""
     root = runs_root()
     for summary in reversed(list_runs(root)):
         folder = RunFolder(root / summary.run_id)
         path = folder.path / "phases.jsonl"
-        if path.is_file() and _LAST_PHASES & {span.name for span in read_phases(path)}:
+        if path.is_file() and {span.name for span in read_phases(path)} >= _NEEDED_PHASES:
             return folder
     return None
 

@@ -26,7 +26,7 @@ def print_figures(console: Console, name: str, figures: Sequence[Figure], second
             heading, justify="right" if heading == "value" else "left", overflow="fold"
         )
     for figure in figures:
-        aim = f"{figure.aim.sense} {figure.aim.bound:,g}" if figure.aim else ""
+        aim = f"{figure.aim.sense} {figure.aim.bound:,.10g}" if figure.aim else ""
         style = _STYLES[figure.state]
         state = f"[{style}]{figure.state}[/]" if style else ""
         table.add_row(figure.name, shown(figure.value), figure.unit, aim, state, figure.note)
@@ -48,7 +48,7 @@ def as_json(
                 "figure": figure.name,
                 "value": figure.value,
                 "unit": figure.unit,
-                "aim": f"{figure.aim.sense} {figure.aim.bound:g}" if figure.aim else None,
+                "aim": f"{figure.aim.sense} {figure.aim.bound:.10g}" if figure.aim else None,
                 "state": figure.state or None,
                 "note": figure.note,
             }
