@@ -12,10 +12,15 @@ from tests.bench.figures import Figure
 
 _STYLES = {"ok": "green", "missed": "red", "failed": "bold red", "not measured": "yellow", "": ""}
 
+# A tenth of a core in the background is usual; half of one takes a share of every figure here.
+_CALM_LOAD = 0.5
+
 
 def print_machine(console: Console, machine: Mapping[str, str | float | int]) -> None:
     """Print the line that says what the figures belong to."""
     console.print(", ".join(f"{key} {value}" for key, value in machine.items()), highlight=False)
+    if float(machine["load_1_minute"]) > _CALM_LOAD:
+        console.print("[yellow]The machine is busy with other work: the figures say less.[/]")
 
 
 def print_figures(console: Console, name: str, figures: Sequence[Figure], seconds: float) -> None:
