@@ -40,7 +40,7 @@ class HttpEndpoint:
         threading.Thread(target=self._server.serve_forever, name="endpoint", daemon=True).start()
 
     def close(self) -> None:
-        """Stop serving."""
+        """Stop serving; takes up to half a second, so a program that ends just ends."""
         self._server.shutdown()
         self._server.server_close()
 

@@ -43,7 +43,7 @@ def assemble(options: ConsumerOptions, environment: Mapping[str, str]) -> Iterat
     """Yield a subscribed pod; telemetry is flushed at the end, with a failure's reason in it."""
     figures = PodFigures()
     routes: Routes = {"/metrics": Exposition(figures), **probe_routes(lambda: figures.is_ready)}
-    endpoint = HttpEndpoint(*address_and_port(environment), routes)
+    HttpEndpoint(*address_and_port(environment), routes)
     telemetry = TelemetryLog(options.bootstrap_servers, options.telemetry_topic)
     reports = PodReports(options, telemetry, figures)
     reports.pod_started()
@@ -54,7 +54,6 @@ def assemble(options: ConsumerOptions, environment: Mapping[str, str]) -> Iterat
         raise
     finally:
         telemetry.flush(_TELEMETRY_FLUSH_SECONDS)
-        endpoint.close()
 
 
 def _subscribed_pod(

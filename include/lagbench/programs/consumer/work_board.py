@@ -38,6 +38,7 @@ class WorkBoard:
         self._leaving: list[PartitionWork] = []  # no longer owned, not yet settled
         self._turns: deque[PartitionWork] = deque()  # those with queued records, in turn
         self._is_waiting_idle = False
+        self._is_woken = False
         self.processed_total = 0
 
     # --- poll thread ------------------------------------------------------------------------
@@ -63,7 +64,7 @@ class WorkBoard:
             if work.offer(chunk) and was_empty:
                 self._turns.append(work)
             if self._is_waiting_idle:
-                self._changed.notify_all()
+                self._wake_worker()
             return work
 
     def close(
@@ -82,7 +83,7 @@ class WorkBoard:
                     work.drop_queued()
             if drops_queued:
                 self._turns = deque(work for work in self._turns if not work.is_closing)
-            self._changed.notify_all()
+            self._wake_worker()
             return closing, held
 
     def wait_settled(self, works: Iterable[PartitionWork], timeout_seconds: float) -> bool:
@@ -182,13 +183,17 @@ class WorkBoard:
     def wait_for_work(self, timeout_seconds: float, *, is_idle: bool) -> None:
         """Sleep; new records wake an idle worker, a closing partition wakes any."""
         with self._changed:
-            if is_idle and self._turns:
-                return
-            self._is_waiting_idle = is_idle
-            self._changed.wait(timeout_seconds)
-            self._is_waiting_idle = False
+            if not self._is_woken and not (is_idle and self._turns):
+                self._is_waiting_idle = is_idle
+                self._changed.wait_for(lambda: self._is_woken, timeout_seconds)
+                self._is_waiting_idle = False
+            self._is_woken = False
 
     def wake(self) -> None:
-        """Wake the worker."""
+        """Make the worker turn at once."""
         with self._lock:
-            self._changed.notify_all()
+            self._wake_worker()
+
+    def _wake_worker(self) -> None:
+        self._is_woken = True  # heard also by a worker that is not asleep yet
+        self._changed.notify_all()

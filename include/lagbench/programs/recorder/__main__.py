@@ -39,12 +39,15 @@ def _run(
     sources = build_sources(options, environment, telemetry.send)
     for source in sources:
         source.start()
-    endpoint = HttpEndpoint(*address_and_port(environment), probe_routes(lambda: True))
+
+    def is_ready() -> bool:
+        return all(source.has_read for source in sources)
+
+    HttpEndpoint(*address_and_port(environment), probe_routes(is_ready))
     stopping.wait()
     for source in sources:
         source.stop()
     telemetry.flush()
-    endpoint.close()
 
 
 if __name__ == "__main__":

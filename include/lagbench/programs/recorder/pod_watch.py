@@ -78,6 +78,7 @@ class PodWatch(threading.Thread):
         self._pods: dict[str, Mapping[str, Any]] = {}  # by uid
         self._told: dict[str, tuple[object, ...]] = {}
         self._stopping = threading.Event()
+        self.has_read = False
 
     def run(self) -> None:
         """Follow; a watch that breaks is a gap, then a new list says what was missed."""
@@ -85,6 +86,7 @@ class PodWatch(threading.Thread):
             try:
                 for kind, found in self._events():
                     self.take(kind, found, at=time.time_ns())
+                    self.has_read = True
                     if self._stopping.is_set():
                         return
             except Exception as error:
@@ -93,6 +95,7 @@ class PodWatch(threading.Thread):
                     at=time.time_ns(), source=self._source, what="pods", reason=str(error)
                 )
                 self._send(gap)
+                self.has_read = True
                 self._stopping.wait(_RETRY_SECONDS)
 
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:

@@ -43,6 +43,7 @@ class GridSampler(threading.Thread):
         self._origin_at = origin_at
         self._interval_ns = interval_ns
         self._stopping = threading.Event()
+        self.has_read = False
 
     def run(self) -> None:
         """Sample until stopped."""
@@ -65,6 +66,7 @@ class GridSampler(threading.Thread):
         except Exception as error:
             log.warning("%s was not read: %s", self._what, error)
             self._gap(at, str(error) or type(error).__name__)
+        self.has_read = True
 
     def stop(self) -> None:
         """End after the reading under way."""

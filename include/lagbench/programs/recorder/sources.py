@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from lagbench.adapters.kube import Kube
@@ -26,6 +27,8 @@ def build_sources(
     options: RecorderOptions, environment: Mapping[str, str], send: Callable[[Record], None]
 ) -> Sequence[GridSampler | PodWatch]:
     """Return the threads, not started."""
+    # Importing the Kubernetes client takes a second or two: before the grid starts, not on it.
+    import_module("kubernetes.dynamic")
     source, servers = options.source, options.bootstrap_servers
     is_in_cluster = "KUBECONFIG" not in environment
 
