@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 SPARK_JOBS = PROJECT_ROOT / "spark_jobs"
-KAFKA_READERS = ("land",)
+KAFKA_READERS = ("land", "pipeline")
 
 
 class SubmitSparkJobOperator(CellOperator):

@@ -1,0 +1,155 @@
+"""The Dag scenario_run on a real bench: broker, localkube, consumers, Spark, Airflow."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.kube import Kube
+from lagbench.adapters.processes import end_process, start_tied
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.run import GROUP_PREFIX, RUN_ID_LABEL, RunNames
+from lagbench.embedded import bench
+from lagbench.embedded.bench import BenchState
+from lagbench.orchestrator.airflow_environment import (
+    airflow_command,
+    airflow_environment,
+    prepare_database,
+)
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+
+RUN_LIMIT_SECONDS = 400
+TINY = {
+    "scenario": "quick_spike",
+    "rate": 200,
+    "spike_hold_seconds": 10,
+    "overrides": {
+        "profile.before_seconds": "5",
+        "profile.after_seconds": "5",
+        "timeouts.drain_seconds": "90",
+        "timeouts.settle_seconds": "90",
+    },
+}
+
+
+class Rehearsals:
+    """Runs cells on one bench."""
+
+    def __init__(self, state: BenchState, runs: Path) -> None:
+        """Use a running bench."""
+        self.state, self.runs = state, runs
+        self.environment = airflow_environment(state.state_dir, bench.connections(state)) | {
+            "LAGBENCH_RUNS_DIR": str(runs),
+            **bench.connections(state),
+        }
+
+    def start(self, conf: dict[str, Any], log_path: Path) -> subprocess.Popen[bytes]:
+        """Start a run; it dies with this process."""
+        command = airflow_command("dags", "test", "scenario_run", "--conf", json.dumps(conf))
+        with log_path.open("wb") as log:
+            return start_tied(command, log=log, env=self.environment)
+
+    def run(self, conf: dict[str, Any], log_path: Path) -> int:
+        """Run a cell to its end; returns the exit code."""
+        process = self.start(conf, log_path)
+        try:
+            return process.wait(timeout=RUN_LIMIT_SECONDS)
+        finally:
+            end_process(process.pid, grace_seconds=5)
+
+    def leftovers(self) -> list[str]:
+        """Return the workloads, topics and groups that are there."""
+        kube = Kube.from_kubeconfig(self.state.kubeconfig)
+        names = [
+            f"{kind}/{found['metadata']['name']}"
+            for kind in ("Pod", "Deployment", "Job")
+            for found in kube.list(kind, label_selector=RUN_ID_LABEL)
+        ]
+        names += [f"policy {f['metadata']['name']}" for f in kube.list("ScaledObject")]
+        kube.close()
+        with KafkaAdmin(self.state.bootstrap_servers) as admin:
+            return names + admin.topic_names() + admin.group_ids(GROUP_PREFIX)
+
+
+@pytest.fixture(scope="module")
+def rehearsals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsals]:
+    """Provide a bench with Airflow's database."""
+    state_dir = tmp_path_factory.mktemp("state")
+    prepare_database(state_dir)
+    state = bench.up(state_dir, attached=True, on_progress=lambda _: None)
+    yield Rehearsals(state, tmp_path_factory.mktemp("runs"))
+    bench.down(state_dir)
+
+
+def phases(folder: RunFolder) -> list[tuple[str, str]]:
+    """Return the phases so far."""
+    path = folder.path / "phases.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [(entry["name"], entry["state"]) for entry in map(json.loads, lines)]
+
+
+def test_a_cell_runs_from_plan_to_verdict(rehearsals: Rehearsals, tmp_path: Path) -> None:
+    """A small spike is drained, accounted for to the last message, judged and cleaned up."""
+    run_id = "whole-cell"
+
+    rehearsals.run(TINY | {"run_id": run_id}, tmp_path / "log")
+
+    folder = RunFolder(rehearsals.runs / run_id)
+    log = (tmp_path / "log").read_text(errors="replace")[-6000:]
+    assert folder.report.is_file(), log
+    accounting = folder.read_json(folder.accounting)
+    assert accounting["in_log"] == 200 * 5 + 2000 * 10 + 200 * 5
+    assert accounting["processed_distinct"] == accounting["in_log"]
+    assert (accounting["lost"], accounting["duplicated"]) == (0, 0)
+    assert folder.read_json(folder.verdict)["status"] in ("pass", "fail", "undetermined")
+    assert folder.junit.is_file()
+    finished = [name for name, state in phases(folder) if state == "finished"]
+    assert finished.index("lag_drained") < finished.index("fence_run") < finished.index("verdict")
+    assert rehearsals.leftovers() == []
+
+
+def test_wrong_input_starts_nothing(rehearsals: Rehearsals, tmp_path: Path) -> None:
+    """An unknown policy ends the run in its first task and makes no run folder."""
+    code = rehearsals.run(
+        {"scenario": "quick_spike", "run_id": "never", "overrides": {"partitions": "0"}},
+        tmp_path / "log",
+    )
+
+    assert code != 0
+    assert "partitions = 0 is not allowed" in (tmp_path / "log").read_text()
+    assert not (rehearsals.runs / "never").exists()
+
+
+def test_a_killed_run_is_swept_away_by_the_next(rehearsals: Rehearsals, tmp_path: Path) -> None:
+    """After SIGKILL in mid-spike the next cell removes pods, topics and group of the dead one."""
+    process = rehearsals.start(TINY | {"run_id": "killed"}, tmp_path / "killed.log")
+    folder = RunFolder(rehearsals.runs / "killed")
+    give_up_at, pause = time.monotonic() + 120, threading.Event()
+    while ("inject_spike", "finished") not in phases(folder) and time.monotonic() < give_up_at:
+        pause.wait(0.2)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(timeout=10)
+    left = rehearsals.leftovers()
+    assert RunNames("killed").events_topic in left
+    assert f"Job/{RunNames('killed').producer_job}" in left
+
+    second = rehearsals.start(TINY | {"run_id": "next"}, tmp_path / "next.log")
+    folder = RunFolder(rehearsals.runs / "next")
+    give_up_at = time.monotonic() + 120
+    while ("create_topics", "finished") not in phases(folder) and time.monotonic() < give_up_at:
+        pause.wait(0.2)
+    swept = rehearsals.leftovers()
+    end_process(second.pid, grace_seconds=1)
+
+    assert [name for name in swept if "killed" in name] == []
