@@ -11,6 +11,7 @@ from typing import Any
 
 from bench_spark.errors import UnreadableRun
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 # Rows of one output file: some 40 MB, a size that is read in one task.
@@ -35,11 +36,18 @@ class RunFolder:
     def write_table(
         self, name: str, schema: T.StructType, table: DataFrame, *, rows: int | None = None
     ) -> None:
-        """Replace the table; ``rows`` (about how many) decides on the number of files."""
-        files = 1 if rows is None else max(2, rows // _ROWS_PER_FILE)
-        columns = [table[field.name].cast(field.dataType) for field in schema.fields]
-        few_files = table.select(*columns).coalesce(files)
-        few_files.write.mode("overwrite").parquet(self.table_path(name))
+        """Replace the table.
+
+        ``rows`` (about how many) decides on the number of files; without it the table is small:
+        one file, in the order of its first two columns.
+        """
+        columns = [F.col(field.name).cast(field.dataType) for field in schema.fields]
+        chosen = table.select(*columns)
+        if rows is None:
+            chosen = chosen.coalesce(1).sortWithinPartitions(*schema.names[:2])
+        else:
+            chosen = chosen.coalesce(max(2, rows // _ROWS_PER_FILE))
+        chosen.write.mode("overwrite").parquet(self.table_path(name))
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Return the object in a JSON file of the folder.

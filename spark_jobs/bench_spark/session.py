@@ -23,6 +23,8 @@ def open_session(name: str) -> SparkSession:
     session = (
         SparkSession.builder.appName(name)
         .config("spark.ui.enabled", "false")
+        # The default of 10 s logs a stack trace when a beat meets the end of a short job.
+        .config("spark.executor.heartbeatInterval", "60s")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", _FEWEST_SHUFFLE_PARTITIONS)
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", _ARROW_ROWS)

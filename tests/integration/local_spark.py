@@ -1,0 +1,21 @@
+"""One Spark session for the tests of this process; its JVM ends with the process."""
+
+from __future__ import annotations
+
+import os
+
+from bench_spark.session import open_session
+from lagbench.embedded.spark_packages import spark_environment
+from pyspark.sql import SparkSession
+
+# The first-tier compiler alone: tests run each query once, on few rows.
+_SUBMIT_ARGUMENTS = (
+    '--master local[2] --driver-memory 1g --driver-java-options "-XX:TieredStopAtLevel=1" '
+    "pyspark-shell"
+)
+
+
+def local_spark() -> SparkSession:
+    """Return the session, started at the first call."""
+    os.environ.update(spark_environment(), PYSPARK_SUBMIT_ARGS=_SUBMIT_ARGUMENTS)
+    return open_session("lagbench tests")

@@ -1,0 +1,157 @@
+"""The checker is checked: every mutation of a clean run is found, and a clean run is clean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bench_spark import message_classes
+from bench_spark.accounting import account
+from bench_spark.fence import parse_fence
+from bench_spark.run_folder import RunFolder
+from bench_spark.work import read_work
+from pyspark.sql import SparkSession
+
+from tests.integration.local_spark import local_spark
+from tests.unit.spark_jobs import mutations
+from tests.unit.spark_jobs.run_tables import write_run
+from tests.unit.spark_jobs.synthetic_run import SyntheticRun, clean_run
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def spark() -> SparkSession:
+    """Provide the process's session."""
+    return local_spark()
+
+
+def accounted(
+    spark: SparkSession,
+    folder: Path,
+    run: SyntheticRun,
+    end_offsets: dict[int, int] | None = None,
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return accounting.json and the bad messages of a run."""
+    write_run(run, folder, end_offsets)
+    run_folder = RunFolder(spark, str(folder))
+    fence = parse_fence(run_folder.read_json("fence.json"))
+    content = account(run_folder, read_work(run_folder), fence)
+    spark.catalog.clearCache()
+    rows = spark.read.parquet(run_folder.table_path("bad_messages")).collect()
+    assert content == run_folder.read_json("accounting.json")
+    return content, [row.asDict() for row in rows]
+
+
+def found(content: dict[str, Any]) -> dict[str, int]:
+    """Return the classes that are not zero."""
+    return {kind: content[kind] for kind in message_classes.CLASSES if content[kind]}
+
+
+def test_clean_run_has_no_bad_message(spark: SparkSession, tmp_path: Path) -> None:
+    """A clean run with a handover gives zero in every class and the right totals."""
+    run = clean_run()
+
+    content, rows = accounted(spark, tmp_path, run)
+
+    assert found(content) == {}
+    assert rows == []
+    assert content["in_log"] == content["processed_records"] == content["planned"] == 3_000
+    assert content["processed_distinct"] == content["produced_acked"] == 3_000
+    assert sum(pod["processed"] for pod in content["by_pod"].values()) == 3_000
+    assert set(content["by_pod"]) == {"pod-a", "pod-b", "pod-c"}
+    assert content["expired"] == content["log_holes"] == content["commits_moved_back"] == 0
+    assert content["time_lag_seconds"]["p50"] == pytest.approx(0.004)
+
+
+EXACT: list[tuple[Callable[[SyntheticRun], None], dict[str, int]]] = [
+    (mutations.drop_one, {"lost": 1}),
+    (mutations.duplicate_one, {"duplicated": 1}),
+    (mutations.swap_two_starts, {"reordered": 1}),
+    (mutations.lose_one_and_duplicate_another, {"lost": 1, "duplicated": 1}),
+    (mutations.move_to_another_partition, {"lost": 1, "unknown_message": 1}),
+    (mutations.exchange_two_seqs, {"lost": 2, "unknown_message": 2}),
+    (mutations.finish_after_the_next_owner_began, {"zombie": 1}),
+    (mutations.work_between_the_next_owners_work, {"zombie": 1, "duplicated": 1}),
+    (mutations.leave_the_tail_uncommitted, {"not_yet_consumed": 10}),
+    (mutations.commit_nothing_and_drop_one, {"not_yet_consumed": 1}),
+    (mutations.write_one_seq_twice, {"produced_twice": 1}),
+    (mutations.drop_from_the_log, {"not_in_log": 1}),
+    (mutations.replay_at_the_handover, {"duplicated": 20}),
+    (mutations.give_the_partition_back, {}),
+    (mutations.leave_one_of_a_key_to_the_next_owner, {"reordered": 1}),
+]
+
+
+@pytest.mark.parametrize(("mutate", "expected"), EXACT, ids=lambda part: getattr(part, "__name__", ""))
+def test_mutation_is_found(
+    spark: SparkSession,
+    tmp_path: Path,
+    mutate: Callable[[SyntheticRun], None],
+    expected: dict[str, int],
+) -> None:
+    """A mutation is found in exactly its classes, and the table names as many messages."""
+    run = clean_run()
+    mutate(run)
+
+    content, rows = accounted(spark, tmp_path, run)
+
+    assert found(content) == expected
+    assert len(rows) == sum(expected.values())
+    assert all(row["cause"] in {"rebalance", "sigterm", "killed", "commit", "none"} for row in rows)
+
+
+def test_random_losses_and_repeats_are_counted(spark: SparkSession, tmp_path: Path) -> None:
+    """Forty losses and forty repeats leave the count right and are all found by identity."""
+    run = clean_run(seed=7)
+    lost, repeated = mutations.lose_and_repeat(run, 40, np.random.default_rng(7))
+
+    content, rows = accounted(spark, tmp_path, run)
+
+    assert content["processed_records"] == content["in_log"]
+    assert {r["seq"] for r in rows if r["class"] == "lost"} == lost
+    assert {r["seq"] for r in rows if r["class"] == "duplicated"} == repeated
+    assert found(content) == {"lost": 40, "duplicated": 40}
+
+
+def test_repeat_after_a_kill_blames_the_killed_pod(spark: SparkSession, tmp_path: Path) -> None:
+    """Work that a killed pod had not committed is repeated by its heir because of the kill."""
+    run = clean_run()
+    mutations.kill_at_the_handover(run, "pod-a", rows=15)
+
+    content, rows = accounted(spark, tmp_path, run)
+
+    assert found(content) == {"duplicated": 15}
+    assert content["by_cause"] == {"killed": 15}
+    assert content["by_pod"]["pod-c"]["duplicated"] == 15
+    assert {(r["pod"], r["other_pod"], r["cause_pod"]) for r in rows} == {
+        ("pod-c", "pod-a", "pod-a")
+    }
+
+
+def test_loss_names_the_commit_and_the_sigterm(spark: SparkSession, tmp_path: Path) -> None:
+    """A message committed before its work and cut off by SIGTERM names pod and SIGTERM."""
+    run = clean_run()
+    mutations.commit_ahead_then_sigterm(run, rows=5)
+
+    content, rows = accounted(spark, tmp_path, run)
+
+    assert found(content) == {"lost": 5}
+    assert {(r["pod"], r["cause"], r["cause_pod"]) for r in rows} == {("pod-a", "sigterm", "pod-a")}
+
+
+def test_expired_messages_are_told_from_the_rest(spark: SparkSession, tmp_path: Path) -> None:
+    """Offsets below the fence that the log no longer holds are expired, not lost."""
+    run = clean_run()
+    ends = run.end_offsets()
+    is_old = (run.messages["partition"] == 1) & (run.messages["offset"] < 10)
+    run.messages = run.messages[~is_old]
+
+    content, _ = accounted(spark, tmp_path, run, ends)
+
+    assert content["expired"] == 10
+    assert content["log_holes"] == 0
+    assert content["not_in_log"] == 10

@@ -1,0 +1,211 @@
+"""Faults put into a clean synthetic run; each names exactly what the accounting must find."""
+
+from __future__ import annotations
+
+import numpy as np
+from lagbench.core.telemetry import OffsetsCommitted, PodSeen, SigtermReceived
+
+from tests.unit.spark_jobs.synthetic_run import (
+    MILLISECOND,
+    Rows,
+    SyntheticRun,
+    assigned,
+    revoked,
+)
+
+# pod-c takes partition 2 over from pod-a at half time, and leaves partition 0 alone.
+HANDED_OVER, KEPT = 2, 0
+
+
+def drop_one(run: SyntheticRun) -> None:
+    """Forget one processing."""
+    run.work = np.delete(run.work, _rows_of(run, KEPT)[50])
+
+
+def duplicate_one(run: SyntheticRun) -> None:
+    """Process one message again, later."""
+    _append(run, _later(run.work[_rows_of(run, KEPT)[50:51]], 20 * MILLISECOND))
+
+
+def swap_two_starts(run: SyntheticRun) -> None:
+    """Begin two neighbours in the wrong order."""
+    first, second = _rows_of(run, KEPT)[50:52]
+    for name in ("started_at", "done_at"):
+        run.work[name][[first, second]] = run.work[name][[second, first]]
+
+
+def lose_one_and_duplicate_another(run: SyntheticRun) -> None:
+    """Keep the count right and the identity wrong."""
+    rows = _rows_of(run, KEPT)
+    again = _later(run.work[rows[80:81]], 20 * MILLISECOND)
+    run.work = np.delete(run.work, rows[50])
+    _append(run, again)
+
+
+def move_to_another_partition(run: SyntheticRun) -> None:
+    """Record one processing under another partition."""
+    row = _rows_of(run, KEPT)[50]
+    run.work["partition"][row] = 4  # of pod-a as well
+
+
+def exchange_two_seqs(run: SyntheticRun) -> None:
+    """Record two processings under each other's seq."""
+    first, second = _rows_of(run, KEPT)[50:52]
+    run.work["seq"][[first, second]] = run.work["seq"][[second, first]]
+
+
+def finish_after_the_next_owner_began(run: SyntheticRun) -> None:
+    """Let the last message of the former owner end too late."""
+    row = _rows_of(run, HANDED_OVER, "pod-a")[-1]
+    heirs = _rows_of(run, HANDED_OVER, "pod-c")
+    run.work["done_at"][row] = run.work["started_at"][heirs[0]] + MILLISECOND
+
+
+def work_between_the_next_owners_work(run: SyntheticRun) -> None:
+    """Let the former owner repeat a message long after the handover, in a pause of the heir."""
+    heirs = _rows_of(run, HANDED_OVER, "pod-c")
+    again = run.work[heirs[40:41]].copy()
+    again["pod"] = "pod-a"
+    _append(run, _later(again, 5 * MILLISECOND))
+
+
+def leave_the_tail_uncommitted(run: SyntheticRun) -> None:
+    """Stop before the last ten messages of a partition."""
+    run.work = np.delete(run.work, _rows_of(run, KEPT)[-10:])
+    run.committed[KEPT] = run.end_offsets()[KEPT] - 10
+
+
+def commit_nothing_and_drop_one(run: SyntheticRun) -> None:
+    """Drop one processing of a partition without a committed offset."""
+    drop_one(run)
+    run.committed[KEPT] = None
+
+
+def write_one_seq_twice(run: SyntheticRun) -> None:
+    """Append a message of the log to it again and process it there."""
+    again = run.messages[run.messages["partition"] == KEPT][-1:].copy()
+    again["offset"] += 1
+    run.messages = np.concatenate([run.messages, again])
+    work = _later(run.work[_rows_of(run, KEPT)[-1:]], 10 * MILLISECOND)
+    work["offset"] += 1
+    _append(run, work)
+    run.committed[KEPT] = int(again["offset"][0]) + 1
+
+
+def drop_from_the_log(run: SyntheticRun) -> None:
+    """Lose an acknowledged message before it was read: the log's last of a partition."""
+    last = np.flatnonzero(run.messages["partition"] == KEPT)[-1]
+    run.messages = np.delete(run.messages, last)
+    run.work = np.delete(run.work, _rows_of(run, KEPT)[-1])
+    run.committed[KEPT] = run.end_offsets()[KEPT]
+
+
+def replay_at_the_handover(run: SyntheticRun) -> None:
+    """Let the heir begin with the former owner's last twenty messages."""
+    _replay(run, rows=20)
+
+
+def give_the_partition_back(run: SyntheticRun) -> None:
+    """Give the partition back to its first owner, properly: no fault at all."""
+    rows = _rows_of(run, HANDED_OVER, "pod-c")[100:]
+    run.work["pod"][rows] = "pod-a"
+    begun_at = int(run.work["started_at"][rows[0]])
+    run.telemetry.append(revoked(begun_at - 600, "pod-c", [HANDED_OVER], []))
+    run.telemetry.append(assigned(begun_at - 500, "pod-a", [HANDED_OVER], [HANDED_OVER]))
+
+
+def leave_one_of_a_key_to_the_next_owner(run: SyntheticRun) -> None:
+    """Let the heir begin with a message whose key has a later one done by the former owner."""
+    rows = _rows_of(run, HANDED_OVER, "pod-a")
+    skipped, later = rows[-5], rows[-2]
+    key = run.work["entity_id"][later]
+    is_skipped = run.messages["seq"] == run.work["seq"][skipped]
+    run.messages["entity_id"][is_skipped] = key
+    run.work["entity_id"][skipped] = key
+    run.work["pod"][skipped] = "pod-c"
+    first = _rows_of(run, HANDED_OVER, "pod-c")
+    begun_at = run.work["started_at"][first].max(initial=0)
+    heirs = [row for row in first if row != skipped]
+    begun_at = run.work["started_at"][heirs].min()
+    run.work["started_at"][skipped] = begun_at - 1000
+    run.work["done_at"][skipped] = begun_at
+
+
+def lose_and_repeat(
+    run: SyntheticRun, count: int, generator: np.random.Generator
+) -> tuple[set[int], set[int]]:
+    """Lose ``count`` messages and repeat as many others; return the seqs of both."""
+    chosen = generator.choice(len(run.work), 2 * count, replace=False)
+    lost, repeated = chosen[:count], chosen[count:]
+    seqs = set(run.work["seq"][lost].tolist()), set(run.work["seq"][repeated].tolist())
+    again = _later(run.work[repeated], MILLISECOND)
+    run.work = np.delete(run.work, lost)
+    _append(run, again)
+    return seqs
+
+
+def kill_at_the_handover(run: SyntheticRun, pod: str, rows: int) -> None:
+    """Kill the former owner; the heir repeats its last ``rows`` messages."""
+    begun_at = _replay(run, rows)
+    killed_at = begun_at - 2 * MILLISECOND
+    run.telemetry.append(
+        PodSeen(
+            at=killed_at + 500 * MILLISECOND,
+            source="recorder",
+            pod=pod,
+            created_at=0,
+            started_at=0,
+            ready_at=0,
+            deleted_at=None,
+            gone_at=killed_at,
+            exit_code=137,
+            exit_reason="Error",
+            precision_ns=1,
+        )
+    )
+
+
+def commit_ahead_then_sigterm(run: SyntheticRun, rows: int) -> None:
+    """Commit the queue of the former owner before its work, then end the pod."""
+    lost = _rows_of(run, HANDED_OVER, "pod-a")[-rows:]
+    at = int(run.work["started_at"][lost[0]])
+    run.telemetry.append(
+        OffsetsCommitted(
+            at=at,
+            source="pod-a",
+            member_id="member-pod-a",
+            offsets={str(HANDED_OVER): int(run.work["offset"][lost[-1]]) + 1},
+            cause="auto",
+        )
+    )
+    run.telemetry.append(SigtermReceived(at=at + 1000, source="pod-a", queued=rows, in_flight=0))
+    run.work = np.delete(run.work, lost)
+
+
+def _replay(run: SyntheticRun, rows: int) -> int:
+    """Let the heir of the partition first repeat ``rows`` messages; return when it begins."""
+    again = run.work[_rows_of(run, HANDED_OVER, "pod-a")[-rows:]].copy()
+    begun_at = int(run.work["started_at"][_rows_of(run, HANDED_OVER, "pod-c")[0]])
+    again["pod"] = "pod-c"
+    again["started_at"] = begun_at - 1000 * (rows - np.arange(rows))
+    again["done_at"] = again["started_at"] + 500
+    _append(run, again)
+    return begun_at - 1000 * rows
+
+
+def _rows_of(run: SyntheticRun, partition: int, pod: str | None = None) -> list[int]:
+    is_meant = run.work["partition"] == partition
+    if pod is not None:
+        is_meant &= run.work["pod"] == pod
+    return [int(row) for row in np.flatnonzero(is_meant)]
+
+
+def _later(rows: Rows, by_ns: int) -> Rows:
+    moved: Rows = rows.copy()
+    moved["started_at"] += by_ns
+    moved["done_at"] += by_ns
+    return moved
+
+
+def _append(run: SyntheticRun, rows: Rows) -> None:
+    run.work = np.concatenate([run.work, rows])

@@ -1,0 +1,78 @@
+"""Write a synthetic run as the tables that landing would have written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from lagbench.core.telemetry import encode_record
+
+from tests.unit.spark_jobs.synthetic_run import STREAM_STARTED_AT, SyntheticRun
+
+_LEDGER_PARTITIONS = 6
+_BATCH_ROWS = 100
+
+
+def write_run(run: SyntheticRun, folder: Path, end_offsets: dict[int, int] | None = None) -> None:
+    """Write events, processed, telemetry and fence.json; ``end_offsets`` by default the log's."""
+    tables = {"events": _events(run), "processed": _processed(run), "telemetry": _telemetry(run)}
+    for name, table in tables.items():
+        place = folder / "tables" / name
+        place.mkdir(parents=True)
+        pq.write_table(table, place / "part-0.parquet")
+    ends = run.end_offsets() if end_offsets is None else end_offsets
+    fence = {"events": ends, "processed": {}, "telemetry": {}, "committed": run.committed}
+    (folder / "fence.json").write_text(json.dumps(fence))
+
+
+def _events(run: SyntheticRun) -> pa.Table:
+    rows = run.messages[np.lexsort((run.messages["offset"], run.messages["partition"]))]
+    planned_at = rows["planned_offset_ns"] + STREAM_STARTED_AT
+    return pa.table(
+        {
+            "partition": np.ascontiguousarray(rows["partition"]),
+            "offset": np.ascontiguousarray(rows["offset"]),
+            "seq": np.ascontiguousarray(rows["seq"]),
+            "entity_id": np.ascontiguousarray(rows["entity_id"]),
+            "planned_offset_ns": np.ascontiguousarray(rows["planned_offset_ns"]),
+            "planned_at": planned_at,
+            "logged_at": planned_at,
+            "producer_id": np.zeros(len(rows), np.int32),
+        }
+    )
+
+
+def _processed(run: SyntheticRun) -> pa.Table:
+    rows = run.work
+    pods = rows["pod"].tolist()
+    return pa.table(
+        {
+            "partition": np.ascontiguousarray(rows["partition"]),
+            "offset": np.ascontiguousarray(rows["offset"]),
+            "seq": np.ascontiguousarray(rows["seq"]),
+            "entity_id": np.ascontiguousarray(rows["entity_id"]),
+            "planned_at": rows["planned_offset_ns"] + STREAM_STARTED_AT,
+            "started_at": np.ascontiguousarray(rows["started_at"]),
+            "done_at": np.ascontiguousarray(rows["done_at"]),
+            "pod": pods,
+            "member_id": [f"member-{pod}" for pod in pods],
+            "ledger_partition": (rows["partition"] % _LEDGER_PARTITIONS).astype(np.int32),
+            "ledger_offset": np.arange(len(rows)) // _BATCH_ROWS,
+        }
+    )
+
+
+def _telemetry(run: SyntheticRun) -> pa.Table:
+    texts = [encode_record(record).decode() for record in run.telemetry]
+    decoded = [json.loads(text) for text in texts]
+    return pa.table(
+        {
+            "at": [record["at"] for record in decoded],
+            "source": [record["source"] for record in decoded],
+            "kind": [record["kind"] for record in decoded],
+            "record": texts,
+        }
+    )
