@@ -138,15 +138,24 @@ def producer_job_for_run(job: Mapping[str, Any], target: RunTarget, scenario: Sc
 
 
 def recorder_for_run(
-    deployment: Mapping[str, Any], target: RunTarget, *, kubeconfig: str | None = None
+    deployment: Mapping[str, Any],
+    target: RunTarget,
+    *,
+    kubeconfig: str | None = None,
+    observed_pids: Mapping[str, int] | None = None,
 ) -> Manifest:
-    """Return the recorder's Deployment; without a kubeconfig it uses its service account."""
+    """Return the recorder's Deployment; without a kubeconfig it uses its service account.
+
+    ``observed_pids`` names processes of the embedded bench whose cost it samples.
+    """
     manifest = copy.deepcopy(dict(deployment))
     _named(manifest, manifest["metadata"]["name"], target)
     container = _first_container(_pod_template(manifest, target))
     environment = {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers}
     if kubeconfig is not None:
         environment["KUBECONFIG"] = kubeconfig
+    if observed_pids:
+        environment["LAGBENCH_OBSERVED_PIDS"] = json.dumps(dict(observed_pids))
     _set_environment(container, environment)
     _set_arguments(container, {"run-id": target.names.run_id})
     return manifest

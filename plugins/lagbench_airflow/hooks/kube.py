@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
@@ -34,18 +36,28 @@ def open_kube(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> Kube:
     )
 
 
-def kubeconfig_for_pods(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> str | None:
-    """Return the kubeconfig that pods of the embedded bench read; None in a real cluster.
+@dataclass(frozen=True, slots=True)
+class EmbeddedAccess:
+    """What a pod of the embedded bench may use, being a process of this machine."""
 
-    localkube's pods are processes of this machine and see its files; a cluster's pods see none.
-    """
+    kubeconfig: str
+    observed_pids: dict[str, int]
+
+
+def embedded_access(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> EmbeddedAccess | None:
+    """Return the embedded bench's access; None when the connection names a real cluster."""
     from lagbench.embedded import bench
 
     state = bench.running(bench.state_dir())
     extra = BaseHook.get_connection(kubernetes_conn_id).extra_dejson
     path = _field(extra, "kube_config_path")
-    is_embedded = state is not None and path == str(state.kubeconfig)
-    return path if is_embedded else None
+    if state is None or path != str(state.kubeconfig):
+        return None
+    parts = {"broker": state.broker, "localkube": state.localkube, "supervisor": state.supervisor}
+    return EmbeddedAccess(
+        kubeconfig=path,
+        observed_pids={name: part.pid for name, part in parts.items() if part is not None},
+    )
 
 
 def _field(extra: dict[str, object], name: str) -> str:

@@ -18,23 +18,24 @@ class StartRecorderOperator(CellOperator):
     """Run the recorder, which samples lag, replicas and the autoscaler's status once a second.
 
     After success: it samples. On failure the Deployment stays until the teardown. Safe to retry.
-
-    :param kubeconfig: what the recorder's pod logs in with; None: its service account.
     """
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Apply the recorder with its account and wait until it is Ready."""
-        from lagbench_airflow.hooks.kube import kubeconfig_for_pods, open_kube
+        from lagbench_airflow.hooks.kube import embedded_access, open_kube
 
+        embedded = embedded_access(self.kubernetes_conn_id)
         manifest = recorder_for_run(
             base_manifest("recorder", "Deployment"),
             RunTarget(cell.names, self.bootstrap_servers()),
-            kubeconfig=kubeconfig_for_pods(self.kubernetes_conn_id),
+            kubeconfig=embedded.kubeconfig if embedded else None,
+            observed_pids=embedded.observed_pids if embedded else None,
         )
         kube = open_kube(self.kubernetes_conn_id)
         try:
-            for companion in base_objects("recorder"):
-                kube.apply(companion)
+            if embedded is None:  # localkube has no accounts: its pods use the kubeconfig
+                for companion in base_objects("recorder"):
+                    kube.apply(companion)
             kube.apply(manifest)
             wait_ready(kube, manifest["metadata"]["name"], 1)
         finally:

@@ -151,7 +151,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     FakeTelemetryLog.sent = []
     monkeypatch.setattr(kafka, "KafkaHook", FakeKafkaHook)
     monkeypatch.setattr(kube, "open_kube", lambda *_: world.kube)
-    monkeypatch.setattr(kube, "kubeconfig_for_pods", lambda *_: None)
+    monkeypatch.setattr(kube, "embedded_access", lambda *_: None)
     monkeypatch.setattr(phases, "TelemetryLog", FakeTelemetryLog)
     monkeypatch.setattr(manifest_files, "BASE", tmp_path / "base")
     monkeypatch.setattr(manifest_files, "PROJECT_ROOT", tmp_path)
