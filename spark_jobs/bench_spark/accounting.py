@@ -1,13 +1,11 @@
 """Account for every message of a run by its identity.
 
 Summaries find where anything may be wrong; only those blocks are read message by message. A clean
-run costs three scans and no shuffle of messages.
+run costs a few scans and no shuffle of messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -15,22 +13,16 @@ from bench_spark import schemas
 from bench_spark.fence import Fence
 from bench_spark.run_facts import FACT_KINDS, RunFacts, facts_of
 from bench_spark.run_folder import RunFolder
-from bench_spark.totals import BadCount, Counts, LogPart, totals
+from bench_spark.suspicion import Suspicion, suspect
+from bench_spark.totals import BadCount, Counts, totals
 from bench_spark.transforms import bad_messages as shape
 from bench_spark.transforms.blocks import rows_in
-from bench_spark.transforms.digests import differing, message_digests
 from bench_spark.transforms.identity import unknown, unprocessed
-from bench_spark.transforms.order import disorder, reordered
-from bench_spark.transforms.ownership import (
-    assignment_spans,
-    overdue_runs,
-    rivals,
-    with_epochs,
-    zombies,
-)
-from bench_spark.transforms.production import differing_seqs, not_in_log, produced_twice
+from bench_spark.transforms.order import reordered
+from bench_spark.transforms.ownership import zombies
+from bench_spark.transforms.production import not_in_log, produced_twice
 from bench_spark.work import Work
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 _MOST_ROWS_WRITTEN = 100_000
@@ -39,117 +31,55 @@ _PERCENTILE_ACCURACY = 10_000
 _NANOSECONDS = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Suspicion:
-    """Where to look closely (all cached), and what is needed there."""
-
-    identity: DataFrame
-    seqs: DataFrame
-    disorder: DataFrame
-    overdue: DataFrame
-    spans: DataFrame
-    later_owners: DataFrame
-    produced: int
-
-
 def account(folder: RunFolder, work: Work, fence: Fence) -> dict[str, Any]:
     """Write the table bad_messages and ``accounting.json``; return the latter's content."""
     events = folder.read_table("events", schemas.EVENTS)
-    facts = read_facts(folder)
-    log_digests = message_digests(events).persist()
-    suspicion = _suspicion(events, log_digests, work, facts, fence)
-    found = _count_suspicions(suspicion, work)
-    bad = _bad_messages(events, work, suspicion, facts, fence, found)
-    counted = _write_bad(folder, bad)
-    repeated = work.repeats.select("partition", "offset", "seq").distinct()
+    facts = _read_facts(folder)
+    suspicion = suspect(events, work, facts, fence.messages)
+    bad = _bad_messages(events, work, suspicion, facts, fence)
     counts = Counts(
-        log=_log_parts(log_digests),
-        processed_by_pod=_processed_by_pod(work.runs),
-        duplicated_messages=repeated.count() if found["shared"] else 0,
+        log=suspicion.log,
+        processed_by_pod=suspicion.processed_by_pod,
+        duplicated_messages=_duplicated_messages(work),
         time_lag_seconds=_time_lag(work.processed),
-        bad=counted,
+        bad=_write_bad(folder, bad),
     )
     content = totals(counts, facts, fence)
     folder.write_json("accounting.json", content)
     return content
 
 
-def read_facts(folder: RunFolder) -> RunFacts:
-    """Return the facts in the run's telemetry."""
+def _read_facts(folder: RunFolder) -> RunFacts:
     telemetry = folder.read_table("telemetry", schemas.TELEMETRY)
     rows = telemetry.filter(F.col("kind").isin(*FACT_KINDS)).select("record").collect()
     return facts_of(row["record"] for row in rows)
 
 
-def _suspicion(
-    events: DataFrame, log_digests: DataFrame, work: Work, facts: RunFacts, fence: Fence
-) -> _Suspicion:
-    spans = assignment_spans(_assignments(events.sparkSession, facts)).persist()
-    epochs = with_epochs(work.runs, spans).persist()
-    later_owners = rivals(epochs, spans).persist()
-    # Without the producer's last word, a hole among as many seqs as the log has is still seen.
-    parts = (facts.acked, facts.failed, facts.unknown)
-    known = [part for part in parts if part is not None]
-    produced = sum(known) if len(known) == len(parts) else fence.messages
-    return _Suspicion(
-        identity=differing(
-            log_digests, message_digests(work.processed), ["partition", "block"]
-        ).persist(),
-        seqs=differing_seqs(events.sparkSession, events, produced).persist(),
-        disorder=disorder(work.runs).persist(),
-        overdue=overdue_runs(epochs, later_owners).persist(),
-        spans=spans,
-        later_owners=later_owners,
-        produced=produced,
-    )
-
-
-def _assignments(session: SparkSession, facts: RunFacts) -> DataFrame:
-    return session.createDataFrame(facts.assignments, "partition int, pod string, at bigint")
-
-
-def _count_suspicions(suspicion: _Suspicion, work: Work) -> Mapping[str, int]:
-    """Return how many places each suspicion has: one action fills every cache."""
-    places = {
-        "identity": suspicion.identity,
-        "seqs": suspicion.seqs,
-        "disorder": suspicion.disorder,
-        "overdue": suspicion.overdue,
-        "shared": work.shared_blocks,
-    }
-    counts = [
-        table.agg(F.lit(name).alias("name"), F.count(F.lit(1)).alias("count"))
-        for name, table in places.items()
-    ]
-    return {row["name"]: row["count"] for row in reduce(DataFrame.union, counts).collect()}
-
-
 def _bad_messages(
-    events: DataFrame,
-    work: Work,
-    suspicion: _Suspicion,
-    facts: RunFacts,
-    fence: Fence,
-    found: Mapping[str, int],
+    events: DataFrame, work: Work, suspicion: Suspicion, facts: RunFacts, fence: Fence
 ) -> DataFrame | None:
     """Return rows of ``schemas.BAD_MESSAGES``; None: there is nothing to suspect."""
-    processed, bad = work.processed, []
-    unknown_rows = processed.limit(0)
-    if found["identity"]:
+    processed = work.processed
+    bad: list[DataFrame] = []
+    excluded: list[DataFrame] = [processed.limit(0)]
+    if suspicion.identity is not None:
         log_rows = rows_in(events, suspicion.identity, "offset")
         work_rows = rows_in(processed, suspicion.identity, "offset")
-        unknown_rows = unknown(log_rows, work_rows).persist()
+        strangers = unknown(log_rows, work_rows).persist()
+        excluded.append(strangers)
         bad.append(shape.from_log(unprocessed(log_rows, work_rows, fence.committed)))
-        bad.append(shape.from_unknown(unknown_rows))
-    if found["shared"]:
+        bad.append(shape.from_unknown(strangers))
+    if work.repeats is not None:
+        excluded.append(work.repeats.select(*processed.columns))
         bad.append(shape.from_repeats(work.repeats))
-    if found["disorder"]:
-        excluded = work.repeats.select(*processed.columns).union(unknown_rows)
-        bad.append(shape.from_reordered(reordered(processed, suspicion.disorder, excluded)))
-    if found["overdue"]:
-        late = zombies(processed, suspicion.overdue, suspicion.spans, suspicion.later_owners)
+    if suspicion.disorder is not None:
+        without_order = reduce(DataFrame.union, excluded)
+        bad.append(shape.from_reordered(reordered(processed, suspicion.disorder, without_order)))
+    if suspicion.ownership is not None:
+        owned = suspicion.ownership
+        late = zombies(processed, owned.overdue, owned.spans, owned.rivals)
         bad.append(shape.from_zombies(late))
-    if found["seqs"]:
+    if suspicion.seqs is not None:
         twice = produced_twice(events, suspicion.seqs)
         missing = not_in_log(events, suspicion.seqs, suspicion.produced)
         bad.append(shape.from_production(twice, missing, _doubt(facts)))
@@ -170,8 +100,8 @@ def _write_bad(folder: RunFolder, bad: DataFrame | None) -> list[BadCount]:
         return []
     grouped = bad.groupBy("class", "cause", "pod").agg(F.count(F.lit(1)).alias("count"))
     counted = [BadCount(*row) for row in grouped.collect()]
-    kinds = sorted({part.kind for part in counted})
     if sum(part.count for part in counted) > _MOST_ROWS_WRITTEN:
+        kinds = sorted({part.kind for part in counted})
         share = _MOST_ROWS_WRITTEN // len(kinds)
         of_class = [bad.filter(F.col("class") == kind).limit(share) for kind in kinds]
         bad = reduce(DataFrame.union, of_class)
@@ -179,17 +109,10 @@ def _write_bad(folder: RunFolder, bad: DataFrame | None) -> list[BadCount]:
     return counted
 
 
-def _log_parts(log_digests: DataFrame) -> dict[int, LogPart]:
-    rows = log_digests.groupBy("partition").agg(
-        F.sum("count").alias("count"), F.min("first_offset").alias("first_offset")
-    )
-    return {row["partition"]: LogPart(row["count"], row["first_offset"]) for row in rows.collect()}
-
-
-def _processed_by_pod(runs: DataFrame) -> dict[str, int]:
-    length = F.col("last_offset") - F.col("first_offset") + 1
-    rows = runs.groupBy("pod").agg(F.sum(length).alias("processed"))
-    return {row["pod"]: row["processed"] for row in rows.collect()}
+def _duplicated_messages(work: Work) -> int:
+    if work.repeats is None:
+        return 0
+    return work.repeats.select("partition", "offset", "seq").distinct().count()
 
 
 def _time_lag(processed: DataFrame) -> dict[str, float | None]:
@@ -201,5 +124,3 @@ def _time_lag(processed: DataFrame) -> dict[str, float | None]:
         return dict.fromkeys([*_PERCENTILES, "max"])
     named = dict(zip(_PERCENTILES, row["ranks"], strict=True)) | {"max": row["max"]}
     return {name: value / _NANOSECONDS for name, value in named.items()}
-
-

@@ -6,24 +6,27 @@ from dataclasses import dataclass
 
 from bench_spark import schemas
 from bench_spark.run_folder import RunFolder
-from bench_spark.transforms.repeats import repeats, shared_blocks
+from bench_spark.transforms.repeats import overlaps, repeats
 from bench_spark.transforms.work_runs import work_runs
 from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Rows of ``schemas.PROCESSED``, their runs, and what of them is repeated; kept in cache."""
+    """Rows of ``schemas.PROCESSED``, their runs, and what repeats; None: nothing repeats."""
 
     processed: DataFrame
     runs: DataFrame
-    shared_blocks: DataFrame
-    repeats: DataFrame
+    repeats: DataFrame | None
 
 
 def read_work(folder: RunFolder) -> Work:
-    """Return the run's work; the summaries are computed when they are first used."""
+    """Return the run's work; the summaries are kept in cache."""
     processed = folder.read_table("processed", schemas.PROCESSED)
-    runs = work_runs(processed).persist()
-    shared = shared_blocks(runs).persist()
-    return Work(processed, runs, shared, repeats(processed, shared).persist())
+    # Every later look at the runs is by partition: shuffled once, for all of them.
+    files = int(str(folder.session.conf.get("spark.sql.shuffle.partitions")))
+    runs = work_runs(processed).repartition(files, "partition").persist()
+    shared = overlaps(runs)
+    if shared.isEmpty():
+        return Work(processed, runs, None)
+    return Work(processed, runs, repeats(processed, shared).persist())

@@ -1,8 +1,8 @@
-"""Compare two sides of 20 million messages by the digests of small blocks.
+"""Compare two sides of 20 million messages block by block.
 
-Two sides of a block with the same count and the same XOR of 64-bit hashes hold the same messages
-(a wrong match has odds of 1 in 2^64), so only blocks that differ are compared message by message:
-a clean run shuffles some thousand digests instead of all its rows.
+In a block that holds the same messages on both sides the counts are equal and the XOR of the
+64-bit hashes of both sides is zero (by chance: odds of 1 in 2^64). Only other blocks are compared
+message by message, so a clean run shuffles some thousand digests instead of all its rows.
 """
 
 from __future__ import annotations
@@ -16,31 +16,43 @@ from pyspark.sql import functions as F  # noqa: N812
 IDENTITY = ("partition", "offset", "seq", "entity_id")
 
 
-def message_digests(messages: DataFrame) -> DataFrame:
-    """Return partition, block, count, digest, first_offset of rows that have ``IDENTITY``."""
+def compared_messages(events: DataFrame, processed: DataFrame) -> DataFrame:
+    """Return partition, block, in_left (logged), in_right (processed), difference, first_offset.
+
+    Both sides have ``IDENTITY``; first_offset is the log's, null where only work is known.
+    """
     block = block_of(F.col("offset")).alias("block")
-    return _digests(messages, ["partition", block], IDENTITY, F.min("offset").alias("first_offset"))
+    first = F.min(F.when(F.col("is_left"), F.col("offset"))).alias("first_offset")
+    both = _both(events.select(*IDENTITY), processed.select(*IDENTITY))
+    return _compared(both, ["partition", block], IDENTITY, first)
 
 
-def seq_digests(messages: DataFrame) -> DataFrame:
-    """Return block, count, digest of rows that have a seq."""
-    return _digests(messages, [block_of(F.col("seq")).alias("block")], ["seq"])
+def compared_seqs(events: DataFrame, produced: int) -> DataFrame:
+    """Return block, in_left (logged), in_right (0 to ``produced`` - 1), difference of seqs."""
+    expected = events.sparkSession.range(produced).select(F.col("id").alias("seq"))
+    both = _both(events.select("seq"), expected)
+    return _compared(both, [block_of(F.col("seq")).alias("block")], ["seq"])
 
 
-def differing(left: DataFrame, right: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Return the ``keys`` of blocks whose count or digest is not the same on both sides."""
-    sides = left.alias("left").join(right.alias("right"), on=list(keys), how="full")
-    is_same = F.col("left.count").eqNullSafe(F.col("right.count")) & F.col(
-        "left.digest"
-    ).eqNullSafe(F.col("right.digest"))
-    return sides.filter(~is_same).select(*keys)
+def differing(compared: DataFrame) -> DataFrame:
+    """Return the keys (block, and partition if given) of blocks that are not the same."""
+    is_same = (F.col("in_left") == F.col("in_right")) & (F.col("difference") == 0)
+    keys = [name for name in ("partition", "block") if name in compared.columns]
+    return compared.filter(~is_same).select(*keys)
 
 
-def _digests(
-    messages: DataFrame, keys: Sequence[str | Column], hashed: Sequence[str], *others: Column
+def _both(left: DataFrame, right: DataFrame) -> DataFrame:
+    return left.withColumn("is_left", F.lit(True)).union(  # noqa: FBT003 - a column's value
+        right.withColumn("is_left", F.lit(False))  # noqa: FBT003
+    )
+
+
+def _compared(
+    both: DataFrame, keys: Sequence[str | Column], hashed: Sequence[str], *others: Column
 ) -> DataFrame:
-    return messages.groupBy(*keys).agg(
-        F.count(F.lit(1)).alias("count"),
-        F.bit_xor(F.xxhash64(*hashed)).alias("digest"),
+    return both.groupBy(*keys).agg(
+        F.count_if("is_left").alias("in_left"),
+        F.count_if(~F.col("is_left")).alias("in_right"),
+        F.bit_xor(F.xxhash64(*hashed)).alias("difference"),
         *others,
     )

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from bench_spark.transforms.blocks import TIME_BITS, block_of, touched
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 _EARLIER_RUNS = (Window.unboundedPreceding, -1)
 # Strictly earlier instants: two messages begun in the same nanosecond have no order.
 _EARLIER_STARTS = (Window.unboundedPreceding, -1)
-_OFFSET, _TIME = "offset_block", "time_block"
 _ROW = ["partition", "offset", "started_at", "ledger_partition", "ledger_offset"]
 
 
 def disorder(runs: DataFrame) -> DataFrame:
-    """Return partition, axis, block where order may be broken, in rows of ``WORK_RUNS``.
+    """Return the rows of ``WORK_RUNS`` where order may be broken, with what came before them.
 
-    A message that was begun late and one that overtook it lie both in the blocks of one region:
-    of offsets (a run begins below what was begun before it) or of time (runs began in parallel).
+    A message that was begun late and one that overtook it lie both in one region: of offsets
+    (the run begins below ``furthest``, which was begun before it) or of time (the run begins
+    before ``latest``, the last start in earlier runs).
     """
     by_start = Window.partitionBy("partition").orderBy("first_started_at", "first_offset")
     earlier = by_start.rowsBetween(*_EARLIER_RUNS)
@@ -28,22 +28,16 @@ def disorder(runs: DataFrame) -> DataFrame:
         F.max("last_offset").over(earlier).alias("furthest"),
         F.max("last_started_at").over(earlier).alias("latest"),
     )
-    behind = seen.filter(F.col("furthest") >= F.col("first_offset"))
-    parallel = seen.filter(F.col("latest") > F.col("first_started_at"))
-    offsets = touched(behind, F.col("first_offset"), F.col("furthest"))
-    instants = touched(parallel, F.col("first_started_at"), F.col("latest"), TIME_BITS)
-    return offsets.select("partition", F.lit(_OFFSET).alias("axis"), "block").union(
-        instants.select("partition", F.lit(_TIME).alias("axis"), "block")
-    )
+    return seen.filter(_is_behind() | _is_parallel())
 
 
-def reordered(processed: DataFrame, blocks: DataFrame, excluded: DataFrame) -> DataFrame:
+def reordered(processed: DataFrame, regions: DataFrame, excluded: DataFrame) -> DataFrame:
     """Return the rows of ``schemas.PROCESSED`` that came late, with overtaken_by (a pod).
 
-    ``blocks`` is the ``disorder``; ``excluded`` are rows that say nothing about order (repeats,
+    ``regions`` is the ``disorder``; ``excluded`` are rows that say nothing about order (repeats,
     unknown messages).
     """
-    counted = _within(processed, blocks).join(excluded.select(*_ROW), on=_ROW, how="left_anti")
+    counted = _within(processed, regions).join(excluded.select(*_ROW), on=_ROW, how="left_anti")
     by_start = Window.orderBy("started_at").rangeBetween(*_EARLIER_STARTS)
     of_owner = by_start.partitionBy("partition", "pod")
     of_key = by_start.partitionBy("partition", "entity_id")
@@ -59,17 +53,26 @@ def reordered(processed: DataFrame, blocks: DataFrame, excluded: DataFrame) -> D
     return late.select(*processed.columns, overtaken_by.alias("overtaken_by"))
 
 
-def _within(processed: DataFrame, disorder_blocks: DataFrame) -> DataFrame:
-    """Return the rows that lie in a block of offsets or in a block of time."""
+def _within(processed: DataFrame, regions: DataFrame) -> DataFrame:
+    """Return the rows in a block of offsets or of time that a region of the disorder touches."""
+    behind, parallel = regions.filter(_is_behind()), regions.filter(_is_parallel())
+    offsets = touched(behind, F.col("first_offset"), F.col("furthest"))
+    instants = touched(parallel, F.col("first_started_at"), F.col("latest"), TIME_BITS)
     located = processed.select(
         "*",
-        block_of(F.col("offset")).alias(_OFFSET),
-        block_of(F.col("started_at"), TIME_BITS).alias(_TIME),
+        block_of(F.col("offset")).alias("offset_block"),
+        block_of(F.col("started_at"), TIME_BITS).alias("time_block"),
     )
-    for axis in (_OFFSET, _TIME):
-        marked = disorder_blocks.filter(F.col("axis") == axis).select(
-            "partition", F.col("block").alias(axis), F.lit(1).alias(f"in_{axis}")
-        )
+    for axis, blocks in (("offset_block", offsets), ("time_block", instants)):
+        marked = blocks.select("partition", F.col("block").alias(axis), F.lit(1).alias(f"in_{axis}"))
         located = located.join(F.broadcast(marked), on=["partition", axis], how="left")
-    is_inside = F.coalesce(f"in_{_OFFSET}", f"in_{_TIME}").isNotNull()
+    is_inside = F.coalesce("in_offset_block", "in_time_block").isNotNull()
     return located.filter(is_inside).select(*processed.columns)
+
+
+def _is_behind() -> Column:
+    return F.col("furthest") >= F.col("first_offset")
+
+
+def _is_parallel() -> Column:
+    return F.col("latest") > F.col("first_started_at")

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from bench_spark import message_classes
 from bench_spark.transforms.blocks import rows_in
-from bench_spark.transforms.digests import differing, seq_digests
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
-
-
-def differing_seqs(session: SparkSession, events: DataFrame, produced: int) -> DataFrame:
-    """Return the blocks in which the log's seqs are not exactly 0 to ``produced`` - 1."""
-    expected = seq_digests(session.range(produced).select(F.col("id").alias("seq")))
-    return differing(seq_digests(events), expected, ["block"])
 
 
 def produced_twice(events: DataFrame, blocks: DataFrame) -> DataFrame:

@@ -29,24 +29,23 @@ def pod_bins(processed: DataFrame) -> DataFrame:
     return processed.groupBy(at, "pod").agg(F.count(F.lit(1)).alias("processings"))
 
 
-def timeline(offered: DataFrame, by_pod: DataFrame, repeats: DataFrame) -> DataFrame:
+def timeline(offered: DataFrame, by_pod: DataFrame, repeats: DataFrame | None) -> DataFrame:
     """Return rows of ``schemas.TIMELINE``, one for every bin from the first to the last.
 
     A bin without work inside the run is known to have none, so it says zero.
     """
     nothing = F.lit(0)
-    again_at = bin_of(F.col("done_at"), BIN_NS).alias("at")
-    parts = [
-        offered.select("at", "offered", nothing.alias("done"), nothing.alias("again")),
-        by_pod.select("at", nothing.alias("offered"), "processings", nothing.alias("again")),
-        repeats.select(again_at, nothing.alias("offered"), nothing.alias("done"), F.lit(1)),
-    ]
-    every = parts[0].union(parts[1]).union(parts[2])
+    every = offered.select("at", "offered", nothing.alias("done"), nothing.alias("again")).union(
+        by_pod.select("at", nothing, "processings", nothing)
+    )
+    if repeats is not None:
+        again_at = bin_of(F.col("done_at"), BIN_NS)
+        every = every.union(repeats.select(again_at, nothing, nothing, F.lit(1)))
     bounds = every.agg(F.min("at").alias("first"), F.max("at").alias("last"))
     bins = bounds.filter(F.col("first").isNotNull()).select(
         F.explode(F.sequence("first", "last", F.lit(BIN_NS))).alias("at")
     )
-    empty = bins.select("at", nothing.alias("offered"), nothing.alias("done"), nothing.alias("again"))
+    empty = bins.select("at", nothing, nothing, nothing)
     sums = (F.sum(name).alias(name) for name in ("offered", "done", "again"))
     summed = every.union(empty).groupBy("at").agg(*sums)
     first_time = (F.col("done") - F.col("again")).alias("processed")

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F  # noqa: N812
 _BEFORE = (Window.unboundedPreceding, -1)
 
 
-def shared_blocks(runs: DataFrame) -> DataFrame:
-    """Return the blocks (partition, block) with every offset that two of ``WORK_RUNS`` share.
+def overlaps(runs: DataFrame) -> DataFrame:
+    """Return partition, from_offset, to_offset: every offset that two of ``WORK_RUNS`` share.
 
     Ordered by first offset, a run shares with an earlier one whatever lies below the furthest
     offset so far.
@@ -18,18 +18,23 @@ def shared_blocks(runs: DataFrame) -> DataFrame:
     by_offset = Window.partitionBy("partition").orderBy("first_offset").rowsBetween(*_BEFORE)
     furthest = runs.withColumn("furthest", F.max("last_offset").over(by_offset))
     shared = furthest.filter(F.col("furthest") >= F.col("first_offset"))
-    return touched(shared, F.col("first_offset"), F.least("furthest", "last_offset"))
+    return shared.select(
+        "partition",
+        F.col("first_offset").alias("from_offset"),
+        F.least("furthest", "last_offset").alias("to_offset"),
+    )
 
 
 def repeats(processed: DataFrame, shared: DataFrame) -> DataFrame:
     """Return the rows of ``schemas.PROCESSED`` that repeat, with what they repeat.
 
-    ``shared`` are the ``shared_blocks``. The processing that was done first counts; the columns
+    ``shared`` are the ``overlaps``. The processing that was done first counts; the columns
     first_pod and first_done_at tell of it.
     """
     same_message = Window.partitionBy("partition", "offset", "seq")
     by_end = same_message.orderBy("done_at", "started_at", "ledger_partition", "ledger_offset")
-    ranked = rows_in(processed, shared, "offset").select(
+    blocks = touched(shared, F.col("from_offset"), F.col("to_offset"))
+    ranked = rows_in(processed, blocks, "offset").select(
         "*",
         F.row_number().over(by_end).alias("turn"),
         F.first("pod").over(by_end).alias("first_pod"),

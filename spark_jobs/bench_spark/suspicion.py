@@ -1,0 +1,103 @@
+"""Where anything in a run may be wrong, found in summaries: the places worth a close look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+from bench_spark.epochs import Epoch, rivals_of, spans_of
+from bench_spark.run_facts import RunFacts
+from bench_spark.totals import LogPart
+from bench_spark.transforms.digests import compared_messages, compared_seqs, differing
+from bench_spark.transforms.order import disorder
+from bench_spark.transforms.ownership import RIVALS, SPANS, epochs_of, overdue_runs, with_epochs
+from bench_spark.work import Work
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Spans and rivals as tables, and the runs that end after a rival began."""
+
+    spans: DataFrame
+    rivals: DataFrame
+    overdue: DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """Each place where a class may be found; None: that class is ruled out."""
+
+    identity: DataFrame | None
+    seqs: DataFrame | None
+    disorder: DataFrame | None
+    ownership: Ownership | None
+    produced: int
+    log: dict[int, LogPart]
+    processed_by_pod: dict[str, int]
+
+
+def suspect(events: DataFrame, work: Work, facts: RunFacts, messages: int) -> Suspicion:
+    """Return the suspicion; ``messages`` is the number of offsets below the fence."""
+    produced = _produced(facts, messages)
+    compared = compared_messages(events, work.processed).persist()
+    identity = differing(compared)
+    seqs = differing(compared_seqs(events, produced)).persist()
+    late = disorder(work.runs).persist()
+    ownership, epochs = _ownership(work, facts)
+    places = {"identity": identity, "seqs": seqs, "disorder": late}
+    if ownership is not None:
+        places["overdue"] = ownership.overdue
+    found = _count(places)
+    by_pod: dict[str, int] = {}
+    for epoch in epochs:
+        by_pod[epoch.pod] = by_pod.get(epoch.pod, 0) + epoch.processed
+    return Suspicion(
+        identity=identity if found["identity"] else None,
+        seqs=seqs if found["seqs"] else None,
+        disorder=late if found["disorder"] else None,
+        ownership=ownership if found.get("overdue") else None,
+        produced=produced,
+        log=_log_parts(compared),
+        processed_by_pod=by_pod,
+    )
+
+
+def _produced(facts: RunFacts, messages: int) -> int:
+    """Return how many seqs there should be.
+
+    Without the producer's last word it is as many as the log has: a hole among them is seen.
+    """
+    if facts.acked is None:
+        return messages
+    return facts.acked + (facts.failed or 0) + (facts.unknown or 0)
+
+
+def _ownership(work: Work, facts: RunFacts) -> tuple[Ownership | None, list[Epoch]]:
+    session = work.runs.sparkSession
+    spans = spans_of(facts.assignments)
+    span_table = session.createDataFrame(spans, SPANS)
+    dated = with_epochs(work.runs, span_table).persist()
+    epochs = [Epoch(*row) for row in epochs_of(dated).collect()]
+    rivals = rivals_of(epochs, spans)
+    if not rivals:
+        return None, epochs
+    rival_table = session.createDataFrame(rivals, RIVALS)
+    return Ownership(span_table, rival_table, overdue_runs(dated, rival_table)), epochs
+
+
+def _count(places: dict[str, DataFrame]) -> dict[str, int]:
+    """Return how many places each suspicion has, in one action."""
+    counts = [
+        table.agg(F.lit(name).alias("name"), F.count(F.lit(1)).alias("count"))
+        for name, table in places.items()
+    ]
+    return {row["name"]: row["count"] for row in reduce(DataFrame.union, counts).collect()}
+
+
+def _log_parts(compared: DataFrame) -> dict[int, LogPart]:
+    rows = compared.groupBy("partition").agg(
+        F.sum("in_left").alias("count"), F.min("first_offset").alias("first_offset")
+    )
+    return {row["partition"]: LogPart(row["count"], row["first_offset"]) for row in rows.collect()}
