@@ -124,14 +124,12 @@ def _submit(stage: Stage, job: str, folder: RunFolder, topics: list[str]) -> Job
     child = stage.start(f"spark-{job}", [*command, *topics], environment)
     peak = 0
 
-    def has_ended() -> bool:
+    def watch() -> None:
         nonlocal peak
         peak = max(peak, _tree_bytes(child.pid))
-        return child.process.poll() is not None
 
-    stage.await_true(has_ended, f"the end of {job}", within_seconds=_LIMIT_SECONDS)
+    stage.finish(child, within_seconds=_LIMIT_SECONDS, watch=watch)
     seconds = time.monotonic() - began_at
-    stage.finish(child, within_seconds=1)
     return JobCost(seconds, peak / _GIB)
 
 

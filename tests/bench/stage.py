@@ -100,17 +100,21 @@ class Stage:
         child.process.wait(timeout=10)
         self._reaper.forget(child.pid)
 
-    def finish(self, child: Child, *, within_seconds: float) -> None:
-        """Wait for a child to end by itself.
+    def finish(
+        self, child: Child, *, within_seconds: float, watch: Callable[[], None] = lambda: None
+    ) -> None:
+        """Wait for a child to end by itself, calling ``watch`` again and again meanwhile.
 
         :raises NotReady: it ended with another code than 0.
         """
-        self._children.pop(child.name, None)
-        code = self.await_true(
-            lambda: None if child.process.poll() is None else (child.process.returncode,),
-            f"the end of {child.name}",
-            within_seconds=within_seconds,
-        )[0]
+        self._children.pop(child.name, None)  # its end is no surprise
+
+        def has_ended() -> bool:
+            watch()
+            return child.process.poll() is not None
+
+        self.await_true(has_ended, f"the end of {child.name}", within_seconds=within_seconds)
+        code = child.process.returncode
         if code != 0:
             raise NotReady(f"{child.name} ended with code {code}:\n{child.log_tail()}")
 
