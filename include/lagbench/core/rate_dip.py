@@ -76,13 +76,20 @@ class RateDip:
     reason: str
 
 
-def rate_series(at: Ints, offered: Ints, processed: Ints) -> RateSeries:
-    """Return the series of the table ``timeline``; a bin without a row had no message."""
+def rate_series(
+    at: Ints, offered: Ints, processed: Ints, *, until_at: int | None = None
+) -> RateSeries:
+    """Return the series of the table ``timeline``; a bin without a row had no message.
+
+    ``until_at`` is how long the run was observed: after the last message nothing is processed,
+    which is known, and a rebalance then (the scale-down after the drain) has no work to dip.
+    """
     if not at.size:
         return RateSeries(0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     started_at = int(at.min())
     index = (at - started_at) // BIN_NS
-    size = int(index.max()) + 1
+    last_at = max(int(at.max()), until_at if until_at is not None else 0)
+    size = (last_at - started_at) // BIN_NS + 1
     whole = [np.zeros(size, dtype=np.int64) for _ in range(2)]
     np.add.at(whole[0], index, offered)
     np.add.at(whole[1], index, processed)

@@ -22,6 +22,8 @@ HEARTBEAT_SECONDS = 6.0
 LONGEST_PAUSE_SECONDS = 60.0
 TRIGGER_REACH_SECONDS = 120.0
 """A pod that joins belongs to a scale step at most this long ago (image pull, slow start)."""
+STAMP_SLACK_SECONDS = 1.0
+"""How much later than the change itself its stamp may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ def episode_trigger(
         return "pod_death", f"{', '.join(span.died)} died without leaving the group"
     until_at = span.ended_at if span.ended_at is not None else span.started_at
     since_at = span.started_at - round(TRIGGER_REACH_SECONDS * NANOSECONDS)
-    reach = [change for change in changes if since_at <= change.at <= until_at]
+    reach = [c for c in changes if since_at <= c.at and _earliest_at(c) <= until_at]
     ups = [change for change in reach if change.replicas_after > change.replicas_before]
     downs = [change for change in reach if change.replicas_after < change.replicas_before]
     if span.joined and ups:
@@ -111,6 +113,15 @@ def episode_trigger(
     if span.left and downs:
         return "scale_down", _step_text(downs[-1], span)
     return "other", _unexplained(span)
+
+
+def _earliest_at(change: ReplicaChange) -> int:
+    """Return the earliest instant of the change: its stamp may follow the change itself.
+
+    The autoscaler stamps after the API server's answer; pods were seen leaving 75 ms before it.
+    """
+    slack_seconds = max(change.precision_seconds, STAMP_SLACK_SECONDS)
+    return change.at - round(slack_seconds * NANOSECONDS)
 
 
 def _unexplained(span: EpisodeSpan) -> str:

@@ -111,7 +111,7 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         records=records,
         unknown_records=unknown,
         lag=run_tables.read_lag(folder),
-        rate=run_tables.read_rate(folder),
+        rate=run_tables.read_rate(folder, until_at=max((r.at for r in records), default=None)),
         handovers=run_tables.read_handovers(folder),
         bad_messages=run_tables.read_bad_messages(folder),
     )

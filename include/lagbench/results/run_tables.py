@@ -66,14 +66,14 @@ def read_lag(folder: RunFolder) -> LagSeries:
     return lag_series(**columns)
 
 
-def read_rate(folder: RunFolder) -> RateSeries:
-    """Return offered and (first time) processed messages per 100 ms."""
+def read_rate(folder: RunFolder, *, until_at: int | None = None) -> RateSeries:
+    """Return offered and (first time) processed messages per 100 ms, up to ``until_at``."""
     table = read_table(folder, "timeline")
     at, offered, processed = (
         np.asarray(table.column(name).to_numpy(), dtype=np.int64)
         for name in ("at", "offered", "processed")
     )
-    return rate_series(at, offered, processed)
+    return rate_series(at, offered, processed, until_at=until_at)
 
 
 def read_handovers(folder: RunFolder) -> list[Handover]:

@@ -122,6 +122,7 @@ class HpaWorker(Worker):
             return False
         bench, namespace = self._bench, manifest["metadata"]["namespace"]
         text = f"New size: {after}; reason: {decision.reason}"
+        scaled_at = bench.clock.wall_ns()  # before the change: pods may leave ahead of the answer
         try:
             bench.cluster.set_replicas(spec.target, namespace, after)
         except ClusterError as error:
@@ -132,7 +133,7 @@ class HpaWorker(Worker):
         self._event("Normal", "SuccessfulRescale", text)
         log.info("%s: %s -> %s (%s)", self.name, before, after, decision.reason)
         record = Scaled(
-            at=bench.clock.wall_ns(),
+            at=scaled_at,
             source=SOURCE,
             target=f"{namespace}/{spec.target.name}",
             replicas_before=before,
