@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lagbench.core.telemetry import Record, encode_record
 
@@ -18,26 +18,32 @@ class TelemetryLog:
     outage costs no telemetry of the parts that survive it.
     """
 
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+    def __init__(self, bootstrap_servers: str, topic: str, *, queue_records: int = 100_000) -> None:
         """Open a producer; nothing is sent yet and nothing fails when the broker is away."""
         self._topic = topic
-        self.dropped = 0
+        self.dropped = 0  # refused by the full queue, or given up after an outage
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap_servers,
                 "enable.idempotence": True,
                 "linger.ms": 50,
+                "queue.buffering.max.messages": queue_records,
                 "message.timeout.ms": 300_000,
                 "reconnect.backoff.max.ms": 1_000,
                 "client.id": "lagbench-telemetry",
-                "log_level": 3,
+                "log_level": 2,  # a broker that is away is the recorder's to tell, once a second
             }
         )
 
     def send(self, record: Record) -> None:
         """Queue ``record``; a full queue is logged and counted in ``dropped``, never raised."""
         try:
-            self._producer.produce(self._topic, encode_record(record), key=record.source.encode())
+            self._producer.produce(
+                self._topic,
+                encode_record(record),
+                key=record.source.encode(),
+                on_delivery=self._on_delivery,
+            )
             self._producer.poll(0)
         except (BufferError, KafkaException) as error:
             self.dropped += 1
@@ -46,3 +52,8 @@ class TelemetryLog:
     def flush(self, timeout_seconds: float = 10.0) -> int:
         """Wait until everything is delivered; returns how many records are still queued."""
         return int(self._producer.flush(timeout_seconds))
+
+    def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self.dropped += 1
+            log.warning("telemetry record not delivered: %s", error.str())

@@ -43,7 +43,7 @@ class WriteSchedule:
             return FREE_BATCH_RECORDS
         earliest = np.maximum(self._free_at, self._floor(arrived_at, now))
         starts = -((earliest - horizon_at) // self._process_ns)
-        return int(starts.clip(min=0).sum())
+        return int(np.maximum(starts, 0).sum())
 
     def plan(self, count: int, arrived_at: int, now: int) -> tuple[Instants, Instants]:
         """Return starts and ends of ``count`` writes, both ascending."""

@@ -1,0 +1,44 @@
+"""Telemetry never holds up or fails the work it tells of."""
+
+from __future__ import annotations
+
+import time
+
+from lagbench.adapters.telemetry_log import TelemetryLog
+from lagbench.core.telemetry import GroupJoined
+
+NOBODY = "127.0.0.1:1"
+
+
+def test_sending_without_a_broker_returns_at_once() -> None:
+    """Records wait in the queue; nothing is dropped, nothing fails."""
+    log = TelemetryLog(NOBODY, "telemetry")
+    began = time.monotonic()
+
+    for at in range(100):
+        log.send(GroupJoined(at=at, source="pod-a", member_id="member-1"))
+
+    assert time.monotonic() - began < 1
+    assert log.dropped == 0
+
+
+def test_flush_is_bounded_and_says_what_is_left() -> None:
+    """A flush towards nobody ends after its limit with the number of waiting records."""
+    log = TelemetryLog(NOBODY, "telemetry")
+    log.send(GroupJoined(at=1, source="pod-a", member_id="member-1"))
+    began = time.monotonic()
+
+    left = log.flush(0.2)
+
+    assert left == 1
+    assert time.monotonic() - began < 2
+
+
+def test_a_full_queue_drops_and_counts() -> None:
+    """What does not fit is counted, never raised into the sender's work."""
+    log = TelemetryLog(NOBODY, "telemetry", queue_records=10)
+
+    for at in range(25):
+        log.send(GroupJoined(at=at, source="pod-a", member_id="member-1"))
+
+    assert log.dropped == 15

@@ -1,0 +1,77 @@
+"""A consumer group's client with the behaviour that the consumer relies on, without a broker."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from lagbench.core.telemetry import Record
+
+
+class FakeClient:
+    """Keeps commits and assignments as the real client does; refuses commits when told to."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.committed: dict[int, int] = {}
+        self.assigned: set[int] = set()
+        self.paused: set[int] = set()
+        self.refusals: list[int] = []
+        self.asked_asynchronously: list[dict[int, int]] = []
+
+    def memberid(self) -> str:
+        """Return the member id."""
+        return "member-1"
+
+    def commit(
+        self, *, offsets: list[TopicPartition], asynchronous: bool
+    ) -> list[TopicPartition] | None:
+        """Take a commit, or refuse it."""
+        asked = {place.partition: place.offset for place in offsets}
+        if asynchronous:
+            self.asked_asynchronously.append(asked)
+            return None
+        if self.refusals:
+            raise KafkaException(KafkaError(self.refusals.pop(0)))
+        self.committed |= asked
+        return offsets
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        """Replace the assignment."""
+        self.assigned = {place.partition for place in partitions}
+
+    def unassign(self) -> None:
+        """Drop the assignment."""
+        self.assigned = set()
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        """Add to the assignment."""
+        self.assigned |= {place.partition for place in partitions}
+
+    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        """Take from the assignment."""
+        self.assigned -= {place.partition for place in partitions}
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        """Lift pauses."""
+        self.paused -= {place.partition for place in partitions}
+
+
+class Told:
+    """Collects telemetry."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.records: list[Record] = []
+
+    def send(self, record: Record) -> None:
+        """Keep a record."""
+        self.records.append(record)
+
+    def of(self, kind: type[Record]) -> list[Record]:
+        """Return the records of one kind."""
+        return [record for record in self.records if isinstance(record, kind)]
+
+
+def places(*partitions: int) -> list[TopicPartition]:
+    """Return partitions of the events topic."""
+    return [TopicPartition("events", partition) for partition in partitions]

@@ -1,0 +1,47 @@
+"""librdkafka's settings."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from lagbench.programs.consumer.kafka_settings import consumer_settings, ledger_settings
+from lagbench.programs.consumer.settings import ConsumerOptions, parse_options
+
+ENVIRONMENT = {"POD_NAME": "consumer-7", "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+
+
+def options(*arguments: str) -> ConsumerOptions:
+    """Parse flags of the run quick-1."""
+    return parse_options(["--run-id", "quick-1", *arguments], ENVIRONMENT)
+
+
+@pytest.mark.parametrize("balancer", ["range", "roundrobin", "cooperative-sticky", "consumer"])
+@pytest.mark.parametrize("commit", ["auto", "manual"])
+def test_librdkafka_takes_the_settings(balancer: str, commit: str) -> None:
+    """No combination of flags is refused by the client itself."""
+    settings = consumer_settings(options(f"--balancer={balancer}", f"--commit={commit}"))
+
+    Consumer(settings | {"log_level": 0}).close()
+
+
+def test_librdkafka_takes_the_ledgers_settings() -> None:
+    """The ledger's producer opens."""
+    Producer(ledger_settings(options()) | {"log_level": 0})
+
+
+def test_kip_848_leaves_classic_settings_to_the_broker() -> None:
+    """Under KIP-848 the broker assigns and times sessions."""
+    settings = consumer_settings(options("--balancer=consumer"))
+
+    assert settings["group.protocol"] == "consumer"
+    classic = {"session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"}
+    assert settings.keys().isdisjoint(classic)
+
+
+def test_manual_commits_store_nothing_by_themselves() -> None:
+    """An offset moves only when the ledger has the record."""
+    settings = consumer_settings(options("--commit=manual"))
+
+    assert settings["enable.auto.commit"] is False
+    assert settings["enable.auto.offset.store"] is False

@@ -1,0 +1,93 @@
+"""When offsets are committed."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from confluent_kafka import KafkaError, TopicPartition
+from tests.unit.programs.consumer.fake_group import FakeClient, Told
+
+from lagbench.core.telemetry import CommitFailed, OffsetsCommitted
+from lagbench.programs.consumer.offset_commits import OffsetCommits
+from lagbench.programs.consumer.partition_work import PartitionWork
+from lagbench.programs.consumer.reports import PodFigures, PodReports
+from lagbench.programs.consumer.settings import parse_options
+
+OPTIONS = parse_options(
+    ["--run-id=a"], {"POD_NAME": "pod-a", "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+)
+
+
+def commits_of(client: FakeClient, told: Told) -> OffsetCommits:
+    """Commit with no interval between."""
+    reports = PodReports(OPTIONS, told, PodFigures())
+    return OffsetCommits(cast("Any", client), "events", reports, interval_seconds=0)
+
+
+def work(partition: int, committable: int | None) -> PartitionWork:
+    """Hold a partition with everything before ``committable`` acknowledged."""
+    return PartitionWork(partition, "member-1", committable=committable)
+
+
+def test_what_is_acknowledged_is_committed_once() -> None:
+    """A partition without an acknowledgement is left out; a second commit has nothing to do."""
+    client, told = FakeClient(), Told()
+    commits, works = commits_of(client, told), [work(0, 5), work(1, None)]
+
+    assert commits.commit_now(works, "revoke", 5)
+    assert commits.commit_now(works, "revoke", 5)
+
+    assert client.committed == {0: 5}
+    assert [record.offsets for record in told.of(OffsetsCommitted)] == [{"0": 5}]
+
+
+def test_a_refused_commit_is_tried_again_while_the_group_rebalances() -> None:
+    """A retriable refusal is reported and repeated."""
+    client, told = FakeClient(), Told()
+    client.refusals = [KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
+
+    is_committed = commits_of(client, told).commit_now([work(0, 5)], "shutdown", 5)
+
+    failures = told.of(CommitFailed)
+    assert is_committed or failures
+    assert failures[0].offsets == {"0": 5}
+
+
+def test_a_commit_of_an_old_generation_is_not_repeated() -> None:
+    """The partitions have another owner: committing again would be no better."""
+    client, told = FakeClient(), Told()
+    client.refusals = [KafkaError.ILLEGAL_GENERATION] * 3
+
+    assert not commits_of(client, told).commit_now([work(0, 5)], "revoke", 5)
+
+    assert client.committed == {}
+    assert len(told.of(CommitFailed)) == 1
+
+
+def test_one_commit_is_under_way_at_a_time() -> None:
+    """The next waits for the result of the one before, then takes what is new."""
+    client, told = FakeClient(), Told()
+    commits, works = commits_of(client, told), [work(0, 5)]
+    commits.commit_if_due(works)
+    works[0].committable = 9
+    commits.commit_if_due(works)
+
+    commits.on_result(None, [TopicPartition("events", 0, 5)], works, "interval")
+    commits.commit_if_due(works)
+
+    assert client.asked_asynchronously == [{0: 5}, {0: 9}]
+    assert works[0].committed == 5
+
+
+def test_a_failed_interval_commit_is_reported_and_its_offsets_stay_due() -> None:
+    """After a refusal the same offsets are asked for again."""
+    client, told = FakeClient(), Told()
+    commits, works = commits_of(client, told), [work(0, 5)]
+    commits.commit_if_due(works)
+
+    error = KafkaError(KafkaError.REBALANCE_IN_PROGRESS)
+    commits.on_result(error, [TopicPartition("events", 0, 5)], works, "interval")
+    commits.commit_if_due(works)
+
+    assert client.asked_asynchronously == [{0: 5}, {0: 5}]
+    assert len(told.of(CommitFailed)) == 1

@@ -1,0 +1,111 @@
+"""The cost of downstream writes."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from lagbench.programs.consumer.write_schedule import MAX_LATE_NS, WriteSchedule
+
+MS = 1_000_000
+NOW = 1_000_000 * MS
+
+
+def test_one_slot_does_one_write_after_the_other() -> None:
+    """At concurrency 1 a write starts when the one before has ended."""
+    starts, ends = WriteSchedule(2 * MS, 1).plan(3, arrived_at=NOW, now=NOW)
+
+    assert list(starts - NOW) == [0, 2 * MS, 4 * MS]
+    assert list(ends - starts) == [2 * MS] * 3
+
+
+def test_slots_work_side_by_side() -> None:
+    """At concurrency 3 three writes start together."""
+    starts, _ = WriteSchedule(2 * MS, 3).plan(7, arrived_at=NOW, now=NOW)
+
+    assert list(starts - NOW) == [0, 0, 0, 2 * MS, 2 * MS, 2 * MS, 4 * MS]
+
+
+def test_slots_are_shared_between_partitions() -> None:
+    """Two records of one partition leave one of three slots to the next partition."""
+    schedule = WriteSchedule(2 * MS, 3)
+    schedule.plan(2, arrived_at=NOW, now=NOW)
+
+    starts, _ = schedule.plan(2, arrived_at=NOW, now=NOW)
+
+    assert list(starts - NOW) == [0, 2 * MS]
+
+
+def test_a_late_thread_costs_no_capacity() -> None:
+    """Work that waited starts where the slots became free, however late the thread woke."""
+    schedule = WriteSchedule(2 * MS, 4)
+    total, now, first = 0, NOW, NOW
+    random_source = random.Random(5)
+    last = NOW
+    while total < 20_000:
+        room = schedule.room_until(now + 20 * MS, NOW, now)
+        if room:
+            _, ends = schedule.plan(room, arrived_at=NOW, now=now)
+            total, last = total + room, int(ends[-1])
+        now += random_source.randrange(1, 60 * MS)  # sleeps too long, again and again
+
+    assert total / ((last - first) / 1e9) == pytest.approx(2000, rel=1e-3)
+
+
+def test_idle_time_is_never_made_up_for() -> None:
+    """After an idle second the first write starts when its record came, not before."""
+    schedule = WriteSchedule(2 * MS, 1)
+    schedule.plan(1, arrived_at=NOW, now=NOW)
+
+    starts, _ = schedule.plan(1, arrived_at=NOW + 1000 * MS, now=NOW + 1003 * MS)
+
+    assert starts[0] == NOW + 1000 * MS
+
+
+def test_a_frozen_process_does_no_writes() -> None:
+    """What is later than the limit is lost capacity: the process was stopped, not late."""
+    schedule = WriteSchedule(2 * MS, 1)
+    now = NOW + 60_000 * MS
+
+    starts, _ = schedule.plan(1, arrived_at=NOW, now=now)
+
+    assert starts[0] == now - MAX_LATE_NS
+
+
+def test_room_counts_the_writes_that_start_before_the_horizon() -> None:
+    """Two slots of 2 ms have room for ten writes in 10 ms, and none after planning them."""
+    schedule = WriteSchedule(2 * MS, 2)
+
+    room = schedule.room_until(NOW + 10 * MS, NOW, NOW)
+    schedule.plan(room, arrived_at=NOW, now=NOW)
+
+    assert room == 10
+    assert schedule.room_until(NOW + 10 * MS, NOW, NOW) == 0
+    assert schedule.next_start_at == NOW + 10 * MS
+
+
+def test_free_writes_end_at_once() -> None:
+    """At a cost of zero a write starts and ends now."""
+    starts, ends = WriteSchedule(0, 1).plan(3, arrived_at=NOW, now=NOW + 5)
+
+    assert list(starts) == list(ends) == [NOW + 5] * 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_never_more_in_flight_than_slots_and_never_back_in_time(seed: int) -> None:
+    """Whatever the batches: at most ``concurrency`` overlap, and starts only grow."""
+    random_source = random.Random(seed)
+    concurrency = random_source.randrange(1, 9)
+    schedule = WriteSchedule(3 * MS, concurrency)
+    now, all_starts = NOW, []
+    for _ in range(200):
+        now += random_source.randrange(0, 12 * MS)
+        arrived_at = now - random_source.randrange(0, 12 * MS)
+        starts, _ = schedule.plan(random_source.randrange(1, 20), arrived_at, now)
+        all_starts.append(starts)
+    starts = np.concatenate(all_starts)
+
+    assert (np.diff(starts) >= 0).all(), f"seed {seed}"
+    assert (starts[concurrency:] - starts[:-concurrency] >= 3 * MS).all(), f"seed {seed}"
