@@ -9,6 +9,9 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
 from bench_spark import schemas
 from bench_spark.fence import Fence
 from bench_spark.run_facts import FACT_KINDS, RunFacts, facts_of
@@ -22,8 +25,6 @@ from bench_spark.transforms.order import reordered
 from bench_spark.transforms.ownership import zombies
 from bench_spark.transforms.production import not_in_log, produced_twice
 from bench_spark.work import Work
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 _MOST_ROWS_WRITTEN = 100_000
 _PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -100,7 +101,7 @@ def _write_bad(folder: RunFolder, bad: DataFrame | None) -> list[BadCount]:
         return []
     grouped = bad.groupBy("class", "cause", "pod").agg(F.count(F.lit(1)).alias("count"))
     counted = [BadCount(*row) for row in grouped.collect()]
-    if sum(part.count for part in counted) > _MOST_ROWS_WRITTEN:
+    if sum(part.messages for part in counted) > _MOST_ROWS_WRITTEN:
         kinds = sorted({part.kind for part in counted})
         share = _MOST_ROWS_WRITTEN // len(kinds)
         of_class = [bad.filter(F.col("class") == kind).limit(share) for kind in kinds]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
 from bench_spark import message_classes
 
 # A death is seen by the recorder (once a second) on a clock that may count whole seconds.

@@ -9,10 +9,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from bench_spark.errors import UnreadableRun
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
+
+from bench_spark.errors import UnreadableRun
 
 # Rows of one output file: some 40 MB, a size that is read in one task.
 _ROWS_PER_FILE = 2_000_000
@@ -69,12 +70,12 @@ class RunFolder:
         """Replace a JSON file: written beside it, then renamed, so that no reader sees a part."""
         final, part = self._hadoop_path(name), self._hadoop_path(f".{name}.part")
         file_system = self._file_system(final)
-        stream = file_system.create(part, True)  # noqa: FBT003 - overwrite, a Java method
+        stream = file_system.create(part, True)
         try:
             stream.write(bytearray((json.dumps(content, indent=2) + "\n").encode()))
         finally:
             stream.close()
-        file_system.delete(final, False)  # noqa: FBT003 - not recursive, a Java method
+        file_system.delete(final, False)
         if not file_system.rename(part, final):
             raise UnreadableRun(f"{part.toString()} could not be renamed to {final.toString()}")
 

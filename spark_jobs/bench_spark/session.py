@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import bench_spark
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
+
+import bench_spark
 
 # Rows of one Arrow batch to Python: numpy's cost per call disappears above some 10,000 rows.
 _ARROW_ROWS = 65_536

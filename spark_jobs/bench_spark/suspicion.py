@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
 from bench_spark.epochs import Epoch, rivals_of, spans_of
 from bench_spark.run_facts import RunFacts
 from bench_spark.totals import LogPart
@@ -12,8 +15,6 @@ from bench_spark.transforms.digests import compared_messages, compared_seqs, dif
 from bench_spark.transforms.order import disorder
 from bench_spark.transforms.ownership import RIVALS, SPANS, epochs_of, overdue_runs, with_epochs
 from bench_spark.work import Work
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 
 
 @dataclass(frozen=True, slots=True)

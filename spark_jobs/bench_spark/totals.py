@@ -11,13 +11,15 @@ from bench_spark import message_classes
 from bench_spark.fence import Fence
 from bench_spark.run_facts import RunFacts
 
-TIME_LAG_METHOD = "percentile_approx, accuracy 10000: exact up to 10000 processings, else rank ±1e-4"
+TIME_LAG_METHOD = (
+    "percentile_approx, accuracy 10000: exact up to 10000 processings, else rank ±1e-4"
+)
 
 
 class LogPart(NamedTuple):
     """What the log holds of one partition; ``first_offset`` is None when it holds nothing."""
 
-    count: int
+    messages: int
     first_offset: int | None
 
 
@@ -27,7 +29,7 @@ class BadCount(NamedTuple):
     kind: str
     cause: str
     pod: str | None
-    count: int
+    messages: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +46,13 @@ class Counts:
 def totals(counts: Counts, facts: RunFacts, fence: Fence) -> dict[str, Any]:
     """Return the content of ``accounting.json``; null is unknown, never zero."""
     by_class = _sums(counts.bad, "kind")
-    in_log = sum(part.count for part in counts.log.values())
+    in_log = sum(part.messages for part in counts.log.values())
     processed = sum(counts.processed_by_pod.values())
     excused = (facts.failed or 0) + (facts.unknown or 0)
     duplicated = by_class[message_classes.DUPLICATED]
     absent_before, absent_within = _absent_offsets(counts.log, fence)
     partition_counts = {
-        str(p): counts.log[p].count if p in counts.log else 0 for p in sorted(fence.events)
+        str(p): counts.log[p].messages if p in counts.log else 0 for p in sorted(fence.events)
     }
     result: dict[str, Any] = {
         "produced_acked": facts.acked,
@@ -82,14 +84,14 @@ def totals(counts: Counts, facts: RunFacts, fence: Fence) -> dict[str, Any]:
 def _sums(bad: Sequence[BadCount], field: str) -> Counter[str]:
     sums: Counter[str] = Counter()
     for part in bad:
-        sums[getattr(part, field)] += part.count
+        sums[getattr(part, field)] += part.messages
     return sums
 
 
 def _nested(bad: Sequence[BadCount]) -> dict[str, dict[str, int]]:
     nested: dict[str, Counter[str]] = defaultdict(Counter)
     for part in bad:
-        nested[part.kind][part.cause] += part.count
+        nested[part.kind][part.cause] += part.messages
     return {kind: dict(causes) for kind, causes in sorted(nested.items())}
 
 
@@ -97,7 +99,7 @@ def _by_pod(counts: Counts) -> dict[str, dict[str, int]]:
     repeated: Counter[str | None] = Counter()
     for part in counts.bad:
         if part.kind == message_classes.DUPLICATED:
-            repeated[part.pod] += part.count
+            repeated[part.pod] += part.messages
     return {
         pod: {"processed": processed, "duplicated": repeated[pod]}
         for pod, processed in sorted(counts.processed_by_pod.items())
@@ -114,5 +116,5 @@ def _absent_offsets(log: Mapping[int, LogPart], fence: Fence) -> tuple[int, int]
         part = log.get(partition, LogPart(0, None))
         start = end if part.first_offset is None else part.first_offset
         before += start
-        within += end - start - part.count
+        within += end - start - part.messages
     return before, within

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyspark.sql import DataFrame
+
 from bench_spark import schemas
 from bench_spark.run_folder import RunFolder
 from bench_spark.transforms.repeats import overlaps, repeats
 from bench_spark.transforms.work_runs import work_runs
-from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
+from pyspark.sql import SparkSession
+
 from bench_spark.session import open_session
 from lagbench.embedded.spark_packages import spark_environment
-from pyspark.sql import SparkSession
 
 # The first-tier compiler alone: tests run each query once, on few rows.
 _SUBMIT_ARGUMENTS = (

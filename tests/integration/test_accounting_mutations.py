@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.sql import SparkSession
+from tests.integration.local_spark import local_spark
+from tests.unit.spark_jobs import mutations
+from tests.unit.spark_jobs.run_tables import write_run
+from tests.unit.spark_jobs.synthetic_run import SyntheticRun, clean_run
+
 from bench_spark import message_classes
 from bench_spark.accounting import account
 from bench_spark.fence import parse_fence
 from bench_spark.run_folder import RunFolder
 from bench_spark.work import read_work
-from pyspark.sql import SparkSession
-
-from tests.integration.local_spark import local_spark
-from tests.unit.spark_jobs import mutations
-from tests.unit.spark_jobs.run_tables import write_run
-from tests.unit.spark_jobs.synthetic_run import SyntheticRun, clean_run
 
 pytestmark = pytest.mark.integration
 
@@ -86,7 +86,9 @@ EXACT: list[tuple[Callable[[SyntheticRun], None], dict[str, int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("mutate", "expected"), EXACT, ids=lambda part: getattr(part, "__name__", ""))
+@pytest.mark.parametrize(
+    ("mutate", "expected"), EXACT, ids=lambda part: getattr(part, "__name__", "")
+)
 def test_mutation_is_found(
     spark: SparkSession,
     tmp_path: Path,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
-from bench_spark import message_classes, schemas
-from bench_spark.causes import CauseFinder
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
+
+from bench_spark import message_classes, schemas
+from bench_spark.causes import CauseFinder
 
 _GIVEN = ("class", "partition", "offset", "seq", "entity_id", "pod", "other_pod", "at", "detail")
 _NANOSECONDS_PER_MILLISECOND = 1_000_000

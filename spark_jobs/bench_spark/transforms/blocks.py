@@ -26,6 +26,6 @@ def touched(regions: DataFrame, first: Column, last: Column, bits: int = NUMBER_
 
 def rows_in(rows: DataFrame, blocks: DataFrame, number: str) -> DataFrame:
     """Return the rows whose ``number`` lies in one of the blocks (of their partition, if given)."""
-    keys = [name for name in ("partition", "block") if name in blocks.columns]
+    keys: list[str] = [name for name in ("partition", "block") if name in blocks.columns]
     numbered = rows.withColumn("block", block_of(F.col(number)))
     return numbered.join(F.broadcast(blocks), on=keys, how="left_semi").select(*rows.columns)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench_spark.transforms.blocks import block_of
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+
+from bench_spark.transforms.blocks import block_of
 
 IDENTITY = ("partition", "offset", "seq", "entity_id")
 
@@ -42,9 +43,7 @@ def differing(compared: DataFrame) -> DataFrame:
 
 
 def _both(left: DataFrame, right: DataFrame) -> DataFrame:
-    return left.withColumn("is_left", F.lit(True)).union(  # noqa: FBT003 - a column's value
-        right.withColumn("is_left", F.lit(False))  # noqa: FBT003
-    )
+    return left.withColumn("is_left", F.lit(True)).union(right.withColumn("is_left", F.lit(False)))
 
 
 def _compared(

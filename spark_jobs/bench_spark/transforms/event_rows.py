@@ -6,14 +6,16 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
-from bench_spark.errors import UnreadableRun
-from lagbench.core.event import EVENT_BYTES, EVENT_DTYPE, PAYLOAD_BYTES
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from bench_spark.errors import UnreadableRun
+from lagbench.core.event import EVENT_BYTES, EVENT_DTYPE, PAYLOAD_BYTES
+
 # The seeded payload says nothing about identity: 28 of 256 bytes go to Python.
 _HEADER_BYTES = EVENT_BYTES - PAYLOAD_BYTES
+_HEADER_DTYPE = np.dtype([field for field in EVENT_DTYPE.descr if field[0] != "payload"])
 _DECODED = "partition int, offset long, seq long, entity_id long, planned_offset_ns long, logged_at long, producer_id int"  # noqa: E501 - one DDL string
 _TIMESTAMP_NS = 1000  # Spark's timestamps count microseconds
 
@@ -38,7 +40,7 @@ def decode_events(records: DataFrame, stream_started_at: int | None) -> DataFram
     )
 
 
-def planned_at(stream_started_at: int | None) -> F.Column:
+def planned_at(stream_started_at: int | None) -> Column:
     """Return the planned instant; null when nobody knows when the stream started."""
     if stream_started_at is None:
         return F.lit(None).cast(T.LongType())
@@ -46,19 +48,9 @@ def planned_at(stream_started_at: int | None) -> F.Column:
 
 
 def _decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    header_dtype = np.dtype(
-        {
-            "names": [name for name in EVENT_DTYPE.names if name != "payload"],
-            "formats": [EVENT_DTYPE[name] for name in EVENT_DTYPE.names if name != "payload"],
-            "offsets": [
-                EVENT_DTYPE.fields[name][1] for name in EVENT_DTYPE.names if name != "payload"
-            ],
-            "itemsize": _HEADER_BYTES,
-        }
-    )
     for batch in batches:
         _refuse_other_sizes(batch)
-        headers = np.frombuffer(_joined(batch.column("header")), dtype=header_dtype)
+        headers = np.frombuffer(_joined(batch.column("header")), dtype=_HEADER_DTYPE)
         yield pa.RecordBatch.from_pydict(
             {
                 "partition": batch.column("partition"),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bench_spark import message_classes
-from bench_spark.transforms.digests import IDENTITY
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+
+from bench_spark import message_classes
+from bench_spark.transforms.digests import IDENTITY
 
 _MESSAGE = list(IDENTITY)
 

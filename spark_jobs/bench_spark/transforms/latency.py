@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bench_spark.transforms.rates import bin_of
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+
+from bench_spark.transforms.rates import bin_of
 
 _NANOSECONDS = 1_000_000_000
 _RANKS = [0.5, 0.95, 0.99]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
-from bench_spark.errors import UnreadableRun
-from bench_spark.transforms.event_rows import planned_at
 from pyspark.sql import DataFrame
 
+from bench_spark.errors import UnreadableRun
+from bench_spark.transforms.event_rows import planned_at
+
 _VERSION = b"1"
+_NO_BYTES = pa.py_buffer(b"")  # of a record without a value; refused like any other stranger
 _ROWS_PER_OUTPUT = 65_536
 _DECODED = "partition int, offset long, seq long, entity_id long, planned_offset_ns long, started_at long, done_at long, pod string, member_id string, ledger_partition int, ledger_offset long"  # noqa: E501 - one DDL string
 _NUMBERS = ("offset", "seq", "entity_id", "planned_offset_ns", "started_at", "done_at")
@@ -42,7 +44,7 @@ def _decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
         for partition, offset, value in zip(
             partitions, offsets, batch.column("value"), strict=True
         ):
-            rows = _read_record(partition, offset, value.as_buffer())
+            rows = _read_record(partition, offset, value.as_buffer() or _NO_BYTES)
             waiting.append(rows)
             waiting_rows += rows.num_rows
             if waiting_rows >= _ROWS_PER_OUTPUT:

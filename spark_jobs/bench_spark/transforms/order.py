@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bench_spark.transforms.blocks import TIME_BITS, block_of, touched
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
+
+from bench_spark.transforms.blocks import TIME_BITS, block_of, touched
 
 _EARLIER_RUNS = (Window.unboundedPreceding, -1)
 # Strictly earlier instants: two messages begun in the same nanosecond have no order.
@@ -64,7 +65,9 @@ def _within(processed: DataFrame, regions: DataFrame) -> DataFrame:
         block_of(F.col("started_at"), TIME_BITS).alias("time_block"),
     )
     for axis, blocks in (("offset_block", offsets), ("time_block", instants)):
-        marked = blocks.select("partition", F.col("block").alias(axis), F.lit(1).alias(f"in_{axis}"))
+        marked = blocks.select(
+            "partition", F.col("block").alias(axis), F.lit(1).alias(f"in_{axis}")
+        )
         located = located.join(F.broadcast(marked), on=["partition", axis], how="left")
     is_inside = F.coalesce("in_offset_block", "in_time_block").isNotNull()
     return located.filter(is_inside).select(*processed.columns)

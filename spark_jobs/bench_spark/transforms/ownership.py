@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bench_spark.transforms.blocks import rows_in, touched
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
+
+from bench_spark.transforms.blocks import rows_in, touched
 
 SPANS = "partition int, pod string, from_at bigint, until_at bigint"
 RIVALS = "partition int, pod string, epoch bigint, next_pod string, next_began_at bigint"

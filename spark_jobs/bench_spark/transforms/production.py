@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from bench_spark import message_classes
-from bench_spark.transforms.blocks import rows_in
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
+
+from bench_spark import message_classes
+from bench_spark.transforms.blocks import rows_in
 
 
 def produced_twice(events: DataFrame, blocks: DataFrame) -> DataFrame:

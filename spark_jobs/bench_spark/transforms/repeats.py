@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bench_spark.transforms.blocks import rows_in, touched
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
+
+from bench_spark.transforms.blocks import rows_in, touched
 
 _BEFORE = (Window.unboundedPreceding, -1)
 

@@ -44,7 +44,9 @@ def _summarise(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _runs_of(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Sort by owner and offset, then cut wherever the next row does not simply follow."""
-    raw = {name: _numbers(batch, name) for name in ("partition", "offset", "started_at", "done_at")}
+    raw: dict[str, npt.NDArray[np.signedinteger]] = {
+        name: _numbers(batch, name) for name in ("partition", "offset", "started_at", "done_at")
+    }
     raw["pod"], raw["member"] = _codes(batch, "pod"), _codes(batch, "member_id")
     order = np.lexsort(
         (raw["started_at"], raw["offset"], raw["member"], raw["pod"], raw["partition"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from lagbench.core.telemetry import OffsetsCommitted, PodSeen, SigtermReceived
-
 from tests.unit.spark_jobs.synthetic_run import (
     MILLISECOND,
     Rows,
@@ -12,6 +10,8 @@ from tests.unit.spark_jobs.synthetic_run import (
     assigned,
     revoked,
 )
+
+from lagbench.core.telemetry import OffsetsCommitted, PodSeen, SigtermReceived
 
 # pod-c takes partition 2 over from pod-a at half time, and leaves partition 0 alone.
 HANDED_OVER, KEPT = 2, 0

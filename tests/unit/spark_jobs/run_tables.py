@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from lagbench.core.telemetry import encode_record
-
 from tests.unit.spark_jobs.synthetic_run import STREAM_STARTED_AT, SyntheticRun
+
+from lagbench.core.telemetry import encode_record
 
 _LEDGER_PARTITIONS = 6
 _BATCH_ROWS = 100

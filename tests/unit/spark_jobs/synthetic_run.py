@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
 from lagbench.core.event import EVENT_DTYPE, event_values, record_keys
 from lagbench.core.telemetry import (
     OffsetsCommitted,
@@ -34,7 +35,9 @@ MESSAGE_DTYPE = np.dtype(
         ("planned_offset_ns", "<i8"),
     ]
 )
-WORK_DTYPE = np.dtype([*MESSAGE_DTYPE.descr, ("started_at", "<i8"), ("done_at", "<i8"), ("pod", "U16")])
+WORK_DTYPE = np.dtype(
+    [*MESSAGE_DTYPE.descr, ("started_at", "<i8"), ("done_at", "<i8"), ("pod", "U16")]
+)
 Rows = npt.NDArray[np.void]
 
 
@@ -92,7 +95,9 @@ def _clean_work(messages: Rows, handover_at: int) -> Rows:
     planned_at = STREAM_STARTED_AT + work["planned_offset_ns"]
     is_second_half = planned_at >= handover_at
     is_moved = is_second_half & (work["partition"] % 3 == 2)
-    work["pod"] = np.where(is_moved, "pod-c", np.where(work["partition"] % 2 == 0, "pod-a", "pod-b"))
+    work["pod"] = np.where(
+        is_moved, "pod-c", np.where(work["partition"] % 2 == 0, "pod-a", "pod-b")
+    )
     earliest = np.where(is_moved, handover_at + 12 * MILLISECOND, 0)
     work["started_at"] = np.maximum(planned_at + _WAIT_NS, earliest)
     work["done_at"] = work["started_at"] + _WORK_NS
@@ -205,7 +210,9 @@ def ledger_records(run: SyntheticRun) -> list[tuple[int, bytes]]:
     records = []
     work = run.work
     is_new = np.ones(len(work), bool)
-    is_new[1:] = (work["partition"][1:] != work["partition"][:-1]) | (work["pod"][1:] != work["pod"][:-1])
+    is_new[1:] = (work["partition"][1:] != work["partition"][:-1]) | (
+        work["pod"][1:] != work["pod"][:-1]
+    )
     starts = np.flatnonzero(is_new)
     for start, end in zip(starts, [*starts[1:], len(work)], strict=True):
         for first in range(start, end, _BATCH_ROWS):
