@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ class JobCost:
     """What one job took."""
 
     seconds: float
+    processor_seconds: float
     peak_gib: float
 
 
@@ -76,6 +78,7 @@ def measure(scale: float) -> Iterator[Figure]:
     for job, cost in costs.items():
         yield Figure(f"{job}: rows", events / cost.seconds, "events/s", None, "with Spark's start")
         yield Figure(f"{job}: wall", cost.seconds, "s")
+        yield Figure(f"{job}: processor time", cost.processor_seconds, "s")
         yield Figure(f"{job}: peak memory", cost.peak_gib, "GiB", at_most(AIM_GIB), "PSS, all")
     total = sum(cost.seconds for cost in costs.values())
     aim = at_most(AIM_SECONDS) if is_whole else None
@@ -120,7 +123,7 @@ def _submit(stage: Stage, job: str, folder: RunFolder, topics: list[str]) -> Job
     scratch = stage.folder / "spark"
     environment = {**spark_environment(), "SPARK_LOCAL_DIRS": str(scratch), "TMPDIR": str(scratch)}
     scratch.mkdir(exist_ok=True)
-    began_at = time.monotonic()
+    began_at, spent = time.monotonic(), _children_seconds()
     child = stage.start(f"spark-{job}", [*command, *topics], environment)
     peak = 0
 
@@ -130,7 +133,13 @@ def _submit(stage: Stage, job: str, folder: RunFolder, topics: list[str]) -> Job
 
     stage.finish(child, within_seconds=_LIMIT_SECONDS, watch=watch)
     seconds = time.monotonic() - began_at
-    return JobCost(seconds, peak / _GIB)
+    return JobCost(seconds, _children_seconds() - spent, peak / _GIB)
+
+
+def _children_seconds() -> float:
+    """Return the processor time of the children that have ended, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _tree_bytes(pid: int) -> int:
