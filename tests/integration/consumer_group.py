@@ -1,0 +1,215 @@
+"""Run real consumer pods as processes, offer them events, and read what they reported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.processes import end_process, start_tied
+from lagbench.core.event import EVENT_DTYPE, event_values, record_keys
+from lagbench.core.run import RunNames
+from lagbench.core.telemetry import Record, decode_record
+from lagbench.errors import NotReady
+
+Kind = TypeVar("Kind", bound=Record)
+
+
+@dataclass(frozen=True)
+class LedgerRows:
+    """Every processed record: one row each, columns as arrays."""
+
+    partition: npt.NDArray[np.int64]
+    pod: npt.NDArray[np.str_]
+    offset: npt.NDArray[np.int64]
+    seq: npt.NDArray[np.uint64]
+    started_at: npt.NDArray[np.int64]
+    done_at: npt.NDArray[np.int64]
+
+
+@dataclass
+class ConsumerGroupRun:
+    """One run's topics and its pods."""
+
+    bootstrap_servers: str
+    names: RunNames
+    partitions: int
+    log_dir: Path
+    pods: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    sent: int = 0
+
+    def start(self, pod: str, *flags: str, metrics_port: int = 0) -> subprocess.Popen[bytes]:
+        """Start a pod by its name."""
+        environment = os.environ | {
+            "POD_NAME": pod,
+            "KAFKA_BOOTSTRAP_SERVERS": self.bootstrap_servers,
+            "PORT_METRICS": str(metrics_port),
+        }
+        command = [sys.executable, "-m", "lagbench.programs.consumer"]
+        arguments = ["--run-id", self.names.run_id, *flags]
+        with (self.log_dir / f"{pod}.log").open("ab") as log:
+            self.pods[pod] = start_tied([*command, *arguments], log=log, env=environment)
+        return self.pods[pod]
+
+    def terminate(self, pod: str, *, within_seconds: float = 30) -> int:
+        """Send SIGTERM and return the exit code."""
+        self.pods[pod].terminate()
+        return self.pods[pod].wait(timeout=within_seconds)
+
+    def offer(self, count: int, *, rate_per_second: float | None = None) -> None:
+        """Send ``count`` events round robin over the partitions, paced when a rate is given."""
+        producer = Producer({"bootstrap.servers": self.bootstrap_servers, "linger.ms": 5})
+        events = np.zeros(count, EVENT_DTYPE)
+        events["seq"] = np.arange(self.sent, self.sent + count)
+        events["entity_id"] = events["seq"] % 1000
+        values, keys = event_values(events), record_keys(events)
+        began, sent = time.monotonic(), 0
+        while sent < count:
+            elapsed = time.monotonic() - began
+            due = count if rate_per_second is None else min(count, int(elapsed * rate_per_second))
+            for index in range(sent, due):
+                while True:
+                    try:
+                        producer.produce(
+                            self.names.events_topic,
+                            values[index],
+                            keys[index],
+                            partition=(self.sent + index) % self.partitions,
+                        )
+                        break
+                    except BufferError:
+                        producer.poll(0.1)
+            sent = due
+            producer.poll(0.01)
+        assert producer.flush(60) == 0
+        self.sent += count
+
+    def ledger(self) -> LedgerRows:
+        """Return everything in the ledger now."""
+        tables, partitions, pods = [], [], []
+        for message in self._messages(self.names.processed_topic):
+            table = pa.ipc.open_stream(message.value()).read_all()
+            labels = table.schema.metadata
+            tables.append(table)
+            partitions.append(np.full(len(table), int(labels[b"partition"]), np.int64))
+            pods.append(np.full(len(table), labels[b"pod"].decode(), "U64"))
+        if not tables:
+            empty = np.zeros(0, np.int64)
+            return LedgerRows(empty, empty.astype("U64"), empty, empty.astype("u8"), empty, empty)
+        whole = pa.concat_tables([table.replace_schema_metadata() for table in tables])
+        columns = {name: whole[name].to_numpy() for name in whole.column_names}
+        return LedgerRows(
+            np.concatenate(partitions),
+            np.concatenate(pods),
+            columns["offset"],
+            columns["seq"],
+            columns["started_at"],
+            columns["done_at"],
+        )
+
+    def telemetry(self, kind: type[Kind]) -> list[Kind]:
+        """Return the telemetry records of one kind, in the order of their instants."""
+        messages = self._messages(self.names.telemetry_topic)
+        records = [decode_record(message.value() or b"") for message in messages]
+        return sorted(
+            (record for record in records if isinstance(record, kind)), key=lambda found: found.at
+        )
+
+    def await_processed(self, count: int, *, within_seconds: float) -> LedgerRows:
+        """Wait until ``count`` different events are in the ledger."""
+
+        def whole_ledger() -> LedgerRows | None:
+            try:
+                rows = self.ledger()
+            except KafkaException:  # a broker that has just started may not lead yet
+                return None
+            return rows if np.unique(rows.seq).size >= count else None
+
+        what = f"{count} events in the ledger"
+        return eventually(whole_ledger, what, within_seconds=within_seconds)
+
+    def await_members(self, admin: KafkaAdmin, count: int, *, within_seconds: float = 40) -> None:
+        """Wait until ``count`` members share all partitions in a stable group."""
+
+        def is_shared_out() -> bool | None:
+            try:
+                group = admin.describe_group(self.names.group)
+            except NotReady:  # the coordinator of a new group takes its time
+                return None
+            held = sum(len(member.partitions) for member in group.members)
+            is_whole = len(group.members) == count and held == self.partitions
+            return (group.is_stable and is_whole) or None
+
+        eventually(is_shared_out, f"{count} members", within_seconds=within_seconds)
+
+    def _messages(self, topic: str) -> Sequence[Message]:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap_servers,
+                "group.id": "reader",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        try:
+            partitions = consumer.list_topics(topic, 10).topics[topic].partitions
+            places = [TopicPartition(topic, number, 0) for number in partitions]
+            ends = [consumer.get_watermark_offsets(place, 10)[1] for place in places]
+            consumer.assign(places)
+            found: list[Message] = []
+            gives_up_at = time.monotonic() + 30
+            while len(found) < sum(ends) and time.monotonic() < gives_up_at:
+                found += [m for m in consumer.consume(1000, 0.5) if m.error() is None]
+            return found
+        finally:
+            consumer.close()
+
+
+@contextmanager
+def consumer_group_run(
+    bootstrap_servers: str, log_dir: Path, *, partitions: int
+) -> Iterator[ConsumerGroupRun]:
+    """Provide the topics of a run; its pods end with the block."""
+    names = RunNames(f"consumers-{uuid.uuid4().hex[:8]}")
+    with KafkaAdmin(bootstrap_servers) as admin:
+        admin.create_topics(
+            [
+                TopicSpec(names.events_topic, partitions),
+                TopicSpec(names.processed_topic, 6),
+                TopicSpec(names.telemetry_topic, 1),
+            ]
+        )
+    run = ConsumerGroupRun(bootstrap_servers, names, partitions, log_dir)
+    try:
+        yield run
+    finally:
+        for process in run.pods.values():
+            end_process(process.pid, grace_seconds=10)
+            process.wait(timeout=10)
+
+
+Seen = TypeVar("Seen")
+
+
+def eventually(look: Callable[[], Seen | None], what: str, *, within_seconds: float) -> Seen:
+    """Return what ``look`` gives as soon as that is not None; fail after the limit."""
+    gives_up_at = time.monotonic() + within_seconds
+    while True:
+        seen = look()
+        if seen is not None:
+            return seen
+        assert time.monotonic() < gives_up_at, f"not within {within_seconds:g} s: {what}"
+        time.sleep(0.1)

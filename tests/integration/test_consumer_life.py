@@ -1,0 +1,214 @@
+"""How a consumer pod starts, ends and survives, on a real broker."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run, eventually
+
+from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.core.telemetry import (
+    ConsumerProgress,
+    FirstRecordDone,
+    GroupJoined,
+    OffsetsCommitted,
+    PartitionsAssigned,
+    PodStarted,
+    PodStopped,
+    SigtermReceived,
+)
+from lagbench.embedded.broker import Broker
+from lagbench.embedded.ports import free_port
+
+pytestmark = pytest.mark.integration
+
+PARTITIONS = 6
+
+
+@pytest.fixture
+def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
+    """Provide topics of 6 partitions."""
+    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=PARTITIONS) as found:
+        yield found
+
+
+def times_processed(run: ConsumerGroupRun) -> np.ndarray:
+    """Return how often each event was processed; 0: lost."""
+    return np.bincount(run.ledger().seq.astype(np.int64), minlength=run.sent)
+
+
+def test_a_pod_tells_its_whole_life(run: ConsumerGroupRun, kafka_admin: KafkaAdmin) -> None:
+    """From start to stop every station is in the telemetry, and what is committed was done."""
+    run.offer(600)
+    run.start("pod-a", "--process-ms=1", "--concurrency=2", "--commit-interval=0.3")
+    run.await_processed(600, within_seconds=30)
+    eventually(
+        lambda: run.telemetry(ConsumerProgress) or None, "a progress record", within_seconds=10
+    )
+    exit_code = run.terminate("pod-a")
+
+    assert exit_code == 0
+    instants = [
+        run.telemetry(kind)[0].at
+        for kind in (PodStarted, GroupJoined, PartitionsAssigned, FirstRecordDone)
+    ]
+    assert instants == sorted(instants)
+    started = run.telemetry(PodStarted)[0]
+    assert 0 < started.at - started.process_started_at < 30e9
+    assert sorted(run.telemetry(PartitionsAssigned)[0].owned) == list(range(PARTITIONS))
+    assert len(run.telemetry(SigtermReceived)) == 1
+    stopped = run.telemetry(PodStopped)[0]
+    assert (stopped.is_drained, stopped.abandoned, stopped.processed_total) == (True, 0, 600)
+    last: dict[str, int] = {}
+    for committed in run.telemetry(OffsetsCommitted):
+        last |= committed.offsets
+    assert last == {str(partition): 100 for partition in range(PARTITIONS)}
+    assert (times_processed(run) == 1).all()
+
+
+def test_the_pods_rate_is_its_capacity(run: ConsumerGroupRun) -> None:
+    """At 2 ms and 3 in flight a backlog is processed at 1500 a second, on a busy machine too."""
+    run.offer(4500)
+    run.start("pod-a", "--process-ms=2", "--concurrency=3")
+    rows = run.await_processed(4500, within_seconds=40)
+
+    seconds = (rows.done_at.max() - rows.started_at.min()) / 1e9
+    assert 4500 / seconds == pytest.approx(1500, rel=0.1)
+    assert ((rows.done_at - rows.started_at) == 2_000_000).all()
+    for partition in range(PARTITIONS):
+        mine = rows.partition == partition
+        order = np.argsort(rows.offset[mine])
+        assert (np.diff(rows.started_at[mine][order]) >= 0).all()
+
+
+def test_draining_hands_over_without_a_repetition(run: ConsumerGroupRun) -> None:
+    """SIGTERM in the middle of a backlog: the next pod begins where the first one ended."""
+    run.offer(6000)
+    run.start("pod-a", "--process-ms=2", "--concurrency=2")
+    run.await_processed(1000, within_seconds=30)
+    exit_code = run.terminate("pod-a")
+    run.start("pod-b", "--process-ms=0.1", "--concurrency=2")
+    run.await_processed(6000, within_seconds=30)
+
+    assert exit_code == 0
+    stopped = run.telemetry(PodStopped)[0]
+    assert (stopped.is_drained, stopped.abandoned) == (True, 0)
+    assert run.telemetry(SigtermReceived)[0].queued > 0
+    assert (times_processed(run) == 1).all()
+
+
+def test_without_drain_work_is_repeated_but_not_lost(run: ConsumerGroupRun) -> None:
+    """--drain off abandons its queue and what it has not committed: others do it again."""
+    run.offer(6000)
+    flags = ["--process-ms=2", "--concurrency=2", "--commit-interval=60"]
+    run.start("pod-a", *flags, "--drain=off")
+    run.await_processed(1000, within_seconds=30)
+    exit_code = run.terminate("pod-a")
+    run.start("pod-b", "--process-ms=0.1", "--concurrency=2")
+    run.await_processed(6000, within_seconds=30)
+
+    assert exit_code == 0
+    stopped = run.telemetry(PodStopped)[0]
+    assert not stopped.is_drained
+    assert stopped.abandoned > 0
+    times = times_processed(run)
+    assert times.min() == 1
+    assert (times > 1).sum() >= 1000
+
+
+def test_a_killed_pod_loses_nothing(run: ConsumerGroupRun) -> None:
+    """After SIGKILL another starts from the committed offsets: repetitions, no loss."""
+    run.offer(4000)
+    flags = ["--process-ms=2", "--concurrency=2", "--session-timeout-ms=6000"]
+    run.start("pod-a", *flags, "--commit-interval=0.5")
+    run.await_processed(1000, within_seconds=30)
+    run.pods["pod-a"].send_signal(signal.SIGKILL)
+    run.start("pod-b", *flags)
+    run.await_processed(4000, within_seconds=60)
+
+    assert run.telemetry(PodStopped) == []
+    times = times_processed(run)
+    assert times.min() == 1
+    assert (times > 1).sum() < 2000
+
+
+def test_a_broker_that_is_away_for_ten_seconds_costs_nothing(tmp_path: Path) -> None:
+    """The pods wait, go on by themselves, and every event is processed."""
+    own = Broker(tmp_path / "broker")
+    own.start()
+    try:
+        servers = own.bootstrap_servers
+        with consumer_group_run(servers, tmp_path, partitions=PARTITIONS) as run:
+            flags = ["--process-ms=2", "--concurrency=2", "--session-timeout-ms=30000"]
+            for pod in ("pod-a", "pod-b"):
+                run.start(pod, *flags)
+            load = threading.Thread(target=run.offer, args=(6000,), kwargs={"rate_per_second": 400})
+            load.start()
+            run.await_processed(500, within_seconds=40)
+            own.stop()
+            time.sleep(10)
+            own.start()
+            load.join()
+            run.await_processed(6000, within_seconds=60)
+            exit_codes = [run.terminate(pod) for pod in run.pods]
+
+            assert exit_codes == [0, 0]
+            assert (times_processed(run) >= 1).all()
+    finally:
+        own.stop()
+
+
+def test_metrics_and_readiness_are_served(run: ConsumerGroupRun) -> None:
+    """The pod is ready once the broker answered, and Prometheus finds the lab's names."""
+    port = free_port()
+    run.start("pod-a", metrics_port=port)
+
+    def get(path: str) -> str | None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+                return answer.read().decode()  # type: ignore[no-any-return]
+        except OSError:
+            return None
+
+    eventually(lambda: get("/ready"), "readiness", within_seconds=20)
+    eventually(
+        lambda: "assigned_partitions 6.0" in (get("/metrics") or "") or None,
+        "six partitions in the metrics",
+        within_seconds=20,
+    )
+    text = get("/metrics") or ""
+    for name in ("consume_rate", "inflight", "rebalances_total", "rebalance_duration_seconds_sum"):
+        assert f"\n{name} " in text
+
+
+def test_a_static_member_that_restarts_causes_no_rebalance(
+    run: ConsumerGroupRun, kafka_admin: KafkaAdmin
+) -> None:
+    """The same pod name within the session timeout takes its partitions back, the other keeps."""
+    for pod in ("pod-0", "pod-1"):
+        run.start(pod, "--static-membership=on", "--session-timeout-ms=30000")
+    run.await_members(kafka_admin, 2)
+    before = [len(run.telemetry(PartitionsAssigned)), owned_by(run, "pod-0")]
+    assert run.terminate("pod-0") == 0
+    run.start("pod-0", "--static-membership=on", "--session-timeout-ms=30000")
+    eventually(
+        lambda: len(run.telemetry(PartitionsAssigned)) > before[0] or None,
+        "the restarted member's assignment",
+        within_seconds=20,
+    )
+
+    sources = [seen.source for seen in run.telemetry(PartitionsAssigned)[before[0] :]]
+    assert sources == ["pod-0"]
+    assert owned_by(run, "pod-0") == before[1]
+
+
+def owned_by(run: ConsumerGroupRun, pod: str) -> list[int]:
+    """Return what a pod last said it holds."""
+    return [seen.owned for seen in run.telemetry(PartitionsAssigned) if seen.source == pod][-1]
