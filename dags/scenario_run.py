@@ -125,10 +125,11 @@ def bench_down(run_folder: str) -> list[str]:
 def scenario_run() -> None:
     """Wire one cell."""
     cell = {"run_folder": RUN_FOLDER}
-    wait = {**cell, "execution_timeout": LONGEST_WAIT, "retries": 2}
-    act = {**cell, "execution_timeout": 10 * MINUTES, "retries": 1}
+    again = {"retries": 2, "retry_delay": timedelta(seconds=5)}
+    wait = {**cell, **again, "execution_timeout": LONGEST_WAIT}
+    act = {**cell, **again, "execution_timeout": 10 * MINUTES}
 
-    compute = {**cell, "execution_timeout": 60 * MINUTES, "retries": 1}
+    compute = {**cell, **again, "execution_timeout": 60 * MINUTES}
 
     plan = plan_cell()
     up = bench_up(RUN_FOLDER)
@@ -145,8 +146,7 @@ def scenario_run() -> None:
         RunConsumersOperator(task_id="run_consumers", **act),
         StartRecorderOperator(task_id="start_recorder", **act),
         ApplyScalingPolicyOperator(task_id="apply_scaling_policy", **act),
-        # Short waits stay in their task: a round trip through the triggerer costs more.
-        ConsumerGroupStableSensor(task_id="group_stable", deferrable=False, **wait),
+        ConsumerGroupStableSensor(task_id="group_stable", **wait),
         InjectSpikeOperator(task_id="inject_spike", **act),
         ConsumerLagAboveSensor(task_id="lag_builds_up", **wait),
         TrafficFinishedSensor(task_id="traffic_finished", **wait),

@@ -24,11 +24,19 @@ DEFERRAL_SLACK = timedelta(minutes=5)
 """The trigger ends the wait itself; Airflow's own limit is only the net below it."""
 
 
+DEFERRAL_SETTLES_SECONDS = 10.0
+"""A trigger that fires while the scheduler has not yet seen the task's process end makes it take
+that end for the resumed task's: "reported … finished with state success, but … is queued". Seen
+with Airflow 3.3.2 when a trigger fired 4 s after the deferral on a busy machine."""
+
+
 class CellSensor(BaseSensorOperator):
-    """Waits for a state of one run.
+    """Waits for a state of one run: at first in the task, then in the triggerer.
 
     :param run_folder: folder that ``plan_cell`` made (templated).
-    :param deferrable: wait in the triggerer and give the worker back, or wait in the task.
+    :param deferrable: give the worker back when the wait is long.
+    :param defer_after_seconds: until then the task waits itself; a way through the triggerer and
+        back takes longer than many of these waits.
     """
 
     template_fields: Sequence[str] = ("run_folder",)
@@ -40,6 +48,7 @@ class CellSensor(BaseSensorOperator):
         *,
         run_folder: str,
         deferrable: bool = True,
+        defer_after_seconds: float = 60.0,
         poll_seconds: float = 0.5,
         kafka_conn_id: str = "kafka_default",
         kubernetes_conn_id: str = "kubernetes_default",
@@ -49,6 +58,7 @@ class CellSensor(BaseSensorOperator):
         super().__init__(**kwargs)
         self.run_folder = run_folder
         self.deferrable = deferrable
+        self.defer_after_seconds = defer_after_seconds
         self.poll_seconds = poll_seconds
         self.kafka_conn_id = kafka_conn_id
         self.kubernetes_conn_id = kubernetes_conn_id
@@ -67,15 +77,20 @@ class CellSensor(BaseSensorOperator):
             cell = CellRun.open(self.run_folder)
             servers = self._bootstrap_servers()
             record_phase(cell.folder, self.task_id, "started", bootstrap_servers=servers)
-            wait_seconds = self.wait_seconds(cell)
-            trigger = self.trigger(cell, time.time() + wait_seconds)
-        if self.deferrable:
+            now, wait_seconds = time.time(), self.wait_seconds(cell)
+            inline_seconds = wait_seconds
+            if self.deferrable:
+                inline_seconds = min(wait_seconds, self.defer_after_seconds)
+            event = run_inline(self.trigger(cell, now + inline_seconds))
+        if event["reason"] == Reason.TIMED_OUT and inline_seconds < wait_seconds:
+            trigger = self.trigger(cell, now + wait_seconds)
+            trigger.not_before_at = time.time() + DEFERRAL_SETTLES_SECONDS
             self.defer(
                 trigger=trigger,
                 method_name="execute_complete",
                 timeout=timedelta(seconds=wait_seconds) + DEFERRAL_SLACK,
             )
-        return self.execute_complete(context, run_inline(trigger))
+        return self.execute_complete(context, event)
 
     def execute_complete(
         self,

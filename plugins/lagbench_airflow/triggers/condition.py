@@ -38,17 +38,27 @@ class Reading:
 class ConditionTrigger(BaseTrigger):
     """Fires once the condition has held for ``hold_seconds``, or at ``deadline_at``.
 
+    It does not read before ``not_before_at``: see ``DEFERRAL_SETTLES_SECONDS``.
+
     The deadline is an instant (unix seconds) and not a duration: a trigger that moves to another
     triggerer must not begin its wait anew. A reading that fails breaks the hold and is tried again:
     an outage of the broker is part of a rehearsal.
     """
 
-    def __init__(self, *, deadline_at: float, hold_seconds: float, poll_seconds: float) -> None:
+    def __init__(
+        self,
+        *,
+        deadline_at: float,
+        hold_seconds: float,
+        poll_seconds: float,
+        not_before_at: float = 0.0,
+    ) -> None:
         """Keep the bounds of the wait."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.deadline_at = deadline_at
         self.hold_seconds = hold_seconds
         self.poll_seconds = poll_seconds
+        self.not_before_at = not_before_at
 
     @abstractmethod
     def read(self) -> Reading:
@@ -64,6 +74,7 @@ class ConditionTrigger(BaseTrigger):
             "deadline_at": self.deadline_at,
             "hold_seconds": self.hold_seconds,
             "poll_seconds": self.poll_seconds,
+            "not_before_at": self.not_before_at,
         }
         return f"{type(self).__module__}.{type(self).__qualname__}", self.parameters() | bounds
 
@@ -74,6 +85,7 @@ class ConditionTrigger(BaseTrigger):
     async def _wait(self) -> dict[str, Any]:
         held_since: float | None = None
         seen: dict[str, Any] = {}
+        await asyncio.sleep(max(0.0, self.not_before_at - time.time()))
         while True:
             try:
                 reading = await asyncio.to_thread(self.read)

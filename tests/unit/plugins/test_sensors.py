@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from tests.unit.plugins.conftest import World, workload
 
 from lagbench.errors import StillWaiting
+from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.cell_sensor import CellSensor
 from lagbench_airflow.sensors.consumer_group import ConsumerGroupStableSensor
 from lagbench_airflow.sensors.consumer_lag import ConsumerLagAboveSensor, ConsumerLagDrainedSensor
@@ -58,14 +60,39 @@ def start_consumers(world: World, replicas: int) -> None:
     }
 
 
-@pytest.mark.parametrize("kind", SENSORS)
-def test_a_sensor_defers_to_a_trigger(world: World, kind: type[CellSensor]) -> None:
-    """A deferred wait gives the worker back and names a trigger that ends by itself."""
-    with pytest.raises(TaskDeferred) as deferred:
-        kind(task_id="it", run_folder=str(world.folder.path)).execute(world.context)
+def test_a_long_wait_defers_to_a_trigger(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait that lasts gives the worker back, and its trigger does not fire at once."""
+    monkeypatch.setattr(ConsumerLagDrainedSensor, "wait_seconds", lambda *_: 60.0)
+    world.total_lag = 1
+    sensor = ConsumerLagDrainedSensor(
+        task_id="it", run_folder=str(world.folder.path), defer_after_seconds=0.05
+    )
 
-    assert isinstance(deferred.value.trigger, ConditionTrigger)
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute(world.context)
+
+    trigger = deferred.value.trigger
+    assert isinstance(trigger, ConditionTrigger)
+    assert trigger.not_before_at > time.time() + 5
+    assert trigger.deadline_at > trigger.not_before_at
     assert deferred.value.method_name == "execute_complete"
+
+
+@pytest.mark.parametrize("kind", SENSORS)
+def test_every_sensor_can_defer(world: World, kind: type[CellSensor]) -> None:
+    """Each builds a trigger from nothing but its run."""
+    sensor = kind(task_id="it", run_folder=str(world.folder.path))
+
+    trigger = sensor.trigger(CellRun.open(str(world.folder.path)), deadline_at=1.0)
+
+    assert isinstance(trigger, ConditionTrigger)
+
+
+def test_a_short_wait_stays_in_its_task(world: World) -> None:
+    """What is so already needs no way through the triggerer."""
+    sensor = ConsumerLagDrainedSensor(task_id="it", run_folder=str(world.folder.path))
+
+    assert sensor.execute(world.context)["reached"] is True
 
 
 def test_lag_above_is_reached(world: World) -> None:
