@@ -7,7 +7,8 @@ against the scenario's SLOs.
 
 * **plan_cell** refuses wrong input before anything starts and makes the run folder.
 * A run that misses an SLO fails **slo_gate**, after the report is written.
-* **remove_workloads** always runs and fails the run when it could not clean up.
+* **remove_workloads** always runs and fails the run when it could not clean up; so does
+  **require_verdict** when the run was ended before its verdict.
 * The run's conf, policy, seed and versions are in `plan_cell`'s result and in the run folder's
   `manifest.json`; the verdict is `verdict`'s result, with a link to the report.
 """
@@ -111,6 +112,18 @@ def bench_down(run_folder: str) -> list[str]:
         )
 
 
+@teardown(on_failure_fail_dagrun=True)
+@task(execution_timeout=MINUTES)
+def require_verdict(run_folder: str) -> None:
+    """Fail a run that ended before its verdict.
+
+    A run that a person marks as failed goes on with its teardowns, the other tasks are skipped,
+    and Airflow 3.3.2 then calls the run a success: skipped tasks count as such.
+    """
+    if not CellRun.open(run_folder).folder.verdict.is_file():
+        raise AirflowFailException(f"the run ended without a verdict; see {run_folder}")
+
+
 @dag(
     schedule=None,
     catchup=False,
@@ -136,6 +149,7 @@ def scenario_run() -> None:
     topics = create_topics(RUN_FOLDER)
     clean = remove_workloads(RUN_FOLDER)
     down = bench_down(RUN_FOLDER)
+    conclude = require_verdict(RUN_FOLDER)
     judge = VerdictOperator(task_id="verdict", **act)
     gate = slo_gate(judge.output)
 
@@ -161,6 +175,7 @@ def scenario_run() -> None:
         judge,
         clean,
         down,
+        conclude,
     )
     # The gate stands beside the teardown, not before it: a teardown that may fail the run hides
     # the state of what lies upstream of it, and a failed cell would count as a success.
@@ -169,6 +184,7 @@ def scenario_run() -> None:
     up >> clean
     topics >> clean
     up >> down
+    up >> conclude
 
 
 scenario_run()

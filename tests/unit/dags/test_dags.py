@@ -33,6 +33,7 @@ CELL = [
     "reconcile_check",
     "verdict",
 ]
+TEARDOWNS = ["remove_workloads", "bench_down", "require_verdict"]
 DAGS = ["bench_lifecycle", "daily_spike_rehearsal", "scenario_run"]
 
 
@@ -64,7 +65,7 @@ def test_the_cell_reads_as_a_story(bag: DagBag) -> None:
     for before, after in itertools.pairwise(CELL):
         assert dag.get_task(after).upstream_task_ids == {before}
     assert dag.get_task("verdict").downstream_task_ids == {"slo_gate", "remove_workloads"}
-    assert set(dag.task_ids) == {*CELL, "slo_gate", "remove_workloads", "bench_down"}
+    assert set(dag.task_ids) == {*CELL, "slo_gate", *TEARDOWNS}
 
 
 def test_cleaning_up_always_runs(bag: DagBag) -> None:
@@ -72,7 +73,7 @@ def test_cleaning_up_always_runs(bag: DagBag) -> None:
     dag = bag.dags["scenario_run"]
 
     assert [t.task_id for t in dag.tasks if t.is_setup] == ["bench_up", "create_topics"]
-    for name in ("remove_workloads", "bench_down"):
+    for name in TEARDOWNS:
         task = dag.get_task(name)
         assert task.is_teardown
         assert task.on_failure_fail_dagrun
