@@ -1,0 +1,146 @@
+"""The recorder beside a real broker and a real localkube."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run, eventually
+from tests.integration.localkube_process import running_localkube
+
+from lagbench.adapters.kube import Kube
+from lagbench.adapters.processes import end_process, start_tied
+from lagbench.core.telemetry import (
+    GroupSample,
+    LagSample,
+    PodSeen,
+    ReadGap,
+    ReplicaSample,
+    UsageSample,
+)
+from lagbench.embedded.broker import Broker
+
+pytestmark = pytest.mark.integration
+
+PARTITIONS = 3
+SLEEPER = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "consumer", "namespace": "lagbench"},
+    "spec": {
+        "replicas": 1,
+        "selector": {"matchLabels": {"app": "consumer"}},
+        "template": {
+            "metadata": {"labels": {"app": "consumer"}},
+            "spec": {
+                "terminationGracePeriodSeconds": 5,
+                "containers": [
+                    {
+                        "name": "consumer",
+                        "image": "any",
+                        "command": [sys.executable, "-c", "import time; time.sleep(600)"],
+                    }
+                ],
+            },
+        },
+    },
+}
+
+
+@pytest.fixture
+def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
+    """Provide a run's topics."""
+    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=PARTITIONS) as found:
+        yield found
+
+
+@contextmanager
+def recorder(
+    run: ConsumerGroupRun, kubeconfig: Path, pids: dict[str, int]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a recorder for the time of the block."""
+    environment = os.environ | {
+        "POD_NAME": "recorder-1",
+        "KAFKA_BOOTSTRAP_SERVERS": run.bootstrap_servers,
+        "KUBECONFIG": str(kubeconfig),
+        "PORT_METRICS": "0",
+        "LAGBENCH_OBSERVED_PIDS": json.dumps(pids),
+    }
+    command = [sys.executable, "-m", "lagbench.programs.recorder", "--interval-seconds=0.5"]
+    with (run.log_dir / "recorder.log").open("ab") as log:
+        process = start_tied([*command, "--run-id", run.names.run_id], log=log, env=environment)
+    try:
+        yield process
+    finally:
+        end_process(process.pid, grace_seconds=10)
+        process.wait(timeout=10)
+
+
+def await_record(run: ConsumerGroupRun, kind: Any, holds: Any, what: str) -> Any:
+    """Wait for the first record of a kind for which ``holds`` is true."""
+    return eventually(
+        lambda: next((seen for seen in run.telemetry(kind) if holds(seen)), None),
+        what,
+        within_seconds=40,
+    )
+
+
+def test_it_records_kafka_kubernetes_and_the_benchs_own_cost(
+    run: ConsumerGroupRun, tmp_path: Path
+) -> None:
+    """Lag, group, replicas, pods and usage are in the telemetry, exact where localkube is."""
+    run.offer(300)
+    with running_localkube(tmp_path / "localkube") as localkube:
+        kube = Kube.from_kubeconfig(localkube.kubeconfig)
+        kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lagbench"}})
+        kube.apply(SLEEPER)
+        with recorder(run, localkube.kubeconfig, {"localkube": localkube.process.pid}) as process:
+            unread = await_record(run, LagSample, bool, "a reading of the lag")
+            run.start("pod-a", "--process-ms=0")
+            read = await_record(
+                run, LagSample, lambda seen: seen.partitions[0][2] == 100, "committed offsets"
+            )
+            await_record(run, GroupSample, lambda seen: seen.members == 1, "a member")
+            await_record(run, ReplicaSample, lambda seen: seen.ready == 1, "a ready replica")
+            kube.scale("consumer", 0)
+            gone = await_record(run, PodSeen, lambda seen: seen.gone_at, "the pod's end")
+            process.terminate()
+            assert process.wait(timeout=15) == 0
+        kube.close()
+
+    assert [tuple(row) for row in unread.partitions] == [(p, 100, None) for p in range(PARTITIONS)]
+    assert [tuple(row) for row in read.partitions] == [(p, 100, 100) for p in range(PARTITIONS)]
+    assert gone.precision_ns == 1
+    assert gone.created_at < gone.started_at < gone.deleted_at <= gone.gone_at
+    assert gone.exit_code is not None
+    usage = {seen.component for seen in run.telemetry(UsageSample)}
+    assert usage == {"recorder", "localkube"}
+
+
+def test_what_cannot_be_read_is_a_gap_while_the_rest_goes_on(
+    run: ConsumerGroupRun, tmp_path: Path
+) -> None:
+    """Without a Kubernetes API and then without a Deployment, Kafka is still sampled."""
+    run.offer(300)
+    with running_localkube(tmp_path / "localkube") as localkube:
+        kubeconfig = tmp_path / "kept"
+        kubeconfig.write_text(localkube.kubeconfig.read_text())
+    with recorder(run, kubeconfig, {"broker": 2**22}):
+        for what in ("replicas", "hpa", "pods", "usage"):
+            await_record(run, ReadGap, lambda seen, what=what: seen.what == what, f"gap: {what}")
+        since = time.time_ns()
+        await_record(run, LagSample, lambda seen: seen.at > since, "lag meanwhile")
+
+    assert run.telemetry(ReplicaSample) == []
+    lag_at = [seen.at for seen in run.telemetry(LagSample)]
+    steps = [(later - before) / 1e9 for before, later in pairwise(lag_at)]
+    assert sorted(steps)[len(steps) // 2] == pytest.approx(0.5, abs=0.1)

@@ -1,0 +1,99 @@
+"""Replicas and HPAs as records."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from lagbench.adapters.kube import Kube
+from lagbench.core.telemetry import HpaSample, ReplicaSample
+from lagbench.errors import NotReady
+from lagbench.programs.recorder.kube_readings import HpaReading, ReplicaReading, hpa_sample
+
+HPA: dict[str, Any] = {
+    "metadata": {"name": "keda-hpa-consumer"},
+    "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "consumer"}},
+    "status": {
+        "desiredReplicas": 6,
+        "currentReplicas": 4,
+        "currentMetrics": [
+            {
+                "type": "External",
+                "external": {
+                    "metric": {"name": "s0-kafka-events"},
+                    "current": {"averageValue": "250"},
+                },
+            },
+            {"type": "Resource", "resource": {"name": "cpu", "current": {"averageValue": "3m"}}},
+        ],
+        "conditions": [{"type": "AbleToScale", "status": "True", "reason": "ReadyForNewScale"}],
+    },
+}
+
+
+class StoredObjects:
+    """Objects as the API would return them."""
+
+    def __init__(self, deployment: dict[str, Any] | None, hpas: list[dict[str, Any]]) -> None:
+        """Store one Deployment and some HPAs."""
+        self._deployment, self._hpas = deployment, hpas
+
+    def get(self, _kind: str, _name: str) -> dict[str, Any] | None:
+        """Return the Deployment."""
+        return self._deployment
+
+    def list(self, _kind: str) -> list[dict[str, Any]]:
+        """Return the HPAs."""
+        return self._hpas
+
+
+def kube(deployment: dict[str, Any] | None = None, *hpas: dict[str, Any]) -> Kube:
+    """Return a Kube that knows these objects."""
+    return cast("Kube", StoredObjects(deployment, list(hpas)))
+
+
+def test_absent_counts_of_a_deployment_are_zero() -> None:
+    """Kubernetes leaves zeros out of a status: there absent does mean none."""
+    stored = kube({"spec": {"replicas": 2}, "status": {"replicas": 1}})
+    reading = ReplicaReading(lambda: stored, deployment="consumer", source="recorder")
+
+    assert list(reading(7)) == [ReplicaSample(at=7, source="recorder", spec=2, current=1, ready=0)]
+
+
+def test_no_deployment_is_not_zero_replicas() -> None:
+    """It is a reading that failed."""
+    reading = ReplicaReading(kube, deployment="consumer", source="recorder")
+
+    with pytest.raises(NotReady, match="no Deployment consumer"):
+        reading(7)
+
+
+def test_an_hpas_status_is_told_as_stored() -> None:
+    """Metrics and conditions keep their names and values."""
+    assert hpa_sample(HPA, at=7, source="recorder") == HpaSample(
+        at=7,
+        source="recorder",
+        name="keda-hpa-consumer",
+        desired=6,
+        current=4,
+        metrics=["s0-kafka-events: averageValue 250", "cpu: averageValue 3m"],
+        conditions=["AbleToScale=True ReadyForNewScale"],
+    )
+
+
+def test_only_hpas_of_the_deployment_count() -> None:
+    """Another workload's HPA is not this run's."""
+    other = HPA | {"spec": {"scaleTargetRef": {"name": "elsewhere"}}}
+    reading = HpaReading(lambda: kube(None, other, HPA), deployment="consumer", source="r")
+
+    assert len(list(reading(7))) == 1
+
+
+def test_an_hpa_without_status_has_unknown_replicas() -> None:
+    """What was not computed yet is None."""
+    new = {"metadata": {"name": "h"}, "spec": HPA["spec"]}
+
+    found = hpa_sample(new, at=7, source="recorder")
+
+    assert (found.desired, found.current, found.metrics) == (None, None, [])

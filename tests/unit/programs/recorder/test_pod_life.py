@@ -1,0 +1,95 @@
+"""Reading a pod's life from its object."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from lagbench.programs.recorder.pod_life import pod_seen
+
+SECOND = 1_000_000_000
+
+
+def instant(text: str) -> int:
+    """Return unix nanoseconds of a time of 2026-11-21."""
+    moment = datetime.fromisoformat(f"2026-11-21T{text}").replace(tzinfo=UTC)
+    return int(moment.timestamp()) * SECOND
+
+
+def pod(**status: Any) -> dict[str, Any]:
+    """Return a pod as a cluster shows it."""
+    return {
+        "metadata": {
+            "name": "consumer-1",
+            "uid": "u-1",
+            "creationTimestamp": "2026-11-21T10:00:00Z",
+        },
+        "status": status,
+    }
+
+
+def test_a_clusters_instants_are_whole_seconds() -> None:
+    """metav1.Time has seconds only, and the record says so."""
+    found = pod(
+        conditions=[
+            {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-21T10:00:04Z"}
+        ],
+        containerStatuses=[{"state": {"running": {"startedAt": "2026-11-21T10:00:02Z"}}}],
+    )
+
+    seen = pod_seen(found, at=1, source="recorder", gone_at=None)
+
+    assert seen.created_at == instant("10:00:00")
+    assert seen.started_at == instant("10:00:02")
+    assert seen.ready_at == instant("10:00:04")
+    assert (seen.deleted_at, seen.gone_at, seen.exit_code) == (None, None, None)
+    assert seen.precision_ns == SECOND
+
+
+def test_localkubes_annotations_are_exact() -> None:
+    """Annotations in nanoseconds win over the rounded fields."""
+    found = pod(containerStatuses=[{"state": {"running": {"startedAt": "2026-11-21T10:00:02Z"}}}])
+    found["metadata"]["annotations"] = {
+        "lagbench.io/created-at-ns": "17",
+        "lagbench.io/started-at-ns": "23",
+        "lagbench.io/ready-at-ns": "42",
+        "lagbench.io/deleted-at-ns": "99",
+    }
+
+    seen = pod_seen(found, at=1, source="recorder", gone_at=120)
+
+    assert (seen.created_at, seen.started_at, seen.ready_at, seen.deleted_at) == (17, 23, 42, 99)
+    assert (seen.gone_at, seen.precision_ns) == (120, 1)
+
+
+def test_a_pod_that_is_not_ready_has_no_ready_instant() -> None:
+    """A condition that is False is not an instant, and none is no zero."""
+    found = pod(conditions=[{"type": "Ready", "status": "False", "lastTransitionTime": "x"}])
+
+    seen = pod_seen(found, at=1, source="recorder", gone_at=None)
+
+    assert (seen.ready_at, seen.started_at) == (None, None)
+
+
+def test_deletion_was_asked_for_a_grace_period_before_its_timestamp() -> None:
+    """DeletionTimestamp lies in the future by the grace period."""
+    found = pod()
+    found["metadata"] |= {
+        "deletionTimestamp": "2026-11-21T10:05:40Z",
+        "deletionGracePeriodSeconds": 40,
+    }
+
+    seen = pod_seen(found, at=1, source="recorder", gone_at=None)
+
+    assert seen.deleted_at == instant("10:05:00")
+
+
+def test_an_ended_container_keeps_its_start_and_tells_its_exit() -> None:
+    """Exit code and reason come from the container that ended."""
+    ended = {"exitCode": 137, "reason": "Error", "startedAt": "2026-11-21T10:00:02Z"}
+    found = pod(containerStatuses=[{"state": {"terminated": ended}}])
+
+    seen = pod_seen(found, at=1, source="recorder", gone_at=None)
+
+    assert (seen.exit_code, seen.exit_reason) == (137, "Error")
+    assert seen.started_at == instant("10:00:02")
