@@ -1,0 +1,95 @@
+"""Old run folders go, wanted ones stay; nights are compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.errors import NotReady
+from lagbench.results.compare import Comparison
+from lagbench_airflow import rehearsal
+from lagbench_airflow.housekeeping import DAY_NS, tidy_run_folders
+
+NOW = 100 * DAY_NS
+
+
+def make_run(root: Path, run_id: str, *, age_days: int, verdict: str | None, **more: Any) -> None:
+    """Make a run folder of some age."""
+    folder = RunFolder.create(run_id, root)
+    manifest = {"scenario": "s", "policy": "p", "fidelity": "processes"}
+    folder.write_json(folder.manifest, manifest | {"created_at": NOW - age_days * DAY_NS} | more)
+    folder.write_json(folder.conf, {"dag_run": f"dag-run-of-{run_id}"})
+    if verdict is not None:
+        folder.write_json(folder.verdict, {"status": verdict})
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a runs folder with a bit of everything."""
+    for run_id, age_days, verdict in (
+        ("old-pass", 50, "pass"),
+        ("old-fail", 50, "fail"),
+        ("old-crash", 50, None),
+        ("newest-pass", 40, "pass"),
+        ("today", 0, "undetermined"),
+    ):
+        make_run(tmp_path, run_id, age_days=age_days, verdict=verdict)
+    (tmp_path / "not-ours").mkdir()
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_only_old_passing_runs_go(root: Path) -> None:
+    """A failed run and the reference of the next comparison are kept, whatever their age."""
+    assert tidy_run_folders(keep_days=30, including_failed=False, root=root, now=NOW) == [
+        "old-pass"
+    ]
+    assert not (root / "old-pass").exists()
+
+
+def test_failed_runs_go_when_asked(root: Path) -> None:
+    """With including_failed the old ones go too; what is not ours never does."""
+    deleted = tidy_run_folders(keep_days=30, including_failed=True, root=root, now=NOW)
+
+    assert sorted(deleted) == ["old-crash", "old-fail", "old-pass"]
+    assert sorted(path.name for path in root.iterdir()) == ["newest-pass", "not-ours", "today"]
+
+
+def test_a_night_is_compared_with_the_last_that_passed(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reference is the newest passing run of the same scenario and policy."""
+    compared: list[tuple[str, str]] = []
+
+    def compare(now: RunFolder, reference: RunFolder) -> Comparison:
+        compared.append((now.run_id, reference.run_id))
+        return Comparison(
+            run_id=now.run_id,
+            reference_run_id=reference.run_id,
+            status="regressed",
+            reasons=("Lag drain: 90 s, reference 60 s (at most 76)",),
+            measures=(),
+        )
+
+    monkeypatch.setattr(rehearsal, "compare_runs", compare)
+
+    outcome = rehearsal.compare_with_last_pass("dag-run-of-today")
+
+    assert compared == [("today", "newest-pass")]
+    assert outcome["status"] == "regressed"
+
+
+def test_the_first_night_has_no_reference(root: Path) -> None:
+    """Nothing to be compared with is no regression."""
+    make_run(root, "other", age_days=0, verdict="pass", scenario="another")
+
+    assert rehearsal.compare_with_last_pass("dag-run-of-other")["status"] == "first"
+
+
+def test_a_night_without_a_run_is_told(root: Path) -> None:
+    """A Dag run that left no folder here cannot be compared."""
+    with pytest.raises(NotReady, match="names the Dag run nobody"):
+        rehearsal.compare_with_last_pass("nobody")
