@@ -139,6 +139,39 @@ def test_a_killed_pod_loses_nothing(run: ConsumerGroupRun) -> None:
     assert (times > 1).sum() < 2000
 
 
+def test_automatic_commits_lose_what_a_killed_pod_had_fetched(run: ConsumerGroupRun) -> None:
+    """--commit auto takes what was handed over as done: the queue of a killed pod is lost."""
+    run.offer(3996)
+    flags = ["--process-ms=2", "--concurrency=2", "--session-timeout-ms=6000", "--commit=auto"]
+    run.start("pod-a", *flags, "--commit-interval=0.1")
+    run.await_processed(600, within_seconds=30)
+    run.pods["pod-a"].send_signal(signal.SIGKILL)
+    run.start("pod-b", *flags)
+    run.offer(60)  # when these are done, everything before them was done or is lost
+    eventually(
+        lambda: (run.ledger().seq >= 3996).sum() == 60 or None,
+        "the last events of every partition",
+        within_seconds=60,
+    )
+
+    assert (times_processed(run) == 0).sum() > 100
+    assert {seen.cause for seen in run.telemetry(OffsetsCommitted)} == {"auto"}
+
+
+def test_automatic_commits_with_drain_lose_nothing(run: ConsumerGroupRun) -> None:
+    """On SIGTERM the queue is finished as well, since its offsets count as read already."""
+    run.offer(3000)
+    flags = ["--process-ms=2", "--concurrency=2", "--commit=auto"]
+    run.start("pod-a", *flags)
+    run.await_processed(500, within_seconds=30)
+    assert run.terminate("pod-a") == 0
+    run.start("pod-b", *flags)
+    run.await_processed(3000, within_seconds=30)
+
+    assert run.telemetry(PodStopped)[0].is_drained
+    assert times_processed(run).min() == 1
+
+
 def test_a_broker_that_is_away_for_ten_seconds_costs_nothing(tmp_path: Path) -> None:
     """The pods wait, go on by themselves, and every event is processed."""
     own = Broker(tmp_path / "broker")

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from lagbench.programs.consumer.pod import ConsumerPod
 
 
+log = logging.getLogger(__name__)
+
+
 def main() -> int:
     """Run the pod; returns the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
@@ -24,6 +27,9 @@ def main() -> int:
     except LagbenchError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
+    except Exception:  # a client's thread would hold an ordinary end of the interpreter up
+        log.exception("the pod failed")
+        return ExitCode.NOT_READY
 
 
 def _run(options: ConsumerOptions) -> int:

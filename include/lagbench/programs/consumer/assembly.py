@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from lagbench.adapters.telemetry_log import TelemetryLog
-from lagbench.errors import LagbenchError
 from lagbench.programs.consumer.kafka_settings import consumer_settings, ledger_settings
 from lagbench.programs.consumer.metrics import Exposition
 from lagbench.programs.consumer.reports import PodFigures, PodReports
@@ -48,10 +47,12 @@ def assemble(options: ConsumerOptions, environment: Mapping[str, str]) -> Iterat
     reports = PodReports(options, telemetry, figures)
     reports.pod_started()
     try:
-        yield _subscribed_pod(options, figures, reports)
-    except LagbenchError as error:
-        reports.pod_stopped(str(error), is_drained=False, abandoned=0, processed_total=0)
-        raise
+        pod = _subscribed_pod(options, figures, reports)
+        try:
+            yield pod
+        except Exception as error:
+            pod.report_failure(str(error))
+            raise
     finally:
         telemetry.flush(_TELEMETRY_FLUSH_SECONDS)
 

@@ -27,18 +27,19 @@ class FetchWakeup:
         self._topic = topic
         self._leaders: dict[int, int] = {}
 
-    def wake(self, partitions: Iterable[int], *, refreshes_leaders: bool = False) -> None:
+    def wake(self, partitions: Iterable[int]) -> None:
         """Wake the brokers' threads that fetch ``partitions``; a broker that is away is skipped."""
         wanted = list(partitions)
         if not wanted:
             return
         try:
-            if refreshes_leaders or not self._leaders.keys() >= set(wanted):
+            if not self._leaders.keys() >= set(wanted):
                 self._leaders = self._read_leaders()
             for partition in {self._leaders.get(number, -1): number for number in wanted}.values():
                 asked = TopicPartition(self._topic, partition)
                 self._consumer.get_watermark_offsets(asked, _ANSWER_SECONDS, cached=False)
         except KafkaException as error:
+            self._leaders = {}
             log.warning("fetchers were not woken: %s", error.args[0])
 
     def _read_leaders(self) -> dict[int, int]:

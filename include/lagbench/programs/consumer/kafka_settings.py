@@ -42,8 +42,8 @@ def consumer_settings(options: ConsumerOptions) -> dict[str, Any]:
         "group.protocol": "classic",
         "partition.assignment.strategy": options.balancer,
         "session.timeout.ms": options.session_timeout_ms,
-        # Members learn of a rebalance from the next heartbeat: 0.3 s a step.
-        "heartbeat.interval.ms": 300,
+        # Members learn of a rebalance from the next heartbeat: 0.2 s a step.
+        "heartbeat.interval.ms": 200,
     }
     return settings
 

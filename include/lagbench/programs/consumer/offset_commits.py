@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Sequence
 from typing import Literal
@@ -74,7 +75,10 @@ class OffsetCommits:
             offsets = _uncommitted(works)
             if not offsets or time.monotonic() > deadline:
                 break
-            error, results = self._commit_waiting(offsets)
+            if cause == "shutdown":
+                error, results = self._commit_bounded(offsets, deadline - time.monotonic())
+            else:
+                error, results = self._commit_waiting(offsets)
             self._take(error, results, by_partition, cause)
             if error is not None and not error.retriable():
                 break
@@ -90,6 +94,25 @@ class OffsetCommits:
             return None, self._consumer.commit(offsets=named, asynchronous=False) or named
         except KafkaException as error:
             return error.args[0], named
+
+    def _commit_bounded(
+        self, offsets: dict[int, int], timeout_seconds: float
+    ) -> tuple[KafkaError | None, list[TopicPartition]]:
+        """Commit from a thread that can be left behind: the client's call has no time limit.
+
+        Inside a rebalance callback the client serves commits of the polling thread only (2.16.1:
+        another thread's waits until the callback is over), so there it is not used.
+        """
+        outcome: list[tuple[KafkaError | None, list[TopicPartition]]] = []
+        thread = threading.Thread(
+            target=lambda: outcome.append(self._commit_waiting(offsets)), daemon=True
+        )
+        thread.start()
+        thread.join(max(timeout_seconds, 0))
+        if outcome:
+            return outcome[0]
+        error = KafkaError(KafkaError._TIMED_OUT, f"no answer in {timeout_seconds:.1f} s")  # noqa: SLF001
+        return error, self._named(offsets)
 
     def _take(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from itertools import groupby
 from typing import cast
@@ -26,6 +27,9 @@ log = logging.getLogger(__name__)
 _POLL_RECORDS = 1000
 _POLL_SECONDS = 0.02
 _ANSWER_SECONDS = 1.0
+_CLOSE_SECONDS = 5.0
+# Fetching starts when the committed offsets have come, which nothing announces: wake until then.
+_AFTER_REBALANCE_SECONDS = 0.2
 _QUEUE_SECONDS = 0.5  # of the pod's whole capacity, in each partition's queue
 _QUEUE_RECORDS = (200, 4000)
 _EVENT_SIZES = frozenset({EVENT_BYTES})
@@ -85,13 +89,15 @@ class ConsumerPod:
 
     def turn(self) -> None:
         """Fetch once and serve what is due."""
-        messages = self._consumer.consume(_POLL_RECORDS, _POLL_SECONDS)
+        try:
+            messages = self._consumer.consume(_POLL_RECORDS, _POLL_SECONDS)
+        except KafkaException as error:
+            raise NotReady(f"could not fetch: {error.args[0].str()}") from error
         if messages:
             self._take_in(messages)
         self._let_flow()
-        if self._rebalancing.take_has_moved():
-            numbers = [work.partition for work in self._board.owned()]
-            self._wakeup.wake(numbers, refreshes_leaders=True)
+        if time.monotonic() - self._rebalancing.moved_at < _AFTER_REBALANCE_SECONDS:
+            self._wakeup.wake(work.partition for work in self._board.owned())
         self._rebalancing.note_membership(self._consumer)
         works = self._board.owned()
         if self._options.commit == "manual":
@@ -112,11 +118,24 @@ class ConsumerPod:
             is_drained, abandoned = False, counts.queued + counts.in_flight
             self._worker.stop(sends_done=True)
         self._rebalancing.is_leaving = True
-        self._consumer.close()
+        # The client's close has no time limit; without a broker the group forgets the member.
+        closing = threading.Thread(target=self._consumer.close, name="close", daemon=True)
+        closing.start()
+        closing.join(_CLOSE_SECONDS)
         self._reports.pod_stopped(
             self._stop_asked,
             is_drained=is_drained,
             abandoned=abandoned,
+            processed_total=self._board.processed_total,
+        )
+
+    def report_failure(self, reason: str) -> None:
+        """Tell that the pod ends by a failure, leaving the group to find out."""
+        counts = self._board.counts()
+        self._reports.pod_stopped(
+            reason,
+            is_drained=False,
+            abandoned=counts.queued + counts.in_flight,
             processed_total=self._board.processed_total,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 
 from confluent_kafka import Consumer, TopicPartition
@@ -36,7 +37,7 @@ class Rebalancing:
         self._reports = reports
         self._open_since: float | None = None  # an eager revoke that awaits its assignment
         self._has_joined = False
-        self._has_moved = False
+        self.moved_at = -math.inf  # monotonic seconds of the last change
         self.is_leaving = False
         """Whether the pod has finished its work itself, or gives it up as it is."""
 
@@ -48,11 +49,6 @@ class Rebalancing:
         if member_id:
             self._has_joined = True
             self._reports.group_joined(member_id)
-
-    def take_has_moved(self) -> bool:
-        """Say, once, that partitions have moved since the last call."""
-        has_moved, self._has_moved = self._has_moved, False
-        return has_moved
 
     def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Take on ``partitions``."""
@@ -74,8 +70,8 @@ class Rebalancing:
         # librdkafka keeps a pause of an earlier assignment: a partition that comes back would
         # stand still for ever.
         consumer.resume(partitions)
-        self._has_moved = True
-        seconds = time.monotonic() - began
+        self.moved_at = time.monotonic()
+        seconds = self.moved_at - began
         self._reports.assigned(member_id, numbers, self._owned_numbers(), seconds=seconds)
 
     def on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -119,8 +115,8 @@ class Rebalancing:
             consumer.incremental_unassign(partitions)
         else:
             consumer.unassign()
-        self._has_moved = True
-        finish_seconds = time.monotonic() - began
+        self.moved_at = time.monotonic()
+        finish_seconds = self.moved_at - began
         self._reports.revoked(
             member_id,
             numbers,
