@@ -57,9 +57,9 @@ def scenario_run_params() -> dict[str, Param]:
         "policy": Param(
             None,
             type=["null", "string"],
-            enum=[None, "", *policy_names()],
+            examples=policy_names(),
             title="Scaling policy",
-            description="Empty: the scenario's own.",
+            description="A name from k8s/policies or a path; empty: the scenario's own.",
         ),
         "keep_bench": Param(
             True,

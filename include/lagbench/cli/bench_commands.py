@@ -91,9 +91,7 @@ def ui(
     console = Console()
     state_dir = bench.state_dir()
     state = bench.up(state_dir, attached=False, on_progress=console.print)
-    server = start_server(
-        state_dir, bench.connections(state), port=port, on_progress=console.print
-    )
+    server = start_server(state_dir, bench.connections(state), port=port, on_progress=console.print)
     console.print(f"\nAirflow   [bold]{server.url}[/bold]")
     console.print(f"user      {server.user}", highlight=False)
     console.print(f"password  {admin_password(state_dir)}", highlight=False, markup=False)

@@ -129,7 +129,8 @@ class ProgressDisplay:
         elif phase != self._last_phase or elapsed - self._last_line >= PLAIN_LINE_EVERY_SECONDS:
             self._last_line, self._last_phase = elapsed, phase
             cells = "  ".join(f"{name} {value}" for name, value in _cells(figures))
-            self._console.print(f"{elapsed:6.0f} s  {phase:<22} {cells}", highlight=False)
+            line = f"{elapsed:6.0f} s  {phase:<22} {cells}"
+            self._console.print(line, highlight=False, soft_wrap=True)
 
     def _panel(self, phase: str, figures: LiveFigures, elapsed: float) -> Table:
         table = Table(title=f"rehearsal {self._run_id}", min_width=60, show_header=False)

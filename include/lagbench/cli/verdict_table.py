@@ -17,34 +17,29 @@ _MARKS = {
 
 
 def print_verdict(console: Console, folder: RunFolder) -> None:
-    """Print each SLO with threshold, value and reason, then the accounting and the run folder."""
+    """Print each SLO with threshold and value, why any did not hold, accounting and run folder."""
     verdict = folder.read_json("verdict.json")
     table = Table(title=f"verdict of {folder.path.name}", title_justify="left", box=None)
-    table.add_column("")
-    table.add_column("SLO", no_wrap=True)
-    table.add_column("threshold", no_wrap=True)
-    table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("why")
+    for heading in ("", "SLO", "threshold", "value"):
+        table.add_column(heading, no_wrap=True, justify="right" if heading == "value" else "left")
     for slo in verdict["slos"]:
         mark, colour = _MARKS[slo["status"]]
-        value = slo["value"] if slo["value"] is not None else "–"
-        if isinstance(value, float):
-            value = f"{value:,.1f}"
-        table.add_row(
-            Text(mark, style=colour),
-            slo["title"],
-            slo["threshold"],
-            f"{value} {slo['unit']}".strip(),
-            Text(slo["reason"], style=colour if slo["status"] in ("fail", "undetermined") else ""),
-        )
+        value = f"{_value(slo['value'])} {slo['unit']}".strip()
+        table.add_row(Text(mark, style=colour), slo["title"], slo["threshold"], value)
     console.print(table)
+    for slo in verdict["slos"]:
+        if slo["status"] in ("fail", "undetermined"):
+            mark, colour = _MARKS[slo["status"]]
+            console.print(Text(f"{mark} {slo['title']}: {slo['reason']}", style=colour))
     accounting = folder.path / "accounting.json"
     if accounting.exists():
         _print_accounting(console, folder)
     mark, colour = _MARKS[verdict["status"]]
     console.print(Text(f"{mark} {verdict['status'].upper()}", style=f"bold {colour}"))
+    shown = " ".join(slo["reason"] for slo in verdict["slos"])
     for reason in verdict["reasons"]:
-        console.print(f"  {reason}", highlight=False, markup=False)
+        if reason.split(": ", 1)[-1] not in shown:  # the SLOs' own reasons stand above
+            console.print(f"  {reason}", highlight=False, markup=False)
     console.print(f"report: {folder.path / 'report.html'}", highlight=False, soft_wrap=True)
 
 
@@ -53,6 +48,12 @@ def _print_accounting(console: Console, folder: RunFolder) -> None:
     names = ("produced_acked", "in_log", "processed_distinct", "lost", "duplicated", "reordered")
     cells = [f"{name.replace('_', ' ')} {_count(counts.get(name))}" for name in names]
     console.print(f"accounting: {', '.join(cells)}", highlight=False)
+
+
+def _value(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
 def _count(value: int | None) -> str:

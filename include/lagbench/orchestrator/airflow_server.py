@@ -116,9 +116,7 @@ def stop_server(state_dir: Path) -> bool:
     """Stop the server and everything it started; False when none ran."""
     server = running_server(state_dir)
     if server is not None:
-        end_process(
-            server.pid, grace_seconds=STOP_GRACE_SECONDS + 10, started_at=server.started_at
-        )
+        end_process(server.pid, grace_seconds=STOP_GRACE_SECONDS + 10, started_at=server.started_at)
     server_file(state_dir).unlink(missing_ok=True)
     return server is not None
 
