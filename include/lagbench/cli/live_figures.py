@@ -14,6 +14,7 @@ from lagbench.core.telemetry import (
     ReadGap,
     Record,
     ReplicaSample,
+    StreamFinished,
 )
 
 FRESH_NS = 3_000_000_000
@@ -60,6 +61,8 @@ class LiveFigures:
                 self._pods[record.source] = record
             case PodStopped():
                 self._pods.pop(record.source, None)
+            case StreamFinished():
+                self.offered_per_second = 0.0  # reported, not missing: the stream is over
             case LoadStep(step="spike_start"):
                 self.spike = "spike"
             case LoadStep(step="spike_end"):
