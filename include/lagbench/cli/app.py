@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from click.exceptions import ClickException
 from rich.console import Console
 
 from lagbench.cli import bench_commands, cell_commands, plan_command, run_command
 from lagbench.errors import ExitCode, LagbenchError
+
+# typer ships its own click and exports of its errors only this one: its base covers them all.
+_UsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
     name="lagbench",
@@ -56,7 +58,7 @@ def main() -> None:
         errors.print(f"[red]{type(error).__name__}[/red]", end=" ")
         errors.print(str(error), markup=False, highlight=False)
         sys.exit(error.exit_code)
-    except ClickException as error:
+    except _UsageError as error:
         error.show()
         sys.exit(ExitCode.WRONG_INPUT)
     except (KeyboardInterrupt, typer.Abort):

@@ -1,0 +1,91 @@
+"""Wrong input: one message names file, field, value and what is allowed; nothing is started."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from lagbench.cli import main
+from lagbench.errors import ExitCode
+
+QUICK = (
+    Path(__file__).resolve().parents[3] / "include" / "catalog" / "scenarios" / "quick_spike.yaml"
+)
+
+
+def exit_code(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Run the command in an empty home and return its exit code."""
+    monkeypatch.setattr(sys, "argv", ["lagbench", *arguments])
+    monkeypatch.setenv("LAGBENCH_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path / "runs"))
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ("profile.rate_per_second=-1", "profile.rate_per_second"),
+        ("partitions=0", "partitions"),
+        ("consumer.balancer=sticky", "consumer.balancer"),
+        ("seed=-5", "seed"),
+        ("partitions=6", "maxReplicaCount"),
+        ("profil.rate=3", "profil"),
+        ("consumer.process_ms=fast", "consumer.process_ms"),
+    ],
+)
+def test_a_wrong_setting_starts_nothing(
+    setting: str,
+    named: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 2, the field is named, and neither state nor run folder exists afterwards."""
+    code = exit_code(["run", "quick_spike", "--set", setting], tmp_path, monkeypatch)
+
+    assert code == ExitCode.WRONG_INPUT
+    message = capsys.readouterr().err
+    assert named in message
+    assert "allowed" in message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unreadable_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A scenario that is no YAML gives exit code 2 and the file's name."""
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("name: [unclosed\n")
+    code = exit_code(["plan", str(broken)], tmp_path, monkeypatch)
+
+    assert code == ExitCode.WRONG_INPUT
+    assert "broken.yaml" in capsys.readouterr().err.replace("\n", "")
+
+
+def test_an_unknown_option_is_wrong_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flag that does not exist gives exit code 2."""
+    assert exit_code(["run", "quick_spike", "--speed", "9"], tmp_path, monkeypatch) == 2
+
+
+def test_a_run_that_does_not_exist_is_wrong_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``show`` of an unknown run gives exit code 2."""
+    assert exit_code(["show", "nope"], tmp_path, monkeypatch) == ExitCode.WRONG_INPUT
+
+
+def test_a_plan_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``plan`` prints manifests and the prediction and leaves no file."""
+    code = exit_code(["plan", str(QUICK)], tmp_path, monkeypatch)
+    printed = capsys.readouterr().out
+
+    assert code == ExitCode.PASS
+    assert "kind: ScaledObject" in printed
+    assert "375,000" in printed
+    assert list(tmp_path.iterdir()) == []

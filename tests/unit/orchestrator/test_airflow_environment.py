@@ -1,0 +1,37 @@
+"""Which settings the embedded Airflow gets, and who wins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lagbench.orchestrator.airflow_environment import (
+    admin_password,
+    airflow_environment,
+    passwords_file,
+)
+
+
+def test_a_users_connection_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An Airflow connection set by the user replaces the embedded bench's."""
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", "theirs")
+    environment = airflow_environment(tmp_path, {"AIRFLOW_CONN_KAFKA_DEFAULT": "ours"})
+
+    assert environment["AIRFLOW_CONN_KAFKA_DEFAULT"] == "theirs"
+
+
+def test_a_users_kubeconfig_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shell's KUBECONFIG never reaches the embedded bench: it may name a real cluster."""
+    monkeypatch.setenv("KUBECONFIG", "/somewhere/production")
+    environment = airflow_environment(tmp_path, {"KUBECONFIG": "embedded"})
+
+    assert environment["KUBECONFIG"] == "embedded"
+
+
+def test_the_password_is_made_once_and_private(tmp_path: Path) -> None:
+    """The log-in password stays the same and only its owner can read it."""
+    first = admin_password(tmp_path)
+
+    assert admin_password(tmp_path) == first
+    assert passwords_file(tmp_path).stat().st_mode & 0o077 == 0
