@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -111,6 +112,12 @@ class Rehearsal:
         """Return the running bench's state."""
         state: dict[str, Any] = json.loads((self.root / "state" / "bench.json").read_text())
         return state
+
+    def dag_run_states(self) -> list[str]:
+        """Return the states of all Dag runs in this home's history, oldest first."""
+        with sqlite3.connect(self.root / "state" / "airflow" / "airflow.db") as database:
+            rows = database.execute("SELECT state FROM dag_run ORDER BY id")
+            return [state for (state,) in rows]
 
     def close(self) -> None:
         """End whatever a failed test left, by pid."""

@@ -86,6 +86,7 @@ def test_an_interrupted_run_leaves_nothing(rehearsal: Rehearsal, phase: str) -> 
     rehearsal.finish(rehearsal.start("down"))
 
     assert code == 130, rehearsal.output()
+    assert rehearsal.dag_run_states()[-1] == "failed"
     wait_until(lambda: not rehearsal.processes(), "no process of the home", limit_seconds=15)
 
 

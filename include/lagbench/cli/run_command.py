@@ -52,7 +52,7 @@ def run(
     if policy is not None:
         conf["policy"] = policy
 
-    with _one_run_at_a_time(state_dir):
+    with one_run_at_a_time(state_dir):
         server = running_server(state_dir)
         owns_bench = bench.running(state_dir) is None and not keep_bench
         state = bench.up(state_dir, attached=owns_bench, on_progress=console.print)
@@ -71,7 +71,7 @@ def new_run_id(scenario_name: str) -> str:
 
 
 @contextmanager
-def _one_run_at_a_time(state_dir: Path) -> Iterator[None]:
+def one_run_at_a_time(state_dir: Path) -> Iterator[None]:
     """Hold the bench for one run; a second command is refused, not queued."""
     state_dir.mkdir(parents=True, exist_ok=True)
     with (state_dir / "run.lock").open("a+") as lock:

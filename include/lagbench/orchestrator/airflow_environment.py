@@ -103,3 +103,25 @@ def prepare_database(state_dir: Path) -> None:
             tail = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
             raise NotReady(f"airflow db migrate failed with exit code {done.returncode}:\n{tail}")
         marker.write_text(wanted)
+
+
+def fail_abandoned_runs(state_dir: Path) -> list[str]:
+    """Mark runs failed whose process was killed, else a scheduler would go on with them.
+
+    Call it only while neither a scheduler nor a run uses this state folder.
+
+    :raises NotReady: Airflow's database does not answer.
+    """
+    environment = airflow_environment(state_dir, {})
+    environment["PYTHONPATH"] = str(project_root() / "plugins")
+    done = subprocess.run(
+        [sys.executable, "-m", "lagbench_airflow.abandoned_runs"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=_MIGRATION_LIMIT_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise NotReady(f"the abandoned runs could not be marked failed:\n{done.stderr[-2000:]}")
+    return done.stdout.split()

@@ -30,6 +30,7 @@ from lagbench.orchestrator.airflow_environment import (
     airflow_command,
     airflow_environment,
     airflow_home,
+    fail_abandoned_runs,
     prepare_database,
 )
 
@@ -77,6 +78,7 @@ def start_server(
         return running
     _refuse_taken_port(port)
     prepare_database(state_dir)
+    fail_abandoned_runs(state_dir)
     home = airflow_home(state_dir)
     log_path = home / "standalone.log"
     environment = airflow_environment(state_dir, connections)

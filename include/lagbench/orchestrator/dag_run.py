@@ -20,6 +20,7 @@ from lagbench.orchestrator.airflow_environment import (
     airflow_command,
     airflow_environment,
     airflow_home,
+    fail_abandoned_runs,
     prepare_database,
 )
 from lagbench.orchestrator.airflow_server import AirflowServer, api_token
@@ -56,6 +57,7 @@ class ProcessDagRun:
     ) -> None:
         """Start the Dag; its output goes to a log beside Airflow's."""
         prepare_database(state_dir)
+        self._state_dir = state_dir
         self.log_path = airflow_home(state_dir) / "logs" / f"{conf['run_id']}.log"
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         command = airflow_command("dags", "test", DAG_ID, "--conf", json.dumps(conf))
@@ -71,10 +73,11 @@ class ProcessDagRun:
         return self._process.poll() is not None
 
     def cancel(self) -> None:
-        """End the process and its group."""
+        """End the process and its group; the history says failed, not running for ever."""
         end_process(self._process.pid, grace_seconds=CANCEL_GRACE_SECONDS)
         self._process.wait(timeout=10)
         self._reaper.close()
+        fail_abandoned_runs(self._state_dir)
 
     def log_tail(self, lines: int) -> str:
         """Return the last lines of the process's output."""

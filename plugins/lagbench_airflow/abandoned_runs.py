@@ -1,0 +1,41 @@
+"""Mark Dag runs failed whose process is gone.
+
+A killed ``airflow dags test`` leaves its Dag run *running* in the database; a scheduler started
+later would go on with it, in the middle, on a bench that no longer exists. Run as
+``python -m lagbench_airflow.abandoned_runs`` while no scheduler and no other run is there.
+"""
+
+from __future__ import annotations
+
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.session import create_session
+from airflow.utils.state import DagRunState, State, TaskInstanceState
+from sqlalchemy import select, update
+
+DAG_IDS = ("scenario_run", "daily_spike_rehearsal", "bench_lifecycle")
+
+
+def fail_abandoned_runs() -> list[str]:
+    """Mark every unfinished run of the bench's Dags failed, with its unfinished tasks."""
+    with create_session() as session:
+        unfinished = State.unfinished_dr_states
+        wanted = select(DagRun).where(DagRun.dag_id.in_(DAG_IDS), DagRun.state.in_(unfinished))
+        runs = list(session.scalars(wanted))
+        for run in runs:
+            session.execute(
+                update(TaskInstance)
+                .where(
+                    TaskInstance.dag_id == run.dag_id,
+                    TaskInstance.run_id == run.run_id,
+                    TaskInstance.state.in_([s for s in State.unfinished if s is not None]),
+                )
+                .values(state=TaskInstanceState.FAILED)
+            )
+            run.set_state(DagRunState.FAILED)
+        return [run.run_id for run in runs]
+
+
+if __name__ == "__main__":
+    for run_id in fail_abandoned_runs():
+        print(run_id)  # noqa: T201
