@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -22,6 +22,9 @@ from lagbench.cli.live_figures import LiveFigures
 from lagbench.cli.progress import PhaseLog, ProgressDisplay, TelemetryFollower
 from lagbench.core.run import RunNames
 from lagbench.errors import ExitCode, NotReady
+
+if TYPE_CHECKING:
+    from lagbench.catalog import Cell
 
 LOG_TAIL_LINES = 25
 
@@ -45,6 +48,7 @@ def run(
     if seed is not None:
         overrides["seed"] = str(seed)
     cell = checked_cell(scenario, policy=policy, overrides=overrides)
+    _require_disk(cell)
     state_dir = bench.state_dir()
     run_id = new_run_id(cell.scenario.name)
     conf: dict[str, Any] = {"scenario": scenario, "run_id": run_id, "keep_bench": True}
@@ -62,6 +66,18 @@ def run(
             if owns_bench:
                 bench.down(state_dir)
     return _conclude(console, run_id)
+
+
+def _require_disk(cell: Cell) -> None:
+    """Refuse a run whose predicted data does not fit, before anything starts."""
+    from lagbench.adapters.run_folder import runs_root
+    from lagbench.core.plan import plan_cell
+    from lagbench.embedded.broker import require_disk
+
+    needed = plan_cell(cell.scenario, cell.policy, where=cell.policy_name).disk_bytes
+    root = runs_root()
+    existing = next(folder for folder in (root, *root.parents) if folder.exists())
+    require_disk(existing, needed_bytes=needed)
 
 
 def new_run_id(scenario_name: str) -> str:
