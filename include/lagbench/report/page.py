@@ -47,6 +47,7 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         "percent": percent,
         "instant": instant,
         "memory": memory,
+        "sentence": sentence,
         "since": lambda at: since(at, series.origin_at),
     }
     reaction = reaction_bar(measures)
@@ -78,6 +79,11 @@ def seconds(value: float | None, digits: int = 1) -> str:
 def percent(value: float | None, digits: int = 1) -> str:
     """Return a percentage (the value is already one)."""
     return UNKNOWN if value is None else f"{value:.{digits}f} %"
+
+
+def sentence(text: str) -> str:
+    """Return a phrase with a capital and a full stop; nothing stays nothing."""
+    return "" if not text else f"{text[0].upper()}{text[1:].rstrip('.')}."
 
 
 def memory(value: int | None) -> str:

@@ -1,0 +1,73 @@
+"""The page: self-contained, complete, and honest about what is missing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.report import page, write_report
+from lagbench.results.measure import judge_run, measure_run
+from tests.fakes.run_folder_builder import quick_spike_run
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    """Provide a judged quick_spike run folder."""
+    made: RunFolder = quick_spike_run().write(tmp_path)
+    measure_run(made)
+    judge_run(made)
+    return made
+
+
+def test_the_page_needs_no_network(folder: RunFolder) -> None:
+    """No script, style or picture is loaded from elsewhere."""
+    html = write_report(folder).read_text()
+
+    assert not re.search(r"<(script|link|img)[^>]+(src|href)\s*=", html)
+
+
+def test_the_page_shows_every_slo_and_every_link(folder: RunFolder) -> None:
+    """Each SLO's title and each instant of the reaction chain stands on the page."""
+    html = write_report(folder).read_text()
+    verdict = folder.read_json(folder.verdict)
+    links = folder.read_json(folder.measures)["reaction"]["links"]
+
+    missing = [s["title"] for s in verdict["slos"] if s["title"] not in html]
+    missing += [link["title"] for link in links if link["title"] not in html]
+    assert missing == []
+
+
+def test_a_run_without_tables_still_has_a_page(folder: RunFolder) -> None:
+    """Missing tables leave their figures empty; the verdict is still there."""
+    for name in ("timeline", "lag", "replicas", "latency"):
+        for part in folder.table(name).glob("*"):
+            part.unlink()
+        folder.table(name).rmdir()
+
+    assert "Verdict" in write_report(folder).read_text()
+
+
+def test_text_from_a_run_is_escaped(folder: RunFolder) -> None:
+    """A policy's text cannot bring markup onto the page."""
+    folder.write_text(folder.policy, "<script>alert(1)</script>")
+
+    assert "<script>alert(1)</script>" not in write_report(folder).read_text()
+
+
+def test_what_was_not_measured_is_a_dash() -> None:
+    """None is shown as a dash by every filter, zero as zero."""
+    filters = (page.number, page.seconds, page.percent, page.memory, page.instant)
+
+    assert {filtered(None) for filtered in filters} == {"–"}
+    assert page.number(0) == "0"
+    assert page.since(None, 5) == "–"
+
+
+def test_a_phrase_becomes_a_sentence() -> None:
+    """A capital and one full stop are added; nothing stays nothing."""
+    assert page.sentence("lag fell") == "Lag fell."
+    assert page.sentence("Lag fell.") == "Lag fell."
+    assert page.sentence("") == ""
