@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.fakes.run_folder_builder import quick_spike_run
 
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.report import page, write_report
 from lagbench.results.measure import judge_run, measure_run
-from tests.fakes.run_folder_builder import quick_spike_run
 
 
 @pytest.fixture
