@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -28,6 +29,7 @@ class Rehearsal:
 
     root: Path
     _started: list[subprocess.Popen[str]] = field(default_factory=list)
+    _earlier_runs: set[Path] = field(default_factory=set)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -56,6 +58,11 @@ class Rehearsal:
 
     def start_run(self, *settings: str, options: tuple[str, ...] = ()) -> subprocess.Popen[str]:
         """Start the tiny rehearsal with further ``key=value`` settings."""
+        for process in self._started:  # what a failed test has left
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                process.wait(timeout=60)
+        self._earlier_runs = set(self._runs())
         flags = [flag for setting in settings for flag in ("--set", setting)]
         return self.start("run", str(SCENARIO), "--policy", str(POLICY), *flags, *options)
 
@@ -68,8 +75,17 @@ class Rehearsal:
         return (self.root / "output.txt").read_text()
 
     def folder(self) -> Path:
-        """Return the newest run folder."""
-        return max((self.root / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
+        """Return the folder of the run that was started last, once it is there."""
+        wait_until(lambda: bool(self._new_runs()), "a new run folder", limit_seconds=90)
+        return self._new_runs()[-1]
+
+    def _runs(self) -> list[Path]:
+        """Return all run folders, oldest first: their names end in the time."""
+        folder = self.root / "runs"
+        return sorted(folder.iterdir()) if folder.exists() else []
+
+    def _new_runs(self) -> list[Path]:
+        return [run for run in self._runs() if run not in self._earlier_runs]
 
     def read(self, name: str) -> Any:
         """Return a JSON file of the newest run."""
@@ -86,8 +102,6 @@ class Rehearsal:
         """Wait until the newest run's phase ``name`` has begun (or ended)."""
 
         def is_there() -> bool:
-            if not (self.root / "runs").exists():
-                return False
             log = self.folder() / "phases.jsonl"
             lines = log.read_text().splitlines() if log.exists() else []
             entries = [json.loads(line) for line in lines]
