@@ -25,12 +25,14 @@ def up() -> int:
 
 
 def down() -> int:
-    """Stop everything that was started: Airflow, pods, localkube, broker."""
+    """Stop everything that was started: a run, Airflow, pods, localkube, broker."""
+    from lagbench.cli.run_lock import stop_running_run
     from lagbench.embedded import bench
     from lagbench.orchestrator.airflow_server import stop_server
 
     console = Console()
-    stopped = ["Airflow"] if stop_server(bench.state_dir()) else []
+    stopped = ["the run"] if stop_running_run(bench.state_dir()) else []
+    stopped += ["Airflow"] if stop_server(bench.state_dir()) else []
     stopped += bench.down(bench.state_dir())
     console.print(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
     return ExitCode.PASS

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import secrets
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -20,6 +16,7 @@ from rich.console import Console
 
 from lagbench.cli.live_figures import LiveFigures
 from lagbench.cli.progress import PhaseLog, ProgressDisplay, TelemetryFollower
+from lagbench.cli.run_lock import one_run_at_a_time
 from lagbench.core.run import RunNames
 from lagbench.errors import ExitCode, NotReady
 
@@ -84,25 +81,6 @@ def new_run_id(scenario_name: str) -> str:
     """Return an id that sorts by time and cannot repeat: scenario, UTC instant, 4 random digits."""
     instant = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     return f"{scenario_name.replace('_', '-')[:28]}-{instant}-{secrets.token_hex(2)}"
-
-
-@contextmanager
-def one_run_at_a_time(state_dir: Path) -> Iterator[None]:
-    """Hold the bench for one run; a second command is refused, not queued."""
-    state_dir.mkdir(parents=True, exist_ok=True)
-    with (state_dir / "run.lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            lock.seek(0)
-            raise NotReady(
-                f"another run ({lock.read().strip() or 'unknown'}) uses this bench; "
-                "wait for its end, or end it with Ctrl-C there"
-            ) from error
-        lock.truncate(0)
-        lock.write(f"pid {os.getpid()}")
-        lock.flush()
-        yield
 
 
 def _follow(
