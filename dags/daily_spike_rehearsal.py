@@ -10,7 +10,7 @@ The first night has nothing to be compared with and passes. Unpause the Dag to s
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
@@ -43,9 +43,9 @@ def compare_with_last_pass(triggered_run: str) -> dict[str, Any]:
 
 @dag(
     # Not at once for the night that has passed: a bench that somebody has just started is theirs.
+    # run_immediately counts only for a Dag without a start_date.
     schedule=CronTriggerTimetable("30 3 * * *", timezone="UTC", run_immediately=False),
     is_paused_upon_creation=True,  # a laptop does not rehearse by night unless told to
-    start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
     dagrun_timeout=timedelta(hours=6),
