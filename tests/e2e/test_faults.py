@@ -76,7 +76,7 @@ def test_a_broker_outage_loses_nothing(rehearsal: Rehearsal) -> None:
     assert any(gap["what"] == "lag" for gap in measures["validity"]["telemetry_gaps"])
 
 
-@pytest.mark.parametrize("phase", ["create_topics", "traffic_finished", "land"])
+@pytest.mark.parametrize("phase", ["create_topics", "traffic_finished", "account_for_messages"])
 def test_an_interrupted_run_leaves_nothing(rehearsal: Rehearsal, phase: str) -> None:
     """Ctrl-C in any phase: the command ends, and ``down`` leaves no process."""
     process = rehearsal.start_run()
