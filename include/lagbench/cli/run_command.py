@@ -14,6 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from lagbench.cli.cell_options import (
+    PolicyOption,
+    ScenarioArgument,
+    SeedOption,
+    SettingsOption,
+)
 from lagbench.cli.live_figures import LiveFigures
 from lagbench.cli.progress import PhaseLog, ProgressDisplay, TelemetryFollower
 from lagbench.cli.run_lock import one_run_at_a_time
@@ -27,12 +33,10 @@ LOG_TAIL_LINES = 25
 
 
 def run(
-    scenario: Annotated[str, typer.Argument(help="A name from the catalog, or a YAML file.")],
-    policy: Annotated[str | None, typer.Option(help="Policy instead of the scenario's.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed instead of the scenario's.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="key=value, e.g. profile.spike_mult=5")
-    ] = None,
+    scenario: ScenarioArgument,
+    policy: PolicyOption = None,
+    seed: SeedOption = None,
+    settings: SettingsOption = None,
     keep_bench: Annotated[bool, typer.Option(help="Leave the bench up afterwards.")] = False,
 ) -> int:
     """Rehearse a scenario: drive the Dag scenario_run, show progress, print the verdict."""
