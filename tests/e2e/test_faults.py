@@ -50,7 +50,7 @@ def test_a_killed_consumer_loses_nothing(rehearsal: Rehearsal) -> None:
 
 def test_scale_down_without_drain_does_work_twice(rehearsal: Rehearsal) -> None:
     """``consumer.drain=off``: scale-down repeats work, the verdict fails and names SIGTERM."""
-    process = rehearsal.start_run("consumer.drain=off", "profile.after_seconds=25", options=KEEP)
+    process = rehearsal.start_run("consumer.drain=off", "profile.after_seconds=50", options=KEEP)
     code = rehearsal.finish(process)
 
     accounting, slo = rehearsal.read("accounting.json"), rehearsal.slo("duplicated")

@@ -58,7 +58,7 @@ def test_every_message_is_accounted_for(rehearsal: Rehearsal, finished: dict[str
         )
     }
 
-    assert counts == {8 * 150 + 20 * 900 + 4 * 150}
+    assert counts == {8 * 150 + 20 * 1500 + 4 * 150}
     assert accounting["lost"] == accounting["duplicated"] == accounting["reordered"] == 0
 
 
