@@ -33,9 +33,14 @@ class Rehearsal:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the environment that makes every command use this home."""
+        """Return the environment that makes every command use this home.
+
+        Other tests of the same pytest process set ``AIRFLOW_HOME`` and the like for themselves; a
+        home that inherited them would keep its history in their database.
+        """
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW_")}
         return {
-            **os.environ,
+            **inherited,
             "LAGBENCH_STATE_DIR": str(self.root / "state"),
             "LAGBENCH_RUNS_DIR": str(self.root / "runs"),
             "COLUMNS": "140",
