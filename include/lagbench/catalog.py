@@ -22,12 +22,12 @@ from lagbench.core.profile import offered_load
 from lagbench.core.scenario import Scenario
 from lagbench.core.trace_csv import trace_points
 from lagbench.errors import WrongInput
+from lagbench.project import PROJECT_ROOT
 from lagbench.scenario_errors import wrong_scenario
 from lagbench.strict_yaml import parse_mapping, parse_yaml, read_text
 
 CATALOG_VARIABLE, POLICIES_VARIABLE = "LAGBENCH_CATALOG", "LAGBENCH_POLICIES"
 SETTING = "--set"
-_PROJECT_ROOT = Path(__file__).resolve().parents[2]
 _SUFFIXES = (".yaml", ".yml")
 
 
@@ -44,12 +44,12 @@ class Cell:
 
 def catalog_folder() -> Path:
     """Return the folder that holds ``scenarios/`` and ``experiments/``."""
-    return Path(os.environ.get(CATALOG_VARIABLE) or _PROJECT_ROOT / "include" / "catalog")
+    return Path(os.environ.get(CATALOG_VARIABLE) or PROJECT_ROOT / "include" / "catalog")
 
 
 def policies_folder() -> Path:
     """Return the folder of the policies."""
-    return Path(os.environ.get(POLICIES_VARIABLE) or _PROJECT_ROOT / "k8s" / "policies")
+    return Path(os.environ.get(POLICIES_VARIABLE) or PROJECT_ROOT / "k8s" / "policies")
 
 
 def list_scenarios() -> list[str]:

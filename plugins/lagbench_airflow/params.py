@@ -10,9 +10,9 @@ from typing import Any, get_args
 
 from airflow.sdk import Param
 
-from lagbench.adapters.run_folder import PROJECT_ROOT
 from lagbench.core.scenario import MAX_SEED, Balancer
 from lagbench.errors import WrongInput
+from lagbench.project import PROJECT_ROOT
 
 DEFAULT_SCENARIO = "quick_spike"
 

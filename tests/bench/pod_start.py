@@ -12,13 +12,13 @@ from typing import Any
 import yaml
 
 from lagbench.adapters.kube import Kube
-from lagbench.adapters.run_folder import PROJECT_ROOT
 from lagbench.core.manifests import RunTarget, consumer_for_run
 from lagbench.core.run import NAMESPACE, RunNames
 from lagbench.core.scenario import ConsumerSettings
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.embedded.localkube_process import LocalkubeProcess
 from lagbench.localkube.objects import CREATED_AT_NS, READY_AT_NS, STARTED_AT_NS
+from lagbench.project import PROJECT_ROOT
 from tests.bench.figures import Figure, at_most
 from tests.bench.stage import create_topics, open_stage
 

@@ -12,12 +12,13 @@ import psutil
 import pyspark
 
 from lagbench.adapters.kafka_admin import KafkaAdmin
-from lagbench.adapters.run_folder import PROJECT_ROOT, RunFolder
+from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.run import RunNames
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.spark_packages import spark_environment, spark_jars
 from lagbench.errors import NotReady
 from lagbench.programs.producer.flags import read_settings
+from lagbench.project import PROJECT_ROOT
 from tests.bench.figures import Figure, at_most
 from tests.bench.load import Sent, send_load
 from tests.bench.stage import Stage, create_topics, open_stage

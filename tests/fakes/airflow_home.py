@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 
-from lagbench.adapters.run_folder import PROJECT_ROOT
+from lagbench.project import PROJECT_ROOT
 
 _home = tempfile.TemporaryDirectory(prefix="lagbench-test-airflow-")
 

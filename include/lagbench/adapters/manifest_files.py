@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
-from lagbench.adapters.run_folder import PROJECT_ROOT
 from lagbench.errors import WrongInput
+from lagbench.project import PROJECT_ROOT
 
 BASE = PROJECT_ROOT / "k8s" / "base"
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from lagbench.core.run import RunNames
 from lagbench.errors import NotReady, WrongInput
+from lagbench.project import PROJECT_ROOT
 
 RUNS_DIR_VARIABLE = "LAGBENCH_RUNS_DIR"
-PROJECT_ROOT = Path(__file__).resolve().parents[3]
 
 
 @dataclass(frozen=True, slots=True)

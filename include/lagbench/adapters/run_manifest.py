@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 import psutil
 
-from lagbench.adapters.run_folder import PROJECT_ROOT, RunFolder
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.project import PROJECT_ROOT
 
 VERSIONED_PACKAGES = ("lagbench", "apache-airflow", "pyspark", "confluent-kafka", "kubernetes")
 

@@ -1,20 +1,16 @@
-"""Where the checkout is that holds the manifests, and where the bench keeps its state."""
+"""Where the bench keeps its state."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+from lagbench.project import PROJECT_ROOT
+
 STATE_VARIABLE = "LAGBENCH_STATE_DIR"
-
-
-def project_root() -> Path:
-    """Return the nearest folder above this package with a pyproject.toml, else the current one."""
-    here = Path(__file__).resolve()
-    return next((f for f in here.parents if (f / "pyproject.toml").is_file()), Path.cwd())
 
 
 def state_dir() -> Path:
     """Return the bench's state folder: LAGBENCH_STATE_DIR, else .lagbench in the project."""
     named = os.environ.get(STATE_VARIABLE)
-    return Path(named).absolute() if named else project_root() / ".lagbench"
+    return Path(named).absolute() if named else PROJECT_ROOT / ".lagbench"

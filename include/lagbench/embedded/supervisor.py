@@ -34,8 +34,9 @@ from lagbench.embedded.kafka_choice import (
     foreign_cluster,
 )
 from lagbench.embedded.localkube_process import LocalkubeProcess, install_autoscaler
-from lagbench.embedded.project import STATE_VARIABLE, project_root
+from lagbench.embedded.project import STATE_VARIABLE
 from lagbench.errors import LagbenchError, NotReady
+from lagbench.project import PROJECT_ROOT
 
 MARK_VARIABLE = "LAGBENCH_SUPERVISED_IN"
 """In the environment of every process of the bench: the state folder, so that ``down`` finds it."""
@@ -105,7 +106,7 @@ class Supervisor:
             self._start_broker_first_time(self._broker)
         self._localkube.await_serving()
         self._progress("starting the autoscaler")
-        manifests = project_root() / "k8s" / "base" / "autoscaler"
+        manifests = PROJECT_ROOT / "k8s" / "base" / "autoscaler"
         install_autoscaler(self._files.kubeconfig, manifests)
         self._record()
         self._progress("the bench is up")

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from lagbench.embedded.project import STATE_VARIABLE, project_root
+from lagbench.embedded.project import STATE_VARIABLE
 from lagbench.errors import NotReady
+from lagbench.project import PROJECT_ROOT
 
 ADMIN = "admin"
 _MIGRATION_LIMIT_SECONDS = 180
@@ -35,7 +36,7 @@ def airflow_environment(state_dir: Path, connections: Mapping[str, str]) -> dict
     What the user has already set (``AIRFLOW_CONN_…``, ``AIRFLOW__…``) wins, so that moving to a
     cluster or another database is a matter of environment variables.
     """
-    root, home = project_root(), airflow_home(state_dir)
+    root, home = PROJECT_ROOT, airflow_home(state_dir)
     ours = {
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(root / "dags"),
@@ -113,7 +114,7 @@ def fail_abandoned_runs(state_dir: Path) -> list[str]:
     :raises NotReady: Airflow's database does not answer.
     """
     environment = airflow_environment(state_dir, {})
-    environment["PYTHONPATH"] = str(project_root() / "plugins")
+    environment["PYTHONPATH"] = str(PROJECT_ROOT / "plugins")
     done = subprocess.run(
         [sys.executable, "-m", "lagbench_airflow.abandoned_runs"],
         env=environment,

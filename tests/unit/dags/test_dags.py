@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
-from lagbench.adapters.run_folder import PROJECT_ROOT
+from lagbench.project import PROJECT_ROOT
 
 from airflow.dag_processing.dagbag import DagBag  # isort: skip
 from airflow.sdk import DAG  # isort: skip
