@@ -9,7 +9,7 @@ UV_VERSION := 0.13.9
 SCENARIO ?= quick_spike
 ARGS ?=
 
-.PHONY: help install lock rehearse ui down test test-unit check format bench clean
+.PHONY: help install lock proto rehearse ui down test test-unit check format bench clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,6 +35,10 @@ lock: ## Compile requirements.txt from pyproject.toml.
 	$(BIN)/uv pip compile pyproject.toml --extra dev --generate-hashes --universal \
 	  --python-version 3.11 --no-annotate --quiet --custom-compile-command "make lock" \
 	  -o requirements.txt
+
+proto: install ## Generate the gRPC modules from externalscaler.proto.
+	$(BIN)/python -m grpc_tools.protoc -Iinclude --python_out=include --pyi_out=include \
+	  --grpc_python_out=include include/lagbench/wire/externalscaler.proto
 
 rehearse: install ## Run a rehearsal: SCENARIO=quick_spike ARGS="--seed 7".
 	@$(BIN)/lagbench run $(SCENARIO) $(ARGS)
