@@ -1,0 +1,177 @@
+"""The pods of the consumer: created, Ready, given partitions, stopped; one group over all of them."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from math import inf
+from typing import Literal
+
+import numpy as np
+
+from lagbench.core.scenario import Balancer
+from lagbench.core.simulation.assignment import assign_stickily
+from lagbench.core.simulation.backlog import Backlog
+from lagbench.core.simulation.surroundings import Surroundings
+
+_Event = Literal["status", "ready", "resume"]
+_EAGER: tuple[Balancer, ...] = ("range", "roundrobin")
+
+
+@dataclass(slots=True)
+class SimulatedPod:
+    """One pod's life; instants are seconds, None until it comes to that."""
+
+    number: int
+    created_at: float
+    commit_phase: float
+    ready_at: float | None = None
+    assigned_at: float | None = None
+    stopped_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStep:
+    """The wanted replicas changed."""
+
+    at: float
+    before: int
+    after: int
+    by: Literal["keda", "hpa"]
+
+
+class Fleet:
+    """Follows the wanted replicas and gives the partitions of the backlog to Ready pods."""
+
+    def __init__(
+        self,
+        backlog: Backlog,
+        surroundings: Surroundings,
+        random: np.random.Generator,
+        *,
+        balancer: Balancer,
+        replicas: int,
+        starts_at: float,
+    ) -> None:
+        """Begin with ``replicas`` pods that are Ready and have their partitions."""
+        self._backlog, self._surroundings, self._random = backlog, surroundings, random
+        self._is_eager = balancer in _EAGER
+        self._events: list[tuple[float, int, _Event, int]] = []
+        self._order = 0
+        self._version = 0
+        self._target: list[int] = [-1] * len(backlog.owner)
+        self.pods: list[SimulatedPod] = []
+        self.steps: list[ReplicaStep] = []
+        self.rebalances = 0
+        self.spec_replicas = self.status_replicas = replicas
+        for _ in range(replicas):
+            pod = self._create(starts_at)
+            pod.ready_at = starts_at
+        self._alive = list(self.pods)
+        self._target = assign_stickily(self._target, [pod.number for pod in self.pods])
+        self._hand_out(starts_at, self._target)
+
+    @property
+    def next_at(self) -> float:
+        """Return when something happens next by itself."""
+        return self._events[0][0] if self._events else inf
+
+    @property
+    def ready_count(self) -> int:
+        """Return how many pods are Running and Ready."""
+        return sum(pod.ready_at is not None for pod in self._alive)
+
+    @property
+    def alive(self) -> list[SimulatedPod]:
+        """Return the pods that nobody has stopped, oldest first."""
+        return self._alive
+
+    def set_replicas(self, replicas: int, second: float, by: Literal["keda", "hpa"]) -> None:
+        """Want ``replicas`` pods from now on."""
+        if replicas == self.spec_replicas:
+            return
+        self.steps.append(ReplicaStep(second, self.spec_replicas, replicas, by))
+        self.spec_replicas = replicas
+        self._plan(second + self._surroundings.status_seconds, "status", replicas)
+        while len(self._alive) < replicas:
+            pod = self._create(second)
+            self._alive.append(pod)
+            self._plan(second + self._start_up_seconds(), "ready", pod.number)
+        if len(self._alive) > replicas:
+            self._stop(len(self._alive) - replicas, second)
+
+    def advance(self, second: float) -> None:
+        """Let everything happen that is due up to ``second``."""
+        while self._events and self._events[0][0] <= second:
+            at, _, event, value = heapq.heappop(self._events)
+            if event == "status":
+                self.status_replicas = value
+            elif event == "ready":
+                pod = self.pods[value]
+                if pod.stopped_at is None:
+                    pod.ready_at = at
+                    self._rebalance(at)
+            elif value == self._version:
+                self._hand_out(at, self._target)
+
+    def _plan(self, at: float, event: _Event, value: int) -> None:
+        self._order += 1
+        heapq.heappush(self._events, (at, self._order, event, value))
+
+    def _create(self, second: float) -> SimulatedPod:
+        phase = float(self._random.uniform(0.0, self._surroundings.commit_seconds))
+        pod = SimulatedPod(len(self.pods), second, phase)
+        self.pods.append(pod)
+        return pod
+
+    def _start_up_seconds(self) -> float:
+        spread = self._surroundings.start_up_spread
+        drawn = float(self._random.uniform(1.0 - spread, 1.0 + spread))
+        return self._surroundings.start_up_seconds * drawn
+
+    def _stop(self, count: int, second: float) -> None:
+        """Stop pods as a ReplicaSet does: those that are not Ready first, then the youngest."""
+        ranked = sorted(self._alive, key=lambda pod: (pod.ready_at is None, pod.number))
+        stopped = ranked[len(ranked) - count :]
+        for pod in stopped:
+            pod.stopped_at = second
+        self._alive = [pod for pod in self._alive if pod.stopped_at is None]
+        if any(pod.ready_at is not None for pod in stopped):
+            self._rebalance(second)
+
+    def _rebalance(self, second: float) -> None:
+        """Take away what moves at once; its new owners begin after the handover."""
+        self.rebalances += 1
+        members = [pod.number for pod in self._alive if pod.ready_at is not None]
+        before = self._working
+        self._target = assign_stickily(self._target, members)
+        if self._is_eager:
+            kept = [-1] * len(before)
+        else:
+            kept = [
+                now if now == wanted else -1
+                for now, wanted in zip(before, self._target, strict=True)
+            ]
+        if kept != before:
+            self._give(second, kept)
+        self._version += 1
+        self._plan(second + self._surroundings.handover_seconds, "resume", self._version)
+
+    def _hand_out(self, second: float, owners: list[int]) -> None:
+        for number in set(owners) - {-1}:
+            if self.pods[number].assigned_at is None:
+                self.pods[number].assigned_at = second
+        self._give(second, owners)
+
+    def _give(self, second: float, owners: list[int]) -> None:
+        self._working = owners
+        numbers = sorted(set(owners) - {-1})
+        place = {number: index for index, number in enumerate(numbers)}
+        place[-1] = -1
+        phases = [self.pods[owner].commit_phase if owner >= 0 else 0.0 for owner in owners]
+        self._backlog.set_owners(
+            second,
+            np.array([place[owner] for owner in owners], dtype=np.int64),
+            len(numbers),
+            np.array(phases),
+        )

@@ -1,0 +1,37 @@
+"""What the simulated world takes and when: the assumptions of a simulation, each with its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lagbench.core.hpa_state import HpaSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Times of pods, group and clocks; the defaults are those measured on the embedded bench."""
+
+    hpa_sync_seconds: float = 15.015
+    """A processed HPA is due again 15 s later; with the work of a sync 15.015 s (measured)."""
+    start_up_seconds: float = 1.2
+    """From the pod's creation to Ready: 0.9 to 1.2 s as a process; 10 to 20 s on a cluster."""
+    start_up_spread: float = 0.25
+    """Each pod's start-up is drawn from the mean +- this share of it."""
+    handover_seconds: float = 0.4
+    """From joined (or left) to the new owner's first work: 0.3 to 0.5 s with 12 partitions."""
+    stop_seconds: float = 0.5
+    """From the order to stop a pod until it is gone; it is paid for, and works no more."""
+    status_seconds: float = 0.2
+    """Until status.replicas follows spec.replicas."""
+    commit_seconds: float = 1.0
+    """The consumers' commit interval: at rest the lag is what arrived since the last commit."""
+    lead_seconds: float = 120.0
+    """The policy has been in force for so long, without traffic, when the stream starts."""
+    tail_seconds: float = 900.0
+    """How long after the stream's end is watched: the same for every policy."""
+    cpu_idle_millicores: float = 5.0
+    cpu_busy_millicores: float = 45.0
+    """A pod at its full rate; it mostly waits for its downstream writes."""
+    starts_at_seconds: int = 1_767_571_200
+    """Unix time of the stream's start (2026-01-05 00:00 UTC, a Monday), for cron triggers."""
+    hpa: HpaSettings = HpaSettings()  # noqa: RUF009 - frozen
