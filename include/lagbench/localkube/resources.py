@@ -146,6 +146,16 @@ TRIGGER_AUTHENTICATION = Resource(
     has_status=True,
     is_custom=True,
 )
+CLUSTER_TRIGGER_AUTHENTICATION = Resource(
+    "keda.sh",
+    "v1alpha1",
+    "ClusterTriggerAuthentication",
+    "clustertriggerauthentications",
+    ("cta", "clustertriggerauth"),
+    namespaced=False,
+    has_status=True,
+    is_custom=True,
+)
 LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 DISRUPTION_BUDGET = Resource(
     "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", ("pdb",), has_status=True
@@ -166,6 +176,7 @@ TABLE: tuple[Resource, ...] = (
     AUTOSCALER,
     SCALED_OBJECT,
     TRIGGER_AUTHENTICATION,
+    CLUSTER_TRIGGER_AUTHENTICATION,
     LEASE,
     DISRUPTION_BUDGET,
     POD_METRICS,

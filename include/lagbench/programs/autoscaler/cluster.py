@@ -10,7 +10,7 @@ from lagbench.core.hpa_spec import ScaleTarget
 from lagbench.errors import NotReady
 
 Manifest = dict[str, Any]
-ObjectKey = tuple[str, str]  # namespace, name
+ObjectKey = tuple[str, str]  # namespace (empty for cluster-wide kinds), name
 Snapshot = Mapping[ObjectKey, Manifest]
 
 SCALED_OBJECT = ("keda.sh/v1alpha1", "ScaledObject")
@@ -18,6 +18,11 @@ HPA = ("autoscaling/v2", "HorizontalPodAutoscaler")
 POD = ("v1", "Pod")
 POD_METRICS = ("metrics.k8s.io/v1beta1", "PodMetrics")
 EVENT = ("v1", "Event")
+SERVICE = ("v1", "Service")
+SECRET = ("v1", "Secret")
+CONFIG_MAP = ("v1", "ConfigMap")
+TRIGGER_AUTHENTICATION = ("keda.sh/v1alpha1", "TriggerAuthentication")
+CLUSTER_TRIGGER_AUTHENTICATION = ("keda.sh/v1alpha1", "ClusterTriggerAuthentication")
 Kind = tuple[str, str]
 
 

@@ -111,7 +111,7 @@ class KubeCluster:
         """Return an object."""
         with _translated(f"read {kind[1]} {key[0]}/{key[1]}"):
             found = self._resource(kind).get(
-                namespace=key[0], name=key[1], _request_timeout=_REQUEST_TIMEOUT_SECONDS
+                namespace=key[0] or None, name=key[1], _request_timeout=_REQUEST_TIMEOUT_SECONDS
             )
             return _with_kind(found.to_dict(), kind)
 

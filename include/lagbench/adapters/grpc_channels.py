@@ -1,0 +1,113 @@
+"""gRPC channels shared by all who speak to one server with one set of credentials."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+
+from lagbench.errors import NotReady
+
+_OPTIONS: tuple[tuple[str, int | str], ...] = (
+    ("grpc.lb_policy_name", "round_robin"),
+    # A server that is back is found within seconds; gRPC's own limit is two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 500),
+    ("grpc.max_reconnect_backoff_ms", 5_000),
+    # Else a new channel waits out the backoff of one that was closed before it.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+)
+_PROBE_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcEndpoint:
+    """What tells one channel from another; ``server_name`` is whom the certificate must name."""
+
+    address: str
+    server_name: str = ""
+    is_tls: bool = False
+    skips_verification: bool = False
+    ca: str = field(default="", repr=False)
+    cert: str = field(default="", repr=False)
+    key: str = field(default="", repr=False)
+
+
+@dataclass(slots=True)
+class _Shared:
+    channel: grpc.Channel
+    users: int
+
+
+class ChannelPool:
+    """One channel per endpoint, closed when its last user gives it back."""
+
+    def __init__(self) -> None:
+        """Open nothing yet."""
+        self._shared: dict[GrpcEndpoint, _Shared] = {}
+        self._lock = threading.Lock()
+
+    def take(self, endpoint: GrpcEndpoint) -> grpc.Channel:
+        """Return the endpoint's channel; it connects with its first call."""
+        with self._lock:
+            shared = self._shared.get(endpoint)
+            if shared is None:
+                shared = self._shared[endpoint] = _Shared(_open(endpoint), 0)
+            shared.users += 1
+            return shared.channel
+
+    def give_back(self, endpoint: GrpcEndpoint) -> None:
+        """End one use of the endpoint's channel."""
+        with self._lock:
+            shared = self._shared[endpoint]
+            shared.users -= 1
+            if shared.users == 0:
+                del self._shared[endpoint]
+                shared.channel.close()
+
+    def __len__(self) -> int:
+        """Return how many channels are open."""
+        return len(self._shared)
+
+
+def _open(endpoint: GrpcEndpoint) -> grpc.Channel:
+    options: list[tuple[str, Any]] = list(_OPTIONS)
+    if not endpoint.is_tls:
+        return grpc.insecure_channel(endpoint.address, options=options)
+    ca, server_name = endpoint.ca.encode() or None, endpoint.server_name
+    if endpoint.skips_verification:
+        # gRPC always verifies: trust just the certificate that this server shows.
+        ca, server_name = _shown_certificate(endpoint)
+    if server_name:
+        options.append(("grpc.ssl_target_name_override", server_name))
+    credentials = grpc.ssl_channel_credentials(
+        root_certificates=ca,
+        private_key=endpoint.key.encode() or None,
+        certificate_chain=endpoint.cert.encode() or None,
+    )
+    return grpc.secure_channel(endpoint.address, credentials, options=options)
+
+
+def _shown_certificate(endpoint: GrpcEndpoint) -> tuple[bytes, str]:
+    """Return the server's certificate as PEM, and a name that it carries."""
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    host, _, port = endpoint.address.rpartition(":")
+    try:
+        pem = ssl.get_server_certificate((host, int(port)), timeout=_PROBE_SECONDS)
+    except (OSError, ValueError) as error:
+        raise NotReady(f"no TLS server answers at {endpoint.address}: {error}") from error
+    certificate = x509.load_pem_x509_certificate(pem.encode())
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        found = [*names.get_values_for_type(x509.DNSName)]
+        found += [str(address) for address in names.get_values_for_type(x509.IPAddress)]
+    except x509.ExtensionNotFound:
+        common = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        found = [str(item.value) for item in common]
+    # A wildcard matches any one label.
+    return pem.encode(), found[0].replace("*", "server") if found else endpoint.server_name

@@ -1,0 +1,100 @@
+"""The live reader of a kafka trigger: lag of one consumer group by KEDA's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from confluent_kafka import KafkaException
+
+from lagbench.adapters.kafka_lag import (
+    DEFAULT_TIMEOUT_SECONDS,
+    open_admin,
+    read_group_topics,
+    read_offsets,
+    read_partitions,
+)
+from lagbench.adapters.kafka_security import security_settings
+from lagbench.core.kafka_trigger import KafkaTrigger, kept_partitions
+from lagbench.core.keda_scaler import (
+    MetricReading,
+    MetricSpec,
+    ScalerFailed,
+    ScalersNotBuilt,
+)
+from lagbench.core.lag_rules import PersistentLagMemory, needs_earliest, read_lag
+from lagbench.core.scaled_object import Trigger
+from lagbench.errors import NotReady
+
+
+class KafkaScaler:
+    """Keeps one connection, and what excludePersistentLag remembers between two readings."""
+
+    def __init__(
+        self,
+        trigger: Trigger,
+        parameters: KafkaTrigger,
+        *,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> None:
+        """Connect; a broker that does not answer makes building fail, as KEDA's client does."""
+        self._trigger = trigger
+        self._parameters = parameters
+        self._timeout_seconds = timeout_seconds
+        self._memory = PersistentLagMemory()
+        servers = ",".join(parameters.bootstrap_servers)
+        try:
+            self._admin = open_admin(servers, security_settings(parameters.security))
+            self._admin.list_topics(timeout=timeout_seconds)
+        except KafkaException as error:
+            raise ScalersNotBuilt(
+                f"error creating kafka client: no broker of {servers} answers: "
+                f"{error.args[0].str()}"
+            ) from error
+        except NotReady as error:
+            raise ScalersNotBuilt(f"error creating kafka client: {error}") from error
+
+    def metric_specs(self) -> Sequence[MetricSpec]:
+        """Return the one metric of the trigger."""
+        return [
+            MetricSpec(
+                name=self._parameters.metric_name(self._trigger.index),
+                trigger_index=self._trigger.index,
+                kind="External",
+                target_type=self._trigger.metric_type,
+                target_milli=self._parameters.target_milli,
+            )
+        ]
+
+    def read(self, metric_name: str) -> MetricReading:  # noqa: ARG002 - the trigger has one metric
+        """Read all offsets and apply the rules; the memory advances only on success."""
+        try:
+            return self._read()
+        except (NotReady, ValueError) as error:
+            raise ScalerFailed(str(error)) from error
+
+    def close(self) -> None:
+        """Keep nothing: librdkafka's client ends with its last reference."""
+        del self._admin
+
+    def _read(self) -> MetricReading:
+        parameters, timeout = self._parameters, self._timeout_seconds
+        topics = [parameters.topic]
+        if not parameters.topic:
+            group = parameters.consumer_group
+            topics = read_group_topics(self._admin, group, timeout_seconds=timeout)
+        places = [
+            (topic, partition)
+            for topic in topics
+            for partition in kept_partitions(
+                parameters, topic, read_partitions(self._admin, topic, timeout_seconds=timeout)
+            )
+        ]
+        offsets = read_offsets(
+            self._admin,
+            parameters.consumer_group,
+            places,
+            wants_earliest=lambda partition: needs_earliest(parameters, partition),
+            timeout_seconds=timeout,
+        )
+        reading, self._memory = read_lag(parameters, offsets, self._memory)
+        return MetricReading((float(reading.metric),), reading.is_active)
