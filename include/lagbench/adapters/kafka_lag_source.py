@@ -1,0 +1,243 @@
+"""Offsets of many consumer groups of one Kafka cluster, read in one batch.
+
+One ListOffsets request to each broker that leads a partition, for all topics together, and one
+OffsetFetch for each group: whatever the number of objects that look at it.
+
+Reading joins no group and creates no topic. Nothing here raises for a cluster that is away: every
+group's sample then says so, and the next sample tries again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # it has no __all__
+
+from lagbench.adapters.kafka_connections import KafkaConnections, spoken
+from lagbench.core.persistence.lag_source import (
+    NO_OFFSET,
+    GroupSample,
+    GroupTopic,
+    Offsets,
+    PartitionIds,
+    failed_sample,
+)
+
+PARTITIONS_KEPT_SECONDS = 60.0
+"""How old the knowledge of a topic's partitions gets; one request then renews all topics."""
+DEFAULT_TIMEOUT_SECONDS = 5.0
+_SPEC: Any = OffsetSpec  # its methods carry no types
+_MARGIN_SECONDS = 1.0  # librdkafka may answer this much after the request's own timeout
+
+Place = tuple[str, int]
+Problem = str
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    """The partitions of a topic, ascending, and when they were asked for."""
+
+    partitions: PartitionIds
+    positions: Mapping[int, int]
+    asked_at: float
+
+
+class KafkaLagSource:
+    """Samples the groups of one cluster; used by one thread at a time."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        *,
+        now_ns: Callable[[], int] = time.time_ns,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> None:
+        """Take librdkafka settings (addresses, TLS, SASL); nothing is connected yet.
+
+        :raises NotReady: librdkafka refuses the settings, for example a missing key file.
+        """
+        self._connections = KafkaConnections(settings)
+        self._now_ns, self._timeout_seconds = now_ns, timeout_seconds
+        self._topics: dict[str, _Topic] = {}
+
+    @property
+    def broker_requests(self) -> int:
+        """How many requests of any kind went to brokers, as librdkafka counts; 2 s late."""
+        return self._connections.requests
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connections.close()
+
+    def sample(self, wanted: Sequence[GroupTopic]) -> Mapping[GroupTopic, GroupSample]:
+        """Return the offsets of every wanted group, or what went wrong with it."""
+        at_ns = self._now_ns()
+        problems = self._learn_partitions(sorted({item.topic for item in wanted}))
+        topics = {name: t for name, t in self._topics.items() if name not in problems}
+        known = [item for item in wanted if item.topic in topics]
+        asked = {group: self._ask_committed(group) for group in {item.group for item in known}}
+        ends = self._ends({item.topic for item in known})
+        committed = {group: self._committed(group, answer) for group, answer in asked.items()}
+        found: dict[GroupTopic, GroupSample] = {}
+        for item in wanted:
+            problem = problems.get(item.topic)
+            end = problem or ends[item.topic]
+            stored = problem or committed[item.group]
+            if isinstance(end, Problem) or isinstance(stored, Problem):
+                found[item] = failed_sample(at_ns, end if isinstance(end, Problem) else str(stored))
+                continue
+            partitions = topics[item.topic].partitions
+            mine = stored.get(item.topic)
+            if mine is None:
+                mine = np.full(len(partitions), NO_OFFSET, dtype=np.int64)
+            found[item] = GroupSample(at_ns, partitions, end, mine)
+        self._add_earliest(found)
+        self._connections.serve()
+        return found
+
+    def _learn_partitions(self, names: Sequence[str]) -> dict[str, Problem]:
+        """Renew what is too old, all topics in one request; return what went wrong by topic."""
+        now = time.monotonic()
+        kept = {
+            name
+            for name in names
+            if name in self._topics and now - self._topics[name].asked_at <= PARTITIONS_KEPT_SECONDS
+        }
+        if len(kept) == len(names):
+            return {}
+        # The others are renewed with them, so that one request a minute does for all.
+        try:
+            asked = self._connections.first.describe_topics(
+                TopicCollection(list(names)), request_timeout=self._timeout_seconds
+            )
+        except (KafkaException, ValueError, TypeError) as error:
+            return {name: f"could not describe topics: {spoken(error)}" for name in names}
+        problems: dict[str, Problem] = {}
+        for name in names:
+            answer = self._answer(asked[name])
+            if isinstance(answer, Problem):
+                if name not in kept:
+                    problems[name] = f"could not describe topic {name}: {answer}"
+                continue
+            numbers = sorted(partition.id for partition in answer.partitions)
+            positions = {number: position for position, number in enumerate(numbers)}
+            self._topics[name] = _Topic(np.array(numbers, dtype=np.int32), positions, now)
+        return problems
+
+    def _ends(self, names: Iterable[str]) -> dict[str, Offsets | Problem]:
+        """Return the end offsets of each topic's partitions, all topics in one request."""
+        latest = _SPEC.latest()
+        places = [
+            (name, number) for name in sorted(names) for number in self._topics[name].positions
+        ]
+        answers = self._list_offsets(places, latest)
+        found: dict[str, Offsets | Problem] = {
+            name: np.full(len(self._topics[name].partitions), NO_OFFSET, dtype=np.int64)
+            for name in names
+        }
+        for (name, number), offset in answers.items():
+            column = found[name]
+            if isinstance(column, Problem):
+                continue
+            if isinstance(offset, Problem):
+                found[name] = f"could not read the end of {name} partition {number}: {offset}"
+                self._topics.pop(name)  # perhaps the topic was made anew: look again next time
+            else:
+                column[self._topics[name].positions[number]] = offset
+        return found
+
+    def _add_earliest(self, found: dict[GroupTopic, GroupSample]) -> None:
+        """Ask for the oldest offsets where a group has committed none; not getting one is no error.
+
+        One request more per broker, and only while there is such a partition.
+        """
+        unsure = {
+            item: (sample.committed == NO_OFFSET).nonzero()[0]
+            for item, sample in found.items()
+            if (sample.committed == NO_OFFSET).any()
+        }
+        places = {
+            (item.topic, int(found[item].partitions[position]))
+            for item, positions in unsure.items()
+            for position in positions
+        }
+        answers = self._list_offsets(sorted(places), _SPEC.earliest())
+        for item, positions in unsure.items():
+            sample = found[item]
+            earliest = np.full(len(sample.partitions), NO_OFFSET, dtype=np.int64)
+            for position in positions:
+                offset = answers[item.topic, int(sample.partitions[position])]
+                earliest[position] = NO_OFFSET if isinstance(offset, Problem) else offset
+            found[item] = GroupSample(
+                sample.at_ns, sample.partitions, sample.end, sample.committed, earliest
+            )
+
+    def _list_offsets(self, places: Sequence[Place], spec: Any) -> dict[Place, int | Problem]:
+        """Return the offset of each place, or the reason why there is none."""
+        if not places:
+            return {}
+        try:
+            asked = self._connections.first.list_offsets(
+                {TopicPartition(*place): spec for place in places},
+                request_timeout=self._timeout_seconds,
+            )
+        except (KafkaException, ValueError, TypeError) as error:
+            return dict.fromkeys(places, spoken(error))
+        found: dict[Place, int | Problem] = {}
+        for item, future in asked.items():
+            answer = self._answer(future)
+            found[item.topic, item.partition] = (
+                answer if isinstance(answer, Problem) else int(answer.offset)
+            )
+        return found
+
+    def _ask_committed(self, group: str) -> Future[Any] | Problem:
+        # Without a list of partitions: the answer has those with an offset, the others have none.
+        request = [ConsumerGroupTopicPartitions(group)]
+        try:
+            asked: Future[Any] = self._connections.of_group(group).list_consumer_group_offsets(
+                request, request_timeout=self._timeout_seconds
+            )[group]
+        except (KafkaException, ValueError, TypeError) as error:
+            return f"could not read the offsets of group {group}: {spoken(error)}"
+        return asked
+
+    def _committed(self, group: str, asked: Future[Any] | Problem) -> dict[str, Offsets] | Problem:
+        """Return the committed offsets by topic, in the order of the topic's partitions."""
+        answer = asked if isinstance(asked, Problem) else self._answer(asked)
+        if isinstance(answer, Problem):
+            return f"could not read the offsets of group {group}: {answer}"
+        found: dict[str, Offsets] = {}
+        for item in answer.topic_partitions:
+            topic = self._topics.get(item.topic)
+            if topic is None or item.partition not in topic.positions:
+                continue  # nobody asks for it, or a partition that is gone
+            if item.error is not None:
+                return f"could not read the offsets of group {group}: {item.error.str()}"
+            column = found.get(item.topic)
+            if column is None:
+                column = np.full(len(topic.partitions), NO_OFFSET, dtype=np.int64)
+                found[item.topic] = column
+            column[topic.positions[item.partition]] = max(int(item.offset), NO_OFFSET)
+        return found
+
+    def _answer(self, future: Future[Any]) -> Any | Problem:
+        """Return what a request brought, or why it brought nothing; a text is never an answer."""
+        try:
+            return future.result(timeout=self._timeout_seconds + _MARGIN_SECONDS)
+        except FutureTimeoutError:
+            return f"no answer within {self._timeout_seconds:.0f} s"
+        except KafkaException as error:
+            return spoken(error)
