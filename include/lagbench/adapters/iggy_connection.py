@@ -1,0 +1,94 @@
+"""How to reach one Iggy server: address, credentials and TLS, checked once; never shown whole."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from lagbench.errors import WrongInput
+
+DEFAULT_PORT = 8090  # the TCP port of an Iggy server that is not told another
+_LONGEST_BYTES = 255  # the protocol counts a name, a password and a token in one byte
+_WHERE = "Iggy connection"
+
+
+class IggyConnection(BaseModel):
+    """Names a server and who logs in; equal connections can share one socket.
+
+    Either ``username`` and ``password`` or ``access_token``. ``tls_ca_file`` names a PEM file
+    (the system's authorities otherwise); ``tls_server_name`` replaces the address in the check
+    of the server's certificate.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    server_address: Annotated[str, Field(min_length=1)]
+    username: str = ""
+    password: SecretStr | None = None
+    access_token: SecretStr | None = None
+    is_tls: bool = False
+    tls_ca_file: str = ""
+    tls_server_name: str = ""
+
+    @model_validator(mode="after")
+    def _is_usable(self) -> Self:
+        """Refuse what no server could accept; the reason never holds a secret."""
+        split_address(self.server_address)
+        has_user, has_token = bool(self.username), _is_given(self.access_token)
+        if has_token == (has_user or _is_given(self.password)):
+            raise _wrong(
+                "credentials",
+                "both kinds" if has_token else "none",
+                "either username and password, or accessToken",
+            )
+        if not has_token and not (has_user and _is_given(self.password)):
+            missing = "password" if has_user else "username"
+            raise _wrong(missing, "", "username and password come together")
+        for field, text in (
+            ("username", self.username),
+            ("password", _shown(self.password)),
+            ("accessToken", _shown(self.access_token)),
+        ):
+            size_bytes = len(text.encode())
+            if size_bytes > _LONGEST_BYTES:
+                raise _wrong(field, f"{size_bytes} bytes", f"at most {_LONGEST_BYTES} bytes")
+        if not self.is_tls and (self.tls_ca_file or self.tls_server_name):
+            raise _wrong("tls", "off", "on, when a CA file or a server name is given")
+        return self
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Return host and port."""
+        return split_address(self.server_address)
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Return (host, port) of ``host``, ``host:port`` or ``[v6]:port``."""
+    allowed = "host:port without scheme and credentials, for example iggy:8090"
+    if "@" in text or "/" in text:
+        # what stands before an @ may be a password
+        raise _wrong("serverAddress", "(hidden)" if "@" in text else text, allowed)
+    host, port = text, str(DEFAULT_PORT)
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        if rest:
+            port = rest.removeprefix(":") if rest.startswith(":") else "?"
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+    is_port = port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535
+    if not host or not is_port:
+        raise _wrong("serverAddress", text, allowed)
+    return host, int(port)
+
+
+def _is_given(secret: SecretStr | None) -> bool:
+    return bool(_shown(secret))
+
+
+def _shown(secret: SecretStr | None) -> str:
+    return "" if secret is None else secret.get_secret_value()
+
+
+def _wrong(field: str, value: str, allowed: str) -> WrongInput:
+    return WrongInput(where=_WHERE, field=field, value=value, allowed=allowed)
