@@ -1,0 +1,143 @@
+"""What a ScaledObject's metadata asks of the lag scaler, read and checked once.
+
+A value is looked for under its own name, under ``<name>FromEnv`` (where KEDA has put the resolved
+value), then in the server's environment; else the default of ``LagRule`` holds. A key that is
+almost one of the known ones is refused, because a misspelt limit would silently be its default;
+any other unknown key is kept in ``unknown_keys``, worth a warning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from lagbench.core.kafka_trigger import parse_partition_limitation
+from lagbench.core.persistence.lag_source import GroupTopic
+from lagbench.core.persistence.metadata_keys import SECRET_KEYS, near_miss, unknown_keys
+from lagbench.core.persistence.metadata_reader import InvalidMetadata, MetadataReader
+from lagbench.core.persistence.rule import LagRule
+from lagbench.core.persistence.source_address import SourceAddress, read_source
+from lagbench.core.trigger_parameters import normalize_metric_name
+
+__all__ = ["InvalidMetadata", "LagSettings", "parse_lag_settings"]
+
+_MOST_RECORDS = 10**15
+_MOST_SECONDS = 86_400.0
+# The HPA's own limit for a stabilisation window.
+_MOST_STABILIZATION_SECONDS = 3600.0
+# A ring of 2,000 samples of 2,400 partitions is 77 MB; more is a mistake.
+_MOST_SAMPLES = 2000
+
+
+class LagSettings(BaseModel):
+    """One object's request: whose offsets, and the rule over them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: SourceAddress
+    group_topic: GroupTopic
+    rule: LagRule
+    unknown_keys: tuple[str, ...] = ()
+
+    @property
+    def metric_name(self) -> str:
+        """Return the name under which KEDA asks for the metric, without its ``s<i>-`` prefix."""
+        kind = self.source.name.partition(":")[0]
+        named = f"persistent-{kind}-lag-{self.group_topic.topic}-{self.group_topic.group}"
+        return normalize_metric_name(named)
+
+    @property
+    def target(self) -> float:
+        """Return the target per replica that belongs to the metric."""
+        return float(self.rule.lag_threshold)
+
+
+def parse_lag_settings(
+    metadata: Mapping[str, str], environment: Mapping[str, str] | None = None
+) -> LagSettings:
+    """Return the settings of one object; ``InvalidMetadata`` lists all that cannot be used."""
+    reader = MetadataReader(metadata, environment or {})
+    unknown = unknown_keys(metadata)
+    for key in unknown:
+        meant = near_miss(key)
+        if meant is not None:
+            value = "(not shown)" if meant in SECRET_KEYS else metadata[key]
+            reader.refuse(key, value, f"did you mean {meant}?")
+    source, group_topic = read_source(reader)
+    rule = _read_rule(reader)
+    if reader.problems:
+        raise InvalidMetadata(reader.problems)
+    return LagSettings(source=source, group_topic=group_topic, rule=rule, unknown_keys=unknown)
+
+
+def _read_rule(reader: MetadataReader) -> LagRule:
+    usual = LagRule()
+    rule = LagRule(
+        lag_threshold=reader.integer(
+            "lagThreshold", usual.lag_threshold, least=1, most=_MOST_RECORDS
+        ),
+        activation_lag_threshold=reader.integer(
+            "activationLagThreshold", usual.activation_lag_threshold, least=0, most=_MOST_RECORDS
+        ),
+        sustain_seconds=reader.seconds(
+            "sustainSeconds", usual.sustain_seconds, least=0, most=_MOST_SECONDS
+        ),
+        sampling_interval_seconds=reader.seconds(
+            "samplingInterval", usual.sampling_interval_seconds, least=0.1, most=3600
+        ),
+        window_size=reader.integer("windowSize", usual.window_size, least=2, most=_MOST_SAMPLES),
+        scale_up_stabilization_seconds=_stabilization(reader, "scaleUpStabilization"),
+        scale_down_stabilization_seconds=_stabilization(reader, "scaleDownStabilization"),
+        lag_scope=reader.choice("lagScope", ("partition", "total")),
+        lag_metric=reader.choice("lagMetric", ("records", "seconds", "projected")),
+        offset_reset_policy=reader.choice("offsetResetPolicy", ("latest", "earliest")),
+        scale_to_zero_on_invalid_offset=reader.flag("scaleToZeroOnInvalidOffset"),
+        exclude_persistent_lag=reader.flag("excludePersistentLag"),
+        partition_limitation=_limitation(reader),
+        limit_to_partitions_with_lag=reader.flag("limitToPartitionsWithLag"),
+        allow_idle_consumers=reader.flag("allowIdleConsumers"),
+        ensure_even_distribution_of_partitions=reader.flag("ensureEvenDistributionOfPartitions"),
+    )
+    _check_together(reader, rule)
+    return rule
+
+
+def _stabilization(reader: MetadataReader, name: str) -> float:
+    return reader.seconds(name, 0.0, least=0, most=_MOST_STABILIZATION_SECONDS)
+
+
+def _limitation(reader: MetadataReader) -> tuple[int, ...] | None:
+    text = reader.find("partitionLimitation")
+    if text is None:
+        return None
+    try:
+        kept = parse_partition_limitation(text)
+    except ValueError:
+        kept = ()
+    if not kept:
+        reader.refuse("partitionLimitation", text, "partitions and ascending ranges, as 1,2,5-9")
+        return None
+    return tuple(sorted(set(kept)))
+
+
+def _check_together(reader: MetadataReader, rule: LagRule) -> None:
+    """Note what is allowed by itself but not together: KEDA's two pairs, and a window too short."""
+    if rule.limit_to_partitions_with_lag and rule.allow_idle_consumers:
+        reader.refuse("allowIdleConsumers", "true", "false together with limitToPartitionsWithLag")
+    if rule.limit_to_partitions_with_lag and rule.ensure_even_distribution_of_partitions:
+        reader.refuse(
+            "ensureEvenDistributionOfPartitions",
+            "true",
+            "false together with limitToPartitionsWithLag",
+        )
+    if rule.window_span_seconds < rule.sustain_seconds:
+        needed = math.ceil(rule.sustain_seconds / rule.sampling_interval_seconds) + 1
+        reader.refuse(
+            "windowSize",
+            str(rule.window_size),
+            f"at least {needed}: (windowSize - 1) x samplingInterval "
+            f"({rule.window_span_seconds:g} s) must reach sustainSeconds "
+            f"({rule.sustain_seconds:g}), else no lag ever counts as persistent",
+        )

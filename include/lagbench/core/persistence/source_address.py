@@ -1,0 +1,110 @@
+"""Which cluster an object's offsets come from, and how its client proves who it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict, SecretStr
+
+from lagbench.core.kafka_trigger_security import KafkaSecurity, check_security, read_security
+from lagbench.core.persistence.lag_source import GroupTopic
+from lagbench.core.persistence.metadata_keys import (
+    ENVIRONMENT_DEFAULTS,
+    FROM_ENV,
+    IGGY_LOGIN_DEFAULTS,
+    KAFKA_LOGIN_DEFAULTS,
+)
+from lagbench.core.persistence.metadata_reader import MetadataReader
+from lagbench.core.trigger_parameters import ParameterReader, ParameterSources
+
+
+class KafkaCluster(BaseModel):
+    """A Kafka cluster; equal ones share a client and its batches."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    bootstrap_servers: tuple[str, ...]
+    security: KafkaSecurity = KafkaSecurity()
+
+    @property
+    def name(self) -> str:
+        """Return the cluster's address for logs and snapshots; never a secret."""
+        return f"kafka:{','.join(self.bootstrap_servers)}"
+
+
+class IggyServer(BaseModel):
+    """An Iggy server, with a login of username and password or of a personal access token."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    server_address: str
+    username: str = ""
+    password: SecretStr | None = None
+    access_token: SecretStr | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the server's address for logs and snapshots; never a secret."""
+        return f"iggy:{self.server_address}"
+
+
+SourceAddress = KafkaCluster | IggyServer
+
+
+def read_source(reader: MetadataReader) -> tuple[SourceAddress, GroupTopic]:
+    """Return the cluster and the group on it; what is missing is noted in the reader."""
+    if reader.choice("source", ("kafka", "iggy")) == "iggy":
+        return _read_iggy(reader)
+    return _read_kafka(reader)
+
+
+def _read_kafka(reader: MetadataReader) -> tuple[KafkaCluster, GroupTopic]:
+    servers = reader.required("bootstrapServers")
+    logins = _logins(reader, "bootstrapServers", KAFKA_LOGIN_DEFAULTS)
+    named = {name: reader.text(name) for name in ("tls", "sasl", "unsafeSsl")}
+    parameters = ParameterReader(ParameterSources(named, auth=logins))
+    security = read_security(parameters)
+    problem = check_security(security, logins)
+    for message in [*parameters.errors, *([problem] if problem else [])]:
+        reader.refuse("tls, sasl", named["tls"] or named["sasl"], message)
+    pieces = tuple(piece.strip() for piece in servers.split(",") if piece.strip())
+    if servers and not pieces:
+        reader.refuse("bootstrapServers", servers, "host:port, several separated by commas")
+    cluster = KafkaCluster(bootstrap_servers=pieces, security=security)
+    return cluster, GroupTopic(reader.required("consumerGroup"), reader.required("topic"))
+
+
+def _read_iggy(reader: MetadataReader) -> tuple[IggyServer, GroupTopic]:
+    address = reader.required("serverAddress")
+    login = _logins(reader, "serverAddress", IGGY_LOGIN_DEFAULTS)
+    user, password, token = login["username"], login["password"], login["accessToken"]
+    if token and (user or password):
+        reader.refuse("accessToken", "", "either it or username and password, not both")
+    elif not token and not (user and password):
+        reader.refuse(
+            "username" if password else "password",
+            "",
+            f"username and password{FROM_ENV}, or accessToken{FROM_ENV}",
+        )
+    server = IggyServer(
+        server_address=address,
+        username=user,
+        password=SecretStr(password) if password else None,
+        access_token=SecretStr(token) if token else None,
+    )
+    topic = f"{reader.required('streamId')}/{reader.required('topicId')}"
+    return server, GroupTopic(reader.required("consumerGroupId"), topic)
+
+
+def _logins(reader: MetadataReader, address: str, defaults: Mapping[str, str]) -> dict[str, str]:
+    """Return the parts of the login; the server's own ones only for the server's own address.
+
+    An object that brings any part of a login brings all of it: parts of two are never mixed.
+    """
+    own_address = reader.environment.get(ENVIRONMENT_DEFAULTS[address], "").strip()
+    brings_own = any(reader.given(name) for name in defaults)
+    may_default = not brings_own and reader.find(address) == own_address
+    return {
+        name: reader.login(name, variable if may_default else None)
+        for name, variable in defaults.items()
+    }
