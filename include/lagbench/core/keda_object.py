@@ -113,6 +113,7 @@ class KedaObject:
         self._reuses_hpa_readings = reuses_hpa_readings(spec)
         self._is_resource_only = all(item.type in _RESOURCE_TYPES for item in spec.triggers)
         self._records: dict[str, Observation] = {}
+        self.external_metric_names: tuple[str, ...] = ()  # known once metric_specs was asked
 
     @property
     def health(self) -> Mapping[str, MetricHealth]:
@@ -127,6 +128,11 @@ class KedaObject:
         if self._health.exceeds(self._fallback.failure_threshold):
             return FALLBACK_EXISTS
         return NO_FALLBACK if self._health.stored else FALLBACK_UNKNOWN
+
+    @property
+    def hpa_writes_stale_conditions(self) -> bool:
+        """Say whether the HPA's path writes the conditions it saw before the first poll."""
+        return self._fallback is not None and self._health.has_hpa_copy
 
     def annotate(self, annotations: ScalingAnnotations) -> None:
         """Take changed annotations: they restart neither the scalers nor the loop."""
@@ -146,6 +152,7 @@ class KedaObject:
         ]
         specs, names = object_metric_specs(self.spec, plain)
         self._health.keep_only(names)
+        self.external_metric_names = names
         return specs
 
     def stream_specs(self, trigger_index: int, specs: Sequence[MetricSpec]) -> bool:
