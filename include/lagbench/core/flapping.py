@@ -37,7 +37,7 @@ def replica_changes(
     for before, after in pairwise(samples):
         if after.at >= from_at and before.spec != after.spec:
             raw.extend(_between(before, after, scaled))
-    return tuple(_with_flips(raw, last_spike_ended_at))
+    return tuple(mark_flips(raw, last_spike_ended_at))
 
 
 def _between(
@@ -85,9 +85,10 @@ def _leads(chain: Sequence[Scaled], first: int, last: int) -> bool:
     return befores == places[:-1] and places[-1] == last
 
 
-def _with_flips(
+def mark_flips(
     changes: Sequence[ReplicaChange], last_spike_ended_at: int | None
 ) -> list[ReplicaChange]:
+    """Return the changes, in order of time, with reversals and flips marked."""
     marked: list[ReplicaChange] = []
     direction, is_return_due = 0, last_spike_ended_at is not None
     for change in changes:

@@ -67,8 +67,13 @@ class Backlog:
         self._break()
 
     def lag_at(self, second: float) -> float:
-        """Return the records that wait in all; ``second`` is not before the last advance."""
-        return float((self._lag + self._net * (second - self._at)).sum())
+        """Return the records that wait in all at an instant not before the last advance."""
+        return float(self.lags_at(second).sum())
+
+    def lags_at(self, second: float) -> Reals:
+        """Return the lag per partition at an instant not before the last advance."""
+        lag: Reals = self._lag + self._net * (second - self._at)
+        return lag
 
     def offsets_at(self, second: float) -> tuple[Ints, Ints]:
         """Return (end, committed) offset per partition as the broker would tell them."""

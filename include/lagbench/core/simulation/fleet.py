@@ -62,7 +62,8 @@ class Fleet:
         self._target: list[int] = [-1] * len(backlog.owner)
         self.pods: list[SimulatedPod] = []
         self.steps: list[ReplicaStep] = []
-        self.rebalances = 0
+        self.rebalanced_at: list[float] = []
+        self._initial_replicas = replicas
         self.spec_replicas = self.status_replicas = replicas
         for _ in range(replicas):
             pod = self._create(starts_at)
@@ -85,6 +86,11 @@ class Fleet:
     def alive(self) -> list[SimulatedPod]:
         """Return the pods that nobody has stopped, oldest first."""
         return self._alive
+
+    def replicas_at(self, second: float) -> int:
+        """Return the wanted replicas at an instant of the past."""
+        past = [step.after for step in self.steps if step.at <= second]
+        return past[-1] if past else self._initial_replicas
 
     def set_replicas(self, replicas: int, second: float, by: Literal["keda", "hpa"]) -> None:
         """Want ``replicas`` pods from now on."""
@@ -141,7 +147,7 @@ class Fleet:
 
     def _rebalance(self, second: float) -> None:
         """Take away what moves at once; its new owners begin after the handover."""
-        self.rebalances += 1
+        self.rebalanced_at.append(second)
         members = [pod.number for pod in self._alive if pod.ready_at is not None]
         before = self._working
         self._target = assign_stickily(self._target, members)

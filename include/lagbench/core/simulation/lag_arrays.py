@@ -1,0 +1,82 @@
+"""KEDA's lag rules over arrays: the same answer as ``core.lag_rules.read_lag``, for the simulator.
+
+A dictionary of 24 partitions costs 30 us a poll; these arrays cost 5. A test holds the two equal on
+random inputs. Partitions are one topic's, in order; -1 stands for an offset that nobody knows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lagbench.core.kafka_trigger import KafkaTrigger
+from lagbench.core.lag_rules import even_factor
+from lagbench.core.statistics import Ints
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOffsets:
+    """Offsets of a topic's partitions; ``earliest`` None: no partition lacks a commit."""
+
+    end: Ints
+    committed: Ints
+    earliest: Ints | None = None
+
+
+def read_lag_arrays(
+    trigger: KafkaTrigger, offsets: TopicOffsets, remembered: Ints | None
+) -> tuple[int, bool, Ints | None]:
+    """Return the metric, whether the trigger is active, and the memory for the next poll."""
+    end, committed = offsets.end, offsets.committed
+    full = end - committed
+    is_compared = None
+    if offsets.earliest is not None or committed.min() < 0 or end.min() < 0:
+        full = np.where(end < 0, 0, full)
+        full = np.where(committed < 0, _lag_without_commit(trigger, offsets), full)
+        is_compared = (end >= 0) & (committed >= 0)
+    with_persistent = total = int(full.sum())
+    if trigger.exclude_persistent_lag:
+        full, remembered = _without_persistent(full, committed, remembered, is_compared)
+        total = int(full.sum())
+    metric = _capped(trigger, total, full)
+    return metric, with_persistent > trigger.activation_lag_threshold, remembered
+
+
+def _lag_without_commit(trigger: KafkaTrigger, offsets: TopicOffsets) -> Ints:
+    end, earliest = offsets.end, offsets.earliest
+    if trigger.scale_to_zero_on_invalid_offset:
+        return np.zeros_like(end)
+    if trigger.offset_reset_policy == "latest":
+        return np.ones_like(end)
+    if earliest is None:
+        return np.maximum(end, 0)
+    since_earliest = np.where(earliest < 0, end, np.maximum(end - earliest, 0))
+    return np.where(end < 0, 0, since_earliest)
+
+
+def _without_persistent(
+    full: Ints, committed: Ints, remembered: Ints | None, is_compared: np.ndarray | None
+) -> tuple[Ints, Ints]:
+    """Return the lags with those at zero whose commit has not moved, and what to remember."""
+    if remembered is None:
+        remembered = np.full_like(committed, -1)
+    stands_still = remembered == committed
+    if is_compared is None:
+        return np.where(stands_still, 0, full), committed
+    new = np.where(is_compared, committed, remembered)
+    return np.where(stands_still & is_compared, 0, full), new
+
+
+def _capped(trigger: KafkaTrigger, total: int, lags: Ints) -> int:
+    threshold = trigger.lag_threshold
+    is_limited = trigger.limit_to_partitions_with_lag
+    is_even = trigger.ensure_even_distribution_of_partitions
+    if trigger.allow_idle_consumers and not is_limited and not is_even:
+        return total
+    if is_even:
+        total = even_factor(total, len(lags), threshold) * threshold
+    bound = int((lags > 0).sum()) if is_limited else len(lags)
+    if total > 0 and total // threshold > bound:
+        return bound * threshold
+    return total

@@ -1,0 +1,116 @@
+"""KEDA and the HPA over the simulated world, put together from a policy as the live ones are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from lagbench.core.external_trigger import ExternalTrigger
+from lagbench.core.hpa_spec import HpaSpec, parse_hpa
+from lagbench.core.keda_hpa import build_hpa
+from lagbench.core.keda_object import KedaObject
+from lagbench.core.keda_scaler import Scaler, TargetView
+from lagbench.core.scaled_object import ScaledObjectSpec, Trigger, parse_scaled_object
+from lagbench.core.simulation.clocks import SimulatedClock
+from lagbench.core.simulation.lag_sampler import LagSampler, SimulatedLagScaler
+from lagbench.core.simulation.simulated_hpa import SimulatedHpa
+from lagbench.core.simulation.simulated_scalers import build_scaler
+from lagbench.core.simulation.world import World
+from lagbench.errors import NotReady
+
+
+class SimulatedAutoscaler:
+    """The clocks that act on one workload; ``wish`` is the HPA's last proposal."""
+
+    def __init__(
+        self,
+        policy: Mapping[str, Any],
+        world: World,
+        random: np.random.Generator,
+        *,
+        where: str,
+    ) -> None:
+        """Put the policy in force at the present instant of ``world``."""
+        self._world, self._random = world, random
+        self._samplers: dict[str, LagSampler] = {}
+        self._keda: KedaObject | None = None
+        self._hpa: SimulatedHpa | None = None
+        self.clocks: list[SimulatedClock] = []
+        self.wish: int | None = None
+        # All phases are drawn, wanted or not: the same seed gives every policy the same ones.
+        hpa_phase, keda_phase, self._sampler_phase = random.uniform(size=3)
+        if policy.get("kind") == "ScaledObject":
+            spec = parse_scaled_object(policy, where=where)
+            self._start_keda(spec, policy, where, float(keda_phase))
+        else:
+            self._start_hpa(parse_hpa(policy, where=where))
+        if self._hpa is not None:
+            period = world.surroundings.hpa_sync_seconds
+            self._clock(float(hpa_phase) * period, period, self._sync, is_shown=True)
+
+    def _start_keda(
+        self, spec: ScaledObjectSpec, policy: Mapping[str, Any], where: str, phase: float
+    ) -> None:
+        world, annotations = self._world, spec.annotations
+        if annotations.is_paused:
+            if annotations.paused_replicas is not None:
+                world.fleet.set_replicas(annotations.paused_replicas, world.second, "keda")
+            return
+        self._keda = KedaObject(spec, self._build, created_at_ns=world.now_ns)
+        metadata = {"uid": "simulated", **(policy.get("metadata") or {})}
+        manifest = build_hpa(spec, metadata, self._keda.metric_specs())
+        self._start_hpa(parse_hpa(manifest, where=where))
+        period = float(spec.polling_interval_seconds)
+        self._clock(phase * period, period, self._tick)
+
+    def _start_hpa(self, spec: HpaSpec) -> None:
+        self._hpa = SimulatedHpa(spec, self._world, self._read_external)
+
+    def _clock(
+        self,
+        after_seconds: float,
+        period: float,
+        act: Callable[[], None],
+        *,
+        is_shown: bool = False,
+    ) -> None:
+        first_at = self._world.second + after_seconds
+        self.clocks.append(SimulatedClock(first_at, period, act, is_shown))
+
+    def _build(self, trigger: Trigger) -> Scaler:
+        return build_scaler(trigger, self._world, self._external)
+
+    def _external(self, trigger: Trigger, parameters: ExternalTrigger) -> Scaler:
+        """Return a client of the lag scaler; the server's windows outlive its clients."""
+        key = f"{trigger.index}"
+        if key not in self._samplers:
+            sampler = LagSampler(parameters.metadata, self._world)
+            self._samplers[key] = sampler
+            period = sampler.interval_seconds
+            self._clock(float(self._sampler_phase) * period, period, sampler.sample)
+        return SimulatedLagScaler(trigger, self._samplers[key])
+
+    def _read_external(self, metric_name: str, target: TargetView) -> int:
+        if self._keda is None:
+            raise NotReady(f"no ScaledObject serves the metric {metric_name}")
+        return self._keda.read_for_hpa(metric_name, target)
+
+    def _sync(self) -> None:
+        if self._hpa is not None:
+            self.wish = self._hpa.sync().proposal
+
+    def _tick(self) -> None:
+        """Do one round of KEDA's scale loop; scalers that cannot be built leave it at that."""
+        world = self._world
+        if self._keda is None or self._hpa is None:
+            return
+        try:
+            tick = self._keda.tick(
+                world.target(), world.now_ns, is_hpa_active=self._hpa.is_active
+            )
+        except NotReady:
+            return
+        if tick.decision.replicas is not None:
+            world.fleet.set_replicas(tick.decision.replicas, world.second, "keda")

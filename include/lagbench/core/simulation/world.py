@@ -1,0 +1,89 @@
+"""The simulated world at one instant: the clock, the backlog and the pods, moved forward together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lagbench.core.drain import pod_rate_per_second
+from lagbench.core.instants import NS_PER_SECOND
+from lagbench.core.keda_scaler import TargetView
+from lagbench.core.key_skew import partition_shares
+from lagbench.core.profile import offered_load
+from lagbench.core.scenario import Scenario
+from lagbench.core.simulation.backlog import Backlog
+from lagbench.core.simulation.fleet import Fleet
+from lagbench.core.simulation.lag_arrays import TopicOffsets
+from lagbench.core.simulation.surroundings import Surroundings
+from lagbench.core.simulation.traffic import Traffic
+
+
+class World:
+    """What scalers and autoscaler look at; ``second`` counts from the start of the stream."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        surroundings: Surroundings,
+        random: np.random.Generator,
+        *,
+        replicas: int,
+    ) -> None:
+        """Begin ``lead_seconds`` before the stream with ``replicas`` working pods."""
+        consumer = scenario.consumer
+        shares = partition_shares(scenario.keys, scenario.partitions, scenario.seed)
+        self.scenario, self.surroundings = scenario, surroundings
+        self.second = -surroundings.lead_seconds
+        self.traffic = Traffic(offered_load(scenario.profile), shares)
+        rate = pod_rate_per_second(consumer.process_ms, consumer.concurrency)
+        self.pod_rate = np.inf if rate is None else rate
+        self.backlog = Backlog(
+            self.traffic,
+            pod_rate=self.pod_rate,
+            commit_seconds=surroundings.commit_seconds,
+            starts_at=self.second,
+        )
+        self.fleet = Fleet(
+            self.backlog,
+            surroundings,
+            random,
+            balancer=consumer.balancer,
+            replicas=replicas,
+            starts_at=self.second,
+        )
+        self._epoch_ns = surroundings.starts_at_seconds * NS_PER_SECOND
+
+    def advance(self, second: float) -> None:
+        """Let everything happen that is due up to ``second``."""
+        if self.fleet.next_at <= second:
+            self.fleet.advance(second)
+        self.backlog.advance(second)
+        self.second = second
+
+    @property
+    def now_ns(self) -> int:
+        """Return the present instant as unix nanoseconds."""
+        return self.instant_ns(self.second)
+
+    def instant_ns(self, second: float) -> int:
+        """Return an instant of the simulation as unix nanoseconds."""
+        return self._epoch_ns + round(second * NS_PER_SECOND)
+
+    def usage_millicores(self) -> int:
+        """Return the CPU that a Ready pod uses on average: idle, and more the more it works."""
+        around = self.surroundings
+        ready = self.fleet.ready_count
+        if not ready or not np.isfinite(self.pod_rate):
+            return round(around.cpu_idle_millicores)
+        busy = float(self.backlog.served.sum()) / (ready * self.pod_rate)
+        added = around.cpu_busy_millicores - around.cpu_idle_millicores
+        return round(around.cpu_idle_millicores + busy * added)
+
+    def offsets(self) -> TopicOffsets:
+        """Return the topic's offsets now; the group has committed everything at some time."""
+        end, committed = self.backlog.offsets_at(self.second)
+        return TopicOffsets(end, committed)
+
+    def target(self) -> TargetView:
+        """Return the workload as the autoscaler sees it now."""
+        fleet = self.fleet
+        return TargetView(fleet.spec_replicas, fleet.status_replicas, fleet.ready_count)

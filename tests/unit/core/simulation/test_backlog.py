@@ -1,0 +1,145 @@
+"""The backlog's straight lines against a small-step simulation and against arithmetic."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lagbench.core.profile import OfferedLoad, Segment
+from lagbench.core.simulation.backlog import Backlog
+from lagbench.core.simulation.fair_shares import fair_service, keeps_up
+from lagbench.core.simulation.traffic import Traffic
+
+
+def backlog_of(
+    rates: list[float], *, partitions: int = 2, pod_rate: float = 100.0, seconds: float = 10.0
+) -> Backlog:
+    """Return a backlog under rates that last ``seconds`` each, spread evenly."""
+    parts = tuple(Segment(index * seconds, rate) for index, rate in enumerate(rates))
+    traffic = Traffic(
+        OfferedLoad(parts, len(rates) * seconds), np.full(partitions, 1 / partitions)
+    )
+    return Backlog(traffic, pod_rate=pod_rate, commit_seconds=1.0, starts_at=-5.0)
+
+
+def own(backlog: Backlog, second: float, owner: list[int], *, phase: float = 0.0) -> None:
+    """Give the partitions out."""
+    pods = len(set(owner) - {-1})
+    backlog.set_owners(second, np.array(owner), pods, np.full(len(owner), phase))
+
+
+def test_lag_grows_by_what_a_pod_cannot_do_and_drains_at_what_it_can_spare() -> None:
+    """150/s at a pod of 100/s leave 500 after 10 s; at 50/s they are gone 10 s later."""
+    backlog = backlog_of([150, 50, 50])
+    own(backlog, -5.0, [0, 0])
+
+    backlog.advance(10.0)
+    at_peak = backlog.lag_at(10.0)
+    backlog.advance(15.0)
+    half_way = backlog.lag_at(15.0)
+    backlog.advance(25.0)
+
+    assert at_peak == pytest.approx(500)
+    assert half_way == pytest.approx(250)
+    assert backlog.lag_at(25.0) == 0
+
+
+def test_a_partition_without_a_pod_keeps_all_that_arrives() -> None:
+    """During a handover nothing is done: 50/s over 2 s are 100 records."""
+    backlog = backlog_of([100, 100])
+    own(backlog, -5.0, [0, 1])
+
+    own(backlog, 4.0, [0, -1])
+    backlog.advance(6.0)
+
+    assert backlog.lags_at(6.0).tolist() == pytest.approx([0, 100])
+
+
+def test_committed_offsets_stand_still_between_two_commits() -> None:
+    """With commits at whole seconds the committed offset at 3.7 s is what was done at 3 s."""
+    backlog = backlog_of([100])
+    own(backlog, -5.0, [0, 0])
+
+    end, committed = backlog.offsets_at(3.7)
+
+    assert end.tolist() == [185, 185]
+    assert committed.tolist() == [150, 150]
+
+
+def test_a_commit_may_lie_before_the_last_change_of_rates() -> None:
+    """At 10.4 s the last commit with phase 0.5 was at 9.5 s, when the rate was another."""
+    backlog = backlog_of([100, 40])
+    own(backlog, -5.0, [0, 0], phase=0.5)
+
+    end, committed = backlog.offsets_at(10.4)
+
+    assert end.tolist() == [508, 508]
+    assert committed.tolist() == [475, 475]
+
+
+def test_who_gives_a_partition_up_commits_it() -> None:
+    """After a revoke at 3.7 s the committed offset is what was done by then."""
+    backlog = backlog_of([100])
+    own(backlog, -5.0, [0, 0])
+
+    own(backlog, 3.7, [-1, 0])
+    _, committed = backlog.offsets_at(3.8)
+
+    assert committed.tolist() == [185, 150]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rates=st.lists(st.integers(0, 400), min_size=1, max_size=4),
+    weights=st.lists(st.integers(1, 9), min_size=3, max_size=3),
+    owner=st.lists(st.integers(-1, 1), min_size=3, max_size=3),
+)
+def test_the_closed_form_is_the_limit_of_small_steps(
+    rates: list[int], weights: list[int], owner: list[int]
+) -> None:
+    """Lag per partition agrees with 2,000 small steps to what one step can hold."""
+    shares = np.array(weights) / sum(weights)
+    parts = tuple(Segment(index * 5.0, float(rate)) for index, rate in enumerate(rates))
+    traffic = Traffic(OfferedLoad(parts, len(rates) * 5.0), shares)
+    numbers = sorted(set(owner) - {-1})
+    owners = [numbers.index(item) if item >= 0 else -1 for item in owner]
+    backlog = Backlog(traffic, pod_rate=100.0, commit_seconds=1.0, starts_at=0.0)
+    own(backlog, 0.0, owners)
+    until, steps = len(rates) * 5.0 + 3.0, 2000
+
+    backlog.advance(until)
+
+    lag, width = np.zeros(3), until / steps
+    for step in range(steps):
+        second = (step + 0.5) * width
+        index = traffic.segment_at(second)
+        arrivals = shares * traffic.rates[index]
+        done = fair_service(arrivals, lag, np.array(owners), len(numbers), 100.0)
+        lag = np.maximum(lag + (arrivals - done) * width, 0.0)
+    tolerance = 3 * 400 * width * 3
+    assert backlog.lags_at(until) == pytest.approx(lag, abs=tolerance)
+
+
+@given(
+    arrivals=st.lists(st.floats(0, 300), min_size=1, max_size=8),
+    lagging=st.integers(0, 255),
+    pods=st.integers(1, 4),
+)
+def test_a_pod_does_all_it_can_and_no_more(
+    arrivals: list[float], lagging: int, pods: int
+) -> None:
+    """Each pod works at its rate or at all that its partitions need, whichever is less."""
+    count = len(arrivals)
+    rate = np.array(arrivals)
+    lag = np.array([float(lagging >> index & 1) for index in range(count)])
+    owner = np.array([index % pods for index in range(count)])
+
+    served = fair_service(rate, lag, owner, pods, 100.0)
+
+    for pod in range(pods):
+        mine = owner == pod
+        wanted = np.inf if (lag[mine] > 0).any() else rate[mine].sum()
+        assert served[mine].sum() == pytest.approx(min(wanted, 100.0) if mine.any() else 0.0)
+    assert (served[lag == 0] <= rate[lag == 0] + 1e-9).all()
+    if not lag.any() and keeps_up(rate, owner, pods, 100.0):
+        assert served == pytest.approx(rate)
