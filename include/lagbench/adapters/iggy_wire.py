@@ -20,7 +20,7 @@ from typing import Protocol
 
 from lagbench.errors import NotReady
 
-PING, GET_CONSUMER_OFFSET, GET_STREAM, GET_TOPIC, GET_CONSUMER_GROUP = 1, 120, 200, 300, 600
+PING, GET_CONSUMER_OFFSET, GET_TOPIC, GET_CONSUMER_GROUP = 1, 120, 300, 600
 _LOGIN_PASSWORD, _LOGIN_TOKEN = 38, 44
 UNAUTHENTICATED, PARTITION_NOT_FOUND = 40, 3007
 _GROUP_KIND = 2  # offsets are kept for single consumers (1) and for groups (2)
