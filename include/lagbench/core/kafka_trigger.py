@@ -9,27 +9,26 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from lagbench.core.kafka_trigger_security import KafkaSecurity, check_security, read_security
-from lagbench.core.trigger_parameters import ParameterReader, ParameterSources
-from lagbench.errors import WrongInput
+from lagbench.core.trigger_parameters import (
+    ParameterReader,
+    ParameterSources,
+    TriggerRefused,
+    normalize_metric_name,
+)
+
+__all__ = [
+    "KafkaTrigger",
+    "TriggerRefused",
+    "kept_partitions",
+    "parse_kafka_trigger",
+    "parse_partition_limitation",
+]
 
 OffsetResetPolicy = Literal["latest", "earliest"]
 _RESET_POLICIES: tuple[OffsetResetPolicy, ...] = ("latest", "earliest")
 _INT32 = (-(2**31), 2**31 - 1)
 # Versions before 1.0 have four numbers and begin with 0.
 _KAFKA_VERSION = re.compile(r"0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+")
-
-
-class TriggerRefused(WrongInput):
-    """KEDA would refuse a trigger's parameters; ``keda_message`` is what it would say."""
-
-    def __init__(self, *, where: str, field: str, value: object, keda_message: str) -> None:
-        """Keep KEDA's message both as the reason shown and by itself."""
-        super().__init__(where=where, field=field, value=value, allowed=keda_message)
-        self.keda_message = keda_message
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Survive pickling."""
-        return (_rebuild, (self.where, self.field, self.value, self.keda_message))
 
 
 class KafkaTrigger(BaseModel):
@@ -68,11 +67,6 @@ class KafkaTrigger(BaseModel):
         return self.partition_limitation is None or partition in self.partition_limitation
 
 
-def normalize_metric_name(name: str) -> str:
-    """Return ``name`` with the characters that a metric name may not hold turned into ``-``."""
-    return name.translate(dict.fromkeys(map(ord, "/.:%()"), "-"))
-
-
 def parse_kafka_trigger(
     metadata: Mapping[str, str],
     *,
@@ -80,8 +74,13 @@ def parse_kafka_trigger(
     field: str = "metadata",
     auth: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
+    is_auth_known: bool = True,
 ) -> KafkaTrigger:
-    """Return the trigger's parameters; ``TriggerRefused`` with KEDA's message when it refuses."""
+    """Return the trigger's parameters; ``TriggerRefused`` with KEDA's message when it refuses.
+
+    ``is_auth_known`` False: what the TriggerAuthentication holds cannot be told yet, so that the
+    rules on TLS and SASL are left for later.
+    """
     sources = ParameterSources(metadata, auth or {}, environment or {})
     reader = ParameterReader(sources)
     servers = reader.required_text("bootstrapServers", order=("metadata", "env"))
@@ -108,7 +107,9 @@ def parse_kafka_trigger(
     }
     security = read_security(reader)
     # A field that could not be read does not stop the validator: KEDA reports both.
-    problem = _problem(values, limitation) or check_security(security, sources.auth)
+    problem = _problem(values, limitation)
+    if problem is None and is_auth_known:
+        problem = check_security(security, sources.auth)
     errors = [*reader.errors, *([problem] if problem else [])]
     message = "error parsing kafka metadata: " + "\n".join(errors) if errors else None
     if message is None and not _KAFKA_VERSION.fullmatch(str(values["version"])):
@@ -199,7 +200,3 @@ def _int32(text: str) -> int | None:
         return None
     number = int(text)
     return number if _INT32[0] <= number <= _INT32[1] else None
-
-
-def _rebuild(where: str, field: str, value: object, keda_message: str) -> TriggerRefused:
-    return TriggerRefused(where=where, field=field, value=value, keda_message=keda_message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SecretStr
 
 from lagbench.core.trigger_parameters import ParameterReader
 
@@ -19,18 +19,18 @@ class KafkaSecurity(BaseModel):
 
     is_tls: bool = False
     skips_verification: bool = False
-    ca: str = ""
-    cert: str = ""
-    key: str = ""
-    key_password: str = ""
+    ca: SecretStr | None = None  # PEM text, as the secret holds it
+    cert: SecretStr | None = None
+    key: SecretStr | None = None
+    key_password: SecretStr | None = None
     sasl: str = "none"
     username: str = ""
-    password: str = ""
+    password: SecretStr | None = None
     token_provider: str = "bearer"  # noqa: S105 - the name of a kind of provider
     scopes: tuple[str, ...] = ()
     token_endpoint: str = ""
     extensions: str = ""
-    keytab: str = ""
+    keytab: SecretStr | None = None
     ccache_name: str = ""
     realm: str = ""
     kerberos_config: str = ""
@@ -47,20 +47,20 @@ def read_security(reader: ParameterReader) -> KafkaSecurity:
         is_tls=reader.choice("tls", ("enable", "disable"), order=both, default="disable")
         == "enable",
         skips_verification=reader.boolean("unsafeSsl"),
-        ca=reader.text("ca", order=auth),
-        cert=reader.text("cert", order=auth),
-        key=reader.text("key", order=auth),
-        key_password=reader.text("keyPassword", order=auth),
+        ca=reader.secret("ca"),
+        cert=reader.secret("cert"),
+        key=reader.secret("key"),
+        key_password=reader.secret("keyPassword"),
         sasl=reader.choice("sasl", _SASL_TYPES, order=both, default="none"),
         username=reader.text("username", order=auth),
-        password=reader.text("password", order=auth),
+        password=reader.secret("password"),
         token_provider=reader.choice(
             "saslTokenProvider", ("bearer", "aws_msk_iam"), order=both, default="bearer"
         ),
         scopes=tuple(scope.strip() for scope in scopes.split(",") if scope.strip()),
         token_endpoint=reader.text("oauthTokenEndpointUri", order=auth),
         extensions=reader.text("oauthExtensions", order=auth),
-        keytab=reader.text("keytab", order=auth),
+        keytab=reader.secret("keytab"),
         ccache_name=reader.text("ccacheName", order=auth),
         realm=reader.text("realm", order=auth),
         kerberos_config=reader.text("kerberosConfig", order=auth),
@@ -87,8 +87,10 @@ def _sasl_problem(security: KafkaSecurity, auth: Mapping[str, str]) -> str | Non
     if security.sasl != "oauthbearer":
         return None
     if security.token_provider == "aws_msk_iam":  # noqa: S105 - a provider's name
-        return _aws_problem(security, auth)
-    return _missing_login(security) or _bearer_problem(security)
+        problem = _aws_problem(security, auth)
+    else:
+        problem = _missing_login(security) or _bearer_problem(security)
+    return problem and f"error parsing OAuth token provider configuration: {problem}"
 
 
 def _missing_login(security: KafkaSecurity) -> str | None:
@@ -108,7 +110,7 @@ def _bearer_problem(security: KafkaSecurity) -> str | None:
 
 def _aws_problem(security: KafkaSecurity, auth: Mapping[str, str]) -> str | None:
     if not security.is_tls:
-        return "TLS is required for MSK"
+        return "TLS is required for AWS MSK authentication"
     if not security.aws_region:
         return "no awsRegion given"
     has_keys = auth.get("awsAccessKeyID") and auth.get("awsSecretAccessKey")
@@ -120,7 +122,10 @@ def _kerberos_problem(security: KafkaSecurity) -> str | None:
         return "no username given"
     proofs = [security.password, security.keytab, security.ccache_name]
     if sum(map(bool, proofs)) != 1:
-        return "exactly one of 'password', 'keytab' or 'ccacheName' must be provided for GSSAPI"
+        return (
+            "exactly one of 'password', 'keytab' or 'ccacheName' must be provided for "
+            "GSSAPI authentication"
+        )
     if not security.realm:
         return "no realm given"
     if not security.kerberos_config:

@@ -2,26 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lagbench.core.keda_scaler import COMPOSITE_METRIC, MetricSpec
 from lagbench.core.quantity import format_milli
-from lagbench.core.scaled_object import API_VERSION, KIND, ScaledObjectSpec, Trigger
+from lagbench.core.resource_trigger import ResourceTrigger
+from lagbench.core.scaled_object import (
+    API_VERSION,
+    KIND,
+    CronTrigger,
+    KafkaTrigger,
+    ScaledObjectSpec,
+    Trigger,
+)
+from lagbench.core.scaling_annotations import EXCLUDED_LABELS
 
 SCALED_OBJECT_LABEL = "scaledobject.keda.sh/name"
 KEDA_VERSION = "2.21.0"
+# KEDA sorts by type; with scalingModifiers it keeps "Resource" only.
+_RANK = {"ContainerResource": 0, "External": 1, "Resource": 2}
 
 
-def build_hpa(spec: ScaledObjectSpec, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the HPA object; ``metadata`` is the ScaledObject's (uid, labels, annotations)."""
-    labels = {
-        **(metadata.get("labels") or {}),
-        "app.kubernetes.io/managed-by": "keda-operator",
-        "app.kubernetes.io/name": spec.hpa_name,
-        "app.kubernetes.io/part-of": spec.name,
-        "app.kubernetes.io/version": KEDA_VERSION,
-        SCALED_OBJECT_LABEL: spec.name,
-    }
+def trigger_metric_spec(trigger: Trigger) -> MetricSpec | None:
+    """Return a trigger's metric; None for an external one, whose server alone knows its metrics."""
+    parameters = trigger.parameters
+    if isinstance(parameters, ResourceTrigger):
+        return MetricSpec(
+            name=parameters.resource,
+            trigger_index=trigger.index,
+            kind="Resource",
+            target_type=parameters.target_type,
+            target_milli=parameters.target_milli or 0,
+            target_percent=parameters.target_percent,
+            container_name=parameters.container_name,
+        )
+    if isinstance(parameters, KafkaTrigger | CronTrigger):
+        return MetricSpec(
+            name=trigger.metric_name,
+            trigger_index=trigger.index,
+            kind="External",
+            target_type=trigger.metric_type,
+            target_milli=parameters.target_milli,
+        )
+    return None
+
+
+def build_hpa(
+    spec: ScaledObjectSpec, metadata: Mapping[str, Any], metric_specs: Sequence[MetricSpec]
+) -> dict[str, Any]:
+    """Return the HPA object; ``metadata`` is the ScaledObject's (uid, labels, annotations).
+
+    ``metric_specs``: those of all triggers; a composite metric takes the external ones' place here.
+    """
     owner = {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -36,15 +69,29 @@ def build_hpa(spec: ScaledObjectSpec, metadata: Mapping[str, Any]) -> dict[str, 
         "metadata": {
             "name": spec.hpa_name,
             "namespace": spec.namespace,
-            "labels": labels,
+            "labels": _labels(spec, metadata),
             "annotations": dict(metadata.get("annotations") or {}),
             "ownerReferences": [owner],
         },
-        "spec": _hpa_spec(spec),
+        "spec": _hpa_spec(spec, metric_specs),
     }
 
 
-def _hpa_spec(spec: ScaledObjectSpec) -> dict[str, Any]:
+def _labels(spec: ScaledObjectSpec, metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Return KEDA's labels under those of the ScaledObject, which win."""
+    annotations = metadata.get("annotations") or {}
+    excluded = set(str(annotations.get(EXCLUDED_LABELS, "")).split(","))
+    own = {SCALED_OBJECT_LABEL: spec.name, **(metadata.get("labels") or {})}
+    return {
+        "app.kubernetes.io/managed-by": "keda-operator",
+        "app.kubernetes.io/name": spec.hpa_name,
+        "app.kubernetes.io/part-of": spec.name,
+        "app.kubernetes.io/version": KEDA_VERSION,
+        **{key: value for key, value in own.items() if key not in excluded},
+    }
+
+
+def _hpa_spec(spec: ScaledObjectSpec, metric_specs: Sequence[MetricSpec]) -> dict[str, Any]:
     hpa: dict[str, Any] = {
         "scaleTargetRef": {
             "apiVersion": spec.target.api_version,
@@ -54,19 +101,63 @@ def _hpa_spec(spec: ScaledObjectSpec) -> dict[str, Any]:
         # Zero is KEDA's own business: the HPA never goes below one.
         "minReplicas": spec.floor if spec.floor > 0 else 1,
         "maxReplicas": spec.max_replica_count,
-        "metrics": [_metric(spec, trigger) for trigger in spec.triggers],
+        "metrics": [_metric(spec, item) for item in _of_the_hpa(spec, metric_specs)],
     }
-    if spec.behavior is not None:
-        hpa["behavior"] = spec.behavior
+    behavior = _behavior(spec)
+    if behavior is not None:
+        hpa["behavior"] = behavior
     return hpa
 
 
-def _metric(spec: ScaledObjectSpec, trigger: Trigger) -> dict[str, Any]:
-    key = "value" if trigger.metric_type == "Value" else "averageValue"
-    amount = format_milli(trigger.parameters.target_milli)
-    identity = {
-        "name": trigger.metric_name,
-        "selector": {"matchLabels": {SCALED_OBJECT_LABEL: spec.name}},
-    }
-    target = {"type": trigger.metric_type, key: amount}
-    return {"type": "External", "external": {"metric": identity, "target": target}}
+def _of_the_hpa(spec: ScaledObjectSpec, metric_specs: Sequence[MetricSpec]) -> list[MetricSpec]:
+    """Return the HPA's metrics in KEDA's order."""
+    ordered = sorted(metric_specs, key=lambda item: _RANK[_type(item)])
+    if spec.modifiers is None:
+        return ordered
+    composite = MetricSpec(
+        name=COMPOSITE_METRIC,
+        trigger_index=-1,
+        kind="External",
+        target_type=spec.modifiers.metric_type,
+        target_milli=spec.modifiers.target_milli,
+    )
+    return [*(item for item in ordered if _type(item) == "Resource"), composite]
+
+
+def _type(item: MetricSpec) -> str:
+    return "ContainerResource" if item.container_name else item.kind
+
+
+def _behavior(spec: ScaledObjectSpec) -> dict[str, Any] | None:
+    """Return the behavior as written, with the directions that annotations hold back disabled."""
+    behavior = spec.behavior
+    for is_paused, side in (
+        (spec.annotations.scale_in_paused, "scaleDown"),
+        (spec.annotations.scale_out_paused, "scaleUp"),
+    ):
+        if is_paused:
+            rules = (behavior or {}).get(side) or {}
+            behavior = {**(behavior or {}), side: {**rules, "selectPolicy": "Disabled"}}
+    return behavior
+
+
+def _metric(spec: ScaledObjectSpec, item: MetricSpec) -> dict[str, Any]:
+    kind = _type(item)
+    if kind == "External":
+        identity = {
+            "name": item.name,
+            "selector": {"matchLabels": {SCALED_OBJECT_LABEL: spec.name}},
+        }
+        return {"type": kind, "external": {"metric": identity, "target": _target(item)}}
+    resource: dict[str, Any] = {"name": item.name, "target": _target(item)}
+    if kind == "ContainerResource":
+        resource["container"] = item.container_name
+        return {"type": kind, "containerResource": resource}
+    return {"type": kind, "resource": resource}
+
+
+def _target(item: MetricSpec) -> dict[str, Any]:
+    if item.target_type == "Utilization":
+        return {"type": "Utilization", "averageUtilization": item.target_percent}
+    key = "value" if item.target_type == "Value" else "averageValue"
+    return {"type": item.target_type, key: format_milli(item.target_milli)}

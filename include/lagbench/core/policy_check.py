@@ -9,7 +9,7 @@ from typing import Any
 from lagbench.core.field_names import refuse_unknown_fields
 from lagbench.core.hpa_spec import ResourceMetric, ScaleTarget, parse_hpa
 from lagbench.core.run import CONSUMER_DEPLOYMENT
-from lagbench.core.scaled_object import parse_scaled_object
+from lagbench.core.scaled_object import KafkaTrigger, parse_scaled_object
 from lagbench.core.scenario import Scenario
 from lagbench.errors import WrongInput
 
@@ -68,13 +68,14 @@ def _scaled_object(manifest: Mapping[str, Any], where: str) -> PolicyLimits:
     spec = parse_scaled_object(manifest, where=where)
     _check_target(spec.target, where)
     parameters = [trigger.parameters for trigger in spec.triggers]
-    capped = [not item.allow_idle_consumers for item in parameters]
+    lag = [item for item in parameters if isinstance(item, KafkaTrigger)]
+    is_capped = all(not item.allow_idle_consumers for item in lag)
     return PolicyLimits(
         min_replicas=max(spec.floor, 1),
         max_replicas=spec.max_replica_count,
         max_field="spec.maxReplicaCount",
-        lag_threshold=min(item.lag_threshold for item in parameters),
-        is_capped_at_partitions=all(capped),
+        lag_threshold=min((item.lag_threshold for item in lag), default=None),
+        is_capped_at_partitions=is_capped and len(lag) == len(parameters),
         starts_at_zero=spec.floor == 0,
     )
 

@@ -1,22 +1,61 @@
 """KEDA's ScaledObject: the fields of its CRD, parsed strictly, with defaults and bounds.
 
-What this autoscaler does not do yet (fallback, scalingModifiers, pausing, trigger
-authentication) is refused, never ignored: a policy must not mean less here than in production.
+What KEDA would take and this autoscaler cannot do is refused (``BenchRefused``), never ignored: a
+policy must not mean less here than in production.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from lagbench.core.cron_trigger import CronTrigger
+from lagbench.core.external_trigger import ExternalTrigger
 from lagbench.core.field_names import refuse_unknown_fields
 from lagbench.core.hpa_behavior import parse_behavior
 from lagbench.core.hpa_spec import ScaleTarget
-from lagbench.core.kafka_trigger import KafkaTrigger, TriggerRefused
-from lagbench.core.trigger_registry import parse_trigger
+from lagbench.core.kafka_trigger import KafkaTrigger
+from lagbench.core.resource_trigger import ResourceTrigger
+from lagbench.core.scaled_object_checks import check_bounds, check_names
+from lagbench.core.scaled_object_fallback import Fallback, parse_fallback
+from lagbench.core.scaled_object_fields import boolean, optional_whole, text, whole
+from lagbench.core.scaled_object_triggers import (
+    Trigger,
+    check_trigger_shapes,
+    check_triggers_together,
+    parse_one_trigger,
+)
+from lagbench.core.scaling_annotations import ScalingAnnotations, parse_scaling_annotations
+from lagbench.core.scaling_modifiers import ScalingModifiers, parse_scaling_modifiers
+from lagbench.core.trigger_authentication import AuthenticationRef, authentication_refs
+from lagbench.core.trigger_parameters import BenchRefused, TriggerRefused
+from lagbench.core.trigger_registry import TriggerParameters
 from lagbench.errors import WrongInput
+
+__all__ = [
+    "API_VERSION",
+    "KIND",
+    "AuthenticationRef",
+    "BenchRefused",
+    "CronTrigger",
+    "ExternalTrigger",
+    "Fallback",
+    "KafkaTrigger",
+    "ResourceTrigger",
+    "ScaledObjectSpec",
+    "ScalingAnnotations",
+    "ScalingModifiers",
+    "Trigger",
+    "TriggerParameters",
+    "TriggerRefused",
+    "authentication_refs",
+    "environment_container",
+    "find_problems",
+    "parse_scaled_object",
+    "parse_scaling_annotations",
+]
 
 API_VERSION, KIND = "keda.sh/v1alpha1", "ScaledObject"
 _SPEC_FIELDS = (
@@ -32,53 +71,19 @@ _SPEC_FIELDS = (
     "fallback",
 )
 _TARGET_FIELDS = ("name", "apiVersion", "kind", "envSourceContainerName")
-_TRIGGER_FIELDS = (
-    "type",
-    "name",
-    "metadata",
-    "authenticationRef",
-    "useCachedMetrics",
-    "metricType",
-)
 _ADVANCED_FIELDS = (
     "horizontalPodAutoscalerConfig",
     "restoreToOriginalReplicaCount",
     "scalingModifiers",
 )
-_UNSUPPORTED_ANNOTATIONS = (
-    "autoscaling.keda.sh/paused",
-    "autoscaling.keda.sh/paused-replicas",
-    "autoscaling.keda.sh/paused-scale-in",
-    "autoscaling.keda.sh/paused-scale-out",
-    "autoscaling.keda.sh/force-activation",
-    "scaledobject.keda.sh/transfer-hpa-ownership",
-)
-_LABEL_LENGTH = 63
-_NOT_HERE = "leave it out: the embedded autoscaler does not implement it"
+_HPA_CONFIG = "spec.advanced.horizontalPodAutoscalerConfig"
+_Read = TypeVar("_Read")
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Trigger(_Frozen):
-    """One entry of ``spec.triggers``; ``index`` is its place, part of the metric's name."""
-
-    index: int
-    type: str
-    name: str = ""
-    metric_type: Literal["AverageValue", "Value"] = "AverageValue"
-    uses_cached_metrics: bool = False
-    parameters: KafkaTrigger
-
-    @property
-    def metric_name(self) -> str:
-        """Return the name of the trigger's external metric."""
-        return self.parameters.metric_name(self.index)
-
-
-class ScaledObjectSpec(_Frozen):
+class ScaledObjectSpec(BaseModel):
     """What a ScaledObject asks for; None where KEDA tells absent from zero."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     namespace: str
@@ -93,6 +98,9 @@ class ScaledObjectSpec(_Frozen):
     behavior: dict[str, Any] | None = None  # verbatim: the API server applies its defaults
     restores_replicas: bool = False
     triggers: tuple[Trigger, ...]
+    fallback: Fallback | None = None
+    modifiers: ScalingModifiers | None = None
+    annotations: ScalingAnnotations = ScalingAnnotations()
 
     @property
     def floor(self) -> int:
@@ -104,77 +112,173 @@ class ScaledObjectSpec(_Frozen):
         """Say whether any trigger serves the scale loop's value to the HPA."""
         return any(trigger.uses_cached_metrics for trigger in self.triggers)
 
+    @property
+    def valid_fallback(self) -> Fallback | None:
+        """Return the fallback unless it is one that KEDA silently does without."""
+        if self.modifiers is not None and not self.modifiers.allows_fallback:
+            return None
+        return self.fallback
+
+    @property
+    def has_only_resources(self) -> bool:
+        """Say whether no trigger is KEDA's to poll, which counts as always active."""
+        return all(trigger.is_resource for trigger in self.triggers)
+
     def trigger_of(self, metric_name: str) -> Trigger | None:
         """Return the trigger behind an external metric's name."""
-        return next((item for item in self.triggers if item.metric_name == metric_name), None)
+        return next((item for item in self.triggers if item.yields(metric_name)), None)
 
 
 def environment_container(manifest: Mapping[str, Any]) -> str:
     """Return the container whose environment ``...FromEnv`` reads; empty: the first one."""
-    target = (manifest.get("spec") or {}).get("scaleTargetRef") or {}
-    return str(target.get("envSourceContainerName") or "")
+    spec = manifest.get("spec")
+    target = spec.get("scaleTargetRef") if isinstance(spec, Mapping) else None
+    named = target.get("envSourceContainerName") if isinstance(target, Mapping) else None
+    return str(named or "")
 
 
 def parse_scaled_object(
-    manifest: Mapping[str, Any], *, where: str, environment: Mapping[str, str] | None = None
+    manifest: Mapping[str, Any],
+    *,
+    where: str,
+    environment: Mapping[str, str] | None = None,
+    auth: Mapping[int, Mapping[str, str]] | None = None,
 ) -> ScaledObjectSpec:
-    """Return the spec of a ScaledObject; ``WrongInput`` names field, value and what is allowed."""
+    """Return the spec of a ScaledObject; ``WrongInput`` names field, value and what is allowed.
+
+    ``auth``: the resolved parameters of each trigger with an ``authenticationRef``, by its index,
+    none where nothing was found. None: not known yet, and what hangs on them is not checked.
+    """
+    spec, problems = _read(manifest, where, environment or {}, auth)
+    if problems:
+        raise problems[0]
+    if spec is None:  # pragma: no cover - no spec without a problem
+        raise WrongInput(where=where, field="spec", value=None, allowed="a ScaledObject's spec")
+    return spec
+
+
+def find_problems(
+    manifest: Mapping[str, Any],
+    *,
+    where: str,
+    environment: Mapping[str, str] | None = None,
+    auth: Mapping[int, Mapping[str, str]] | None = None,
+) -> tuple[WrongInput, ...]:
+    """Return all that is wrong, in the order in which KEDA would come upon it.
+
+    ``TriggerRefused`` is the operator's, ``BenchRefused`` this autoscaler's alone, the rest the
+    CRD's or the webhook's.
+    """
+    return tuple(_read(manifest, where, environment or {}, auth)[1])
+
+
+class _Reading:
+    """Reads part after part; what is wrong is kept, and reading goes on."""
+
+    def __init__(self) -> None:
+        self.problems: list[WrongInput] = []
+
+    def part(self, read: Callable[[], _Read]) -> _Read | None:
+        """Return what was read; None when it is wrong."""
+        try:
+            return read()
+        except WrongInput as error:
+            self.problems.append(error)
+            return None
+
+
+def _read(
+    manifest: Mapping[str, Any],
+    where: str,
+    environment: Mapping[str, str],
+    auth: Mapping[int, Mapping[str, str]] | None,
+) -> tuple[ScaledObjectSpec | None, list[WrongInput]]:
+    reading = _Reading()
+    reading.part(lambda: _check_kind(manifest, where))
+    spec = reading.part(
+        lambda: refuse_unknown_fields(manifest.get("spec"), _SPEC_FIELDS, where=where, field="spec")
+    )
+    if spec is None:
+        return None, reading.problems
+    target = reading.part(lambda: _target(spec.get("scaleTargetRef"), where))
+    counts = reading.part(lambda: _counts(spec, where))
+    fallback = reading.part(lambda: parse_fallback(spec.get("fallback"), where=where))
+    advanced = reading.part(lambda: _advanced(spec.get("advanced") or {}, where))
+    shapes = reading.part(lambda: check_trigger_shapes(spec.get("triggers"), where))
+    metadata = manifest.get("metadata") or {}
+    name = str(metadata.get("name") or "")
+    config = (advanced or {}).get("horizontalPodAutoscalerConfig") or {}
+    hpa_name = str(config.get("name") or f"keda-hpa-{name}")
+    reading.part(lambda: check_names(name, hpa_name, where))
+    if counts is not None:
+        reading.part(lambda: check_bounds(counts, where))
+    reading.part(lambda: check_triggers_together(shapes or [], where))
+    triggers = [
+        reading.part(
+            lambda index=index, item=item: parse_one_trigger(  # type: ignore[misc]
+                index,
+                item,
+                where=where,
+                environment=environment,
+                auth=None if auth is None else auth.get(index, {}),
+                hpa_name=hpa_name,
+            )
+        )
+        for index, item in enumerate(shapes or [])
+    ]
+    modifiers = reading.part(
+        lambda: parse_scaling_modifiers((advanced or {}).get("scalingModifiers"), where=where)
+    )
+    if reading.problems or target is None or counts is None or advanced is None:
+        return None, reading.problems
+    return ScaledObjectSpec(
+        name=name,
+        namespace=metadata.get("namespace") or "default",
+        target=target,
+        **counts,
+        hpa_name=hpa_name,
+        behavior=config.get("behavior"),
+        restores_replicas=bool(advanced.get("restoreToOriginalReplicaCount")),
+        triggers=tuple(trigger for trigger in triggers if trigger is not None),
+        fallback=fallback,
+        modifiers=modifiers,
+        annotations=parse_scaling_annotations(manifest),
+    ), []
+
+
+def _check_kind(manifest: Mapping[str, Any], where: str) -> None:
     if (manifest.get("apiVersion"), manifest.get("kind")) != (API_VERSION, KIND):
         kind = f"{manifest.get('apiVersion')} {manifest.get('kind')}"
         raise WrongInput(where=where, field="kind", value=kind, allowed=f"{API_VERSION} {KIND}")
-    metadata = manifest.get("metadata") or {}
-    for annotation in _UNSUPPORTED_ANNOTATIONS:
-        if annotation in (metadata.get("annotations") or {}):
-            field = f"metadata.annotations.{annotation}"
-            value = metadata["annotations"][annotation]
-            raise WrongInput(where=where, field=field, value=value, allowed=_NOT_HERE)
-    spec = refuse_unknown_fields(manifest.get("spec"), _SPEC_FIELDS, where=where, field="spec")
-    if spec.get("fallback") is not None:
-        raise WrongInput(
-            where=where, field="spec.fallback", value=spec["fallback"], allowed=_NOT_HERE
-        )
-    advanced = _advanced(spec.get("advanced") or {}, where)
-    hpa_config = advanced.get("horizontalPodAutoscalerConfig") or {}
-    name = str(metadata.get("name") or "")
-    parsed = ScaledObjectSpec(
-        name=name,
-        namespace=metadata.get("namespace") or "default",
-        target=_target(spec.get("scaleTargetRef"), where),
-        polling_interval_seconds=_whole(spec, "pollingInterval", 30, 1, where),
-        cooldown_seconds=_whole(spec, "cooldownPeriod", 300, 0, where),
-        initial_cooldown_seconds=_whole(spec, "initialCooldownPeriod", 0, 0, where),
-        idle_replica_count=_optional(spec, "idleReplicaCount", 0, where),
-        min_replica_count=_optional(spec, "minReplicaCount", 0, where),
-        max_replica_count=_whole(spec, "maxReplicaCount", 100, 1, where),
-        hpa_name=hpa_config.get("name") or f"keda-hpa-{name}",
-        behavior=hpa_config.get("behavior"),
-        restores_replicas=_boolean(advanced, "restoreToOriginalReplicaCount", where),
-        triggers=_triggers(spec.get("triggers"), where, environment or {}),
-    )
-    _check_names(parsed, where)
-    _check_bounds(parsed, where)
-    return parsed
 
 
-def _advanced(advanced: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+def _counts(spec: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the numbers of the spec under the names of ``ScaledObjectSpec``."""
+    return {
+        "polling_interval_seconds": whole(spec, "pollingInterval", default=30, low=1, where=where),
+        "cooldown_seconds": whole(spec, "cooldownPeriod", default=300, low=0, where=where),
+        "initial_cooldown_seconds": whole(
+            spec, "initialCooldownPeriod", default=0, low=0, where=where
+        ),
+        "idle_replica_count": optional_whole(spec, "idleReplicaCount", low=0, where=where),
+        "min_replica_count": optional_whole(spec, "minReplicaCount", low=0, where=where),
+        "max_replica_count": whole(spec, "maxReplicaCount", default=100, low=1, where=where),
+    }
+
+
+def _advanced(advanced: object, where: str) -> Mapping[str, Any]:
     field = "spec.advanced"
-    refuse_unknown_fields(advanced, _ADVANCED_FIELDS, where=where, field=field)
-    if advanced.get("scalingModifiers"):
-        raise WrongInput(
-            where=where,
-            field=f"{field}.scalingModifiers",
-            value=advanced["scalingModifiers"],
-            allowed=_NOT_HERE,
-        )
-    field = f"{field}.horizontalPodAutoscalerConfig"
+    known = refuse_unknown_fields(advanced, _ADVANCED_FIELDS, where=where, field=field)
+    boolean(known, "restoreToOriginalReplicaCount", where=where, field=field)
     config = refuse_unknown_fields(
-        advanced.get("horizontalPodAutoscalerConfig") or {},
+        known.get("horizontalPodAutoscalerConfig") or {},
         ("name", "behavior"),
         where=where,
-        field=field,
+        field=_HPA_CONFIG,
     )
-    parse_behavior(config.get("behavior"), where=where, field=f"{field}.behavior")
-    return advanced
+    text(config, "name", where=where, field=_HPA_CONFIG)
+    parse_behavior(config.get("behavior"), where=where, field=f"{_HPA_CONFIG}.behavior")
+    return known
 
 
 def _target(target: object, where: str) -> ScaleTarget:
@@ -184,145 +288,10 @@ def _target(target: object, where: str) -> ScaleTarget:
         raise WrongInput(
             where=where, field=f"{field}.name", value=known.get("name"), allowed="a workload's name"
         )
+    for key in _TARGET_FIELDS:
+        text(known, key, where=where, field=field)
     return ScaleTarget(
         api_version=known.get("apiVersion") or "apps/v1",
         kind=known.get("kind") or "Deployment",
         name=known["name"],
     )
-
-
-def _triggers(triggers: object, where: str, environment: Mapping[str, str]) -> tuple[Trigger, ...]:
-    if not isinstance(triggers, list) or not triggers:
-        raise WrongInput(
-            where=where, field="spec.triggers", value=triggers, allowed="at least one trigger"
-        )
-    parsed: list[Trigger] = []
-    for index, item in enumerate(triggers):
-        field = f"spec.triggers[{index}]"
-        trigger = refuse_unknown_fields(item, _TRIGGER_FIELDS, where=where, field=field)
-        name = trigger.get("name") or ""
-        if name and any(other.name == name for other in parsed):
-            allowed = "a name that no other trigger of this ScaledObject has"
-            raise WrongInput(where=where, field=f"{field}.name", value=name, allowed=allowed)
-        parsed.append(_trigger(index, trigger, where, environment))
-    return tuple(parsed)
-
-
-def _trigger(
-    index: int, trigger: Mapping[str, Any], where: str, environment: Mapping[str, str]
-) -> Trigger:
-    field = f"spec.triggers[{index}]"
-    if trigger.get("authenticationRef") is not None:
-        raise WrongInput(
-            where=where,
-            field=f"{field}.authenticationRef",
-            value=trigger["authenticationRef"],
-            allowed=_NOT_HERE,
-        )
-    metadata = trigger.get("metadata")
-    if not isinstance(metadata, Mapping):
-        raise WrongInput(
-            where=where, field=f"{field}.metadata", value=metadata, allowed="a mapping of strings"
-        )
-    for key, value in metadata.items():
-        if not isinstance(value, str):
-            allowed = f'a string: "{value}" in quotes'
-            raise WrongInput(
-                where=where, field=f"{field}.metadata.{key}", value=value, allowed=allowed
-            )
-    parameters = parse_trigger(
-        trigger.get("type"), metadata, where=where, field=field, environment=environment
-    )
-    return Trigger(
-        index=index,
-        type=trigger["type"],
-        name=trigger.get("name") or "",
-        metric_type=_metric_type(trigger, where, field),
-        uses_cached_metrics=_boolean(trigger, "useCachedMetrics", where, parent=field),
-        parameters=parameters,
-    )
-
-
-def _metric_type(
-    trigger: Mapping[str, Any], where: str, field: str
-) -> Literal["AverageValue", "Value"]:
-    metric_type = trigger.get("metricType") or "AverageValue"
-    if metric_type == "Utilization":
-        raise TriggerRefused(
-            where=where,
-            field=f"{field}.metricType",
-            value=metric_type,
-            keda_message="error getting scaler metric type: 'Utilization' metric type is "
-            "unsupported for external metrics, allowed values are 'Value' or 'AverageValue'",
-        )
-    if metric_type == "Value":
-        return "Value"
-    if metric_type != "AverageValue":
-        raise WrongInput(
-            where=where,
-            field=f"{field}.metricType",
-            value=metric_type,
-            allowed="Value, AverageValue",
-        )
-    return "AverageValue"
-
-
-def _check_names(spec: ScaledObjectSpec, where: str) -> None:
-    """Refuse names that cannot be label values: both become one on the HPA."""
-    if not 1 <= len(spec.name) <= _LABEL_LENGTH:
-        allowed = f"1 to {_LABEL_LENGTH} characters: it is used as a label value"
-        raise WrongInput(where=where, field="metadata.name", value=spec.name, allowed=allowed)
-    if len(spec.hpa_name) > _LABEL_LENGTH:
-        raise WrongInput(
-            where=where,
-            field="spec.advanced.horizontalPodAutoscalerConfig.name",
-            value=spec.hpa_name,
-            allowed=f"at most {_LABEL_LENGTH} characters; set it, or shorten metadata.name",
-        )
-
-
-def _check_bounds(spec: ScaledObjectSpec, where: str) -> None:
-    """Refuse counts that KEDA refuses; an absent minimum is 0, a given one counts as 1 or more."""
-    given, idle = spec.min_replica_count, spec.idle_replica_count
-    minimum = 0 if given is None else max(given, 1)
-    if minimum > spec.max_replica_count:
-        raise WrongInput(
-            where=where,
-            field="spec.minReplicaCount",
-            value=given,
-            allowed=f"at most maxReplicaCount ({spec.max_replica_count})",
-        )
-    if idle is not None and idle >= minimum:
-        # KEDA prints the minimum as written (0 when absent), though it compares the derived one.
-        raise TriggerRefused(
-            where=where,
-            field="spec.idleReplicaCount",
-            value=idle,
-            keda_message="ScaledObject doesn't have correct Idle/Min/Max Replica Counts "
-            f"specification: IdleReplicaCount={idle} must be less than "
-            f"MinReplicaCount={spec.floor}",
-        )
-
-
-def _whole(spec: Mapping[str, Any], key: str, default: int, low: int, where: str) -> int:
-    value = _optional(spec, key, low, where)
-    return default if value is None else value
-
-
-def _optional(spec: Mapping[str, Any], key: str, low: int, where: str) -> int | None:
-    value = spec.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= 2**31 - 1:
-        allowed = f"a whole number from {low} to {2**31 - 1}"
-        raise WrongInput(where=where, field=f"spec.{key}", value=value, allowed=allowed)
-    return value
-
-
-def _boolean(
-    given: Mapping[str, Any], key: str, where: str, *, parent: str = "spec.advanced"
-) -> bool:
-    value = given.get(key, False)
-    if not isinstance(value, bool):
-        raise WrongInput(where=where, field=f"{parent}.{key}", value=value, allowed="true or false")
-    return value

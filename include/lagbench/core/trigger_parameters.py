@@ -5,13 +5,88 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+from pydantic import SecretStr
+
+from lagbench.errors import WrongInput
+
+RefusalStage = Literal["bounds", "triggers", "scaler", "hpa"]
+# What the operator writes before its reason into Ready=False, by the step that failed.
+_HPA_FAILED = "failed to ensure HPA is correctly created for ScaledObject"
+_STAGE_TEXT: Mapping[RefusalStage, str] = {
+    "bounds": "ScaledObject doesn't have correct Idle/Min/Max Replica Counts specification",
+    "triggers": "ScaledObject doesn't have correct triggers specification",
+    "scaler": _HPA_FAILED,
+    "hpa": _HPA_FAILED,
+}
 
 # The spellings that Go's ParseBool knows; nothing else is a boolean for KEDA.
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_JSON_LITERALS = ("true", "false", "null")
 _SOURCE_NAME = {"metadata": "triggerMetadata", "env": "resolvedEnv", "auth": "authParams"}
 _INT64 = (-(2**63), 2**63 - 1)
+
+
+class BenchRefused(WrongInput):
+    """KEDA would take what is written; the embedded autoscaler cannot do it."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling."""
+        rebuild = partial(
+            BenchRefused,
+            where=self.where,
+            field=self.field,
+            value=self.value,
+            allowed=self.allowed,
+        )
+        return rebuild, ()
+
+
+class TriggerRefused(WrongInput):
+    """KEDA's operator refuses what is written; ``keda_message`` is its reason.
+
+    ``stage`` is the step that fails: only a failing "scaler" has an event of its own
+    (KEDAScalerFailed, with the reason alone) beside ScaledObjectCheckFailed.
+    """
+
+    def __init__(
+        self,
+        *,
+        where: str,
+        field: str,
+        value: object,
+        keda_message: str,
+        stage: RefusalStage = "scaler",
+        hint: str = "",
+    ) -> None:
+        """Keep KEDA's message both as the reason shown (with ``hint``) and by itself."""
+        allowed = f"{keda_message} ({hint})" if hint else keda_message
+        super().__init__(where=where, field=field, value=value, allowed=allowed)
+        self.keda_message = keda_message
+        self.stage: RefusalStage = stage
+        self.hint = hint
+
+    @property
+    def condition_message(self) -> str:
+        """Return the message of the Ready condition."""
+        return f"{_STAGE_TEXT[self.stage]}: {self.keda_message}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling."""
+        rebuild = partial(
+            TriggerRefused,
+            where=self.where,
+            field=self.field,
+            value=self.value,
+            keda_message=self.keda_message,
+            stage=self.stage,
+            hint=self.hint,
+        )
+        return rebuild, ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +120,16 @@ class ParameterReader:
             return ""
         return found
 
+    def secret(self, name: str) -> SecretStr | None:
+        """Return a value that only a TriggerAuthentication may hold; None when there is none."""
+        found = self._find(name, ("auth",))
+        return None if found is None else SecretStr(found)
+
+    def refuse_deprecated(self, name: str, message: str) -> None:
+        """Gather ``message`` when the trigger still holds a parameter that KEDA has removed."""
+        if self._find(name, ("metadata",)) is not None:
+            self.errors.append(message)
+
     def boolean(
         self, name: str, *, order: Sequence[str] = ("metadata",), default: bool = False
     ) -> bool:
@@ -52,23 +137,30 @@ class ParameterReader:
         found = self._find(name, order)
         if found is None:
             return default
-        value = found.strip()
-        if value in _TRUE or value in _FALSE:
-            return value in _TRUE
+        value = go_boolean(found.strip())
+        if value is not None:
+            return value
+        shown = self._shown(name, order, found)
         self.errors.append(
-            f'unable to set param "{name}" value "{found}": unable to parse boolean value '
-            f'"{found}": strconv.ParseBool: parsing "{found}": invalid syntax'
+            f'unable to set param "{name}" value "{shown}": unable to parse boolean value '
+            f'"{shown}": strconv.ParseBool: parsing "{shown}": invalid syntax'
         )
         return False
 
     def integer(self, name: str, *, default: int) -> int:
         """Return an integer in JSON's notation (no plus sign, no leading zero) within int64."""
         found = self._find(name, ("metadata",))
-        if found is None:
-            return default
+        return default if found is None else self._integer(name, found)
+
+    def required_integer(self, name: str) -> int:
+        """Return an integer that KEDA insists on; missing is an error."""
+        found = self.required_text(name, order=("metadata",))
+        return self._integer(name, found) if found else 0
+
+    def _integer(self, name: str, found: str) -> int:
         problem = json_integer_problem(found)
         if problem is None:
-            return int(found)
+            return 0 if found.strip() == "null" else int(found)
         self.errors.append(
             f'unable to set param "{name}" value "{found}": '
             f"unable to unmarshal to field type int64: {problem}"
@@ -89,10 +181,17 @@ class ParameterReader:
             return default
         if all(piece.strip() in allowed for piece in found.split(",")):
             return found.strip()
+        shown = self._shown(name, order, found)
         self.errors.append(
-            f'parameter "{name}" value "{found}" must be one of [{" ".join(allowed)}]'
+            f'parameter "{name}" value "{shown}" must be one of [{" ".join(allowed)}]'
         )
         return ""
+
+    def _shown(self, name: str, order: Sequence[str], found: str) -> str:
+        """Return the value for an error's text; what a secret holds is not told."""
+        other = [source for source in order if source != "auth"]
+        is_secret = "auth" in order and self._find(name, other) is None
+        return "(from the TriggerAuthentication)" if is_secret else found
 
     def _find(self, name: str, order: Sequence[str]) -> str | None:
         for source in order:
@@ -110,6 +209,16 @@ class ParameterReader:
         return self._sources.environment.get(variable)
 
 
+def go_boolean(text: str) -> bool | None:
+    """Return what Go's ParseBool reads; None when it reads nothing."""
+    return text in _TRUE if text in _TRUE | _FALSE else None
+
+
+def normalize_metric_name(name: str) -> str:
+    """Return ``name`` with the characters that a metric name may not hold turned into ``-``."""
+    return name.translate(dict.fromkeys(map(ord, "/.:%()"), "-"))
+
+
 def json_integer_problem(text: str) -> str | None:
     """Return what Go's JSON decoder says about ``text`` as an int64; None when it is one."""
     text = text.lstrip(" \t\r\n")  # JSON allows blanks around a value
@@ -117,6 +226,9 @@ def json_integer_problem(text: str) -> str | None:
     if match is None:
         if text.startswith("-"):
             return _after_minus(text)
+        literal = next((word for word in _JSON_LITERALS if word[0] == text[0]), None)
+        if literal is not None:
+            return _not_a_literal(text, literal)
         return f"invalid character {_quoted(text[0])} looking for beginning of value"
     rest = text[match.end() :].lstrip(" \t\r\n")
     if rest:
@@ -126,6 +238,23 @@ def json_integer_problem(text: str) -> str | None:
     if not is_whole or not _INT64[0] <= int(number) <= _INT64[1]:
         return f"json: cannot unmarshal number {number} into Go value of type int64"
     return None
+
+
+def _not_a_literal(text: str, literal: str) -> str | None:
+    """Return what the decoder says of a text that begins like true, false or null."""
+    for read, expected in zip(text, literal, strict=False):
+        if read != expected:
+            return (
+                f"invalid character {_quoted(read)} in literal {literal} (expecting '{expected}')"
+            )
+    if len(text) < len(literal):
+        return "unexpected end of JSON input"
+    rest = text[len(literal) :].lstrip(" \t\r\n")
+    if rest:
+        return f"invalid character {_quoted(rest[0])} after top-level value"
+    if literal == "null":
+        return None  # Go leaves the number at its zero value
+    return "json: cannot unmarshal bool into Go value of type int64"
 
 
 def _after_minus(text: str) -> str:

@@ -17,7 +17,7 @@ from lagbench.core.hpa_metrics import propose_external_average
 from lagbench.core.hpa_spec import parse_hpa
 from lagbench.core.hpa_state import HpaHistory, HpaSettings
 from lagbench.core.keda import ScaleLoopDecision, TriggerPoll, reuses_hpa_readings, step_scale_loop
-from lagbench.core.keda_hpa import build_hpa
+from lagbench.core.keda_hpa import build_hpa, trigger_metric_spec
 from lagbench.core.scaled_object import ScaledObjectSpec, parse_scaled_object
 
 SECOND = 1_000_000_000
@@ -131,7 +131,9 @@ def test_readings_are_reused_only_where_the_loop_has_nothing_to_decide() -> None
 def simulate(drained_at: int, hpa_phase: int, end: int) -> list[tuple[int, int]]:
     """Return (second, replicas) of each change: polls every 30 s, HPA syncs every 15 s."""
     scaled = scaled_object(minReplicaCount=0)
-    hpa = parse_hpa(build_hpa(scaled, {"uid": "u"}), where="test")
+    specs = [trigger_metric_spec(trigger) for trigger in scaled.triggers]
+    made = build_hpa(scaled, {"uid": "u"}, [item for item in specs if item is not None])
+    hpa = parse_hpa(made, where="test")
     replicas, last_active = 0, None
     history: HpaHistory | None = None
     changes: list[tuple[int, int]] = []

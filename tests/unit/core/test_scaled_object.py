@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from lagbench.core.hpa_spec import parse_hpa
-from lagbench.core.kafka_trigger import TriggerRefused
-from lagbench.core.keda_hpa import build_hpa
-from lagbench.core.scaled_object import parse_scaled_object
+from lagbench.core.keda_hpa import build_hpa, trigger_metric_spec
+from lagbench.core.scaled_object import TriggerRefused, parse_scaled_object
 from lagbench.errors import WrongInput
 
 TRIGGER = {
@@ -27,6 +26,13 @@ def manifest(spec: dict[str, Any] | None = None, **metadata: Any) -> dict[str, A
         "metadata": {"name": "w", "namespace": "n", "uid": "u", **metadata},
         "spec": {"scaleTargetRef": {"name": "w"}, "triggers": [TRIGGER], **(spec or {})},
     }
+
+
+def hpa_of(source: dict[str, Any]) -> dict[str, Any]:
+    """Return the HPA of a ScaledObject whose triggers all know their metrics."""
+    spec = parse_scaled_object(source, where="f")
+    specs = [trigger_metric_spec(trigger) for trigger in spec.triggers]
+    return build_hpa(spec, source["metadata"], [item for item in specs if item is not None])
 
 
 def test_defaults_are_kedas() -> None:
@@ -50,13 +56,18 @@ def test_defaults_are_kedas() -> None:
         ({"minReplicaCount": 101}, "spec.minReplicaCount", "maxReplicaCount (100)"),
         ({"triggers": []}, "spec.triggers", "at least one trigger"),
         ({"scaleTargetRef": {}}, "spec.scaleTargetRef.name", "a workload's name"),
-        ({"fallback": {"failureThreshold": 3, "replicas": 6}}, "spec.fallback", "leave it out"),
+        ({"fallback": {"failureThreshold": 3}}, "spec.fallback.replicas", "from 0 to"),
         (
-            {"advanced": {"scalingModifiers": {"formula": "a"}}},
-            "spec.advanced.scalingModifiers",
-            "leave it out",
+            {"fallback": {"failureThreshold": 3, "replicas": 6, "behavior": "keep"}},
+            "spec.fallback.behavior",
+            "currentReplicasIfHigher",
         ),
-        ({"triggers": [{"type": "cron", "metadata": {}}]}, "spec.triggers[0].type", "kafka"),
+        (
+            {"advanced": {"scalingModifiers": {"formula": "a", "target": 10}}},
+            "spec.advanced.scalingModifiers.target",
+            "in quotes",
+        ),
+        ({"triggers": [{"type": "redis", "metadata": {}}]}, "spec.triggers[0].type", "kafka"),
         (
             {"triggers": [{**TRIGGER, "metadata": {"lagThreshold": 10}}]},
             "spec.triggers[0].metadata.lagThreshold",
@@ -65,7 +76,7 @@ def test_defaults_are_kedas() -> None:
         (
             {"triggers": [{**TRIGGER, "name": "a"}, {**TRIGGER, "name": "a"}]},
             "spec.triggers[1].name",
-            "no other trigger",
+            'triggerName "a" is defined multiple times',
         ),
         (
             {
@@ -157,19 +168,11 @@ def test_a_parameter_can_come_from_the_target_container() -> None:
     assert spec.triggers[0].parameters.bootstrap_servers == ("x:1", "y:2")
 
 
-def test_pausing_is_refused_rather_than_ignored() -> None:
-    """An annotation that KEDA would honour and this autoscaler does not is an error."""
-    paused = manifest(None, annotations={"autoscaling.keda.sh/paused": "true"})
-
-    with pytest.raises(WrongInput, match="does not implement it"):
-        parse_scaled_object(paused, where="f")
-
-
 def test_the_hpa_never_goes_to_zero_and_carries_the_annotations() -> None:
     """MinReplicas is at least 1; owner, labels, annotations and metric are KEDA's."""
     source = manifest({"minReplicaCount": 0}, annotations={"lagbench.io/run-id": "r"})
 
-    hpa = build_hpa(parse_scaled_object(source, where="f"), source["metadata"])
+    hpa = hpa_of(source)
 
     assert hpa["spec"]["minReplicas"] == 1
     assert hpa["metadata"]["annotations"] == {"lagbench.io/run-id": "r"}
@@ -183,10 +186,9 @@ def test_the_hpa_never_goes_to_zero_and_carries_the_annotations() -> None:
 
 def test_behavior_gets_the_api_servers_defaults_only_when_it_is_there() -> None:
     """No behavior stays none; an empty one brings Percent 100/15 and Pods 4/15 upwards."""
-    none = parse_hpa(build_hpa(parse_scaled_object(manifest(), where="f"), {"uid": "u"}), where="h")
+    none = parse_hpa(hpa_of(manifest()), where="h")
     config = {"advanced": {"horizontalPodAutoscalerConfig": {"behavior": {}}}}
-    given = parse_scaled_object(manifest(config), where="f")
-    empty = parse_hpa(build_hpa(given, {"uid": "u"}), where="h")
+    empty = parse_hpa(hpa_of(manifest(config)), where="h")
 
     assert none.behavior is None
     assert empty.behavior is not None

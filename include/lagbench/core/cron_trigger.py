@@ -1,0 +1,113 @@
+"""The ``cron`` trigger: so many replicas between two instants that recur, in one time zone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import BaseModel, ConfigDict
+
+from lagbench.core.cron_schedule import ScheduleError, parse_schedule
+from lagbench.core.trigger_parameters import (
+    ParameterReader,
+    ParameterSources,
+    TriggerRefused,
+    normalize_metric_name,
+)
+
+# How KEDA spells a schedule inside a metric's name.
+_IN_A_NAME = (" ", ""), ("*", "x"), ("/", "Sl"), ("?", "Qm"), (",", "Cm")
+
+
+class CronTrigger(BaseModel):
+    """Parameters of one cron trigger; whether the time zone exists is not known before a poll."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    timezone: str
+    start: str
+    end: str
+    desired_replicas: int
+
+    def metric_name(self, trigger_index: int) -> str:
+        """Return the name under which the HPA asks for this trigger's metric."""
+        name = f"cron-{self.timezone}-{_in_a_name(self.start)}-{_in_a_name(self.end)}"
+        return f"s{trigger_index}-{normalize_metric_name(name)}"
+
+    @property
+    def target_milli(self) -> int:
+        """Return the target in thousandths: the metric is a number of replicas."""
+        return 1000
+
+    def is_within(self, at: datetime) -> bool:
+        """Say whether ``at`` (aware) lies between a start and the next end; ``ValueError`` if not.
+
+        KEDA compares the next start with the next end: inside, the end comes first. An end that
+        comes at the same instant as a start counts as inside until then.
+        """
+        try:
+            zone = ZoneInfo(self.timezone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ValueError(
+                f"unable to load timezone: unknown time zone {self.timezone}"
+            ) from error
+        local = at.astimezone(zone)
+        start = parse_schedule(self.start).next_after(local)
+        end = parse_schedule(self.end).next_after(local)
+        if end is None:
+            return False
+        return start is None or end <= start
+
+    def value_at(self, at: datetime) -> float:
+        """Return the metric: the wanted replicas inside, 0 outside."""
+        return float(self.desired_replicas) if self.is_within(at) else 0.0
+
+
+def parse_cron_trigger(
+    metadata: Mapping[str, str], *, where: str = "trigger", field: str = "metadata"
+) -> CronTrigger:
+    """Return the trigger's parameters; ``TriggerRefused`` with KEDA's message when it refuses."""
+    reader = ParameterReader(ParameterSources(metadata))
+    only = ("metadata",)
+    values = {
+        "start": reader.required_text("start", order=only),
+        "end": reader.required_text("end", order=only),
+        "timezone": reader.required_text("timezone", order=only),
+    }
+    desired = reader.required_integer("desiredReplicas")
+    problem = _problem(values["start"], values["end"], desired)
+    errors = [*reader.errors, *([problem] if problem else [])]
+    if errors:
+        raise TriggerRefused(
+            where=where,
+            field=field,
+            value=dict(metadata),
+            keda_message="error parsing cron metadata: " + "\n".join(errors),
+        )
+    return CronTrigger(**values, desired_replicas=desired)
+
+
+def _problem(start: str, end: str, desired: int) -> str | None:
+    """Return the first rule of KEDA's validator that is broken, in its order."""
+    for name, text in (("start", start), ("end", end)):
+        problem = _schedule_problem(text)
+        if problem is not None:
+            return f"error parsing {name} schedule: {problem}"
+    if start == end:
+        return "start and end can not have exactly same time input"
+    return None if desired else "no desiredReplicas specified"
+
+
+def _schedule_problem(text: str) -> str | None:
+    try:
+        parse_schedule(text)
+    except ScheduleError as error:
+        return str(error)
+    return None
+
+
+def _in_a_name(schedule: str) -> str:
+    for written, spelt in _IN_A_NAME:
+        schedule = schedule.replace(written, spelt)
+    return schedule

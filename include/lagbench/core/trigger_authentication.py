@@ -1,0 +1,172 @@
+"""KEDA's TriggerAuthentication: where a trigger's secret parameters come from.
+
+As in KEDA, what is missing (the object, a Secret, a key) gives an empty value, not an error: the
+trigger's own checks then say what they lack.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from lagbench.core.field_names import refuse_unknown_fields
+from lagbench.core.trigger_parameters import BenchRefused
+from lagbench.errors import WrongInput
+
+API_VERSION = "keda.sh/v1alpha1"
+AuthenticationKind = Literal["TriggerAuthentication", "ClusterTriggerAuthentication"]
+KINDS: tuple[AuthenticationKind, ...] = ("TriggerAuthentication", "ClusterTriggerAuthentication")
+_READ_HERE = ("secretTargetRef", "env", "configMapTargetRef")
+_ONLY_IN_KEDA = (
+    "podIdentity",
+    "hashiCorpVault",
+    "azureKeyVault",
+    "gcpSecretManager",
+    "awsSecretManager",
+    "boundServiceAccountToken",
+    "oauth2",
+    "azureServicePrincipal",
+    "filePath",
+)
+
+# One Secret's or ConfigMap's values by key, and those by its name.
+Values = Mapping[str, str]
+ValuesByName = Mapping[str, Values]
+
+
+class AuthenticationRef(BaseModel):
+    """A trigger's reference to the object with its secrets."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    kind: AuthenticationKind = "TriggerAuthentication"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetEnvironment:
+    """The environment of the scale target's containers; "" is the one that KEDA would take."""
+
+    by_container: Mapping[str, Values] = field(default_factory=dict, repr=False)
+
+    def value(self, container: str, name: str) -> str:
+        """Return a variable's value, empty when it or the container is not there."""
+        return self.by_container.get(container, {}).get(name, "")
+
+
+def authentication_refs(manifest: Mapping[str, Any]) -> list[tuple[int, AuthenticationRef]]:
+    """Return the references of a ScaledObject by trigger index; malformed ones are left out."""
+    spec = manifest.get("spec")
+    triggers = spec.get("triggers") if isinstance(spec, Mapping) else None
+    found: list[tuple[int, AuthenticationRef]] = []
+    for index, trigger in enumerate(triggers if isinstance(triggers, list) else []):
+        given = trigger.get("authenticationRef") if isinstance(trigger, Mapping) else None
+        try:
+            ref = parse_authentication_ref(given, where="", field="")
+        except WrongInput:
+            continue
+        if ref is not None:
+            found.append((index, ref))
+    return found
+
+
+def parse_authentication_ref(given: object, *, where: str, field: str) -> AuthenticationRef | None:
+    """Return a trigger's ``authenticationRef``; None when it has none."""
+    if given is None:
+        return None
+    ref = refuse_unknown_fields(given, ("name", "kind"), where=where, field=field)
+    name, kind = ref.get("name"), ref.get("kind") or "TriggerAuthentication"
+    if not isinstance(name, str) or not name:
+        allowed = "the name of a TriggerAuthentication"
+        raise WrongInput(where=where, field=f"{field}.name", value=name, allowed=allowed)
+    for known in KINDS:
+        if kind == known:
+            return AuthenticationRef(name=name, kind=known)
+    # KEDA logs an error and goes on without any secret.
+    raise BenchRefused(where=where, field=f"{field}.kind", value=kind, allowed=", ".join(KINDS))
+
+
+def referenced_objects(authentication: Mapping[str, Any]) -> tuple[set[str], set[str]]:
+    """Return the names of the Secrets and of the ConfigMaps that an authentication reads."""
+    spec = authentication.get("spec") or {}
+    secrets = {str(item.get("name")) for item in spec.get("secretTargetRef") or []}
+    maps = {str(item.get("name")) for item in spec.get("configMapTargetRef") or []}
+    return secrets, maps
+
+
+def resolve_authentication(
+    authentication: Mapping[str, Any],
+    *,
+    where: str,
+    secrets: ValuesByName,
+    config_maps: ValuesByName,
+    environment: TargetEnvironment | None = None,
+) -> dict[str, str]:
+    """Return parameter -> value of a TriggerAuthentication or its cluster-wide kind.
+
+    ``secrets`` and ``config_maps`` are those of the authentication's namespace (KEDA's own for
+    the cluster-wide kind), already decoded. A source that only KEDA has is ``BenchRefused``.
+    """
+    kind = authentication.get("kind")
+    if authentication.get("apiVersion") != API_VERSION or kind not in KINDS:
+        seen = f"{authentication.get('apiVersion')} {kind}"
+        allowed = " or ".join(f"{API_VERSION} {name}" for name in KINDS)
+        raise WrongInput(where=where, field="kind", value=seen, allowed=allowed)
+    spec = refuse_unknown_fields(
+        authentication.get("spec"), (*_READ_HERE, *_ONLY_IN_KEDA), where=where, field="spec"
+    )
+    for name in _ONLY_IN_KEDA:
+        if spec.get(name):
+            allowed = f"{', '.join(_READ_HERE)}: KEDA has {name}, the embedded autoscaler does not"
+            raise BenchRefused(where=where, field=f"spec.{name}", value="…", allowed=allowed)
+    found = environment or TargetEnvironment()
+    resolved: dict[str, str] = {}
+    # In KEDA's order: a parameter that several sources name has the last one's value.
+    for parameter, name, container in _entries(spec, "env", "containerName", where, ("name",)):
+        resolved[parameter] = found.value(container, name)
+    for source, values in (("configMapTargetRef", config_maps), ("secretTargetRef", secrets)):
+        for parameter, name, key in _entries(spec, source, "key", where, ("name", "key")):
+            resolved[parameter] = values.get(name, {}).get(key, "")
+    return resolved
+
+
+def decode_secret(secret: Mapping[str, Any], *, where: str) -> dict[str, str]:
+    """Return the values of a Secret's ``data`` (base64) with ``stringData`` on top."""
+    decoded: dict[str, str] = {}
+    for key, value in (secret.get("data") or {}).items():
+        try:
+            decoded[key] = b64decode(str(value), validate=True).decode()
+        except (Base64Error, UnicodeDecodeError) as error:
+            raise WrongInput(
+                where=where, field=f"data.{key}", value="…", allowed="base64 of UTF-8 text"
+            ) from error
+    return {**decoded, **(secret.get("stringData") or {})}
+
+
+def _entries(
+    spec: Mapping[str, Any], source: str, third: str, where: str, required: Sequence[str]
+) -> list[tuple[str, str, str]]:
+    """Return (parameter, name, ``third``) of each entry of one source."""
+    given = spec.get(source) or []
+    if not isinstance(given, list):
+        raise WrongInput(where=where, field=f"spec.{source}", value="…", allowed="a list")
+    entries: list[tuple[str, str, str]] = []
+    for index, item in enumerate(given):
+        field_name = f"spec.{source}[{index}]"
+        known = ("parameter", "name", third)
+        entry = refuse_unknown_fields(item, known, where=where, field=field_name)
+        for name in ("parameter", *required):
+            if not isinstance(entry.get(name), str) or not entry[name]:
+                raise WrongInput(
+                    where=where,
+                    field=f"{field_name}.{name}",
+                    value=entry.get(name),
+                    allowed="a text that is not empty",
+                )
+        entries.append((entry["parameter"], entry["name"], str(entry.get(third) or "")))
+    return entries
