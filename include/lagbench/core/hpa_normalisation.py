@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 
 from lagbench.core.hpa_behavior import (
     HpaBehavior,
@@ -64,7 +65,11 @@ def _conditions(
     wish: int, stabilised: int, replicas: int, *, if_held: str, limit: str
 ) -> tuple[Condition, ...]:
     able = if_held if stabilised != wish else "ReadyForNewScale"
-    limited = "True" if replicas != stabilised else "False"
+    return _said(able, "True" if replicas != stabilised else "False", limit)
+
+
+@cache  # a dozen combinations, and a simulation asks 100,000 times for them
+def _said(able: str, limited: str, limit: str) -> tuple[Condition, ...]:
     return (
         Condition("AbleToScale", "True", able, _DETAIL[able]),
         Condition("ScalingLimited", limited, limit, _DETAIL[limit]),
@@ -75,9 +80,8 @@ def _normalise_plainly(sync: Sync, wish: int) -> Normalised:
     """Apply the algorithm of an HPA without ``behavior``: hold the peak, at most double."""
     cut_ns = sync.now_ns - sync.settings.downscale_stabilization_seconds * NS_PER_SECOND
     past = sync.history.recommendations
-    stabilised = max([wish, *(r.replicas for r in past if r.at_ns >= cut_ns)])
-    outdated = [i for i, r in enumerate(past) if r.at_ns < cut_ns]
-    remembered = put_in_place_of_outdated(past, Recommendation(wish, sync.now_ns), outdated)
+    stabilised = max([wish, *[r.replicas for r in past if r.at_ns >= cut_ns]])
+    remembered = _remember(sync, wish, cut_ns)
     step_limit = max(2 * sync.spec_replicas, 4)
     ceiling = min(sync.spec.max_replicas, step_limit)
     if stabilised < sync.spec.min_replicas:
@@ -88,7 +92,15 @@ def _normalise_plainly(sync: Sync, wish: int) -> Normalised:
     else:
         replicas, why = stabilised, "DesiredWithinRange"
     conditions = _conditions(wish, stabilised, replicas, if_held="ScaleDownStabilized", limit=why)
-    return Normalised(replicas, replace(sync.history, recommendations=remembered), conditions)
+    return Normalised(replicas, remembered, conditions)
+
+
+def _remember(sync: Sync, wish: int, cut_ns: int) -> HpaHistory:
+    """Return the history with this sync's wish in place of the last entry before the cut."""
+    past = sync.history.recommendations
+    outdated = [index for index, item in enumerate(past) if item.at_ns < cut_ns]
+    new = put_in_place_of_outdated(past, Recommendation(wish, sync.now_ns), outdated)
+    return HpaHistory(new, sync.history.events)
 
 
 def _normalise_by_rules(sync: Sync, behavior: HpaBehavior, wish: int) -> Normalised:
@@ -100,15 +112,14 @@ def _normalise_by_rules(sync: Sync, behavior: HpaBehavior, wish: int) -> Normali
     up_cut_ns = sync.now_ns - up_window * NS_PER_SECOND
     down_cut_ns = sync.now_ns - down_window * NS_PER_SECOND
     past = sync.history.recommendations
-    low = min([wish, *(r.replicas for r in past if r.at_ns > up_cut_ns)])
-    high = max([wish, *(r.replicas for r in past if r.at_ns > down_cut_ns)])
+    low = min([wish, *[r.replicas for r in past if r.at_ns > up_cut_ns]])
+    high = max([wish, *[r.replicas for r in past if r.at_ns > down_cut_ns]])
     stabilised = min(max(sync.spec_replicas, low), high)
-    outdated = [i for i, r in enumerate(past) if r.at_ns < min(up_cut_ns, down_cut_ns)]
-    remembered = put_in_place_of_outdated(past, Recommendation(wish, sync.now_ns), outdated)
+    remembered = _remember(sync, wish, min(up_cut_ns, down_cut_ns))
     replicas, why = _limit_by_rules(sync, behavior, stabilised)
     direction = "ScaleUpStabilized" if wish >= sync.spec_replicas else "ScaleDownStabilized"
     conditions = _conditions(wish, stabilised, replicas, if_held=direction, limit=why)
-    return Normalised(replicas, replace(sync.history, recommendations=remembered), conditions)
+    return Normalised(replicas, remembered, conditions)
 
 
 def _limit_by_rules(sync: Sync, behavior: HpaBehavior, stabilised: int) -> tuple[int, str]:

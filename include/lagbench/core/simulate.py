@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from lagbench.core.policy_check import PolicyLimits, check_limits
+from lagbench.core.policy_check import check_limits
+from lagbench.core.policy_limits import policy_limits
 from lagbench.core.scenario import Scenario
 from lagbench.core.simulation.measure import measure
 from lagbench.core.simulation.outcome import Simulation, Timeline
@@ -44,13 +45,14 @@ def simulate(
         scenario = scenario.model_copy(update={"seed": seed})
     around = surroundings or Surroundings()
     slo = slo_seconds or scenario.slos.time_lag_p99_seconds or DEFAULT_SLO_SECONDS
-    limits = check_limits(scenario, policy, where=policy_name)
+    check_limits(scenario, policy, where=policy_name)
+    limits = policy_limits(policy)
     random = np.random.Generator(np.random.Philox(scenario.seed))
-    world = World(scenario, around, random, replicas=_floor(limits))
+    world = World(scenario, around, random, replicas=limits.floor_replicas)
     scaler = SimulatedAutoscaler(policy, world, random, where=policy_name)
     until = world.traffic.load.duration_seconds + around.tail_seconds
     timeline = _run(world, scaler, until)
-    threshold = None if limits.lag_threshold is None else float(limits.lag_threshold)
+    threshold = limits.lag_threshold_records
     return Simulation(
         scenario=scenario.name,
         policy=policy_name,
@@ -59,10 +61,6 @@ def simulate(
         measures=measure(world, until=until, slo_seconds=slo, drained_records=threshold),
         timeline=timeline,
     )
-
-
-def _floor(limits: PolicyLimits) -> int:
-    return 0 if limits.starts_at_zero else limits.min_replicas
 
 
 def _run(world: World, scaler: SimulatedAutoscaler, until: float) -> Timeline:

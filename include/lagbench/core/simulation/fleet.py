@@ -69,6 +69,7 @@ class Fleet:
             pod = self._create(starts_at)
             pod.ready_at = starts_at
         self._alive = list(self.pods)
+        self.ready_count = replicas
         self._target = assign_stickily(self._target, [pod.number for pod in self.pods])
         self._hand_out(starts_at, self._target)
 
@@ -76,11 +77,6 @@ class Fleet:
     def next_at(self) -> float:
         """Return when something happens next by itself."""
         return self._events[0][0] if self._events else inf
-
-    @property
-    def ready_count(self) -> int:
-        """Return how many pods are Running and Ready."""
-        return sum(pod.ready_at is not None for pod in self._alive)
 
     @property
     def alive(self) -> list[SimulatedPod]:
@@ -116,6 +112,7 @@ class Fleet:
                 pod = self.pods[value]
                 if pod.stopped_at is None:
                     pod.ready_at = at
+                    self.ready_count += 1
                     self._rebalance(at)
             elif value == self._version:
                 self._hand_out(at, self._target)
@@ -142,7 +139,9 @@ class Fleet:
         for pod in stopped:
             pod.stopped_at = second
         self._alive = [pod for pod in self._alive if pod.stopped_at is None]
-        if any(pod.ready_at is not None for pod in stopped):
+        leaving = sum(pod.ready_at is not None for pod in stopped)
+        if leaving:
+            self.ready_count -= leaving
             self._rebalance(second)
 
     def _rebalance(self, second: float) -> None:

@@ -17,11 +17,12 @@ from lagbench.core.statistics import Ints
 
 @dataclass(frozen=True, slots=True)
 class TopicOffsets:
-    """Offsets of a topic's partitions; ``earliest`` None: no partition lacks a commit."""
+    """Offsets of a topic's partitions; ``is_all_known`` promises that no end or commit is -1."""
 
     end: Ints
     committed: Ints
     earliest: Ints | None = None
+    is_all_known: bool = False
 
 
 def read_lag_arrays(
@@ -31,7 +32,7 @@ def read_lag_arrays(
     end, committed = offsets.end, offsets.committed
     full = end - committed
     is_compared = None
-    if offsets.earliest is not None or committed.min() < 0 or end.min() < 0:
+    if not offsets.is_all_known:
         full = np.where(end < 0, 0, full)
         full = np.where(committed < 0, _lag_without_commit(trigger, offsets), full)
         is_compared = (end >= 0) & (committed >= 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from math import isnan
 from typing import Any, Literal
 
 from lagbench.core.statistics import Ints, Reals
@@ -53,22 +54,24 @@ class Simulation:
     timeline: Timeline
     fidelity: Literal["simulated"] = "simulated"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, *, with_timeline: bool = True) -> dict[str, Any]:
         """Return everything as plain data; a wish that nobody had is None."""
         line = self.timeline
-        wishes = [None if wish != wish else int(wish) for wish in line.wish.tolist()]  # noqa: PLR0124 - NaN
-        return {
+        plain: dict[str, Any] = {
             "scenario": self.scenario,
             "policy": self.policy,
             "seed": self.seed,
             "fidelity": self.fidelity,
             "slo_seconds": self.slo_seconds,
             "measures": asdict(self.measures),
-            "timeline": {
+        }
+        if with_timeline:
+            wishes = [None if isnan(wish) else int(wish) for wish in line.wish.tolist()]
+            plain["timeline"] = {
                 "second": [round(second, 3) for second in line.second.tolist()],
                 "lag_records": [round(lag) for lag in line.lag_records.tolist()],
                 "spec_replicas": line.spec_replicas.tolist(),
                 "ready_pods": line.ready_pods.tolist(),
                 "wish": wishes,
-            },
-        }
+            }
+        return plain

@@ -58,7 +58,9 @@ class KafkaScaler(_TriggerScaler):
         """Poll the group's lag."""
         offsets = self._world.offsets()
         if self._kept is not None:
-            offsets = TopicOffsets(offsets.end[self._kept], offsets.committed[self._kept])
+            offsets = TopicOffsets(
+                offsets.end[self._kept], offsets.committed[self._kept], is_all_known=True
+            )
         metric, is_active, self._remembered = read_lag_arrays(
             self._trigger, offsets, self._remembered
         )

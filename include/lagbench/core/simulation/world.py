@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from lagbench.core.drain import pod_rate_per_second
@@ -9,12 +11,18 @@ from lagbench.core.instants import NS_PER_SECOND
 from lagbench.core.keda_scaler import TargetView
 from lagbench.core.key_skew import partition_shares
 from lagbench.core.profile import offered_load
-from lagbench.core.scenario import Scenario
+from lagbench.core.scenario import Keys, Scenario
 from lagbench.core.simulation.backlog import Backlog
 from lagbench.core.simulation.fleet import Fleet
 from lagbench.core.simulation.lag_arrays import TopicOffsets
 from lagbench.core.simulation.surroundings import Surroundings
 from lagbench.core.simulation.traffic import Traffic
+from lagbench.core.statistics import Reals
+
+
+@lru_cache(maxsize=64)  # 25 ms each, and every policy on a seed has the same
+def _shares(keys: Keys, partitions: int, seed: int) -> Reals:
+    return partition_shares(keys, partitions, seed)
 
 
 class World:
@@ -30,7 +38,7 @@ class World:
     ) -> None:
         """Begin ``lead_seconds`` before the stream with ``replicas`` working pods."""
         consumer = scenario.consumer
-        shares = partition_shares(scenario.keys, scenario.partitions, scenario.seed)
+        shares = _shares(scenario.keys, scenario.partitions, scenario.seed)
         self.scenario, self.surroundings = scenario, surroundings
         self.second = -surroundings.lead_seconds
         self.traffic = Traffic(offered_load(scenario.profile), shares)
@@ -81,7 +89,7 @@ class World:
     def offsets(self) -> TopicOffsets:
         """Return the topic's offsets now; the group has committed everything at some time."""
         end, committed = self.backlog.offsets_at(self.second)
-        return TopicOffsets(end, committed)
+        return TopicOffsets(end, committed, is_all_known=True)
 
     def target(self) -> TargetView:
         """Return the workload as the autoscaler sees it now."""

@@ -1,0 +1,138 @@
+"""``lagbench simulate``: policies over many seeds on a virtual clock, compared in one table."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from lagbench.cli.cell_options import ScenarioArgument, SettingsOption
+from lagbench.errors import ExitCode
+
+if TYPE_CHECKING:
+    from lagbench.catalog import Cell
+    from lagbench.core.simulation.outcome import Simulation
+    from lagbench.core.simulation.summary import Spread
+    from lagbench.core.simulation.surroundings import Surroundings
+
+# (measure, heading, digits)
+_COLUMNS = (
+    ("scaling_events", "scaling events", 0),
+    ("flips", "flips", 0),
+    ("rebalances", "rebalances", 0),
+    ("pod_minutes", "pod-minutes", 1),
+    ("max_replicas", "most pods", 0),
+    ("peak_lag_records", "peak lag", 0),
+    ("reaction_seconds", "reaction s", 1),
+    ("seconds_over_slo", "s over SLO", 0),
+    ("drain_seconds", "drain s", 1),
+)
+
+
+def simulate(
+    scenario: ScenarioArgument,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="A policy by name or path; may be given several times."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="So many seeds, from 1 on.")] = 10,
+    seed: Annotated[int | None, typer.Option(min=0, help="This one seed instead.")] = None,
+    slo_seconds: Annotated[
+        float | None, typer.Option(min=0.1, help="Oldest message; default: the scenario's SLO.")
+    ] = None,
+    start_seconds: Annotated[
+        float | None, typer.Option(min=0, help="From a pod's creation to Ready (1.2: a process).")
+    ] = None,
+    tail_seconds: Annotated[
+        float | None, typer.Option(min=0, help="How long after the stream is watched (900).")
+    ] = None,
+    settings: SettingsOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a cell per seed.")] = False,
+    timeline: Annotated[bool, typer.Option(help="With --json: each sync of each cell.")] = False,
+) -> int:
+    """Compare policies over many seeds without starting anything: minutes in milliseconds."""
+    from lagbench.catalog import checked_cell, parse_settings
+
+    overrides = parse_settings(settings or [])
+    cells = [
+        checked_cell(scenario, policy=name, overrides=overrides) for name in policy or [None]
+    ]
+    around = _surroundings(start_seconds=start_seconds, tail_seconds=tail_seconds)
+    drawn = [seed] if seed is not None else list(range(1, seeds + 1))
+    found = {
+        cell.policy_name: [_simulated(cell, one, slo_seconds, around) for one in drawn]
+        for cell in cells
+    }
+    if as_json:
+        typer.echo(json.dumps(_as_json(found, with_timeline=timeline), indent=2))
+    else:
+        _print(Console(), found)
+    return ExitCode.PASS
+
+
+def _surroundings(**given: float | None) -> Surroundings:
+    from lagbench.core.simulation.surroundings import Surroundings
+
+    names = {"start_seconds": "start_up_seconds", "tail_seconds": "tail_seconds"}
+    return Surroundings(
+        **{names[key]: value for key, value in given.items() if value is not None}  # type: ignore[arg-type]
+    )
+
+
+def _simulated(
+    cell: Cell, seed: int, slo_seconds: float | None, around: Surroundings
+) -> Simulation:
+    from lagbench.core.simulate import simulate as simulate_cell
+
+    return simulate_cell(
+        cell.scenario,
+        cell.policy,
+        seed=seed,
+        policy_name=cell.policy_name,
+        slo_seconds=slo_seconds,
+        surroundings=around,
+    )
+
+
+def _as_json(found: dict[str, list[Simulation]], *, with_timeline: bool) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from lagbench.core.simulation.summary import spreads
+
+    return {
+        name: {
+            "summary": {key: asdict(value) for key, value in spreads(cells).items()},
+            "cells": [cell.to_json(with_timeline=with_timeline) for cell in cells],
+        }
+        for name, cells in found.items()
+    }
+
+
+def _print(console: Console, found: dict[str, list[Simulation]]) -> None:
+    from lagbench.core.simulation.summary import spreads
+
+    first = next(iter(found.values()))
+    table = Table(
+        title=f"{first[0].scenario}, simulated, seeds: {len(first)}, SLO {first[0].slo_seconds:g} s",
+        title_justify="left",
+    )
+    table.add_column("policy")
+    for _, heading, _ in _COLUMNS:
+        table.add_column(heading, justify="right")
+    for name, cells in found.items():
+        summary = spreads(cells)
+        table.add_row(name, *(_cell(summary[key], digits) for key, _, digits in _COLUMNS))
+    console.print(table)
+    console.print("median (lowest to highest seed); – never happened", style="dim")
+
+
+def _cell(spread: Spread, digits: int) -> str:
+    if spread.median is None or spread.low is None or spread.high is None:
+        return "–"
+    text = f"{spread.median:,.{digits}f}"
+    if spread.low != spread.high:
+        text += f" ({spread.low:,.{digits}f} to {spread.high:,.{digits}f})"
+    return f"{text}, {spread.missing} –" if spread.missing else text
