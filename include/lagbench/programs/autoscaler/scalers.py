@@ -106,9 +106,13 @@ def build_scaler(trigger: Trigger) -> Scaler:
     return SCALER_BUILDERS[trigger.type](trigger)
 
 
-SCALER_BUILDERS: Mapping[str, ScalerBuilder] = {
-    "kafka": lambda trigger: KafkaScaler(trigger.parameters)
-}
+def _kafka_scaler(trigger: Trigger) -> Scaler:
+    if not isinstance(trigger.parameters, KafkaTrigger):
+        raise NotReady(f"no scaler found for type: {trigger.type}")
+    return KafkaScaler(trigger.parameters)
+
+
+SCALER_BUILDERS: Mapping[str, ScalerBuilder] = {"kafka": _kafka_scaler}
 
 
 class ScalerCache:
