@@ -32,12 +32,17 @@ class Comparison:
             self.differences.append(f"{place}: {json.dumps(wrong)}")
 
 
-def read_oracle(path: Path) -> dict[str, Any]:
-    """Return the document of a ``.json`` or ``.json.gz`` file."""
+def read_json(path: Path) -> Any:
+    """Return what a ``.json`` or ``.json.gz`` file holds."""
     raw = path.read_bytes()
     if raw[:2] == b"\x1f\x8b":
         raw = gzip.decompress(raw)
-    document = json.loads(raw)
+    return json.loads(raw)
+
+
+def read_oracle(path: Path) -> dict[str, Any]:
+    """Return the document of a ``.json`` or ``.json.gz`` file; it must be an object."""
+    document = read_json(path)
     if not isinstance(document, dict):
         raise TypeError(f"{path}: an object was expected, got {type(document).__name__}")
     return document
@@ -54,6 +59,11 @@ def run_command(name: str, compare: Callable[[dict[str, Any]], Comparison]) -> i
     except (OSError, ValueError, TypeError, KeyError) as error:
         sys.stderr.write(f"{path}: not readable as this kind of oracle: {error!r}\n")
         return 2
+    return report_differences(comparison)
+
+
+def report_differences(comparison: Comparison) -> int:
+    """Print the count and the first differences; 0 when all agree, else 1."""
     agreeing = comparison.compared - len(comparison.differences)
     sys.stdout.write(f"{agreeing} of {comparison.compared} agree\n")
     for difference in comparison.differences[:SHOWN_DIFFERENCES]:

@@ -1,0 +1,69 @@
+"""What else is in the cluster: the webhook looks at it before it lets a ScaledObject in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Manifest = Mapping[str, Any]
+
+_KINDS = {
+    "v1": "ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume "
+    "PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service "
+    "ServiceAccount",
+    "apps/v1": "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet",
+    "autoscaling/v1": "HorizontalPodAutoscaler",
+    "autoscaling/v2": "HorizontalPodAutoscaler",
+    "batch/v1": "CronJob Job",
+    "coordination.k8s.io/v1": "Lease",
+    "keda.sh/v1alpha1": "ClusterTriggerAuthentication ScaledJob ScaledObject TriggerAuthentication",
+    "networking.k8s.io/v1": "Ingress IngressClass NetworkPolicy",
+    "policy/v1": "PodDisruptionBudget",
+}
+BUILT_IN_KINDS = frozenset(
+    (version, kind) for version, kinds in _KINDS.items() for kind in kinds.split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """What is known of the cluster, all of one namespace.
+
+    ``missing``: (kind, name) of workloads known not to be there; one that is neither listed nor
+    missing is taken to be as the rules need it. ``knows_all_kinds`` False: kinds of other custom
+    resources may be installed, so an unknown one is not refused.
+    """
+
+    scaled_objects: tuple[Manifest, ...] = ()
+    hpas: tuple[Manifest, ...] = ()
+    workloads: tuple[Manifest, ...] = ()
+    limit_ranges: tuple[Manifest, ...] = ()
+    missing: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    knows_all_kinds: bool = False
+
+    def workload(self, kind: str, name: str) -> Manifest | None:
+        """Return a workload's manifest; None when it is not known."""
+        for manifest in self.workloads:
+            metadata = manifest.get("metadata") or {}
+            if (manifest.get("kind"), metadata.get("name")) == (kind, name):
+                return manifest
+        return None
+
+    def has_kind(self, api_version: str, kind: str) -> bool:
+        """Say whether the API server serves that kind, as far as is known."""
+        if (api_version, kind) in BUILT_IN_KINDS:
+            return True
+        return not self.knows_all_kinds and api_version not in _KINDS
+
+
+def target_type(target: Mapping[str, Any]) -> tuple[str, str]:
+    """Return apiVersion and kind of a ``scaleTargetRef``, KEDA's defaults applied."""
+    return str(target.get("apiVersion") or "apps/v1"), str(target.get("kind") or "Deployment")
+
+
+def type_text(target: Mapping[str, Any]) -> str:
+    """Return the target's type as KEDA writes it: group/version.Kind."""
+    api_version, kind = target_type(target)
+    group_version = api_version if "/" in api_version else f"/{api_version}"
+    return f"{group_version}.{kind}"

@@ -1,0 +1,149 @@
+"""What becomes of a ScaledObject that is sent to the API server: schema first, then webhook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from lagbench.core.admission.cluster import ClusterView
+from lagbench.core.admission.field_error import SKIPPED_RULES, FieldError, aggregate
+from lagbench.core.admission.object_meta import (
+    metadata_errors,
+    undecodable_metadata,
+    unknown_metadata,
+)
+from lagbench.core.admission.scaled_object_schema import DEFAULT_MAX_REPLICAS, SCALED_OBJECT
+from lagbench.core.admission.schema import Schema
+from lagbench.core.admission.schema_check import schema_errors, unknown_fields, without_nulls
+from lagbench.core.admission.webhook import webhook_refusals, webhook_warnings
+
+API_VERSION, KIND = "keda.sh/v1alpha1", "ScaledObject"
+FieldValidation = Literal["Strict", "Warn", "Ignore"]
+RefusedBy = Literal["apiserver", "webhook"]
+_INT32 = (-(2**31), 2**31 - 1)
+_WEBHOOK = 'admission webhook "vscaledobject.kb.io" denied the request: '
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The answer to a create or update.
+
+    ``messages`` are the possible texts of a refusal: the webhook gives the first problem it meets,
+    in random order. ``field_errors`` are the API server's own, one per field.
+    """
+
+    code: int
+    messages: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    refused_by: RefusedBy | None = None
+    field_errors: tuple[FieldError, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def is_accepted(self) -> bool:
+        """Say whether the object is stored."""
+        return self.refused_by is None
+
+
+def admit(
+    manifest: Mapping[str, Any],
+    cluster: ClusterView,
+    *,
+    field_validation: FieldValidation = "Strict",
+    is_dry_run: bool = False,
+) -> Admission:
+    """Return what the API server and KEDA's webhook answer.
+
+    ``field_validation``: kubectl asks for Strict (unknown fields are errors), a bare request gets
+    Warn, in which the unknown fields are dropped.
+    """
+    if manifest.get("apiVersion") != API_VERSION:
+        return _refused(404, "404 page not found\n")
+    if manifest.get("kind") != KIND:
+        found = manifest.get("kind")
+        return _refused(400, f"the object provided is unrecognized (kind {found!r})")
+    unreadable = undecodable_metadata(manifest.get("metadata") or {})
+    if unreadable is not None:
+        return _refused(400, f"{_cannot_handle()}{unreadable}")
+    unknown = [
+        *unknown_metadata(manifest.get("metadata") or {}),
+        *unknown_fields(manifest, SCALED_OBJECT),
+    ]
+    notes = tuple(f'unknown field "{path}"' for path in unknown)
+    if notes and field_validation == "Strict":
+        message = f"{_cannot_handle()}strict decoding error: {', '.join(notes)}"
+        return _refused(400, message, reasons=notes)
+    decoded = _defaulted(without_nulls(dict(manifest)))
+    errors = [
+        *metadata_errors(decoded.get("metadata") or {}),
+        *schema_errors(decoded, SCALED_OBJECT, ""),
+    ]
+    texts = [str(error) for error in errors]
+    if any(error.is_blocking for error in errors):
+        texts.append(SKIPPED_RULES)
+    else:
+        rules = list(_rules(decoded["spec"]))
+        errors, texts = errors + rules, texts + [str(error) for error in rules]
+    if errors:
+        name = (decoded.get("metadata") or {}).get("name") or ""
+        message = f'{KIND}.keda.sh "{name}" is invalid: {aggregate(texts)}'
+        return Admission(422, (message,), refused_by="apiserver", field_errors=tuple(errors))
+    return _webhook(decoded, cluster, notes if field_validation == "Warn" else (), is_dry_run)
+
+
+def _webhook(
+    decoded: Mapping[str, Any], cluster: ClusterView, notes: tuple[str, ...], is_dry_run: bool
+) -> Admission:
+    overflow = next(_overflows(decoded, SCALED_OBJECT, ""), None)
+    if overflow is not None:
+        message = f"{_WEBHOOK}{overflow}"
+        return Admission(400, (message,), refused_by="webhook", reasons=(overflow,))
+    reasons = webhook_refusals(decoded, cluster, is_dry_run=is_dry_run)
+    if reasons:
+        messages = tuple(f"{_WEBHOOK}{reason}" for reason in reasons)
+        return Admission(403, messages, refused_by="webhook", reasons=tuple(reasons))
+    return Admission(201, warnings=(*notes, *webhook_warnings(decoded)))
+
+
+def _refused(code: int, message: str, reasons: tuple[str, ...] = ()) -> Admission:
+    return Admission(code, (message,), refused_by="apiserver", reasons=reasons or (message,))
+
+
+def _cannot_handle() -> str:
+    return f'{KIND} in version "v1alpha1" cannot be handled as a {KIND}: '
+
+
+def _defaulted(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Fill in the one default of the schema."""
+    spec = manifest.get("spec")
+    fallback = spec.get("fallback") if isinstance(spec, Mapping) else None
+    if isinstance(spec, Mapping) and isinstance(fallback, Mapping):
+        filled = {"behavior": "static", **fallback}
+        return {**manifest, "spec": {**spec, "fallback": filled}}
+    return manifest
+
+
+def _rules(spec: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Yield what the schema's own rule refuses (x-kubernetes-validations)."""
+    maximum = spec.get("maxReplicaCount", DEFAULT_MAX_REPLICAS)
+    if spec.get("minReplicaCount", 0) > maximum:
+        detail = "minReplicaCount must be less than or equal to maxReplicaCount"
+        yield FieldError("Invalid value", "spec", detail, "object")
+
+
+def _overflows(value: Any, schema: Schema, path: str) -> Iterator[str]:
+    """Yield the integers that the webhook cannot decode; the schema lets them pass."""
+    if isinstance(value, list) and schema.items is not None:
+        for item in value:
+            yield from _overflows(item, schema.items, path)
+    if not isinstance(value, Mapping):
+        return
+    for name, below in schema.properties.items():
+        item, place = value.get(name), f"{path}.{name}" if path else name
+        if below.type == "integer" and item is not None and not _INT32[0] <= item <= _INT32[1]:
+            yield (
+                f"json: cannot unmarshal number {item} into Go struct field "
+                f"{schema.struct}.{place} of type int32"
+            )
+        yield from _overflows(item, below, place)
