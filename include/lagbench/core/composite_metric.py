@@ -64,7 +64,7 @@ class CompositeFormula:
 
 
 def compile_modifiers(spec: ScaledObjectSpec) -> CompositeFormula | None:
-    """Return the formula of an object with scalingModifiers; ``TriggerRefused`` as KEDA words it."""
+    """Return the formula of scalingModifiers, if any; ``TriggerRefused`` as KEDA words it."""
     modifiers = spec.modifiers
     if modifiers is None:
         return None

@@ -34,6 +34,12 @@ _NOT_WORKING = Condition(
 _ACTIVE = Condition(
     "Active", "True", "ScalerActive", "Scaling is performed because triggers are active"
 )
+_FORCED = Condition(
+    "Active",
+    "True",
+    "ScalerActive",
+    "Scaling is performed because activation is being forced by annotation",
+)
 _NOT_ACTIVE = Condition(
     "Active",
     "False",
@@ -49,12 +55,13 @@ Move = Literal["none", "activate", "deactivate", "lift_to_minimum"]
 
 @dataclass(frozen=True, slots=True)
 class TriggerPoll:
-    """One trigger as the scale loop saw it; ``error`` non-empty: it could not be read."""
+    """One metric as the scale loop saw it; ``error`` non-empty: it could not be read."""
 
     metric_name: str
     value: float | None = None
     is_active: bool = False
     error: str = ""
+    in_fallback: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,12 @@ class ScaleLoopDecision:
 
 def reuses_hpa_readings(spec: ScaledObjectSpec) -> bool:
     """Say whether the loop takes the HPA's last readings instead of polling by itself."""
-    return spec.floor > 0 and spec.idle_replica_count is None and not spec.uses_cached_metrics
+    return (
+        spec.floor > 0
+        and spec.idle_replica_count is None
+        and not spec.uses_cached_metrics
+        and spec.modifiers is None
+    )
 
 
 def step_scale_loop(
@@ -94,7 +106,7 @@ def step_scale_loop(
     created_at_ns: int,
     now_ns: int,
 ) -> ScaleLoopDecision:
-    """Return what KEDA does at one tick of its loop."""
+    """Return what KEDA does at one tick of its loop, from the triggers' polls."""
     view = ScaleLoopView(
         is_active=any(poll.is_active for poll in polls if not poll.error),
         has_error=any(poll.error for poll in polls),
@@ -103,34 +115,52 @@ def step_scale_loop(
         created_at_ns=created_at_ns,
         now_ns=now_ns,
     )
-    return _while_active(spec, view) if view.is_active else _while_inactive(spec, view)
+    return execute(spec, view)
+
+
+def execute(spec: ScaledObjectSpec, view: ScaleLoopView) -> ScaleLoopDecision:
+    """Return what KEDA's executor does; a paused object has no loop and never comes here."""
+    if view.is_active or spec.annotations.forces_activation:
+        return _while_active(spec, view)
+    return _while_inactive(spec, view)
 
 
 def _while_active(spec: ScaledObjectSpec, view: ScaleLoopView) -> ScaleLoopDecision:
-    current = view.current_replicas
+    current, last = view.current_replicas, view.last_active_at_ns
     is_idle = spec.idle_replica_count is not None and current < spec.floor
     stamped = floor_to_second_ns(view.now_ns)
-    ready = None if view.has_error else READY
+    active = _FORCED if spec.annotations.forces_activation else _ACTIVE
     if current == 0 or is_idle:
-        return ScaleLoopDecision("activate", max(spec.floor, 1), stamped, _ACTIVE, ready)
+        if spec.annotations.scale_out_paused:
+            return ScaleLoopDecision("none", None, last, active, READY)
+        return ScaleLoopDecision("activate", max(spec.floor, 1), stamped, active, READY)
     if view.has_error:
         # The cooldown keeps counting from the last poll without any error.
-        return ScaleLoopDecision("none", None, view.last_active_at_ns, _ACTIVE, _PARTLY_WORKING)
-    return ScaleLoopDecision("none", None, stamped, _ACTIVE, ready)
+        return ScaleLoopDecision("none", None, last, active, _PARTLY_WORKING)
+    return ScaleLoopDecision("none", None, stamped, active, READY)
 
 
 def _while_inactive(spec: ScaledObjectSpec, view: ScaleLoopView) -> ScaleLoopDecision:
     current, idle, last = view.current_replicas, spec.idle_replica_count, view.last_active_at_ns
-    if view.has_error:
-        return ScaleLoopDecision("none", None, last, _NOT_ACTIVE, _NOT_WORKING)
+    if view.has_error and (spec.fallback is None or spec.fallback.replicas != 0):
+        # At zero the HPA would not follow the fallback metric, so nothing may go there now.
+        ready = _NOT_WORKING if spec.fallback is None else READY
+        return ScaleLoopDecision("none", None, last, _NOT_ACTIVE, ready)
     if (idle is not None and current > idle) or (current > 0 and spec.floor == 0):
-        if not _is_cooldown_over(spec, view):
-            return ScaleLoopDecision("none", None, last, _COOLING_DOWN, READY)
-        bottom = spec.floor if idle is None else idle
-        return ScaleLoopDecision("deactivate", bottom, last, _NOT_ACTIVE, READY)
+        return _to_the_bottom(spec, view)
     if idle is None and current < spec.floor:
         return ScaleLoopDecision("lift_to_minimum", spec.floor, last, _NOT_ACTIVE, READY)
     return ScaleLoopDecision("none", None, last, _NOT_ACTIVE, READY)
+
+
+def _to_the_bottom(spec: ScaledObjectSpec, view: ScaleLoopView) -> ScaleLoopDecision:
+    last = view.last_active_at_ns
+    if spec.annotations.scale_in_paused:
+        return ScaleLoopDecision("none", None, last, _NOT_ACTIVE, READY)
+    if not _is_cooldown_over(spec, view):
+        return ScaleLoopDecision("none", None, last, _COOLING_DOWN, READY)
+    bottom = spec.floor if spec.idle_replica_count is None else spec.idle_replica_count
+    return ScaleLoopDecision("deactivate", bottom, last, _NOT_ACTIVE, READY)
 
 
 def _is_cooldown_over(spec: ScaledObjectSpec, view: ScaleLoopView) -> bool:
