@@ -125,16 +125,19 @@ class FakeIggyServer:
             received += data
             frames, received = self.split(bytes(received))
             self.batches += bool(frames)
-            for frame in frames:
-                reply = self.reply(frame, session)
-                if self.behaviour.is_silent:
-                    continue
-                if self.behaviour.delay_seconds:
+            replies = [self.reply(frame, session) for frame in frames]
+            if self.behaviour.is_silent:
+                continue
+            if self.behaviour.delay_seconds:
+                for reply in replies:
                     self.behaviour.wakes.wait(self.behaviour.delay_seconds)
-                if self.behaviour.cut_replies_bytes is not None:
-                    connection.sendall(reply[: self.behaviour.cut_replies_bytes])
-                    return
-                connection.sendall(reply)
+                    connection.sendall(reply)
+                continue
+            cut = self.behaviour.cut_replies_bytes
+            if cut is not None and replies:
+                connection.sendall(replies[0][:cut])
+                return
+            connection.sendall(b"".join(replies))
 
     def split(self, data: bytes) -> tuple[list[bytes], bytearray]:
         """Return the whole frames in ``data`` and what is left of it."""

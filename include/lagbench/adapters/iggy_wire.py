@@ -5,11 +5,12 @@ header both ways) and those of 0.9 (``ReplicaLayout``: 256 bytes, as their repli
 themselves). Written down from exchanges recorded with a 0.8.0 and a 0.9.0-edge.5 server; the
 tests hold every request and every reply against those bytes. Integers are little-endian.
 
-Why not the client of PyPI (apache-iggy 0.9.0), which the contract test uses: it knows one layout
-only and waits for ever on a server of the other; it sends one request after the other, so that
-a sample costs a round trip per partition; it follows the address that the server reports of
-itself, which is not the one behind a Service or a tunnel; and its waits run in threads of its
-own, out of reach of a time limit. Four commands, all of them reads, do not need that.
+Why not the client of PyPI (apache-iggy 0.9.0), which the tests use as a second opinion: it knows
+one layout only and waits for ever on a server of the other (no answer in 200 s); it sends a
+request only after the last reply (10 reads gathered came in 10 sends), so that a sample would
+cost a round trip per partition; it goes where the server says that it is, which need not be
+where a Service or a tunnel has it; and a process that ends while a call is under way dies of
+SIGABRT or SIGSEGV (3 of 6 ends). Three commands, all of them reads, do not need that.
 """
 
 from __future__ import annotations

@@ -1,0 +1,173 @@
+"""Offsets of groups through a real socket, in both frame layouts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.fakes.iggy_answers import FakePartition, FakeTopic
+from tests.fakes.iggy_recordings import VERSIONS
+from tests.fakes.iggy_server import FakeIggyServer
+from tests.integration.iggy.iggy_setting import ORDERS, offsets_of, sampled, source_of, state_of
+
+from lagbench.core.persistence.lag_source import GroupTopic
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
+RECORDED = [FakePartition(10), FakePartition(5), FakePartition(0), FakePartition(1)]
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_recorded_topic_has_the_lag_it_has(version: str) -> None:
+    """Lag is 3 where 6 of 0..9 is done, 0 where the only message is, unknown without a commit."""
+    with FakeIggyServer(state_of(version, RECORDED, p0=6, p3=0)) as server:
+        source = source_of(server.address)
+
+        sample = sampled(source)
+
+        assert source.protocol_version == version
+        assert offsets_of(sample) == [(0, 10, 7, 0), (1, 5, -1, 0), (2, 0, -1, 0), (3, 1, 1, 0)]
+        source.close()
+
+
+def test_expired_messages_keep_their_offsets_and_a_purge_starts_again() -> None:
+    """Ends go on after an expiry, also of the only message; a purge forgets offsets as well."""
+    partitions = [
+        FakePartition(messages=4, offset=99),  # 0..95 expired
+        FakePartition(messages=0, offset=99),  # all expired
+        FakePartition(messages=0, offset=0),  # one message, expired, processed
+        FakePartition(messages=0, offset=0),  # purged or never written
+    ]
+    with FakeIggyServer(state_of("0.8", partitions, p0=95, p1=99, p2=0)) as server:
+        sample = sampled(source_of(server.address))
+
+    assert offsets_of(sample) == [
+        (0, 100, 96, 96),
+        (1, 100, 100, 100),
+        (2, 1, 1, 1),
+        (3, 0, -1, 0),
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_sample_is_one_round_trip_whatever_the_partitions(version: str) -> None:
+    """28 requests arrive together: 24 partitions, the group and the topic, asked once each."""
+    partitions = [FakePartition(10) for _ in range(24)]
+    with FakeIggyServer(state_of(version, partitions, p0=6)) as server:
+        source = source_of(server.address)
+        sampled(source)
+        asked, batches = len(server.asked), server.batches
+
+        sampled(source)
+
+        assert sorted(server.asked[asked:]) == [120] * 24 + [300, 600]
+        assert server.batches == batches + 1
+        source.close()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_many_groups_share_one_connection_and_one_topic_read(version: str) -> None:
+    """50 groups of 24 partitions: 1,200 offsets, 50 groups, one topic; no buffer fills up."""
+    state = state_of(version, [FakePartition(10) for _ in range(24)])
+    topic = state.topics["shop", "orders"]
+    topic.groups = {f"g{number}": {0: number % 10} for number in range(50)}
+    wanted = [GroupTopic(f"g{number}", "shop/orders") for number in range(50)]
+    with FakeIggyServer(state) as server:
+        source = source_of(server.address, timeout_seconds=20)
+        source.sample(wanted)
+        asked, accepted = len(server.asked), server.accepted
+
+        samples = source.sample(wanted)
+
+        assert [samples[item].committed[0] for item in wanted] == [n % 10 + 1 for n in range(50)]
+        codes = server.asked[asked:]
+        assert (codes.count(120), codes.count(600), codes.count(300)) == (1_200, 50, 1)
+        assert server.accepted == accepted
+        source.close()
+
+
+def test_new_partitions_are_seen_in_the_same_sample() -> None:
+    """A topic that has grown is read again at once, with all of its partitions."""
+    state = state_of("0.9", RECORDED, p0=6, p4=1)
+    with FakeIggyServer(state) as server:
+        source = source_of(server.address)
+        sampled(source)
+        state.topics["shop", "orders"].partitions.append(FakePartition(3))
+
+        sample = sampled(source)
+
+        assert offsets_of(sample)[4] == (4, 3, 2, 0)
+        source.close()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (GroupTopic("enrich", "nope/orders"), "stream 'nope' has no topic 'orders'"),
+        (GroupTopic("enrich", "shop/nope"), "stream 'shop' has no topic 'nope'"),
+        (GroupTopic("nope", "shop/orders"), "no consumer group 'nope' on shop/orders"),
+        (GroupTopic("enrich", "shop"), "'' cannot be an Iggy topic"),
+        (GroupTopic("", "shop/orders"), "'' cannot be an Iggy consumer group"),
+        (GroupTopic("enrich", "4294967296/orders"), "'4294967296' cannot be an Iggy stream"),
+    ],
+)
+def test_a_typo_is_that_samples_error_and_not_a_new_group(
+    version: str, wanted: GroupTopic, said: str
+) -> None:
+    """What does not exist fails by name; the other groups of the batch are read."""
+    with FakeIggyServer(state_of(version, RECORDED, p0=6)) as server:
+        samples = source_of(server.address).sample([wanted, ORDERS])
+
+    assert said in samples[wanted].error
+    assert not len(samples[wanted].partitions)
+    assert len(offsets_of(samples[ORDERS])) == 4
+
+
+@pytest.mark.parametrize("code", [120, 300, 600])
+def test_a_refused_read_is_an_error_and_not_a_new_group(code: int) -> None:
+    """Without the permission there are no offsets, which is not "nothing committed"."""
+    state = state_of("0.9", RECORDED, p0=6)
+    state.refused_codes = {code: 41}
+    with FakeIggyServer(state) as server:
+        sample = sampled(source_of(server.address))
+
+    assert sample.error == "the Iggy server refused: status 41 (no permission)"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_numeric_ids_name_stream_and_topic(version: str) -> None:
+    """0/0 is the first topic of the first stream."""
+    state = state_of(version, RECORDED, p0=6)
+    state.topics["shop", "orders"] = FakeTopic(RECORDED, {"#7": {0: 6}})
+    with FakeIggyServer(state) as server:
+        sample = sampled(source_of(server.address), GroupTopic("7", "0/0"))
+
+    assert offsets_of(sample)[0] == (0, 10, 7, 0)
+
+
+def test_the_client_library_sees_the_same_in_the_fake_server() -> None:
+    """apache-iggy of PyPI logs in and reads: the fake is a server to others as well."""
+    with FakeIggyServer(state_of("0.9", RECORDED, p0=6, p3=0)) as server:
+        ended = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "tests.integration.iggy.library_client",
+                *(server.address, "shop", "orders", "enrich"),
+            ],
+            capture_output=True,
+            check=False,
+            cwd=ROOT,
+            text=True,
+            timeout=30,
+        )
+
+    assert ended.returncode == 0, ended.stderr[-500:]
+    assert json.loads(ended.stdout) == {
+        "partitions": [[0, 9, 10], [1, 4, 5], [2, 0, 0], [3, 0, 1]],
+        "stored": {"0": 6, "1": None, "2": None, "3": 0},
+    }
