@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+from functools import partial
 
 import grpc
 import pytest
@@ -111,9 +112,13 @@ def test_a_stream_delivers_is_opened_again_after_its_end_and_stops_at_once() -> 
     seen: queue.Queue[bool] = queue.Queue()
     pool = ChannelPool()
     with serving(ScalerServer()) as server:
-        client = client_of(pool, GrpcEndpoint(f"127.0.0.1:{server.port}"))
-        reader = StreamReader("activity", client.open_activity_stream, seen.put)
-        optional = StreamReader("specs", client.open_spec_stream, seen.put, is_optional=True)
+        client = partial(client_of, pool, GrpcEndpoint(f"127.0.0.1:{server.port}"))
+        reader = StreamReader(
+            "activity", client, ExternalScalerClient.open_activity_stream, seen.put
+        )
+        optional = StreamReader(
+            "specs", client, ExternalScalerClient.open_spec_stream, seen.put, is_optional=True
+        )
         reader.start()
         optional.start()
         server.activity.put(True)
@@ -127,3 +132,4 @@ def test_a_stream_delivers_is_opened_again_after_its_end_and_stops_at_once() -> 
         reader.stop()
         reader.join(5)
     assert seen.empty()
+    assert len(pool) == 0

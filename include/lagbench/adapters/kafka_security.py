@@ -32,10 +32,10 @@ def security_settings(security: KafkaSecurity) -> dict[str, object]:
 
 def _tls(security: KafkaSecurity) -> dict[str, object]:
     given = {
-        "ssl.ca.pem": _plain(security.ca),
-        "ssl.certificate.pem": _plain(security.cert),
-        "ssl.key.pem": _plain(security.key),
-        "ssl.key.password": _plain(security.key_password),
+        "ssl.ca.pem": _revealed(security.ca),
+        "ssl.certificate.pem": _revealed(security.cert),
+        "ssl.key.pem": _revealed(security.key),
+        "ssl.key.password": _revealed(security.key_password),
     }
     settings: dict[str, object] = {name: value for name, value in given.items() if value}
     if security.skips_verification:
@@ -49,15 +49,15 @@ def _sasl(security: KafkaSecurity) -> dict[str, object]:
     if mechanism is not None:
         return {
             "sasl.mechanism": mechanism,
-            "sasl.username": _plain(security.username),
-            "sasl.password": _plain(security.password),
+            "sasl.username": security.username,
+            "sasl.password": _revealed(security.password),
         }
     if security.sasl == "oauthbearer" and security.token_provider == "bearer":  # noqa: S105 - a provider's name
         return {
             "sasl.mechanism": "OAUTHBEARER",
             "sasl.oauthbearer.method": "oidc",
-            "sasl.oauthbearer.client.id": _plain(security.username),
-            "sasl.oauthbearer.client.secret": _plain(security.password),
+            "sasl.oauthbearer.client.id": security.username,
+            "sasl.oauthbearer.client.secret": _revealed(security.password),
             "sasl.oauthbearer.token.endpoint.url": security.token_endpoint,
             "sasl.oauthbearer.scope": " ".join(security.scopes),
             "sasl.oauthbearer.extensions": security.extensions,
@@ -69,7 +69,5 @@ def _sasl(security: KafkaSecurity) -> dict[str, object]:
     )
 
 
-def _plain(value: str | SecretStr | None) -> str:
-    if isinstance(value, SecretStr):
-        return value.get_secret_value()
-    return value or ""
+def _revealed(secret: SecretStr | None) -> str:
+    return "" if secret is None else secret.get_secret_value()

@@ -9,8 +9,8 @@ from lagbench.programs.autoscaler.clocks import Clock, HpaClock
 from lagbench.programs.autoscaler.cluster import Cluster
 from lagbench.programs.autoscaler.directory import Directory
 from lagbench.programs.autoscaler.event_recorder import EventRecorder
-from lagbench.programs.autoscaler.scalers import ScalerBuilder, build_scaler
 from lagbench.programs.autoscaler.telemetry_router import TelemetryRouter
+from lagbench.programs.autoscaler.trigger_sources import LiveSources, TriggerSources
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +22,10 @@ class Bench:
     keda_events: EventRecorder
     hpa_events: EventRecorder
     telemetry: TelemetryRouter
+    sources: TriggerSources
     clock: Clock = field(default_factory=Clock)
     hpa_clock: HpaClock = field(default_factory=HpaClock)
     hpa_settings: HpaSettings = field(default_factory=HpaSettings)
-    build_scaler: ScalerBuilder = build_scaler
 
 
 def make_bench(
@@ -34,7 +34,7 @@ def make_bench(
     clock: Clock | None = None,
     hpa_clock: HpaClock | None = None,
     hpa_settings: HpaSettings | None = None,
-    scaler_builder: ScalerBuilder = build_scaler,
+    sources: TriggerSources | None = None,
     telemetry: TelemetryRouter | None = None,
 ) -> Bench:
     """Return the surroundings over one cluster."""
@@ -45,8 +45,8 @@ def make_bench(
         keda_events=EventRecorder(cluster, "keda-operator", clock.wall_ns),
         hpa_events=EventRecorder(cluster, "horizontal-pod-autoscaler", clock.wall_ns),
         telemetry=telemetry or TelemetryRouter(),
+        sources=sources or LiveSources(cluster, clock.wall_ns),
         clock=clock,
         hpa_clock=hpa_clock or HpaClock(),
         hpa_settings=hpa_settings or HpaSettings(),
-        build_scaler=scaler_builder,
     )

@@ -20,6 +20,7 @@ from lagbench.core.quantity import format_milli
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.bench import Bench
 from lagbench.programs.autoscaler.cluster import POD, POD_METRICS, ClusterError, Scale
+from lagbench.programs.autoscaler.pods import count_ready_pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +91,9 @@ def _propose_external(
         [milli],
         metric.target_milli,
         spec_replicas=scale.spec_replicas,
-        ready_pods=_ready_pods(bench, namespace, scale.selector),
+        ready_pods=count_ready_pods(bench.cluster, namespace, scale.selector),
         tolerance=tolerance,
     )
-
-
-def _ready_pods(bench: Bench, namespace: str, selector: str) -> int:
-    pods = [parse_pod(pod, "cpu") for pod in bench.cluster.list(POD, namespace, selector)]
-    return sum(pod.phase == "Running" and pod.is_ready is True for pod in pods)
 
 
 def _read_resource(bench: Bench, metric: ResourceMetric, namespace: str, scale: Scale) -> Reading:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from lagbench.core.hpa_spec import ScaleTarget, parse_hpa
 from lagbench.core.keda_hpa import SCALED_OBJECT_LABEL, build_hpa
-from lagbench.core.scaled_object import (
-    ScaledObjectSpec,
-    environment_container,
-    parse_scaled_object,
-)
+from lagbench.core.keda_scaler import MetricSpec
+from lagbench.core.scaled_object import ScaledObjectSpec, parse_scaled_object
+from lagbench.core.trigger_authentication import TargetEnvironment
 from lagbench.errors import LagbenchError
+from lagbench.programs.autoscaler.authentication_values import read_authentications
 from lagbench.programs.autoscaler.cluster import (
     HPA,
     SCALED_OBJECT,
@@ -22,6 +22,10 @@ from lagbench.programs.autoscaler.cluster import (
     key_of,
 )
 from lagbench.programs.autoscaler.directory import Directory
+from lagbench.programs.autoscaler.target_environment import (
+    ContainerMissing,
+    read_target_environment,
+)
 
 FINALIZER = "finalizer.keda.sh"
 _CONFLICT = 409
@@ -38,35 +42,45 @@ class CheckFailed(LagbenchError):
 
 
 def parse(manifest: Manifest, cluster: Cluster) -> ScaledObjectSpec:
-    """Return the spec, with ``...FromEnv`` taken from the target's container."""
+    """Return the spec with secrets and ``...FromEnv`` values resolved as they are now."""
     where = f"ScaledObject {'/'.join(key_of(manifest))}"
-    return parse_scaled_object(manifest, where=where, environment=_environment(manifest, cluster))
+    environment = _Environment(manifest, cluster)
+    return parse_scaled_object(
+        manifest,
+        where=where,
+        environment=environment.read().by_container[""] if _asks_environment(manifest) else None,
+        auth=read_authentications(manifest, cluster, environment.read),
+    )
 
 
-def _environment(manifest: Manifest, cluster: Cluster) -> dict[str, str]:
-    """Return the plain values of the target container's environment, if any trigger asks."""
-    spec = manifest.get("spec") or {}
-    triggers = spec.get("triggers")
-    asks = any(
+class _Environment:
+    """The target's environment, read when first asked for."""
+
+    def __init__(self, manifest: Manifest, cluster: Cluster) -> None:
+        self._manifest = manifest
+        self._cluster = cluster
+        self._found: TargetEnvironment | None = None
+
+    def read(self) -> TargetEnvironment:
+        if self._found is None:
+            try:
+                self._found = read_target_environment(self._manifest, self._cluster)
+            except ContainerMissing as error:
+                message = f"error resolving secrets for ScaleTarget: {error}"
+                raise CheckFailed(
+                    _hpa_failed(message), event="KEDAScalerFailed", event_message=message
+                ) from error
+        return self._found
+
+
+def _asks_environment(manifest: Manifest) -> bool:
+    triggers = (manifest.get("spec") or {}).get("triggers")
+    return any(
         str(key).endswith("FromEnv")
         for trigger in (triggers if isinstance(triggers, list) else [])
         if isinstance(trigger, dict)
         for key in trigger.get("metadata") or {}
     )
-    target = spec.get("scaleTargetRef")
-    if not asks or not isinstance(target, dict):
-        return {}
-    kind = (target.get("apiVersion") or "apps/v1", target.get("kind") or "Deployment")
-    namespace = manifest["metadata"]["namespace"]
-    workload = cluster.get(kind, (namespace, str(target.get("name"))))
-    containers = workload["spec"]["template"]["spec"]["containers"]
-    wanted = environment_container(manifest)
-    chosen = [item for item in containers if not wanted or item["name"] == wanted][:1]
-    if not chosen:
-        text = f"couldn't find container with name {wanted} on Target object"
-        message = f"error resolving secrets for ScaleTarget: {text}"
-        raise CheckFailed(_hpa_failed(message), event="KEDAScalerFailed", event_message=message)
-    return {item["name"]: item["value"] for item in chosen[0].get("env") or [] if "value" in item}
 
 
 def check_target(spec: ScaledObjectSpec, cluster: Cluster) -> Scale:
@@ -88,7 +102,7 @@ def check_sole_owner(manifest: Manifest, target: ScaleTarget, directory: Directo
 
 
 def scalers_failed(error: LagbenchError) -> CheckFailed:
-    """Return the failed check for a trigger whose source cannot be reached."""
+    """Return the failed check for a trigger whose source, or whose metrics, cannot be had."""
     return CheckFailed(_hpa_failed(str(error)), event="KEDAScalerFailed", event_message=str(error))
 
 
@@ -122,9 +136,11 @@ def release(manifest: Manifest, cluster: Cluster) -> None:
         cluster.patch(SCALED_OBJECT, key_of(manifest), change)
 
 
-def ensure_hpa(manifest: Manifest, spec: ScaledObjectSpec, cluster: Cluster) -> None:
+def ensure_hpa(
+    manifest: Manifest, spec: ScaledObjectSpec, metrics: Sequence[MetricSpec], cluster: Cluster
+) -> None:
     """Create the HPA, or change the existing one in place (its history then goes on)."""
-    wanted = build_hpa(spec, manifest["metadata"])
+    wanted = build_hpa(spec, manifest["metadata"], metrics)
     key = (spec.namespace, spec.hpa_name)
     try:
         stored = cluster.get(HPA, key)

@@ -1,30 +1,23 @@
-"""One tick of KEDA's scale loop on the live cluster: poll, decide, act, write the status."""
+"""KEDA's scale loop on the live cluster: poll or be pushed, decide, act, write the status."""
 
 from __future__ import annotations
 
 import logging
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 from lagbench.core.hpa_state import Condition
-from lagbench.core.instants import format_instant, parse_instant_ns
-from lagbench.core.keda import (
-    ScaleLoopDecision,
-    TriggerPoll,
-    reuses_hpa_readings,
-    step_scale_loop,
-)
-from lagbench.core.scaled_object import ScaledObjectSpec
+from lagbench.core.instants import format_instant
+from lagbench.core.keda import ScaleLoopDecision, TriggerPoll
+from lagbench.core.keda_object import Tick
+from lagbench.core.keda_scaler import COMPOSITE_METRIC, ScalersNotBuilt
 from lagbench.core.telemetry import KedaPoll, Scaled
 from lagbench.programs.autoscaler.bench import Bench
 from lagbench.programs.autoscaler.cluster import Manifest, key_of
 from lagbench.programs.autoscaler.conditions import condition_of
-from lagbench.programs.autoscaler.scaled_object_status import (
-    NO_FALLBACK,
-    NOT_PAUSED,
-    activity_fields,
-    hpa_active,
-)
-from lagbench.programs.autoscaler.scalers import ScalerCache, ScalersNotBuilt
+from lagbench.programs.autoscaler.live_object import LiveObject
+from lagbench.programs.autoscaler.scaled_object_status import activity_fields, hpa_active
 from lagbench.programs.autoscaler.status_writer import StatusWriter
 from lagbench.programs.autoscaler.telemetry_router import SOURCE
 
@@ -32,84 +25,82 @@ log = logging.getLogger(__name__)
 
 
 class ScaleLoop:
-    """State of the loop between ticks: when a trigger was last seen active."""
+    """Rounds of the loop and pushes take turns, as KEDA serialises them for each object."""
 
-    def __init__(
-        self,
-        spec: ScaledObjectSpec,
-        cache: ScalerCache,
-        bench: Bench,
-        status: StatusWriter,
-    ) -> None:
-        """Continue from the lastActiveTime that the object's status keeps."""
-        self.spec = spec
-        self._cache = cache
+    def __init__(self, live: LiveObject, bench: Bench, status: StatusWriter) -> None:
+        """Run no round yet."""
+        self._live = live
         self._bench = bench
         self._status = status
-        stored = status.status.get("lastActiveTime")
-        self._last_active_at_ns = parse_instant_ns(stored) if stored else None
+        self._turn = threading.Lock()
+
+    @property
+    def polling_interval_seconds(self) -> float:
+        """The wait between two rounds."""
+        return float(self._live.spec.polling_interval_seconds)
 
     def tick(self, manifest: Manifest) -> None:
         """Do one round for the object as it is now."""
-        polls = self._polls(manifest)
-        if polls is None:
-            # KEDA's loop does nothing at all while a scaler cannot be built.
-            return
-        spec, bench = self.spec, self._bench
-        scale = bench.cluster.get_scale(spec.target, spec.namespace)
-        decision = step_scale_loop(
-            spec,
-            polls,
-            current_replicas=scale.spec_replicas,
-            last_active_at_ns=self._last_active_at_ns,
-            created_at_ns=parse_instant_ns(manifest["metadata"]["creationTimestamp"]),
-            now_ns=bench.clock.wall_ns(),
-        )
-        if decision.replicas is not None:
-            bench.cluster.set_replicas(spec.target, spec.namespace, decision.replicas)
-            self._announce(manifest, polls, decision, scale.spec_replicas, decision.replicas)
-        self._last_active_at_ns = decision.last_active_at_ns
-        self._write_status(polls, decision)
-
-    def _polls(self, manifest: Manifest) -> list[TriggerPoll] | None:
-        polls: list[TriggerPoll] | None = None
-        if reuses_hpa_readings(self.spec) and self._hpa_is_active():
-            polls = self._cache.polls_from_hpa_readings()
-        if polls is None:
+        spec = self._live.spec
+        with self._turn:
+            scale = self._bench.cluster.get_scale(spec.target, spec.namespace)
             try:
-                polls = self._cache.poll()
+                tick = self._live.tick(scale, is_hpa_active=self._hpa_is_active())
             except ScalersNotBuilt as error:
+                # KEDA's loop does nothing at all while a scaler cannot be built.
                 self._event(manifest, "Warning", "KEDAScalerFailed", str(error))
-                self._report(manifest, [], str(error))
-                return None
-        for poll in polls:
-            if poll.error:
-                self._event(manifest, "Warning", "KEDAScalerFailed", poll.error)
-        self._report(manifest, polls, "; ".join(poll.error for poll in polls if poll.error))
-        return polls
+                self._report(manifest, (), is_active=False, error=str(error))
+                return
+            self._tell_polls(manifest, tick)
+            self._act(manifest, tick, scale.spec_replicas)
+            activity = activity_fields(spec, self._live.external_metric_names, tick.polls)
+            self._write_status(manifest, tick, activity)
 
-    def _report(self, manifest: Manifest, polls: list[TriggerPoll], error: str) -> None:
+    def push(self, manifest: Manifest, trigger_index: int) -> None:
+        """Act on a push trigger that says it is active."""
+        spec = self._live.spec
+        with self._turn:
+            scale = self._bench.cluster.get_scale(spec.target, spec.namespace)
+            tick = self._live.push(trigger_index, scale)
+            self._act(manifest, tick, scale.spec_replicas)
+            self._write_status(manifest, tick, {})
+
+    def _tell_polls(self, manifest: Manifest, tick: Tick) -> None:
+        # KEDA names the source where a formula gathers the triggers, else the scaler.
+        has_formula = self._live.spec.modifiers is not None
+        reason = "KEDAMetricSourceFailed" if has_formula else "KEDAScalerFailed"
+        errors = [poll.error for poll in tick.polls if poll.error]
+        for error in errors:
+            self._event(manifest, "Warning", reason, error)
+        polls = tick.polls
+        if tick.composite_milli is not None:
+            polls = (*polls, TriggerPoll(COMPOSITE_METRIC, tick.composite_milli / 1000))
+        is_active = tick.decision.active.status == "True"
+        self._report(manifest, polls, is_active=is_active, error="; ".join(errors))
+
+    def _report(
+        self, manifest: Manifest, polls: Sequence[TriggerPoll], *, is_active: bool, error: str
+    ) -> None:
         record = KedaPoll(
             at=self._bench.clock.wall_ns(),
             source=SOURCE,
             scaled_object="/".join(key_of(manifest)),
             metrics={poll.metric_name: poll.value for poll in polls if poll.value is not None},
-            is_active=any(poll.is_active for poll in polls),
+            is_active=is_active,
             error=error,
         )
         self._bench.telemetry.send(manifest, record)
 
-    def _announce(
-        self,
-        manifest: Manifest,
-        polls: list[TriggerPoll],
-        decision: ScaleLoopDecision,
-        before: int,
-        after: int,
-    ) -> None:
-        spec = self.spec
+    def _act(self, manifest: Manifest, tick: Tick, before: int) -> None:
+        spec, after = self._live.spec, tick.decision.replicas
+        if after is not None:
+            self._bench.cluster.set_replicas(spec.target, spec.namespace, after)
+            self._announce(manifest, tick, before, after)
+
+    def _announce(self, manifest: Manifest, tick: Tick, before: int, after: int) -> None:
+        spec, decision = self._live.spec, tick.decision
         target = f"{spec.target.api_version}.{spec.target.kind} {spec.namespace}/{spec.target.name}"
-        active = ", ".join(poll.metric_name for poll in polls if poll.is_active)
+        active = ";".join(tick.active_metrics)
         if decision.move == "activate":
             text = f"Scaled {target} from {before} to {after}, triggered by {active}"
             self._event(manifest, "Normal", "KEDAScaleTargetActivated", text)
@@ -129,23 +120,38 @@ class ScaleLoop:
         self._bench.telemetry.send(manifest, record)
 
     def _hpa(self) -> Manifest:
-        return self._bench.directory.hpas.get((self.spec.namespace, self.spec.hpa_name)) or {}
+        spec = self._live.spec
+        return self._bench.directory.hpas.get((spec.namespace, spec.hpa_name)) or {}
 
     def _hpa_is_active(self) -> bool:
         status = self._hpa().get("status") or {}
         return bool(condition_of(status, "ScalingActive").get("status") == "True")
 
-    def _write_status(self, polls: list[TriggerPoll], decision: ScaleLoopDecision) -> None:
-        changes: list[Condition] = [decision.active, NO_FALLBACK, NOT_PAUSED]
-        if decision.ready is not None:
-            changes.insert(0, decision.ready)
+    def _write_status(self, manifest: Manifest, tick: Tick, fields: dict[str, Any]) -> None:
+        self._tell_fallback(manifest, tick.fallback)
+        changes = _conditions(tick.decision, tick.fallback)
         scaling_active = condition_of(self._hpa().get("status") or {}, "ScalingActive")
         if scaling_active:
             changes.append(hpa_active(scaling_active))
-        fields: dict[str, Any] = activity_fields(polls)
-        if self._last_active_at_ns is not None:
-            fields["lastActiveTime"] = format_instant(self._last_active_at_ns)
-        self._status.write(fields, changes)
+        new = {**fields, **self._live.health_changes()}
+        if self._live.last_active_at_ns is not None:
+            new["lastActiveTime"] = format_instant(self._live.last_active_at_ns)
+        self._status.write(new, changes)
+
+    def _tell_fallback(self, manifest: Manifest, fallback: Condition) -> None:
+        """Record an event when the loop, not an HPA's reading, is the first to see a change."""
+        was_active = condition_of(self._status.status, "Fallback").get("status") == "True"
+        if fallback.status == "True" and not was_active:
+            text = "ScaledObject fallback is active"
+            self._event(manifest, "Normal", "ScaledObjectFallbackActivated", text)
+        if fallback.status == "False" and was_active:
+            text = "ScaledObject fallback is no longer active"
+            self._event(manifest, "Normal", "ScaledObjectFallbackDeactivated", text)
 
     def _event(self, manifest: Manifest, kind: Any, reason: str, message: str) -> None:
         self._bench.keda_events.record(manifest, kind, reason, message)
+
+
+def _conditions(decision: ScaleLoopDecision, fallback: Condition) -> list[Condition]:
+    ready = [] if decision.ready is None else [decision.ready]
+    return [*ready, decision.active, fallback]

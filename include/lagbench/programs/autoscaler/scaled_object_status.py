@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lagbench.core.hpa_spec import ScaleTarget
 from lagbench.core.hpa_state import Condition
 from lagbench.core.keda import TriggerPoll
+from lagbench.core.keda_scaler import COMPOSITE_METRIC, MetricSpec
+from lagbench.core.metric_health import MetricHealth
 from lagbench.core.scaled_object import ScaledObjectSpec
 
-NO_FALLBACK = Condition(
-    "Fallback", "False", "NoFallbackFound", "No fallbacks are active on this scaled object"
+READY_UNKNOWN = Condition("Ready", "Unknown")
+ACTIVE_UNKNOWN = Condition("Active", "Unknown")
+NEVER_PAUSED = Condition("Paused", "False")
+PAUSED = Condition("Paused", "True", "ScaledObjectPaused", "ScaledObject is paused")
+UNPAUSED = Condition(
+    "Paused", "False", "ScaledObjectUnpaused", "pause annotation removed for ScaledObject"
 )
-NOT_PAUSED = Condition("Paused", "False")
-STATE_UNKNOWN = Condition("Active", "Unknown", "UnknownState", "ScaledObject check failed")
+READY_WHILE_PAUSED = Condition("Ready", "True", "ScaledObjectReady", "ScaledObject is paused")
+CHECK_FAILED_ACTIVE = Condition("Active", "Unknown", "UnknownState", "ScaledObject check failed")
 
 
 def check_failed(message: str) -> Condition:
@@ -33,13 +39,19 @@ def hpa_active(scaling_active: dict[str, Any]) -> Condition:
     return Condition("HPAActive", "False", reason, f"HPA is not actively scaling: {message}")
 
 
-def static_fields(spec: ScaledObjectSpec) -> dict[str, Any]:
-    """Return the fields that follow from the spec alone."""
+def static_fields(
+    spec: ScaledObjectSpec, metrics: Sequence[MetricSpec], external_names: Sequence[str]
+) -> dict[str, Any]:
+    """Return the fields that follow from the spec and the metrics of its triggers."""
+    references = [trigger.authentication_ref for trigger in spec.triggers]
     return {
-        "externalMetricNames": [trigger.metric_name for trigger in spec.triggers],
+        "externalMetricNames": list(external_names) or None,
+        "resourceMetricNames": [item.name for item in metrics if item.kind == "Resource"] or None,
+        "compositeScalerName": COMPOSITE_METRIC if spec.modifiers is not None else None,
         "hpaName": spec.hpa_name,
-        "triggersTypes": ",".join(sorted({trigger.type for trigger in spec.triggers})),
-        "authenticationsTypes": "",
+        "triggersTypes": _listed(trigger.type for trigger in spec.triggers),
+        "authenticationsTypes": _listed(item.name for item in references if item is not None),
+        "pausedReplicaCount": None,
     }
 
 
@@ -57,6 +69,34 @@ def target_fields(target: ScaleTarget) -> dict[str, Any]:
     }
 
 
-def activity_fields(polls: Sequence[TriggerPoll]) -> dict[str, Any]:
-    """Return which triggers are active."""
-    return {"triggersActivity": {poll.metric_name: {"isActive": poll.is_active} for poll in polls}}
+def activity_fields(
+    spec: ScaledObjectSpec, external_names: Iterable[str], polls: Sequence[TriggerPoll]
+) -> dict[str, Any]:
+    """Return which triggers are active; none is by itself where a formula decides."""
+    active = {poll.metric_name for poll in polls if poll.is_active and spec.modifiers is None}
+    activity = {name: {"isActive": name in active} for name in external_names}
+    return {"triggersActivity": activity or None}
+
+
+def health_fields(health: Mapping[str, MetricHealth]) -> dict[str, Any]:
+    """Return the failure counters."""
+    counters = {
+        name: {
+            "numberOfFailures": item.failures,
+            "status": "Failing" if item.is_failing else "Happy",
+        }
+        for name, item in health.items()
+    }
+    return {"health": counters or None}
+
+
+def parse_health(status: Mapping[str, Any]) -> dict[str, MetricHealth]:
+    """Return the failure counters that a status holds."""
+    return {
+        name: MetricHealth(item.get("numberOfFailures", 0), item.get("status") == "Failing")
+        for name, item in (status.get("health") or {}).items()
+    }
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ",".join(sorted(set(names)))

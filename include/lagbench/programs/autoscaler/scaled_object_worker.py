@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
-from lagbench.core.hpa_state import Condition
+from lagbench.core.instants import parse_instant_ns
 from lagbench.core.keda import READY
-from lagbench.core.quantity import metric_milli
+from lagbench.core.keda_object import FALLBACK_UNKNOWN, NO_FALLBACK, KedaObject
+from lagbench.core.keda_scaler import MetricSpec, Scaler, ScalerFailed, ScalersNotBuilt
 from lagbench.core.scaled_object import ScaledObjectSpec, Trigger
+from lagbench.core.scaling_annotations import ScalingAnnotations, parse_scaling_annotations
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.autoscaler import reconcile
 from lagbench.programs.autoscaler.bench import Bench
@@ -19,29 +22,35 @@ from lagbench.programs.autoscaler.cluster import (
     Manifest,
     key_of,
 )
+from lagbench.programs.autoscaler.conditions import condition_of
+from lagbench.programs.autoscaler.live_object import LiveObject
+from lagbench.programs.autoscaler.pausing import Pausing
+from lagbench.programs.autoscaler.push_streams import PushStreams
 from lagbench.programs.autoscaler.scale_loop import ScaleLoop
 from lagbench.programs.autoscaler.scaled_object_status import (
-    NO_FALLBACK,
-    NOT_PAUSED,
-    STATE_UNKNOWN,
+    ACTIVE_UNKNOWN,
+    CHECK_FAILED_ACTIVE,
+    NEVER_PAUSED,
+    READY_UNKNOWN,
     check_failed,
+    parse_health,
     static_fields,
     target_fields,
 )
-from lagbench.programs.autoscaler.scalers import ScalerCache, ScalersNotBuilt
 from lagbench.programs.autoscaler.status_writer import StatusWriter
 from lagbench.programs.autoscaler.worker import Worker
 
 log = logging.getLogger(__name__)
 
-# KEDA's work queue retries a failed reconcile after 5, 10, 20 ... s, up to 1000 s.
+# KEDA's work queue retries a failed reconcile after 5, 10, 20 ... s, up to 1000 s; with a source
+# that takes a second to fail these are the 5, 11, 21, 41, 83, 165 s that were recorded.
 _FIRST_RETRY_SECONDS = 5.0
 _LONGEST_RETRY_SECONDS = 1000.0
 _NEVER_SECONDS = 3600.0
 
 
 class ScaledObjectWorker(Worker):
-    """Owns the scalers, the scale loop and the HPA of one ScaledObject."""
+    """Owns the state machine, the scale loop, the push streams and the HPA of one ScaledObject."""
 
     def __init__(self, manifest: Manifest, bench: Bench) -> None:
         """Take the object up; nothing happens before ``start``."""
@@ -49,11 +58,12 @@ class ScaledObjectWorker(Worker):
         self._bench = bench
         self._latest = manifest
         self._status = StatusWriter(bench.cluster, SCALED_OBJECT, manifest)
+        self._pausing = Pausing(bench, self._status)
         self._taken: Manifest | None = None
         self._spec: ScaledObjectSpec | None = None
-        self._cache: ScalerCache | None = None
+        self._live: LiveObject | None = None
         self._loop: ScaleLoop | None = None
-        self._problem = "not reconciled yet"
+        self._streams: PushStreams | None = None
         self._failures = 0
         self._retry_at: float | None = None
         self._poll_at: float | None = None
@@ -100,31 +110,13 @@ class ScaledObjectWorker(Worker):
             except ClusterError as error:
                 log.warning("%s: poll failed: %s", self.name, error)
             now = clock.monotonic_seconds()
-            self._poll_at = now + self._loop.spec.polling_interval_seconds
+            self._poll_at = now + self._loop.polling_interval_seconds
         due = [at - now for at in (self._poll_at, self._retry_at) if at is not None]
         return min(due, default=_NEVER_SECONDS)
 
-    def read_metric_milli(self, metric_name: str) -> int:
-        """Serve an HPA: one live poll of the trigger behind ``metric_name``."""
-        spec, cache = self._spec, self._cache
-        trigger = spec.trigger_of(metric_name) if spec is not None else None
-        if cache is None or trigger is None:
-            raise NotReady(f"error getting scalers: {self._problem}")
-        try:
-            return metric_milli(cache.read_for_hpa(trigger).metric)
-        except ScalersNotBuilt as error:
-            self._event("Warning", "KEDAScalerFailed", str(error))
-            raise NotReady(f"error when getting metric values error getting scalers {error}") from (
-                error
-            )
-        except NotReady as error:
-            self._event("Warning", "KEDAMetricSourceFailed", str(error))
-            raise
-
     def finish(self) -> None:
         """End the loop; when the object was deleted, remove its HPA and restore its target."""
-        self._event("Normal", "KEDAScalersStopped", "Stopped scalers watch")
-        self._bench.directory.withdraw(self.key, self)
+        self._stop_loop()
         if not _is_deleting(self._latest) and self.key in self._bench.directory.scaled_objects:
             return
         cluster, spec = self._bench.cluster, self._spec
@@ -142,72 +134,176 @@ class ScaledObjectWorker(Worker):
 
     def _reconcile(self, manifest: Manifest) -> None:
         previous, self._taken, self._retry_at = self._taken, manifest, None
-        is_same_spec = previous is not None and previous.get("spec") == manifest.get("spec")
-        if not (is_same_spec and self._loop is not None):
-            self._cache, self._loop, self._poll_at = None, None, None
+        if previous is not None and previous.get("spec") != manifest.get("spec"):
+            self._drop()
+        annotations = parse_scaling_annotations(manifest)
         try:
-            self._take_up(manifest)
+            self._write_first_conditions()
+            if annotations.is_paused:
+                self._stop_loop()
+                self._pausing.hold(manifest, annotations)
+            else:
+                self._take_up(manifest, annotations)
         except reconcile.CheckFailed as error:
             self._fail(str(error), event=error.event, event_message=error.event_message)
-            self._retry_later()
         except WrongInput as error:
             said = getattr(error, "keda_message", None) or str(error)
             self._fail(said, event="KEDAScalerFailed", event_message=said)
         except ClusterError as error:
             log.warning("%s: reconcile failed: %s", self.name, error)
-            self._problem = str(error)
+            self._give_up_unstarted()
             self._retry_later()
+        else:
+            self._failures = 0
 
-    def _take_up(self, manifest: Manifest) -> None:
+    def _take_up(self, manifest: Manifest, annotations: ScalingAnnotations) -> None:
         bench = self._bench
+        self._pausing.tell(manifest, annotations)
         spec = reconcile.parse(manifest, bench.cluster)
         reconcile.check_sole_owner(manifest, spec.target, bench.directory)
         scale = reconcile.check_target(spec, bench.cluster)
         reconcile.ensure_metadata(manifest, spec, bench.cluster)
-        status = self._status.status
-        fields = {**static_fields(spec), **target_fields(spec.target)}
-        if status.get("originalReplicaCount") is None:
-            fields["originalReplicaCount"] = scale.spec_replicas
-        cache = self._cache
-        if cache is None:
-            cache = ScalerCache(spec, build=bench.build_scaler, built=self._scaler_built)
-            try:
-                cache.ensure_built()
-            except ScalersNotBuilt as error:
-                raise reconcile.scalers_failed(error) from error
-        reconcile.ensure_hpa(manifest, spec, bench.cluster)
-        self._spec, self._cache, self._problem, self._failures = spec, cache, "", 0
-        bench.directory.offer(self.key, self)
-        self._status.write(fields, [READY, *self._first_conditions(status)])
+        live = self._live
+        if live is None:
+            machine = self._new_machine(manifest, spec)
+            live = self._live = LiveObject(machine, bench, self._status, self._about)
+        else:
+            live.annotate(annotations)
+        try:
+            metrics = live.metric_specs()
+        except ScalerFailed as error:
+            raise reconcile.scalers_failed(error) from error
+        reconcile.ensure_hpa(manifest, spec, metrics, bench.cluster)
+        self._spec = spec
+        bench.directory.offer(self.key, live)
+        self._tell_ready(spec, live, metrics, original_replicas=scale.spec_replicas)
         if self._loop is None:
-            self._loop = ScaleLoop(spec, cache, bench, self._status)
-            self._poll_at = bench.clock.monotonic_seconds()
-            self._event("Normal", "KEDAScalersStarted", "Started scalers watch")
-        self._event("Normal", "ScaledObjectReady", "ScaledObject is ready for scaling")
+            self._start_loop(spec, live)
+
+    def _new_machine(self, manifest: Manifest, spec: ScaledObjectSpec) -> KedaObject:
+        status = self._status.status
+        last_active = status.get("lastActiveTime")
+        return KedaObject(
+            spec,
+            self._build_scaler,
+            created_at_ns=parse_instant_ns(manifest["metadata"]["creationTimestamp"]),
+            last_active_at_ns=parse_instant_ns(last_active) if last_active else None,
+            health=parse_health(status),
+            on_built=self._scaler_built,
+        )
+
+    def _build_scaler(self, trigger: Trigger) -> Scaler:
+        """Build a scaler with the secrets as they are now: KEDA reads them at each building."""
+        manifest = self._taken
+        if trigger.authentication_ref is not None and manifest is not None:
+            try:
+                trigger = reconcile.parse(manifest, self._bench.cluster).triggers[trigger.index]
+            except (WrongInput, reconcile.CheckFailed) as error:
+                said = getattr(error, "keda_message", None) or str(error)
+                raise ScalersNotBuilt(said) from error
+        return self._bench.sources.scaler(self.key, trigger)
+
+    def _start_loop(self, spec: ScaledObjectSpec, live: LiveObject) -> None:
+        self._loop = ScaleLoop(live, self._bench, self._status)
+        self._poll_at = self._bench.clock.monotonic_seconds()
+        self._streams = PushStreams(
+            self.key,
+            spec.triggers,
+            self._bench.sources,
+            on_active=self._pushed,
+            on_specs=self._specs_streamed,
+        )
+        self._streams.start()
+        self._event("Normal", "KEDAScalersStarted", "Started scalers watch")
+
+    def _stop_loop(self) -> None:
+        if self._loop is not None:
+            self._event("Normal", "KEDAScalersStopped", "Stopped scalers watch")
+        self._drop()
+
+    def _drop(self) -> None:
+        """End the loop, the streams and the state machine of this generation."""
+        if self._streams is not None:
+            self._streams.stop()
+        if self._live is not None:
+            self._bench.directory.withdraw(self.key, self._live)
+            self._live.close()
+        self._streams, self._live, self._loop, self._poll_at = None, None, None, None
+
+    def _give_up_unstarted(self) -> None:
+        """Let go of scalers that were built in vain; a loop that runs already goes on."""
+        if self._loop is None:
+            self._drop()
+
+    def _pushed(self, trigger_index: int) -> None:
+        """Act on a push trigger, in the thread of its stream."""
+        loop = self._loop
+        if loop is None:
+            return
+        try:
+            loop.push(self._latest, trigger_index)
+        except NotReady as error:
+            log.warning("%s: push of trigger %d lost: %s", self.name, trigger_index, error)
+
+    def _specs_streamed(self, trigger_index: int, specs: Sequence[MetricSpec]) -> None:
+        """Have the HPA rebuilt with streamed specs, in the thread of their stream."""
+        live = self._live
+        try:
+            if live is not None and live.stream_specs(trigger_index, specs):
+                self._retry_at = self._bench.clock.monotonic_seconds()
+                self.wake()
+        except ScalersNotBuilt as error:
+            log.info("%s: streamed specs dropped: %s", self.name, error)
+
+    def _tell_ready(
+        self,
+        spec: ScaledObjectSpec,
+        live: LiveObject,
+        metrics: Sequence[MetricSpec],
+        *,
+        original_replicas: int,
+    ) -> None:
+        status = self._status.status
+        names = live.external_metric_names
+        fields = {**static_fields(spec, metrics, names), **target_fields(spec.target)}
+        if status.get("originalReplicaCount") is None:
+            fields["originalReplicaCount"] = original_replicas
+        if set(status.get("health") or {}) - set(names):
+            self._status.write({"health": None}, [])  # the counters left are written with a poll
+        was_ready = condition_of(status, "Ready").get("status") == "True"
+        active = condition_of(status, "Active").get("reason")
+        is_first = active == CHECK_FAILED_ACTIVE.reason
+        self._status.write(
+            fields, [READY, *([ACTIVE_UNKNOWN] if is_first else []), live.fallback_condition]
+        )
+        if not was_ready:
+            self._event("Normal", "ScaledObjectReady", "ScaledObject is ready for scaling")
+
+    def _write_first_conditions(self) -> None:
+        if not self._status.status.get("conditions"):
+            first = [READY_UNKNOWN, ACTIVE_UNKNOWN, FALLBACK_UNKNOWN, NEVER_PAUSED]
+            self._status.write({}, first)
 
     def _scaler_built(self, trigger: Trigger) -> None:
         self._event("Normal", "KEDAScalersStarted", f"Scaler {trigger.type} is built")
 
     def _fail(self, message: str, *, event: str, event_message: str) -> None:
         log.warning("%s: %s", self.name, message)
-        self._problem = message
+        self._give_up_unstarted()
         self._event("Warning", event, event_message)
         try:
-            self._status.write({}, [check_failed(message), STATE_UNKNOWN, NO_FALLBACK, NOT_PAUSED])
+            self._status.write({}, [check_failed(message), CHECK_FAILED_ACTIVE, NO_FALLBACK])
         except ClusterError as error:
             log.warning("%s: status not written: %s", self.name, error)
+        self._retry_later()
 
     def _retry_later(self) -> None:
         delay = min(_FIRST_RETRY_SECONDS * 2**self._failures, _LONGEST_RETRY_SECONDS)
         self._failures += 1
         self._retry_at = self._bench.clock.monotonic_seconds() + delay
 
-    @staticmethod
-    def _first_conditions(status: dict[str, Any]) -> list[Condition]:
-        known = {item.get("type"): item for item in status.get("conditions") or []}
-        is_known = known.get("Active", {}).get("reason") not in {None, STATE_UNKNOWN.reason}
-        active = [] if is_known else [Condition("Active", "Unknown")]
-        return [*active, NO_FALLBACK, NOT_PAUSED]
+    def _about(self) -> Manifest:
+        return self._latest
 
     def _event(self, kind: Any, reason: str, message: str) -> None:
         self._bench.keda_events.record(self._latest, kind, reason, message)

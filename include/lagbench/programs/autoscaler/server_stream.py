@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from lagbench.adapters.external_scaler_client import ExternalCallFailed, ServerStream
+from lagbench.adapters.external_scaler_client import ExternalScalerClient, ServerStream
 from lagbench.errors import NotReady
 
 log = logging.getLogger(__name__)
@@ -31,22 +31,25 @@ class StreamReader(Generic[Message]):
     def __init__(
         self,
         name: str,
-        open_stream: Callable[[], ServerStream[Message]],
+        open_client: Callable[[], ExternalScalerClient],
+        open_stream: Callable[[ExternalScalerClient], ServerStream[Message]],
         on_message: Callable[[Message], None],
         *,
         is_optional: bool = False,
     ) -> None:
-        """Read nothing before ``start``.
+        """Read nothing before ``start``; each opening has a client of its own.
 
         An optional stream is given up when the server does not know it, and a message is enough
         to forget earlier failures; of the other kind only a clean end is.
         """
         self._name = name
+        self._open_client = open_client
         self._open_stream = open_stream
         self._on_message = on_message
         self._is_optional = is_optional
         self._is_over = threading.Event()
         self._stream: ServerStream[Message] | None = None
+        self._message_count = 0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -67,27 +70,29 @@ class StreamReader(Generic[Message]):
     def _run(self) -> None:
         delay_seconds = FIRST_DELAY_SECONDS
         while not self._is_over.is_set():
-            has_message = False
+            self._message_count = 0
             is_clean = False
             try:
-                for message in self._opened():
-                    has_message = True
-                    self._on_message(message)
+                self._read_one_stream()
                 is_clean = True
-            except ExternalCallFailed as error:
+            except NotReady as error:
                 if self._is_over.is_set():
                     return
-                if self._is_optional and error.is_unimplemented:
+                if self._is_optional and getattr(error, "is_unimplemented", False):
                     return
-                log.warning("%s: stream broke off: %s", self._name, error)
-            except NotReady as error:
-                log.warning("%s: stream not served: %s", self._name, error)
-            is_reset = is_clean or (self._is_optional and has_message)
+                log.warning("%s: %s", self._name, error)
+            is_reset = is_clean or (self._is_optional and self._message_count > 0)
             wait_seconds, delay_seconds = next_delay(delay_seconds, is_reset=is_reset)
             self._is_over.wait(wait_seconds)
 
-    def _opened(self) -> ServerStream[Message]:
-        stream = self._stream = self._open_stream()
-        if self._is_over.is_set():  # stopped before there was a stream to cancel
-            stream.cancel()
-        return stream
+    def _read_one_stream(self) -> None:
+        client = self._open_client()
+        try:
+            stream = self._stream = self._open_stream(client)
+            if self._is_over.is_set():  # stopped before there was a stream to cancel
+                stream.cancel()
+            for message in stream:
+                self._message_count += 1
+                self._on_message(message)
+        finally:
+            client.close()

@@ -8,16 +8,14 @@ from typing import Any
 import pytest
 from tests.fakes.cluster import FakeCluster
 
-from lagbench.core.lag_rules import LagReading
-from lagbench.core.scaled_object import Trigger, parse_scaled_object
+from lagbench.core.keda_scaler import MetricReading, MetricSpec, ScalerFailed, ScalersNotBuilt
+from lagbench.core.scaled_object import Trigger
 from lagbench.core.telemetry import HpaSync, KedaPoll, Record, Scaled
-from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.bench import Bench, make_bench
 from lagbench.programs.autoscaler.clocks import Clock, HpaClock
 from lagbench.programs.autoscaler.cluster import HPA, SCALED_OBJECT, Manifest
 from lagbench.programs.autoscaler.hpa_worker import HpaWorker
 from lagbench.programs.autoscaler.scaled_object_worker import ScaledObjectWorker
-from lagbench.programs.autoscaler.scalers import ScalerCache, ScalersNotBuilt
 from lagbench.programs.autoscaler.telemetry_router import TelemetryRouter
 
 KEY = ("n", "w")
@@ -39,25 +37,48 @@ class Time:
 
 @dataclass
 class Source:
-    """What the trigger's source says: a lag, or that it is away."""
+    """What every trigger's source says: a lag, or that it is away."""
 
     lag: int = 0
     fails_reading: bool = False
     fails_building: bool = False
     built: int = 0
+    secrets: list[str] = field(default_factory=list)
 
-    def build(self, trigger: Trigger) -> Source:
+    def scaler(self, key: tuple[str, str], trigger: Trigger) -> SourceScaler:
         """Build a scaler."""
         if self.fails_building:
-            raise NotReady("no broker answers")
+            raise ScalersNotBuilt("no broker answers")
         self.built += 1
-        return self
+        password = trigger.parameters.security.password
+        self.secrets.append(password.get_secret_value() if password else "")
+        return SourceScaler(self, trigger)
 
-    def read(self) -> LagReading:
+    def external_client(self, key: tuple[str, str], parameters: Any) -> Any:
+        """Refuse: there are no push triggers here."""
+        raise AssertionError(key)
+
+
+@dataclass
+class SourceScaler:
+    """Reads the source for one trigger."""
+
+    source: Source
+    trigger: Trigger
+
+    def metric_specs(self) -> list[MetricSpec]:
+        """Return the trigger's one metric."""
+        name, milli = self.trigger.metric_name, self.trigger.parameters.target_milli
+        return [MetricSpec(name, self.trigger.index, "External", self.trigger.metric_type, milli)]
+
+    def read(self, metric_name: str) -> MetricReading:
         """Read the lag."""
-        if self.fails_reading:
-            raise NotReady("topic is gone")
-        return LagReading(self.lag, self.lag > 0, self.lag, 1, 1, {("t", 0): self.lag})
+        if self.source.fails_reading:
+            raise ScalerFailed("topic is gone")
+        return MetricReading((float(self.source.lag),), self.source.lag > 0)
+
+    def close(self) -> None:
+        """Hold nothing."""
 
 
 @dataclass
@@ -128,7 +149,7 @@ def world(manifest: Manifest, *, replicas: int | None = 1) -> World:
         cluster,
         clock=time.clock(),
         hpa_clock=HpaClock(15.0, first_sync_seconds=0.0),
-        scaler_builder=source.build,
+        sources=source,
         telemetry=TelemetryRouter(lambda _servers, _topic: records),
     )
     stored = cluster.put(manifest)
@@ -264,54 +285,6 @@ def test_a_changed_object_changes_its_hpa_in_place_and_the_same_again_does_not()
     assert (hpa["spec"]["maxReplicas"], hpa["metadata"]["uid"]) == (7, uid)
     assert here.cluster.calls.count("replace HorizontalPodAutoscaler") == 1
     assert here.source.built == 2
-
-
-def cache(source: Source, *, triggers: int = 1, cached: bool = False) -> ScalerCache:
-    """Return the scalers of an object with that many triggers."""
-    manifest = scaled_object()
-    one = {**manifest["spec"]["triggers"][0], "useCachedMetrics": cached}
-    manifest["spec"]["triggers"] = [one] * triggers
-    return ScalerCache(parse_scaled_object(manifest, where="f"), build=source.build)
-
-
-def test_a_failed_read_is_tried_once_more_with_a_fresh_scaler_and_then_all_are_dropped() -> None:
-    """One retry per read; after it every scaler of the object is built anew."""
-    source = Source()
-    scalers = cache(source, triggers=2)
-    scalers.poll()
-    source.fails_reading = True
-    failed = scalers.poll()
-    source.fails_reading = False
-    scalers.poll()
-
-    assert [poll.error for poll in failed] == ["topic is gone", "topic is gone"]
-    assert source.built == 2 + 2 + 2
-
-
-def test_a_source_that_cannot_be_built_blocks_its_neighbours() -> None:
-    """While one trigger's source is away, the HPA gets no other trigger's value either."""
-    source = Source()
-    scalers = cache(source, triggers=2)
-    source.fails_building = True
-    trigger = parse_scaled_object(scaled_object(), where="f").triggers[0]
-
-    with pytest.raises(ScalersNotBuilt):
-        scalers.read_for_hpa(trigger)
-    with pytest.raises(ScalersNotBuilt):
-        scalers.poll()
-
-
-def test_cached_metrics_are_the_loops_last_value() -> None:
-    """With useCachedMetrics the HPA does not read the source while the loop has a value."""
-    source = Source(lag=5)
-    scalers = cache(source, cached=True)
-    manifest = scaled_object()
-    manifest["spec"]["triggers"][0]["useCachedMetrics"] = True
-    trigger = parse_scaled_object(manifest, where="f").triggers[0]
-    scalers.poll()
-    source.lag = 50
-
-    assert scalers.read_for_hpa(trigger).metric == 5
 
 
 def test_a_phase_is_fixed_drawn_or_one_period() -> None:

@@ -1,0 +1,80 @@
+"""Open the source of a trigger, whatever its type: what turns a parsed trigger into readings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from pydantic import SecretStr
+
+from lagbench.adapters.external_scaler_client import ExternalObject, ExternalScalerClient
+from lagbench.adapters.grpc_channels import ChannelPool, GrpcEndpoint
+from lagbench.core.cron_trigger import CronTrigger
+from lagbench.core.external_trigger import ExternalTrigger
+from lagbench.core.kafka_trigger import KafkaTrigger
+from lagbench.core.keda_scaler import Scaler, ScalersNotBuilt
+from lagbench.core.resource_trigger import ResourceTrigger
+from lagbench.core.scaled_object import Trigger
+from lagbench.programs.autoscaler.cluster import Cluster, ClusterError, ObjectKey
+from lagbench.programs.autoscaler.cron_scaler import CronScaler
+from lagbench.programs.autoscaler.external_scaler import ExternalScaler
+from lagbench.programs.autoscaler.kafka_scaler import KafkaScaler
+from lagbench.programs.autoscaler.resource_scaler import ResourceScaler
+from lagbench.programs.autoscaler.service_address import dialled_address
+
+
+class TriggerSources(Protocol):
+    """Opens what the triggers of all objects are read from."""
+
+    def scaler(self, key: ObjectKey, trigger: Trigger) -> Scaler:
+        """Return a reader of a trigger of the object ``key``, or raise ``ScalersNotBuilt``."""
+        ...
+
+    def external_client(self, key: ObjectKey, parameters: ExternalTrigger) -> ExternalScalerClient:
+        """Return a client for the streams of an external-push trigger."""
+        ...
+
+
+class LiveSources:
+    """The real sources; all objects share the gRPC channels."""
+
+    def __init__(self, cluster: Cluster, wall_ns: Callable[[], int]) -> None:
+        """Look Services up in ``cluster``; open nothing yet."""
+        self._cluster = cluster
+        self._wall_ns = wall_ns
+        self._channels = ChannelPool()
+
+    def scaler(self, key: ObjectKey, trigger: Trigger) -> Scaler:
+        """Return a reader of a trigger of the object ``key``, or raise ``ScalersNotBuilt``."""
+        parameters = trigger.parameters
+        if isinstance(parameters, KafkaTrigger):
+            return KafkaScaler(trigger, parameters)
+        if isinstance(parameters, CronTrigger):
+            return CronScaler(trigger, parameters, self._wall_ns)
+        if isinstance(parameters, ResourceTrigger):
+            return ResourceScaler(trigger, parameters)
+        return ExternalScaler(trigger, self.external_client(key, parameters))
+
+    def external_client(self, key: ObjectKey, parameters: ExternalTrigger) -> ExternalScalerClient:
+        """Return a client for an external trigger; it connects with its first call."""
+        address = parameters.scaler_address
+        try:
+            dialled = dialled_address(address, self._cluster)
+        except ClusterError as error:
+            raise ScalersNotBuilt(f"could not look up {address}: {error}") from error
+        endpoint = GrpcEndpoint(
+            address=dialled,
+            # A certificate names the server as the trigger does, not as loopback.
+            server_name="" if dialled == address else address.rpartition(":")[0],
+            is_tls=parameters.uses_tls,
+            skips_verification=parameters.unsafe_ssl,
+            ca=_revealed(parameters.ca_cert),
+            cert=_revealed(parameters.tls_client_cert),
+            key=_revealed(parameters.tls_client_key),
+        )
+        about = ExternalObject(name=key[1], namespace=key[0], metadata=parameters.metadata)
+        return ExternalScalerClient(self._channels, endpoint, about)
+
+
+def _revealed(secret: SecretStr | None) -> str:
+    return "" if secret is None else secret.get_secret_value()
