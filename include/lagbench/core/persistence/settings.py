@@ -132,6 +132,14 @@ def _check_together(reader: MetadataReader, rule: LagRule) -> None:
             "true",
             "false together with limitToPartitionsWithLag",
         )
+    longest_age = rule.window_span_seconds - rule.sampling_interval_seconds
+    if rule.lag_metric == "seconds" and rule.lag_threshold > longest_age:
+        reader.refuse(
+            "lagThreshold",
+            str(rule.lag_threshold),
+            f"up to {math.floor(longest_age)} with lagMetric seconds: ages are known only within "
+            "the window, (windowSize - 2) x samplingInterval",
+        )
     if rule.window_span_seconds < rule.sustain_seconds:
         needed = math.ceil(rule.sustain_seconds / rule.sampling_interval_seconds) + 1
         reader.refuse(

@@ -1,0 +1,179 @@
+"""A decision told step by step: what was seen, which rule holds, what follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lagbench.core.persistence.decision import Decision
+from lagbench.core.persistence.projection import evidence_intervals
+from lagbench.core.persistence.rule import MAX_GAP_INTERVALS, SPAN_TOLERANCE_INTERVALS
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the way to a decision."""
+
+    name: str
+    seen: str
+    rule: str
+    result: str
+
+
+def explain(decision: Decision, now_ns: int) -> tuple[Step, ...]:
+    """Return the steps in the order in which they were taken."""
+    steps = [_fresh(decision, now_ns), _lag(decision), _stretch(decision), _persistence(decision)]
+    if decision.rule.lag_metric == "projected":
+        steps.append(_projection(decision))
+    steps += [_metric(decision), _cap(decision), _stabilization(decision), _activity(decision)]
+    return tuple(steps)
+
+
+def _fresh(decision: Decision, now_ns: int) -> Step:
+    rule, figures = decision.rule, decision.figures
+    allowed = MAX_GAP_INTERVALS * rule.sampling_interval_seconds
+    age = (now_ns - figures.at_ns) / 1e9
+    return Step(
+        "sample",
+        f"newest sample {age:.1f} s old; {_count(figures.samples, 'sample')} kept",
+        f"at most {allowed:g} s old (2.5 x samplingInterval {rule.sampling_interval_seconds:g} s)",
+        "fresh" if -allowed <= age <= allowed else "stale: no verdict",
+    )
+
+
+def _lag(decision: Decision) -> Step:
+    rule, figures = decision.rule, decision.figures
+    seen = (
+        f"{figures.total_lag} records on {figures.partitions_with_lag} of "
+        f"{_count(figures.partitions, 'partition')}; most on partition "
+        f"{figures.largest_partition}: {figures.largest_lag}"
+    )
+    if figures.oldest_age_ns is not None:
+        bound = "at least " if figures.is_age_a_bound else ""
+        seen += f"; oldest waiting message {bound}{figures.oldest_age_ns / 1e9:.1f} s old"
+    texts = []
+    if figures.without_commit:
+        meaning = _without_commit(decision)
+        texts.append(f"{_count(figures.without_commit, 'partition')} without a commit: {meaning}")
+    if rule.partition_limitation is not None:
+        texts.append("partitionLimitation leaves the others out")
+    if rule.exclude_persistent_lag:
+        texts.append("a partition whose commit did not move since the last sample is not counted")
+    return Step(
+        "lag",
+        seen,
+        "; ".join(texts) or "end offset minus committed offset, expired records left out",
+        f"{figures.counted_lag} records counted",
+    )
+
+
+def _without_commit(decision: Decision) -> str:
+    if decision.rule.scale_to_zero_on_invalid_offset:
+        return "no lag (scaleToZeroOnInvalidOffset)"
+    if decision.rule.offset_reset_policy == "latest":
+        return "one record each, as in KEDA (offsetResetPolicy latest)"
+    return "all that the log still holds (offsetResetPolicy earliest)"
+
+
+def _stretch(decision: Decision) -> Step:
+    rule = decision.rule
+    unit = "s of age" if rule.lag_metric == "seconds" else "records"
+    of_what = "any one partition" if rule.lag_scope == "partition" else "the whole group"
+    if decision.stretch_started_at_ns is None:
+        seen, result = "the newest sample is below it", "no stretch"
+    else:
+        where = decision.stretch_partition
+        place = "in total" if where is None else f"on partition {where}"
+        seen = f"at or above it {place} for {decision.span_seconds:.1f} s, up to the newest sample"
+        result = f"a stretch of {decision.span_seconds:.1f} s"
+    return Step("stretch", seen, f"lagThreshold {rule.lag_threshold} {unit} on {of_what}", result)
+
+
+def _persistence(decision: Decision) -> Step:
+    rule = decision.rule
+    half = SPAN_TOLERANCE_INTERVALS * rule.sampling_interval_seconds
+    return Step(
+        "persistence",
+        f"the stretch spans {decision.span_seconds:.1f} s",
+        f"sustainSeconds {rule.sustain_seconds:g}, met within {half:g} s (half an interval)",
+        "persistent" if decision.is_persistent else "not persistent",
+    )
+
+
+def _projection(decision: Decision) -> Step:
+    rule, growth = decision.rule, decision.growth
+    span = evidence_intervals(rule) * rule.sampling_interval_seconds
+    if growth is None:
+        return Step("projection", "too few samples for rates", f"{span:g} s of them", "no growth")
+    result = "drains, or may drain, before the sustain time"
+    if decision.is_persistent:
+        result = "not needed: persistent already"
+    elif decision.is_early:
+        result = "cannot be drained below the threshold within the sustain time: acted on early"
+    return Step(
+        "projection",
+        f"in {growth.in_per_second:.1f}/s, out {growth.out_per_second:.1f}/s, so "
+        f"{growth.per_second:+.1f}/s over the last {growth.over_seconds:.0f} s",
+        f"a stretch of {span:g} s or more which at these rates lasts until sustainSeconds is early",
+        result,
+    )
+
+
+def _metric(decision: Decision) -> Step:
+    rule = decision.rule
+    texts = {
+        "records": "the counted lag",
+        "seconds": "the age of the oldest waiting message of the counted partitions",
+        "projected": f"the counted lag, plus its growth over {rule.window_span_seconds:g} s",
+    }
+    counts = decision.is_persistent or decision.is_early
+    return Step(
+        "metric",
+        f"{decision.uncapped_metric:g}",
+        f"lagMetric {rule.lag_metric}: {texts[rule.lag_metric]}, while lag persists; else 0",
+        f"{decision.uncapped_metric:g}" if counts else "0",
+    )
+
+
+def _cap(decision: Decision) -> Step:
+    rule = decision.rule
+    if decision.bound is None:
+        text = "allowIdleConsumers: none"
+    elif rule.limit_to_partitions_with_lag:
+        text = f"limitToPartitionsWithLag: at most {_count(decision.bound, 'replica')}"
+    else:
+        text = f"at most one replica for each partition: {decision.bound}"
+    if rule.ensure_even_distribution_of_partitions:
+        text += "; rounded up to a divisor of the partitions"
+    wanted = -(-decision.raw_metric // decision.target)
+    return Step(
+        "cap",
+        f"{decision.uncapped_metric:g} / {decision.target:g} per replica",
+        text,
+        f"{decision.raw_metric:g}, which asks for {_count(int(wanted), 'replica')}",
+    )
+
+
+def _stabilization(decision: Decision) -> Step:
+    rule = decision.rule
+    up, down = rule.scale_up_stabilization_seconds, rule.scale_down_stabilization_seconds
+    text = f"rises to the lowest of the last {up:g} s, falls to the highest of the last {down:g} s"
+    return Step(
+        "stabilization",
+        f"{decision.raw_metric:g}",
+        text if up or down else "none",
+        f"metric {decision.metric_value:g}" + (" (held)" if decision.is_held else ""),
+    )
+
+
+def _activity(decision: Decision) -> Step:
+    limit = decision.rule.activation_lag_threshold
+    return Step(
+        "activity",
+        f"{decision.figures.total_lag} records",
+        f"active while lag persists (or is held) and is above activationLagThreshold {limit}",
+        "active" if decision.is_active else "not active",
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

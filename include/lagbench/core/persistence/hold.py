@@ -1,0 +1,54 @@
+"""Stabilisation: the metric rises to the lowest and falls to the highest of its recent values.
+
+Monotonic queues: one sample costs a constant on average, whatever the length of the window.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+Queue = deque[tuple[int, float]]
+
+
+@dataclass(slots=True)
+class Hold:
+    """Values of the last ``up_ns`` must all be high, one of the last ``down_ns`` suffices.
+
+    The served value is the highest, over the last ``down_ns``, of the lowest over ``up_ns`` before
+    it, both ends included. Activity is held by the same two rules.
+    """
+
+    up_ns: int
+    down_ns: int
+    lowest: Queue = field(default_factory=deque)
+    highest: Queue = field(default_factory=deque)
+    inactive_at_ns: int | None = None
+    active_at_ns: int | None = None
+    served: float = 0.0
+    is_active: bool = False
+
+    def push(self, at_ns: int, value: float, *, is_active: bool) -> None:
+        """Take in one sample's value; ``served`` and ``is_active`` follow."""
+        while self.lowest and self.lowest[-1][1] >= value:
+            self.lowest.pop()
+        self.lowest.append((at_ns, value))
+        while self.lowest[0][0] < at_ns - self.up_ns:
+            self.lowest.popleft()
+        raised = self.lowest[0][1]
+        while self.highest and self.highest[-1][1] <= raised:
+            self.highest.pop()
+        self.highest.append((at_ns, raised))
+        while self.highest[0][0] < at_ns - self.down_ns:
+            self.highest.popleft()
+        self.served = self.highest[0][1]
+        self._push_activity(at_ns, is_active=is_active)
+
+    def _push_activity(self, at_ns: int, *, is_active: bool) -> None:
+        if not is_active:
+            self.inactive_at_ns = at_ns
+        last_inactive = self.inactive_at_ns
+        if last_inactive is None or last_inactive < at_ns - self.up_ns:
+            self.active_at_ns = at_ns
+        last_active = self.active_at_ns
+        self.is_active = last_active is not None and last_active >= at_ns - self.down_ns

@@ -1,0 +1,143 @@
+"""The last good samples of one group and topic, oldest first, as contiguous arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lagbench.core.persistence.lag_source import NO_OFFSET, GroupSample, Offsets, PartitionIds
+
+Instants = npt.NDArray[np.int64]
+Columns = npt.NDArray[np.intp]
+# Rows beyond the depth, so that older ones move down once in a while and not at every sample.
+_SPARE_SHARE = 4
+_SPARE_LEAST = 8
+
+
+class OffsetHistory:
+    """Rows are samples, columns partitions; at most ``depth`` rows are kept.
+
+    ``log_start`` is the first offset known to be still in the log (-1: never asked for). It only
+    grows, so it bounds what can be read from below even when it is old.
+    """
+
+    def __init__(self, depth: int) -> None:
+        """Start empty, without partitions."""
+        self._depth = depth
+        self.clear()
+
+    def __len__(self) -> int:
+        return self._past - self._first
+
+    @property
+    def depth(self) -> int:
+        """Return how many rows are kept at most."""
+        return self._depth
+
+    @property
+    def newest_at_ns(self) -> int | None:
+        """Return the instant of the newest sample; None when there is none."""
+        return int(self._times[self._past - 1]) if len(self) else None
+
+    def times(self, rows: int | None = None) -> Instants:
+        """Return the instants of the last ``rows`` samples (all by default)."""
+        return self._times[self._from(rows) : self._past]
+
+    def end(self, rows: int | None = None) -> Offsets:
+        """Return the end offsets of the last ``rows`` samples."""
+        return self._end[self._from(rows) : self._past]
+
+    def committed(self, rows: int | None = None) -> Offsets:
+        """Return the committed offsets of the last ``rows`` samples; -1 where there was none."""
+        return self._committed[self._from(rows) : self._past]
+
+    def clear(self) -> None:
+        """Forget all samples and partitions."""
+        self.partitions: PartitionIds = np.empty(0, dtype=np.int32)
+        self.log_start: Offsets = np.empty(0, dtype=np.int64)
+        self._first = self._past = 0
+        self._times: Instants = np.empty(0, dtype=np.int64)
+        self._end: Offsets = np.empty((0, 0), dtype=np.int64)
+        self._committed: Offsets = np.empty((0, 0), dtype=np.int64)
+
+    def set_depth(self, depth: int) -> None:
+        """Keep up to ``depth`` rows from now on."""
+        self._depth = depth
+        self._first = max(self._first, self._past - depth)
+
+    def append(self, sample: GroupSample) -> bool:
+        """Add a good sample newer than all others; say whether the log went on.
+
+        An end offset below the last one means that the topic was made anew: what was known of the
+        old one is forgotten, and False is returned.
+        """
+        goes_on = True
+        if len(self):
+            if not np.array_equal(sample.partitions, self.partitions):
+                self._reindex(sample.partitions)
+            goes_on = bool((sample.end >= self._end[self._past - 1]).all())
+        if not goes_on:
+            self.clear()
+        if not len(self):
+            self.partitions = sample.partitions
+            self.log_start = np.full(sample.partitions.size, NO_OFFSET, dtype=np.int64)
+            self._end = np.empty((0, sample.partitions.size), dtype=np.int64)
+            self._committed = self._end.copy()
+        if sample.earliest is not None:
+            self.log_start = np.maximum(self.log_start, sample.earliest)
+        self._make_room()
+        row = self._past
+        self._times[row] = sample.at_ns
+        self._end[row], self._committed[row] = sample.end, sample.committed
+        self._past += 1
+        self._first = max(self._first, self._past - self._depth)
+        return goes_on
+
+    def load(
+        self,
+        partitions: PartitionIds,
+        log_start: Offsets,
+        times: Instants,
+        end: Offsets,
+        committed: Offsets,
+    ) -> None:
+        """Take over saved rows."""
+        self.partitions, self.log_start = partitions, log_start
+        self._times, self._end, self._committed = times, end, committed
+        self._past = times.size
+        self._first = max(0, self._past - self._depth)
+
+    def _from(self, rows: int | None) -> int:
+        return self._first if rows is None else max(self._first, self._past - rows)
+
+    def _make_room(self) -> None:
+        """Move the kept rows to the front of an array that has at least one free row."""
+        if self._past < self._times.size:
+            return
+        kept = min(len(self), self._depth)
+        wanted = min(max(2 * kept, _SPARE_LEAST), self._depth)
+        room = max(wanted, kept) + max(_SPARE_LEAST, self._depth // _SPARE_SHARE)
+        times = np.empty(room, dtype=np.int64)
+        end = np.empty((room, self.partitions.size), dtype=np.int64)
+        committed = np.empty_like(end)
+        times[:kept], end[:kept] = self.times(kept), self.end(kept)
+        committed[:kept] = self.committed(kept)
+        self._times, self._end, self._committed = times, end, committed
+        self._first, self._past = 0, kept
+
+    def _reindex(self, partitions: PartitionIds) -> None:
+        """Give the rows the columns of ``partitions``: a new one was empty before it existed."""
+        known, place = columns_of(self.partitions, partitions)
+        rows = len(self)
+        end = np.zeros((rows, partitions.size), dtype=np.int64)
+        committed = np.full_like(end, NO_OFFSET)
+        log_start = np.full(partitions.size, NO_OFFSET, dtype=np.int64)
+        end[:, known], committed[:, known] = self.end()[:, place], self.committed()[:, place]
+        log_start[known] = self.log_start[place]
+        self.load(partitions, log_start, self.times().copy(), end, committed)
+
+
+def columns_of(old: PartitionIds, new: PartitionIds) -> tuple[Columns, Columns]:
+    """Return (columns of ``new`` that ``old`` has as well, where they are in ``old``)."""
+    _, in_new, in_old = np.intersect1d(new, old, assume_unique=True, return_indices=True)
+    return in_new.astype(np.intp), in_old.astype(np.intp)

@@ -1,0 +1,93 @@
+"""From offsets to the lag and the age of each partition, under one object's reading of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lagbench.core.kafka_trigger import OffsetResetPolicy
+from lagbench.core.persistence.lag_source import NO_OFFSET, Offsets, PartitionIds
+from lagbench.core.persistence.offset_history import Instants
+
+Records = npt.NDArray[np.int64]
+Nanoseconds = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetReading:
+    """How offsets are read: what a partition without a commit means, which partitions count."""
+
+    reset_policy: OffsetResetPolicy
+    scale_to_zero: bool
+    limitation: tuple[int, ...] | None
+
+    def kept(self, partitions: PartitionIds) -> npt.NDArray[np.intp]:
+        """Return the columns of the partitions that count."""
+        if self.limitation is None:
+            return np.arange(partitions.size, dtype=np.intp)
+        return np.flatnonzero(np.isin(partitions, self.limitation))
+
+    def unknown(self, committed: Offsets, log_start: Offsets) -> npt.NDArray[np.bool_]:
+        """Return where lag cannot be said: to be read from a start that nobody has told."""
+        if self.reset_policy == "latest" or self.scale_to_zero:
+            return np.zeros(committed.shape, dtype=np.bool_)
+        return (committed < 0) & (log_start < 0)
+
+    def lag(self, end: Offsets, committed: Offsets, log_start: Offsets) -> Records:
+        """Return the records that can still be read; expired ones never count.
+
+        Without a commit: with ``latest`` 1, as in KEDA, so that one consumer starts and commits
+        (0 with scaleToZeroOnInvalidOffset); with ``earliest`` all that the log still holds.
+        """
+        waiting = np.maximum(end - np.maximum(committed, log_start), 0)
+        if (committed >= 0).all():
+            return waiting
+        if self.scale_to_zero:
+            without_commit = np.zeros_like(waiting)
+        elif self.reset_policy == "latest":
+            without_commit = np.ones_like(waiting)
+        else:
+            without_commit = waiting
+        return np.where(committed < 0, without_commit, waiting)
+
+    def next_offset(self, end: Offsets, committed: Offsets, log_start: Offsets) -> Offsets:
+        """Return the offset of the oldest record that waits; the end where none is to be read."""
+        readable = np.maximum(committed, log_start)
+        if self.reset_policy == "latest" or self.scale_to_zero:
+            readable = np.where(committed < 0, end, readable)
+        return np.minimum(readable, end)
+
+
+def ages(
+    times: Instants, ends: Offsets, next_offsets: Offsets
+) -> tuple[Nanoseconds, npt.NDArray[np.bool_]]:
+    """Return (age of each partition's oldest waiting record, whether it is only a lower bound).
+
+    ``ends`` are rows of non-decreasing end offsets at ``times``. The record at offset ``c`` was
+    written when the end offset passed ``c``: linear between the last sample whose end was not
+    above ``c`` and the next one. After a quiet time it may be up to one interval younger. A record
+    older than every row is at least as old as the first row.
+    """
+    reached = (ends <= next_offsets).sum(axis=0)
+    rows = times.size
+    before = np.clip(reached - 1, 0, rows - 1)
+    after = np.minimum(before + 1, rows - 1)
+    columns = np.arange(next_offsets.size)
+    low, high = ends[before, columns], ends[after, columns]
+    share = np.clip((next_offsets - low) / np.maximum(high - low, 1), 0.0, 1.0)
+    written = times[before] + (share * (times[after] - times[before])).astype(np.int64)
+    is_bound = reached == 0
+    is_read = reached == rows
+    written = np.where(is_bound, times[0], np.where(is_read, times[-1], written))
+    return times[-1] - written, is_bound
+
+
+def stuck(committed: Offsets) -> npt.NDArray[np.bool_]:
+    """Return the partitions whose commit did not move between the last two rows."""
+    if len(committed) < 2:
+        return np.zeros(committed.shape[1], dtype=np.bool_)
+    is_still: npt.NDArray[np.bool_] = committed[-1] == committed[-2]
+    is_still &= committed[-1] != NO_OFFSET
+    return is_still

@@ -1,0 +1,126 @@
+"""One rule over one window: its decision at the newest sample, and what it must remember."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from lagbench.core.persistence.decision import Decision, GroupFigures, Growth, LagUnavailable
+from lagbench.core.persistence.group_reading import GroupReading
+from lagbench.core.persistence.hold import Hold
+from lagbench.core.persistence.metric_value import capped
+from lagbench.core.persistence.offset_history import Instants
+from lagbench.core.persistence.projection import (
+    cannot_drain,
+    evidence_intervals,
+    projected_total,
+)
+from lagbench.core.persistence.rule import NS_PER_SECOND, LagRule, max_gap_ns
+from lagbench.core.persistence.stretches import NO_STRETCH
+
+
+class Trouble(Protocol):
+    """What went wrong last with the samples of a rule."""
+
+    def last_trouble(self) -> str:
+        """Return a sentence; empty when nothing did."""
+        ...
+
+
+class WatchedRule:
+    """``decide`` costs the same whatever the window: all is worked out once per sample.
+
+    ``early_since`` holds the start of each stretch that was judged early; it counts as long as
+    that stretch goes on. None unless lagMetric is projected.
+    """
+
+    def __init__(self, rule: LagRule, trouble: Trouble) -> None:
+        """Start without a decision."""
+        up, down = rule.scale_up_stabilization_seconds, rule.scale_down_stabilization_seconds
+        self.rule = rule
+        self.decision: Decision | None = None
+        self.early_since: Instants | None = None
+        self.hold = (
+            Hold(round(up * NS_PER_SECOND), round(down * NS_PER_SECOND)) if up or down else None
+        )
+        self._trouble = trouble
+        self._needed_ns = rule.needed_span_ns
+        self._max_gap_ns = max_gap_ns(rule.sampling_interval_seconds)
+
+    def decide(self, now_ns: int) -> Decision:
+        """Return the decision of the newest sample; ``LagUnavailable`` when there is none fresh."""
+        decision = self.decision
+        if decision is None:
+            trouble = self._trouble.last_trouble() or "none has been taken yet"
+            raise LagUnavailable(f"no sample to judge: {trouble}")
+        age_ns = now_ns - decision.figures.at_ns
+        if -self._max_gap_ns <= age_ns <= self._max_gap_ns:
+            return decision
+        trouble = self._trouble.last_trouble() or "no read has ended since"
+        raise LagUnavailable(
+            f"the newest sample is {age_ns / NS_PER_SECOND:.1f} s old, at most "
+            f"{self._max_gap_ns / NS_PER_SECOND:g} s is allowed (2.5 sampling intervals): {trouble}"
+        )
+
+    def settle(
+        self, reading: GroupReading, starts: Instants, oldest: tuple[int, int], *, is_new: bool
+    ) -> None:
+        """Decide on a reading; ``is_new``: it is a new sample, which stabilisation counts once."""
+        figures, rule = reading.figures, self.rule
+        started_at, column = oldest
+        has_stretch = started_at != NO_STRETCH
+        is_persistent = has_stretch and figures.at_ns - started_at >= self._needed_ns
+        growth = self._project(reading, starts) if rule.lag_metric == "projected" else None
+        is_early = not is_persistent and self._is_early()
+        uncapped = self._uncapped(figures, growth)
+        cap = capped(
+            rule,
+            uncapped,
+            partitions=figures.partitions,
+            with_lag=figures.partitions_with_lag,
+        )
+        counts = is_persistent or is_early
+        raw = float(cap.value) if counts else 0.0
+        is_active = counts and figures.total_lag > rule.activation_lag_threshold
+        served = raw
+        if self.hold is not None:
+            if is_new:
+                self.hold.push(figures.at_ns, raw, is_active=is_active)
+            served, is_active = self.hold.served, self.hold.is_active
+        self.decision = Decision(
+            rule=rule,
+            figures=figures,
+            stretch_started_at_ns=started_at if has_stretch else None,
+            stretch_partition=reading.partition_of(column) if has_stretch else None,
+            is_persistent=is_persistent,
+            is_early=is_early,
+            growth=growth,
+            uncapped_metric=float(uncapped),
+            bound=cap.bound,
+            raw_metric=raw,
+            metric_value=served,
+            is_active=is_active,
+        )
+
+    def _project(self, reading: GroupReading, starts: Instants) -> Growth | None:
+        """Return the measured rates, and mark the stretches that they will not end in time."""
+        if self.early_since is None:
+            self.early_since = np.full(starts.size, NO_STRETCH, dtype=np.int64)
+        stays = self.early_since == starts
+        measured = reading.growth(evidence_intervals(self.rule))
+        if measured is not None:
+            at_ns = reading.figures.at_ns
+            stays |= cannot_drain(self.rule, at_ns, reading.values, measured[0], starts)
+        self.early_since = np.where(stays, starts, NO_STRETCH)
+        return None if measured is None else measured[1]
+
+    def _is_early(self) -> bool:
+        return self.early_since is not None and bool((self.early_since != NO_STRETCH).any())
+
+    def _uncapped(self, figures: GroupFigures, growth: Growth | None) -> float:
+        if figures.oldest_age_ns is not None:
+            return figures.oldest_age_ns / NS_PER_SECOND
+        if growth is None:
+            return figures.counted_lag
+        return projected_total(figures.counted_lag, growth.per_second, self.rule)

@@ -1,0 +1,117 @@
+"""The samples of one group and topic at one sampling interval, and every rule over them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lagbench.core.persistence.group_reading import ViewKey, view_key
+from lagbench.core.persistence.lag_source import NO_OFFSET, GroupSample
+from lagbench.core.persistence.offset_history import OffsetHistory
+from lagbench.core.persistence.rule import LagRule, max_gap_ns
+from lagbench.core.persistence.rule_view import RuleView
+from lagbench.core.persistence.watched_rule import WatchedRule
+
+
+class GroupWindow:
+    """Objects with equal rules share one ``WatchedRule``, all rules share the samples.
+
+    Not thread-safe. ``identity`` names cluster, group, topic and interval, without secrets: a
+    snapshot is put back only into the window that it was taken of.
+    """
+
+    def __init__(self, identity: str, interval_seconds: float) -> None:
+        """Start without samples and rules."""
+        self.identity = identity
+        self.interval_seconds = interval_seconds
+        self.max_gap_ns = max_gap_ns(interval_seconds)
+        self.history = OffsetHistory(depth=2)
+        self.views: dict[ViewKey, RuleView] = {}
+        self._watched: dict[LagRule, WatchedRule] = {}
+        self._trouble = ""
+
+    @property
+    def rules(self) -> tuple[LagRule, ...]:
+        """Return the rules watched, those of a restored snapshot included."""
+        return tuple(self._watched)
+
+    @property
+    def newest_at_ns(self) -> int | None:
+        """Return the instant of the newest good sample."""
+        return self.history.newest_at_ns
+
+    def last_trouble(self) -> str:
+        """Return why the last sample was not taken in; empty when it was."""
+        return self._trouble
+
+    def watch(self, rule: LagRule) -> WatchedRule:
+        """Return the evaluation of ``rule``, begun now from the samples kept if it is new."""
+        if rule.sampling_interval_seconds != self.interval_seconds:
+            raise ValueError(
+                f"a rule sampled every {rule.sampling_interval_seconds} s cannot look at a window "
+                f"of {self.interval_seconds} s"
+            )
+        watched = self._watched.get(rule)
+        if watched is None:
+            self.history.set_depth(max(self.history.depth, rule.window_size))
+            key = view_key(rule)
+            if key not in self.views:
+                self.views[key] = RuleView(key, self.max_gap_ns, self)
+            watched = self.views[key].watch(rule, self.history)
+            self._watched[rule] = watched
+        return watched
+
+    def forget(self, rule: LagRule) -> None:
+        """Drop a rule that nobody asks about any more; an unknown one is no error."""
+        watched = self._watched.pop(rule, None)
+        if watched is None:
+            return
+        key = view_key(rule)
+        self.views[key].drop(watched)
+        if not self.views[key].watched:
+            del self.views[key]
+        depths = [other.window_size for other in self._watched]
+        self.history.set_depth(max(depths, default=2))
+
+    def add(self, sample: GroupSample) -> bool:
+        """Take in a sample; False, and why in ``last_trouble``, when it says nothing.
+
+        A failed or malformed sample leaves everything as it was: it is a gap. So does one that is
+        not newer than the last; but when it is older by more than the longest gap, the clock was
+        set back, and the window starts anew with it.
+        """
+        self._trouble = sample.error or _malformed(sample)
+        if self._trouble:
+            return False
+        newest, goes_on = self.newest_at_ns, True
+        if newest is not None and sample.at_ns <= newest:
+            if newest - sample.at_ns <= self.max_gap_ns:
+                self._trouble = "a sample came that is not newer than the last one"
+                return False
+            self.history.clear()
+            goes_on = False
+        goes_on = self.history.append(_tidied(sample)) and goes_on
+        for view in self.views.values():
+            view.advance(self.history, goes_on=goes_on)
+        return True
+
+
+def _malformed(sample: GroupSample) -> str:
+    count = sample.partitions.size
+    earliest = sample.end if sample.earliest is None else sample.earliest
+    if not count:
+        return "the topic has no partition"
+    if not sample.end.size == sample.committed.size == earliest.size == count:
+        return "the sample's arrays differ in length"
+    if (np.diff(sample.partitions) <= 0).any():
+        return "the sample's partitions are not in ascending order"
+    if (sample.end < 0).any():
+        missing = sample.partitions[sample.end < 0].tolist()
+        return f"the end offset of partition {missing[0]} is unknown"
+    return ""
+
+
+def _tidied(sample: GroupSample) -> GroupSample:
+    """Return the sample with every kind of "no offset" (librdkafka has -1001) written as -1."""
+    earliest = None if sample.earliest is None else np.maximum(sample.earliest, NO_OFFSET)
+    committed = np.maximum(sample.committed, NO_OFFSET)
+    return GroupSample(sample.at_ns, sample.partitions, sample.end, committed, earliest)
