@@ -77,6 +77,7 @@ def compile_modifiers(spec: ScaledObjectSpec) -> CompositeFormula | None:
             field="spec.advanced.scalingModifiers.formula",
             value=modifiers.formula,
             keda_message=f"error validating formula in ScalingModifiers\n{error}",
+            stage="hpa",
         ) from error
     nil = None
     if spec.fallback is not None:
