@@ -1,0 +1,107 @@
+"""When KEDA's scale loop polled in a trace, from the traces that its polls have left.
+
+The loop starts when its HPA has been created, and anew with each generation of the object. From
+there it polls every pollingInterval; a poll that wrote something (lastActiveTime, the activity of
+a trigger, spec.replicas) shows where the grid really was, and the grid is moved there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.conformance.real_keda_trace import Trace
+
+# A poll's first write is seen about this much after the poll began.
+_WRITE_DELAY_SECONDS = 0.01
+# How far a poll that wrote something may lie from where the grid has it.
+_EARLY_SECONDS, _LATE_SECONDS = 0.3, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class LoopLife:
+    """One run of the scale loop: from its first poll until it was stopped."""
+
+    started_at: float
+    stopped_at: float
+
+
+def poll_times(trace: Trace, polling_seconds: dict[float, float]) -> list[float]:
+    """Return the instants of all polls; ``polling_seconds`` has the interval from an instant on."""
+    evidence = sorted(_evidence(trace))
+    polls: list[float] = []
+    for life in _loop_lives(trace):
+        interval = [
+            seconds for since, seconds in sorted(polling_seconds.items()) if since <= life.started_at
+        ][-1]
+        at = life.started_at
+        while at < life.stopped_at:
+            near = [e for e in evidence if at - _EARLY_SECONDS <= e <= at + _LATE_SECONDS]
+            if near:
+                at = near[0] - _WRITE_DELAY_SECONDS
+            polls.append(at)
+            at += interval
+    return polls
+
+
+def _loop_lives(trace: Trace) -> list[LoopLife]:
+    starts = sorted({*_new_loops(trace), *_new_generations(trace)})
+    stops = sorted(
+        [life.deleted_at for life in trace.hpa_lives() if life.deleted_at is not None]
+        + [
+            line["t"]
+            for line in trace.watched("event")
+            if line["reason"] == "KEDAScalersStopped"
+        ]
+    )
+    end = trace.lines[-1].get("t", starts[-1] if starts else 0.0)
+    lives = []
+    for place, start in enumerate(starts):
+        after = starts[place + 1] if place + 1 < len(starts) else end
+        stop = next((at for at in stops if at > start), end)
+        lives.append(LoopLife(start, min(after, stop)))
+    return lives
+
+
+def _new_loops(trace: Trace) -> Iterator[float]:
+    """Yield the start of the loop of each HPA."""
+    told = [
+        line["t"]
+        for line in trace.watched("event")
+        if line["message"] == "Started scalers watch"
+    ]
+    for life in trace.hpa_lives():
+        following = [at for at in told if at >= life.created_at - 0.2]
+        is_told = bool(following) and following[0] - life.created_at < 10
+        yield following[0] if is_told else life.created_at + _WRITE_DELAY_SECONDS
+
+
+def _new_generations(trace: Trace) -> Iterator[float]:
+    """Yield the start of the loop of each later generation: it comes once the HPA is up to date."""
+    lives = trace.hpa_lives()
+    before: int | None = None
+    for line in trace.watched("so"):
+        generation = line.get("generation")
+        is_new = before is not None and generation is not None and generation > before
+        if is_new and line["type"] != "DELETED" and any(_is_alive(life, line) for life in lives):
+            yield line["t"] + 0.05
+        before = generation if generation is not None else before
+
+
+def _is_alive(life: object, line: dict[str, object]) -> bool:
+    created, deleted = getattr(life, "created_at"), getattr(life, "deleted_at")
+    return bool(created <= line["t"] and (deleted is None or line["t"] < deleted))
+
+
+def _evidence(trace: Trace) -> Iterator[float]:
+    yield from (move.at for move in trace.keda_moves())
+    before: tuple[object, object, object] | None = None
+    for line in trace.watched("so"):
+        active = next(
+            (item for item in line.get("conditions") or [] if item.startswith("Active=")), ""
+        )
+        told = (line.get("lastActiveTime"), str(line.get("triggersActivity")), active)
+        # A reconcile, not a poll, writes Unknown.
+        if before is not None and told != before and not active.startswith("Active=Unknown"):
+            yield line["t"]
+        before = told
