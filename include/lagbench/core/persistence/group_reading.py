@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lagbench.core.persistence.decision import GroupFigures, Growth
-from lagbench.core.persistence.lag_source import Offsets
-from lagbench.core.persistence.offset_history import OffsetHistory
+from lagbench.core.persistence.lag_source import Offsets, PartitionIds
+from lagbench.core.persistence.offset_history import Columns, OffsetHistory
 from lagbench.core.persistence.partition_lag import OffsetReading, Records, ages, stuck
 from lagbench.core.persistence.projection import Rates, growth_per_second
 from lagbench.core.persistence.rule import NS_PER_SECOND, LagRule, LagScope
@@ -53,19 +53,17 @@ class GroupReading:
 
     history: OffsetHistory
     key: ViewKey
-    columns: npt.NDArray[np.intp]
+    columns: Columns | slice
+    partitions: PartitionIds  # those of the columns
     _growths: dict[int, tuple[Rates, Growth]] = field(default_factory=dict)
 
-    @property
-    def is_empty(self) -> bool:
-        """Say whether no partition counts."""
-        return not self.columns.size
-
     def unknown_partitions(self) -> list[int]:
-        """Return the partitions whose lag cannot be said."""
+        """Return the partitions whose lag cannot be said: their start was never told."""
+        if not self.key.reading.needs_log_start:
+            return []
         committed = self.history.committed(1)[0, self.columns]
-        is_unknown = self.key.reading.unknown(committed, self._log_start)
-        return [int(p) for p in self._partitions[is_unknown]]
+        is_unknown = (committed < 0) & (self._log_start < 0)
+        return [int(partition) for partition in self.partitions[is_unknown]]
 
     @cached_property
     def lag(self) -> Records:
@@ -98,24 +96,25 @@ class GroupReading:
 
     def partition_of(self, column: int) -> int | None:
         """Return the partition that a column of ``values`` stands for; None for the total."""
-        return int(self._partitions[column]) if self.key.scope == "partition" else None
+        return int(self.partitions[column]) if self.key.scope == "partition" else None
 
     @cached_property
     def figures(self) -> GroupFigures:
         """The sums over the counted partitions."""
         largest = int(self.lag.argmax())
-        counted = self._counted
+        counted, total = self._counted, int(self.lag.sum())
         oldest, is_bound = self._oldest_age()
+        committed = self.history.committed(1)[0, self.columns]
         return GroupFigures(
             at_ns=int(self.history.times(1)[0]),
             samples=len(self.history),
-            partitions=int(self.columns.size),
-            without_commit=int((self.history.committed(1)[0, self.columns] < 0).sum()),
-            total_lag=int(self.lag.sum()),
-            counted_lag=int(counted.sum()),
+            partitions=self.partitions.size,
+            without_commit=int(np.count_nonzero(committed < 0)),
+            total_lag=total,
+            counted_lag=total if counted is self.lag else int(counted.sum()),
             partitions_with_lag=int(np.count_nonzero(counted)),
             largest_lag=int(self.lag[largest]),
-            largest_partition=int(self._partitions[largest]),
+            largest_partition=int(self.partitions[largest]),
             oldest_age_ns=oldest,
             is_age_a_bound=is_bound,
         )
@@ -147,14 +146,10 @@ class GroupReading:
     def _log_start(self) -> Offsets:
         return self.history.log_start[self.columns]
 
-    @property
-    def _partitions(self) -> npt.NDArray[np.int32]:
-        return self.history.partitions[self.columns]
-
     @cached_property
     def _is_excluded(self) -> npt.NDArray[np.bool_]:
         if not self.key.excludes_stuck:
-            return np.zeros(self.columns.size, dtype=np.bool_)
+            return np.zeros(self.partitions.size, dtype=np.bool_)
         return stuck(self.history.committed(2)[:, self.columns])
 
     @cached_property

@@ -65,20 +65,19 @@ class OffsetHistory:
         self._depth = depth
         self._first = max(self._first, self._past - depth)
 
-    def append(self, sample: GroupSample) -> bool:
-        """Add a good sample newer than all others; say whether the log went on.
+    def append(self, sample: GroupSample) -> None:
+        """Add a good sample newer than all others.
 
-        An end offset below the last one means that the topic was made anew: what was known of the
-        old one is forgotten, and False is returned.
+        An end offset below the last one means that records were cut off (a topic made anew, an
+        unclean election): the rows of that partition are cut to it, its log start is forgotten.
         """
-        goes_on = True
         if len(self):
-            if not np.array_equal(sample.partitions, self.partitions):
+            if not _are_same(sample.partitions, self.partitions):
                 self._reindex(sample.partitions)
-            goes_on = bool((sample.end >= self._end[self._past - 1]).all())
-        if not goes_on:
-            self.clear()
-        if not len(self):
+            is_cut = sample.end < self._end[self._past - 1]
+            if is_cut.any():
+                self._cut(is_cut, sample.end)
+        else:
             self.partitions = sample.partitions
             self.log_start = np.full(sample.partitions.size, NO_OFFSET, dtype=np.int64)
             self._end = np.empty((0, sample.partitions.size), dtype=np.int64)
@@ -91,7 +90,6 @@ class OffsetHistory:
         self._end[row], self._committed[row] = sample.end, sample.committed
         self._past += 1
         self._first = max(self._first, self._past - self._depth)
-        return goes_on
 
     def load(
         self,
@@ -109,6 +107,11 @@ class OffsetHistory:
 
     def _from(self, rows: int | None) -> int:
         return self._first if rows is None else max(self._first, self._past - rows)
+
+    def _cut(self, is_cut: npt.NDArray[np.bool_], end: Offsets) -> None:
+        for rows in (self.end(), self.committed()):
+            np.minimum(rows, end, out=rows, where=is_cut)
+        self.log_start[is_cut] = NO_OFFSET
 
     def _make_room(self) -> None:
         """Move the kept rows to the front of an array that has at least one free row."""
@@ -135,6 +138,10 @@ class OffsetHistory:
         end[:, known], committed[:, known] = self.end()[:, place], self.committed()[:, place]
         log_start[known] = self.log_start[place]
         self.load(partitions, log_start, self.times().copy(), end, committed)
+
+
+def _are_same(one: PartitionIds, other: PartitionIds) -> bool:
+    return one is other or (one.size == other.size and bool((one == other).all()))
 
 
 def columns_of(old: PartitionIds, new: PartitionIds) -> tuple[Columns, Columns]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lagbench.core.kafka_trigger import OffsetResetPolicy
 from lagbench.core.persistence.lag_source import NO_OFFSET, Offsets, PartitionIds
-from lagbench.core.persistence.offset_history import Instants
+from lagbench.core.persistence.offset_history import Columns, Instants
 
 Records = npt.NDArray[np.int64]
 Nanoseconds = npt.NDArray[np.int64]
@@ -23,17 +23,16 @@ class OffsetReading:
     scale_to_zero: bool
     limitation: tuple[int, ...] | None
 
-    def kept(self, partitions: PartitionIds) -> npt.NDArray[np.intp]:
-        """Return the columns of the partitions that count."""
+    def kept(self, partitions: PartitionIds) -> Columns | slice:
+        """Return the columns of the partitions that count; a slice, which is cheap, for all."""
         if self.limitation is None:
-            return np.arange(partitions.size, dtype=np.intp)
+            return slice(None)
         return np.flatnonzero(np.isin(partitions, self.limitation))
 
-    def unknown(self, committed: Offsets, log_start: Offsets) -> npt.NDArray[np.bool_]:
-        """Return where lag cannot be said: to be read from a start that nobody has told."""
-        if self.reset_policy == "latest" or self.scale_to_zero:
-            return np.zeros(committed.shape, dtype=np.bool_)
-        return (committed < 0) & (log_start < 0)
+    @property
+    def needs_log_start(self) -> bool:
+        """Say whether a partition without a commit is read from the start of the log."""
+        return self.reset_policy == "earliest" and not self.scale_to_zero
 
     def lag(self, end: Offsets, committed: Offsets, log_start: Offsets) -> Records:
         """Return the records that can still be read; expired ones never count.
@@ -42,7 +41,7 @@ class OffsetReading:
         (0 with scaleToZeroOnInvalidOffset); with ``earliest`` all that the log still holds.
         """
         waiting = np.maximum(end - np.maximum(committed, log_start), 0)
-        if (committed >= 0).all():
+        if committed.size and committed.min() >= 0:
             return waiting
         if self.scale_to_zero:
             without_commit = np.zeros_like(waiting)

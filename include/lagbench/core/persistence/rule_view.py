@@ -28,7 +28,7 @@ class RuleView:
         self._at_ns: int | None = None
         self._all: PartitionIds | None = None
         self._kept: PartitionIds = np.empty(0, dtype=np.int32)
-        self._columns = np.empty(0, dtype=np.intp)
+        self._columns: Columns | slice = slice(None)
 
     def last_trouble(self) -> str:
         """Return what is wrong with this reading of the samples, else with the samples."""
@@ -56,14 +56,14 @@ class RuleView:
         del self.watched[row]
         self.stretches.drop_row(row)
 
-    def advance(self, history: OffsetHistory, *, goes_on: bool) -> None:
-        """Take in the newest sample of ``history``; ``goes_on`` is False for a topic made anew."""
+    def advance(self, history: OffsetHistory) -> None:
+        """Take in the newest sample of ``history``; one from before the last ends every stretch."""
         reading = self._read(history)
         if reading is None:
             return
         at_ns = reading.figures.at_ns
         last = self._at_ns
-        is_continuous = goes_on and last is not None and at_ns - last <= self._max_gap_ns
+        is_continuous = last is not None and 0 < at_ns - last <= self._max_gap_ns
         self._at_ns = at_ns
         self.stretches.advance(at_ns, reading.values, is_continuous=is_continuous)
         self._settle(reading, self.watched, is_new=True)
@@ -85,9 +85,9 @@ class RuleView:
     def _read(self, history: OffsetHistory) -> GroupReading | None:
         """Return the reading of the newest sample; None, and why in ``last_trouble``, if none."""
         self._align(history)
-        reading = GroupReading(history, self._key, self._columns)
+        reading = GroupReading(history, self._key, self._columns, self._kept)
         self._trouble = ""
-        if reading.is_empty:
+        if not self._kept.size:
             self._trouble = "no partition of the topic is in partitionLimitation"
             if self._key.reading.limitation is None:
                 self._trouble = "the topic has no partition"

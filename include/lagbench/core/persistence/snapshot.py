@@ -182,7 +182,10 @@ def _put_back(window: GroupWindow, rule: LagRule, watched: WatchedRule, kept: _S
         raise SnapshotDiscarded("a rule's stretches do not fit the partitions")
     row[:] = started_at
     if kept.early_since is not None:
-        watched.early_since = np.frombuffer(kept.early_since, dtype="<i8").astype(np.int64)
+        early_since = np.frombuffer(kept.early_since, dtype="<i8")
+        if early_since.size != row.size:
+            raise SnapshotDiscarded("a rule's early stretches do not fit the partitions")
+        watched.early_since = early_since.astype(np.int64)
     if kept.hold is not None and watched.hold is not None:
         hold = watched.hold
         hold.lowest, hold.highest = Queue(kept.hold.lowest), Queue(kept.hold.highest)

@@ -82,16 +82,15 @@ class GroupWindow:
         self._trouble = sample.error or _malformed(sample)
         if self._trouble:
             return False
-        newest, goes_on = self.newest_at_ns, True
+        newest = self.newest_at_ns
         if newest is not None and sample.at_ns <= newest:
             if newest - sample.at_ns <= self.max_gap_ns:
                 self._trouble = "a sample came that is not newer than the last one"
                 return False
             self.history.clear()
-            goes_on = False
-        goes_on = self.history.append(_tidied(sample)) and goes_on
+        self.history.append(_tidied(sample))
         for view in self.views.values():
-            view.advance(self.history, goes_on=goes_on)
+            view.advance(self.history)
         return True
 
 
@@ -102,9 +101,9 @@ def _malformed(sample: GroupSample) -> str:
         return "the topic has no partition"
     if not sample.end.size == sample.committed.size == earliest.size == count:
         return "the sample's arrays differ in length"
-    if (np.diff(sample.partitions) <= 0).any():
+    if (sample.partitions[1:] <= sample.partitions[:-1]).any():
         return "the sample's partitions are not in ascending order"
-    if (sample.end < 0).any():
+    if sample.end.min() < 0:
         missing = sample.partitions[sample.end < 0].tolist()
         return f"the end offset of partition {missing[0]} is unknown"
     return ""
