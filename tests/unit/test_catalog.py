@@ -82,15 +82,33 @@ def test_the_catalog_is_the_issues() -> None:
         "steady",
         "trace_example",
     }
-    assert set(list_policies()) >= {
+    assert set(list_policies()) == {
+        "cpu-only",
+        "cron-prewarm-plus-lag",
+        "lag-cpu-safety-net",
+        "lag-default",
+        "lag-even-distribution",
+        "lag-fast-up-slow-down",
+        "lag-no-hysteresis",
+        "lag-overscale-2p",
+        "lag-partitions-with-lag",
         "lag-quick",
         "lag-standard",
-        "lag-legacy-defaults",
-        "lag-hysteresis",
-        "lag-flappy",
-        "lag-overscale",
-        "cpu-hpa",
+        "lag-threshold-100k",
+        "lag-threshold-10k",
+        "lag-threshold-1k",
+        "persistent-lag",
+        "production",
+        "projected-lag",
+        "scale-to-zero",
     }
+
+
+def test_no_two_policies_are_the_same() -> None:
+    """Each file asks for something that no other one asks for."""
+    specs = [str(load_policy(name)["spec"]) for name in list_policies()]
+
+    assert len(set(specs)) == len(specs)
 
 
 @pytest.mark.parametrize("name", list_policies())
@@ -281,7 +299,7 @@ def test_a_field_that_keda_would_refuse_is_refused(tmp_path: Path) -> None:
 
 def test_keda_names_in_an_hpa_are_refused(tmp_path: Path) -> None:
     """An HPA has minReplicas, not minReplicaCount."""
-    found = policy_refusal(tmp_path, policy_like("cpu-hpa", minReplicaCount=3))
+    found = policy_refusal(tmp_path, policy_like("cpu-only", minReplicaCount=3))
 
     assert found.field == "spec.minReplicaCount"
     assert "did you mean minReplicas?" in found.allowed
@@ -291,10 +309,14 @@ def test_keda_names_in_an_hpa_are_refused(tmp_path: Path) -> None:
     ("name", "spec", "field"),
     [
         ("lag-quick", {"minReplicaCount": 13}, "spec.minReplicaCount"),
-        ("cpu-hpa", {"minReplicas": 13}, "spec.maxReplicas"),
+        ("cpu-only", {"minReplicas": 13}, "spec.maxReplicas"),
         ("lag-quick", {"scaleTargetRef": {"name": "other"}}, "spec.scaleTargetRef"),
-        ("cpu-hpa", {"metrics": [{"type": "Pods"}]}, "spec.metrics[0].type"),
-        ("lag-quick", {"triggers": [{"type": "cron", "metadata": {}}]}, "spec.triggers[0].type"),
+        ("cpu-only", {"metrics": [{"type": "Pods"}]}, "spec.metrics[0].type"),
+        (
+            "lag-quick",
+            {"triggers": [{"type": "prometheus", "metadata": {}}]},
+            "spec.triggers[0].type",
+        ),
         ("lag-quick", {"triggers": []}, "spec.triggers"),
     ],
 )
@@ -315,13 +337,13 @@ def test_another_kind_is_no_policy(tmp_path: Path) -> None:
 def test_more_replicas_than_partitions_must_be_meant() -> None:
     """A maximum above the partitions needs allow_overscale."""
     with pytest.raises(WrongInput) as caught:
-        checked_cell("quick_spike", policy="lag-overscale")
+        checked_cell("quick_spike", policy="lag-overscale-2p")
 
     assert (caught.value.field, caught.value.value) == ("spec.maxReplicaCount", 24)
     assert "at most 12" in caught.value.allowed
     assert "allow_overscale" in caught.value.allowed
     meant = load_scenario("quick_spike", {"allow_overscale": "true"})
-    check_cell(meant, load_policy("lag-overscale"))
+    check_cell(meant, load_policy("lag-overscale-2p"))
 
 
 def test_other_folders_can_hold_the_catalog(

@@ -105,7 +105,7 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     limits = check_limits(cell.scenario, cell.policy, where=cell.policy_name)
     return [
         patch.consumer_for_run(
-            consumer, target, cell.scenario.consumer, replicas=limits.min_replicas
+            consumer, target, cell.scenario.consumer, replicas=limits.started_replicas
         ),
         patch.recorder_for_run(base_manifest("recorder", "Deployment"), target),
         patch.policy_for_run(cell.policy, target),

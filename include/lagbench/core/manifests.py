@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lagbench.core.policy_limits import is_lag_scaler
 from lagbench.core.run import (
     BOOTSTRAP_ANNOTATION,
     NAMESPACE,
@@ -41,7 +42,9 @@ class RunTarget:
 
 
 def policy_for_run(policy: Mapping[str, Any], target: RunTarget) -> Manifest:
-    """Return the policy with the run's broker, topic and group in each kafka trigger.
+    """Return the policy with the run's broker, topic and group in each trigger on lag.
+
+    Those are the kafka triggers, and the external ones that ask the lag scaler about Kafka.
 
     All policies get one name, because KEDA refuses a second ScaledObject on a target.
 
@@ -60,7 +63,7 @@ def policy_for_run(policy: Mapping[str, Any], target: RunTarget) -> Manifest:
         TELEMETRY_TOPIC_ANNOTATION: target.names.telemetry_topic,
         BOOTSTRAP_ANNOTATION: target.bootstrap_servers,
     }
-    for trigger in _kafka_triggers(manifest):
+    for trigger in _lag_triggers(manifest):
         trigger["metadata"] = {
             **trigger["metadata"],
             "bootstrapServers": target.bootstrap_servers,
@@ -161,9 +164,18 @@ def recorder_for_run(
     return manifest
 
 
-def _kafka_triggers(policy: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _lag_triggers(policy: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the triggers that name a topic and a group of Kafka; an Iggy one names a stream."""
     triggers = (policy.get("spec") or {}).get("triggers") or []
-    return [t for t in triggers if t.get("type") == "kafka" and t.get("metadata") is not None]
+    return [trigger for trigger in triggers if _is_on_kafka_lag(trigger)]
+
+
+def _is_on_kafka_lag(trigger: Mapping[str, Any]) -> bool:
+    metadata = trigger.get("metadata")
+    if metadata is None:
+        return False
+    is_scaler_for_kafka = is_lag_scaler(trigger) and metadata.get("source", "kafka") == "kafka"
+    return trigger.get("type") == "kafka" or is_scaler_for_kafka
 
 
 def _named(manifest: Manifest, name: str, target: RunTarget) -> dict[str, Any]:

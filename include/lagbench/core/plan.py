@@ -15,7 +15,8 @@ import numpy as np
 
 from lagbench.core.key_skew import partition_shares
 from lagbench.core.plan_backlog import ReplicaSteps, predict_backlog
-from lagbench.core.policy_check import PolicyLimits, check_limits
+from lagbench.core.policy_check import check_limits
+from lagbench.core.policy_limits import PolicyLimits
 from lagbench.core.profile import OfferedLoad, offered_load
 from lagbench.core.scenario import Scenario
 
@@ -82,16 +83,17 @@ def plan_cell(scenario: Scenario, policy: Mapping[str, Any], *, where: str = "po
     )
     shares = partition_shares(scenario.keys, partitions, scenario.seed)
     hottest = int(np.argmax(shares))
-    useful = min(limits.max_replicas, partitions)
+    useful = min(limits.ceiling_replicas, partitions)
     backlog = predict_backlog(
         load,
         shares,
         pod_rate=pod_rate,
         replicas=_replicas(limits, useful),
-        lag_threshold=limits.lag_threshold,
+        lag_threshold=limits.scales_at_records,
     )
     # Only lag can tell this model of a wish; a policy on CPU is taken to stay at its floor.
-    reachable = useful if limits.lag_threshold is not None else min(limits.min_replicas, partitions)
+    sees_lag = limits.scales_at_records is not None
+    reachable = useful if sees_lag else min(limits.started_replicas, partitions)
     capacity = reachable * pod_rate
     tail_seconds = max(0.0, backlog.drained_at - load.duration_seconds)
     draft = Plan(
@@ -104,11 +106,11 @@ def plan_cell(scenario: Scenario, policy: Mapping[str, Any], *, where: str = "po
         pods_needed_at_base=max(1, math.ceil(load.base_rate / pod_rate)),
         pods_needed_at_peak=max(1, math.ceil(load.peak_rate / pod_rate)),
         partitions=partitions,
-        min_replicas=limits.min_replicas,
-        max_replicas=limits.max_replicas,
+        min_replicas=limits.started_replicas,
+        max_replicas=limits.ceiling_replicas,
         useful_replicas=useful,
         sticking_replicas=_sticking(limits, partitions),
-        leaks_one_replica=limits.is_capped_at_partitions and limits.max_replicas > partitions,
+        leaks_one_replica=limits.partition_cap == "keda" and limits.ceiling_replicas > partitions,
         capacity_per_second=capacity,
         is_saturated=load.peak_rate >= capacity,
         hottest_partition=hottest,
@@ -124,18 +126,18 @@ def plan_cell(scenario: Scenario, policy: Mapping[str, Any], *, where: str = "po
 
 
 def _replicas(limits: PolicyLimits, useful: int) -> ReplicaSteps:
-    floor = min(limits.min_replicas, useful)
+    floor = min(limits.started_replicas, useful)
     return ReplicaSteps(floor=floor, ceiling=useful)
 
 
 def _sticking(limits: PolicyLimits, partitions: int) -> tuple[int, ...]:
     """Return every n below the cap with cap / n within the tolerance (keda issues 4791, 2908)."""
-    if limits.lag_threshold is None or not limits.is_capped_at_partitions:
+    if limits.scales_at_records is None or not limits.is_capped_at_partitions:
         return ()
     # Only KEDA's cap makes the wish stand still: a lower maxReplicaCount is cut off after it.
-    if limits.max_replicas < partitions:
+    if limits.ceiling_replicas < partitions:
         return ()
-    low = max(limits.min_replicas, 1)
+    low = max(limits.started_replicas, 1)
     return tuple(n for n in range(low, partitions) if partitions / n <= 1 + _TOLERANCE)
 
 
@@ -151,7 +153,7 @@ def _with_warnings(plan: Plan, limits: PolicyLimits) -> Plan:
 
 def _of_policy(plan: Plan, limits: PolicyLimits) -> list[str]:
     found: list[str] = []
-    if limits.lag_threshold is None:
+    if limits.scales_at_records is None:
         found.append(
             "the policy does not see lag: the prediction assumes that it stays at "
             f"{plan.min_replicas} replicas"
@@ -192,8 +194,8 @@ def _of_load(plan: Plan, limits: PolicyLimits) -> list[str]:
             f"{plan.hottest_rate:,.0f}/s at the peak, and one pod does {plan.pod_rate:,.0f}/s: "
             "its drain, not the replica count, is the limit"
         )
-    if limits.lag_threshold is not None:
-        held = limits.lag_threshold * plan.min_replicas * (1 + _TOLERANCE)
+    if limits.scales_at_records is not None:
+        held = limits.scales_at_records * plan.min_replicas * (1 + _TOLERANCE)
         if plan.base_rate * _COMMIT_SECONDS > held:
             found.append(
                 f"one second of the base rate ({plan.base_rate:,.0f} messages) is more lag than "

@@ -1,72 +1,149 @@
-"""What the measures need to know of a policy: floor, ceiling, and the lag one replica may hold."""
+"""How far a policy scales, and the lag that one replica may hold under it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from lagbench.core.trigger_parameters import go_boolean
 from lagbench.errors import WrongInput
 
 LAG_THRESHOLD_ANNOTATION = "lagbench.io/lag-threshold"
 KEDA_DEFAULT_LAG_THRESHOLD = 10.0
 KEDA_DEFAULT_CEILING = 100
+LAG_SCALER_DEFAULT_THRESHOLD = 500.0
+KAFKA_TYPES = ("kafka", "apache-kafka")
+EXTERNAL_TYPES = ("external", "external-push")
+
+PartitionCap = Literal["none", "keda", "exact"]
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyLimits:
-    """Replica bounds and the lag threshold (per replica) with the rule that gave it."""
+    """Replica bounds and the lag threshold (per replica) with the rule that gave it.
+
+    ``partition_cap``: who holds the metric at one replica per partition: KEDA's kafka trigger,
+    whose integer division lets one more through; the lag scaler, exactly; or nobody.
+    """
 
     floor_replicas: int
     ceiling_replicas: int
     lag_threshold_records: float | None
     threshold_rule: str
+    ceiling_field: str = "spec.maxReplicaCount"
+    partition_cap: PartitionCap = "none"
+    scales_at_records: int | None = None
+    """The lag per replica at which a trigger scales; None: no trigger counts records of lag."""
+
+    @property
+    def started_replicas(self) -> int:
+        """Return the floor while there is anything to do: a policy that goes to 0 starts at 1."""
+        return max(self.floor_replicas, 1)
+
+    @property
+    def is_capped_at_partitions(self) -> bool:
+        """Say whether lag alone never asks for more replicas than partitions, but for one."""
+        return self.partition_cap != "none"
 
 
 def policy_limits(manifest: Mapping[str, Any]) -> PolicyLimits:
     """Return the limits of a ScaledObject or a HorizontalPodAutoscaler.
 
-    The threshold is the first trigger's ``lagThreshold`` (KEDA's default for Kafka triggers is
-    10), else the annotation ``lagbench.io/lag-threshold``: a CPU policy has none of its own, and
-    comparing it with a lag policy needs the same threshold for both.
+    The threshold is that of the first trigger on lag, else the annotation
+    ``lagbench.io/lag-threshold``: a CPU policy has none of its own, and comparing it with a lag
+    policy needs the same threshold for both.
 
     :raises WrongInput: the manifest is neither kind, or the threshold is no number.
     """
     spec = manifest.get("spec") or {}
     kind = manifest.get("kind")
     if kind == "ScaledObject":
-        floor = int(spec.get("minReplicaCount") or 0)
-        ceiling = int(spec.get("maxReplicaCount") or KEDA_DEFAULT_CEILING)
-    elif kind == "HorizontalPodAutoscaler":
-        stated = spec.get("minReplicas")
-        floor, ceiling = int(1 if stated is None else stated), int(spec["maxReplicas"])
-    else:
-        raise WrongInput(
-            where="policy",
-            field="kind",
-            value=kind,
-            allowed="ScaledObject or HorizontalPodAutoscaler",
+        triggers = spec.get("triggers") or []
+        threshold, rule = _threshold(manifest, triggers)
+        of_trigger = _first(triggers)
+        return PolicyLimits(
+            floor_replicas=int(spec.get("minReplicaCount") or 0),
+            ceiling_replicas=int(spec.get("maxReplicaCount") or KEDA_DEFAULT_CEILING),
+            lag_threshold_records=threshold,
+            threshold_rule=rule,
+            partition_cap=_partition_cap(triggers),
+            scales_at_records=int(of_trigger[0]) if of_trigger is not None else None,
         )
-    threshold, rule = _threshold(manifest, spec.get("triggers") or [])
-    return PolicyLimits(floor, ceiling, threshold, rule)
+    if kind == "HorizontalPodAutoscaler":
+        stated = spec.get("minReplicas")
+        threshold, rule = _threshold(manifest, [])
+        return PolicyLimits(
+            floor_replicas=int(1 if stated is None else stated),
+            ceiling_replicas=int(spec["maxReplicas"]),
+            lag_threshold_records=threshold,
+            threshold_rule=rule,
+            ceiling_field="spec.maxReplicas",
+        )
+    raise WrongInput(
+        where="policy",
+        field="kind",
+        value=kind,
+        allowed="ScaledObject or HorizontalPodAutoscaler",
+    )
+
+
+def is_lag_scaler(trigger: Mapping[str, Any]) -> bool:
+    """Say whether an external trigger's metadata speaks to the lag scaler of this project."""
+    metadata = trigger.get("metadata") or {}
+    is_external = trigger.get("type") in EXTERNAL_TYPES
+    return is_external and ("consumerGroup" in metadata or "consumerGroupId" in metadata)
+
+
+def _partition_cap(triggers: Sequence[Mapping[str, Any]]) -> PartitionCap:
+    """Return the weakest cap of all triggers on lag: the highest wish wins."""
+    caps: set[PartitionCap] = set()
+    for trigger in triggers:
+        metadata = trigger.get("metadata") or {}
+        idles = go_boolean(str(metadata.get("allowIdleConsumers") or "").strip()) is True
+        # An even distribution brings the cap back.
+        evens = metadata.get("ensureEvenDistributionOfPartitions")
+        is_capped = not idles or go_boolean(str(evens or "").strip()) is True
+        if trigger.get("type") in KAFKA_TYPES:
+            caps.add("keda" if is_capped else "none")
+        elif is_lag_scaler(trigger):
+            caps.add("exact" if is_capped else "none")
+    weakest: tuple[PartitionCap, ...] = ("none", "keda", "exact")
+    return next((cap for cap in weakest if cap in caps), "none")
 
 
 def _threshold(
-    manifest: Mapping[str, Any], triggers: list[Mapping[str, Any]]
+    manifest: Mapping[str, Any], triggers: Sequence[Mapping[str, Any]]
 ) -> tuple[float | None, str]:
-    for trigger in triggers:
-        metadata = trigger.get("metadata") or {}
-        if "lagThreshold" in metadata:
-            value = _number(metadata["lagThreshold"], "lagThreshold")
-            return value, f"lagThreshold {value:g} of the {trigger.get('type')} trigger"
-        if trigger.get("type") in ("kafka", "apache-kafka"):
-            value = KEDA_DEFAULT_LAG_THRESHOLD
-            return value, f"KEDA's default lagThreshold {value:g}"
+    found = _first(triggers)
+    if found is not None:
+        return found
     annotations = (manifest.get("metadata") or {}).get("annotations") or {}
     if LAG_THRESHOLD_ANNOTATION in annotations:
         value = _number(annotations[LAG_THRESHOLD_ANNOTATION], LAG_THRESHOLD_ANNOTATION)
         return value, f"annotation {LAG_THRESHOLD_ANNOTATION} {value:g}"
     return None, "the policy states no lag threshold"
+
+
+def _first(triggers: Sequence[Mapping[str, Any]]) -> tuple[float, str] | None:
+    """Return threshold and rule of the first trigger on records of lag."""
+    return next((found for found in map(_of_trigger, triggers) if found is not None), None)
+
+
+def _of_trigger(trigger: Mapping[str, Any]) -> tuple[float, str] | None:
+    metadata, kind = trigger.get("metadata") or {}, trigger.get("type")
+    if is_lag_scaler(trigger) and metadata.get("lagMetric") == "seconds":
+        return None  # its threshold is an age, not a number of records
+    if "lagThreshold" in metadata:
+        value = _number(metadata["lagThreshold"], "lagThreshold")
+        return value, f"lagThreshold {value:g} of the {kind} trigger"
+    if kind in KAFKA_TYPES:
+        value = KEDA_DEFAULT_LAG_THRESHOLD
+        return value, f"KEDA's default lagThreshold {value:g}"
+    if is_lag_scaler(trigger):
+        value = LAG_SCALER_DEFAULT_THRESHOLD
+        return value, f"the lag scaler's default lagThreshold {value:g}"
+    return None
 
 
 def _number(text: Any, field: str) -> float:

@@ -61,7 +61,7 @@ def test_more_replicas_than_partitions_leak_one_through_the_cap() -> None:
 
 def test_overscaling_adds_no_capacity() -> None:
     """24 replicas on 12 partitions can do what 12 can."""
-    found = plan("quick_spike", "lag-overscale", allow_overscale="true")
+    found = plan("quick_spike", "lag-overscale-2p", allow_overscale="true")
 
     assert not found.leaks_one_replica
     assert (found.max_replicas, found.useful_replicas, found.capacity_per_second) == (24, 12, 6000)
@@ -69,7 +69,7 @@ def test_overscaling_adds_no_capacity() -> None:
 
 def test_a_policy_on_cpu_is_taken_to_stay_at_its_floor() -> None:
     """Without lag as a signal two pods face the spike, and the plan says that it assumes so."""
-    found = plan("quick_spike", "cpu-hpa")
+    found = plan("quick_spike", "cpu-only")
 
     assert found.capacity_per_second == 1000
     assert found.predicted_peak_lag == pytest.approx(300_000, rel=0.02)
@@ -104,6 +104,6 @@ def test_a_steady_load_has_no_drain() -> None:
 
 def test_a_threshold_inside_the_noise_is_pointed_out() -> None:
     """A second of the base rate above what the floor may hold means scaling on noise."""
-    found = plan("steady", profile__rate_per_second="900", policy="lag-flappy")
+    found = plan("steady", profile__rate_per_second="900", policy="lag-no-hysteresis")
 
     assert any("scaling on noise" in warning for warning in found.warnings)
