@@ -26,6 +26,10 @@ API = {
     "Deployment": "apps/v1",
     "HorizontalPodAutoscaler": "autoscaling/v2",
     "ScaledObject": "keda.sh/v1alpha1",
+    "TriggerAuthentication": "keda.sh/v1alpha1",
+    "ClusterTriggerAuthentication": "keda.sh/v1alpha1",
+    "Secret": "v1",
+    "Service": "v1",
 }
 IDLE = "import signal; signal.pause()"
 BUSY = "while True: pass"
@@ -42,15 +46,25 @@ class Setting:
 
     def create(self, kind: str, name: str, spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
         """Create an object and return it as stored."""
+        return self.put(kind, name, {"spec": spec}, **metadata)
+
+    def put(self, kind: str, name: str, rest: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+        """Create an object of any shape and return it as stored."""
         body = {
             "apiVersion": API[kind],
             "kind": kind,
             "metadata": {"name": name, "namespace": NAMESPACE, **metadata},
-            "spec": spec,
+            **rest,
         }
         self.made.append((kind, name))
         stored = self._resource(kind).create(body=body, namespace=NAMESPACE)
         return dict(stored.to_dict())
+
+    def secret(self, name: str, parameters: dict[str, str]) -> None:
+        """Create a Secret and a TriggerAuthentication of the same name that takes all of it."""
+        self.put("Secret", name, {"stringData": parameters})
+        references = [{"parameter": key, "name": name, "key": key} for key in parameters]
+        self.create("TriggerAuthentication", name, {"secretTargetRef": references})
 
     def get(self, kind: str, name: str) -> dict[str, Any] | None:
         """Return an object, None when it is not there."""
