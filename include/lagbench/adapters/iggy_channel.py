@@ -192,11 +192,14 @@ def _connected(connection: IggyConnection, deadline: Deadline) -> socket.socket:
 
 def _tls_context(connection: IggyConnection) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cafile=connection.tls_ca_file or None)
+        return ssl.create_default_context(
+            cafile=connection.tls_ca_file or None, cadata=connection.tls_ca_pem or None
+        )
     except OSError as error:
+        named = connection.tls_ca_file or "given"
         raise NotReady(
-            f"could not read the CA file {connection.tls_ca_file} of the Iggy server at "
-            f"{connection.server_address}: {error.strerror or error}. It must hold PEM certificates"
+            f"could not read the CA ({named}) of the Iggy server at "
+            f"{connection.server_address}: {error.strerror or error}. It must be PEM certificates"
         ) from error
 
 

@@ -16,9 +16,9 @@ _WHERE = "Iggy connection"
 class IggyConnection(BaseModel):
     """Names a server and who logs in; equal connections can share one socket.
 
-    Either ``username`` and ``password`` or ``access_token``. ``tls_ca_file`` names a PEM file
-    (the system's authorities otherwise); ``tls_server_name`` replaces the address in the check
-    of the server's certificate.
+    Either ``username`` and ``password`` or ``access_token``. The server's certificate is checked
+    against ``tls_ca_file`` or ``tls_ca_pem`` (the system's authorities if neither is given) and
+    against the address or, if given, ``tls_server_name``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -29,6 +29,7 @@ class IggyConnection(BaseModel):
     access_token: SecretStr | None = None
     is_tls: bool = False
     tls_ca_file: str = ""
+    tls_ca_pem: str = Field(default="", repr=False)
     tls_server_name: str = ""
 
     @model_validator(mode="after")
@@ -53,8 +54,8 @@ class IggyConnection(BaseModel):
             size_bytes = len(text.encode())
             if size_bytes > _LONGEST_BYTES:
                 raise _wrong(field, f"{size_bytes} bytes", f"at most {_LONGEST_BYTES} bytes")
-        if not self.is_tls and (self.tls_ca_file or self.tls_server_name):
-            raise _wrong("tls", "off", "on, when a CA file or a server name is given")
+        if not self.is_tls and (self.tls_ca_file or self.tls_ca_pem or self.tls_server_name):
+            raise _wrong("tls", "disable", "enable, when a CA or a server name is given")
         return self
 
     @property

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from tests.fakes.iggy_answers import FakePartition, FakeTopic
 from tests.fakes.iggy_recordings import VERSIONS
@@ -17,20 +12,6 @@ from lagbench.core.persistence.lag_source import GroupTopic
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
 RECORDED = [FakePartition(10), FakePartition(5), FakePartition(0), FakePartition(1)]
-ROOT = Path(__file__).parents[3]
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_the_recorded_topic_has_the_lag_it_has(version: str) -> None:
-    """Lag is 3 where 6 of 0..9 is done, 0 where the only message is, unknown without a commit."""
-    with FakeIggyServer(state_of(version, RECORDED, p0=6, p3=0)) as server:
-        source = source_of(server.address)
-
-        sample = sampled(source)
-
-        assert source.protocol_version == version
-        assert offsets_of(sample) == [(0, 10, 7, 0), (1, 5, -1, 0), (2, 0, -1, 0), (3, 1, 1, 0)]
-        source.close()
 
 
 def test_expired_messages_keep_their_offsets_and_a_purge_starts_again() -> None:
@@ -147,27 +128,3 @@ def test_numeric_ids_name_stream_and_topic(version: str) -> None:
         sample = sampled(source_of(server.address), GroupTopic("7", "0/0"))
 
     assert offsets_of(sample)[0] == (0, 10, 7, 0)
-
-
-def test_the_client_library_sees_the_same_in_the_fake_server() -> None:
-    """apache-iggy of PyPI logs in and reads: the fake is a server to others as well."""
-    with FakeIggyServer(state_of("0.9", RECORDED, p0=6, p3=0)) as server:
-        ended = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "tests.integration.iggy.library_client",
-                *(server.address, "shop", "orders", "enrich"),
-            ],
-            capture_output=True,
-            check=False,
-            cwd=ROOT,
-            text=True,
-            timeout=30,
-        )
-
-    assert ended.returncode == 0, ended.stderr[-500:]
-    assert json.loads(ended.stdout) == {
-        "partitions": [[0, 9, 10], [1, 4, 5], [2, 0, 0], [3, 0, 1]],
-        "stored": {"0": 6, "1": None, "2": None, "3": 0},
-    }

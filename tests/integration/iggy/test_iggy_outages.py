@@ -228,7 +228,9 @@ def test_tls_checks_the_server_against_the_named_authority(
         assert "certificate verify failed" in error(
             tls_ca_file=str(ca_file), tls_server_name="iggy.example"
         )
-        assert "could not read the CA file" in error(tls_ca_file=str(tmp_path / "missing.pem"))
+        assert not error(tls_ca_pem=authority.certificate)
+        assert "could not read the CA" in error(tls_ca_file=str(tmp_path / "missing.pem"))
+        assert "could not read the CA" in error(tls_ca_pem="not a certificate")
 
 
 def server_context(key: KeyPair, folder: Path) -> ssl.SSLContext:
