@@ -1,0 +1,51 @@
+"""``python -m lagbench.programs.external_scaler``: serve KEDA until SIGTERM.
+
+Exit code 0 after SIGTERM or SIGINT, 2 for wrong flags, 3 when a port or a certificate is not to be
+had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping
+
+from lagbench.errors import LagbenchError
+from lagbench.programs.external_scaler.json_log import log_as_json
+from lagbench.programs.external_scaler.options import ScalerOptions, parse_options
+
+log = logging.getLogger("lagbench.programs.external_scaler")
+# Sampling and answering share the interpreter: at the default of 5 ms a call could wait as long.
+_SWITCH_SECONDS = 0.0005
+
+
+async def run(options: ScalerOptions, environment: Mapping[str, str]) -> None:
+    """Serve until a signal comes."""
+    from lagbench.programs.external_scaler.server import serve
+
+    until = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, until.set)
+    await serve(options, environment, until)
+
+
+def main() -> int:
+    """Run as a program."""
+    log_as_json()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    try:
+        asyncio.run(run(parse_options(sys.argv[1:], os.environ), os.environ))
+    except LagbenchError as error:
+        log.error("%s", error)
+        return int(error.exit_code)
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    # Not sys.exit: a request in a broker's time limit must not hold the process back.
+    logging.shutdown()
+    os._exit(code)

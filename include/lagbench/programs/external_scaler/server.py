@@ -1,0 +1,179 @@
+"""The program's life: start, serve, write the state now and then, drain, end.
+
+At SIGTERM: health says NOT_SERVING, streams end cleanly, open calls get ``drain_seconds``, the
+state is written. Nothing waits longer than that for a broker or a client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import structlog
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from lagbench.errors import NotReady
+from lagbench.programs.external_scaler.board import Board
+from lagbench.programs.external_scaler.figures import ScalerFigures
+from lagbench.programs.external_scaler.options import ScalerOptions
+from lagbench.programs.external_scaler.saved_state import decode_state, encode_state
+from lagbench.programs.external_scaler.server_credentials import server_credentials
+from lagbench.programs.external_scaler.service import ScalerService
+from lagbench.programs.external_scaler.state_file import StateFile
+from lagbench.programs.external_scaler.steady_clock import SteadyClock
+from lagbench.programs.http_endpoint import HttpEndpoint, probe_routes
+from lagbench.wire import externalscaler_pb2 as wire
+from lagbench.wire import externalscaler_pb2_grpc as wire_grpc
+
+SERVICE_NAME: str = wire.DESCRIPTOR.services_by_name["ExternalScaler"].full_name
+_TIDY_SECONDS = 10.0
+_LAST_STATE_SECONDS = 2.0
+# A peer that is gone without a word is noticed after 80 s at most, whatever the streams send.
+_KEEPALIVE = (("grpc.keepalive_time_ms", 60_000), ("grpc.keepalive_timeout_ms", 20_000))
+# Only one process may have the port: two would share it, each with windows of its own.
+_CHANNEL_OPTIONS = (("grpc.so_reuseport", 0), *_KEEPALIVE)
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    board: Board
+    figures: ScalerFigures
+    state: StateFile | None
+
+
+async def serve(
+    options: ScalerOptions, environment: Mapping[str, str], until: asyncio.Event
+) -> None:
+    """Serve until ``until`` is set.
+
+    :raises NotReady: a port cannot be had, or a certificate cannot be read.
+    """
+    figures = ScalerFigures()
+    board = Board(
+        environment, figures, now_ns=SteadyClock().now_ns, idle_seconds=options.idle_seconds
+    )
+    state = StateFile(options.state_file) if options.state_file is not None else None
+    parts = _Parts(board, figures, state)
+    _restore(parts)
+    service = ScalerService(board, figures, first_sample_seconds=options.first_sample_seconds)
+    health_service = health.aio.HealthServicer()
+    server, port = _grpc_server(options, service, health_service)
+    is_serving = False
+    routes = {
+        **probe_routes(lambda: is_serving),
+        "/metrics": figures.exposition,
+    }
+    endpoint = HttpEndpoint(options.address, options.metrics_port, routes)
+    await server.start()
+    for name in ("", SERVICE_NAME):
+        await health_service.set(name, health_pb2.HealthCheckResponse.SERVING)
+    is_serving = True
+    _log.info(
+        "serving",
+        address=options.address,
+        port=port,
+        metrics_port=endpoint.port,
+        tls=options.tls_cert is not None,
+        mutual_tls=options.client_ca is not None,
+        state_file=str(options.state_file or ""),
+    )
+    async with _chores(parts, options):
+        await until.wait()
+    is_serving = False
+    _log.info("ending", objects=len(board))
+    await health_service.enter_graceful_shutdown()
+    service.end_streams()
+    await server.stop(options.drain_seconds)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(_save(parts), _LAST_STATE_SECONDS)
+    board.close()
+
+
+def _grpc_server(
+    options: ScalerOptions, service: ScalerService, health_service: Any
+) -> tuple[Any, int]:
+    server = grpc.aio.server(options=_CHANNEL_OPTIONS)
+    add_scaler: Any = wire_grpc.add_ExternalScalerServicer_to_server  # generated, without types
+    add_scaler(service, server)
+    health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
+    reflection.enable_server_reflection(
+        (SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), server
+    )
+    credentials = server_credentials(options)
+    where = f"{options.address}:{options.port}"
+    try:
+        if credentials is None:
+            return server, int(server.add_insecure_port(where))
+        return server, int(server.add_secure_port(where, credentials))
+    except RuntimeError as error:
+        raise NotReady(f"cannot listen on {where}; set PORT_GRPC or --port") from error
+
+
+@contextlib.asynccontextmanager
+async def _chores(parts: _Parts, options: ScalerOptions) -> AsyncIterator[None]:
+    """Tidy up and write the state during the block."""
+    tasks = [
+        asyncio.create_task(_repeated(_TIDY_SECONDS, parts.board.drop_idle)),
+        asyncio.create_task(_forget_later(parts.board, options.idle_seconds)),
+    ]
+    if parts.state is not None:
+        tasks.append(asyncio.create_task(_save_now_and_then(parts, options.state_seconds)))
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _repeated(seconds: float, work: Any) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        work()
+
+
+async def _forget_later(board: Board, seconds: float) -> None:
+    await asyncio.sleep(seconds)
+    board.forget_restored()
+
+
+async def _save_now_and_then(parts: _Parts, seconds: float) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        await _save(parts)
+
+
+async def _save(parts: _Parts) -> None:
+    if parts.state is None:
+        return
+    try:
+        content = encode_state(await parts.board.saved())
+        await asyncio.to_thread(parts.state.write, content)
+    except NotReady as error:
+        parts.figures.state_writes.labels("failed").inc()
+        _log.warning("state not written", why=str(error))
+    else:
+        parts.figures.state_writes.labels("good").inc()
+
+
+def _restore(parts: _Parts) -> None:
+    """Take over the last state; one that cannot be used costs one sustain time, not the start."""
+    if parts.state is None:
+        return
+    try:
+        content = parts.state.read()
+        if content is None:
+            _log.info("no state yet: every sustain clock starts now")
+            return
+        state = decode_state(content)
+    except NotReady as error:
+        _log.warning("state not used", why=str(error))
+        return
+    parts.board.restore(state)
+    _log.info("state restored", objects=len(state.objects), windows=len(state.windows))

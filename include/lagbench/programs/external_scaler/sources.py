@@ -1,0 +1,36 @@
+"""From an address to the source that reads it; a kind's client is imported at its first use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lagbench.core.persistence.lag_source import LagSource
+from lagbench.core.persistence.source_address import KafkaCluster, SourceAddress
+
+SourceOpener = Callable[[SourceAddress, Callable[[], int]], LagSource]
+
+
+def open_source(address: SourceAddress, now_ns: Callable[[], int]) -> LagSource:
+    """Return the source of a cluster; ``now_ns`` stamps its samples.
+
+    :raises NotReady: its settings cannot be used, for example a key that does not fit.
+    """
+    if isinstance(address, KafkaCluster):
+        from lagbench.adapters.kafka_lag_source import KafkaLagSource
+        from lagbench.adapters.kafka_security import security_settings
+
+        settings = {
+            "bootstrap.servers": ",".join(address.bootstrap_servers),
+            **security_settings(address.security),
+        }
+        return KafkaLagSource(settings, now_ns=now_ns)
+    from lagbench.adapters.iggy_connection import IggyConnection
+    from lagbench.adapters.iggy_source import IggySource
+
+    connection = IggyConnection(
+        server_address=address.server_address,
+        username=address.username,
+        password=address.password,
+        access_token=address.access_token,
+    )
+    return IggySource(connection, wall_clock_ns=now_ns)
