@@ -1,0 +1,104 @@
+"""The cron trigger: its name on the HPA, what KEDA refuses, and when it is inside its hours."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lagbench.core.cron_trigger import CronTrigger, parse_cron_trigger
+from lagbench.core.trigger_parameters import TriggerRefused
+
+OFFICE = {
+    "timezone": "Europe/London",
+    "start": "0 8 * * 1-5",
+    "end": "0 18 * * 1-5",
+    "desiredReplicas": "5",
+}
+MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+def cron(**changes: str) -> CronTrigger:
+    """Return the office hours with some parameters changed."""
+    return parse_cron_trigger({**OFFICE, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"start": "0 0 * * *", "end": "0 20 * * *"}, "s0-cron-Europe-London-00xxx-020xxx"),
+        (
+            {"timezone": "Etc/UTC", "start": "*/5 8,9 ? * *", "end": "0 18 * * 1-5"},
+            "s0-cron-Etc-UTC-xSl58Cm9Qmxx-018xx1-5",
+        ),
+    ],
+)
+def test_the_metrics_name_spells_the_schedules(changes: dict[str, str], name: str) -> None:
+    """Blanks go, and the characters that a name may not hold are spelt out."""
+    assert cron(**changes).metric_name(0) == name
+    assert cron(**changes).target_milli == 1000
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"timezone": ""}, 'missing required parameter "timezone" in [triggerMetadata]'),
+        ({"end": "0 18 * *"}, "error parsing end schedule: expected exactly 5 fields, found 4"),
+        ({"end": OFFICE["start"]}, "start and end can not have exactly same time input"),
+        ({"desiredReplicas": "0"}, "no desiredReplicas specified"),
+        ({"desiredReplicas": "null"}, "no desiredReplicas specified"),
+        ({"desiredReplicas": "true"}, "json: cannot unmarshal bool into Go value of type int64"),
+        ({"desiredReplicas": "fal"}, "unexpected end of JSON input"),
+        ({"desiredReplicas": "2.5"}, "cannot unmarshal number 2.5 into Go value of type int64"),
+    ],
+)
+def test_what_keda_refuses(changes: dict[str, str], said: str) -> None:
+    """The reason is KEDA's, after its prefix."""
+    with pytest.raises(TriggerRefused) as caught:
+        cron(**changes)
+
+    assert caught.value.keda_message.startswith("error parsing cron metadata: ")
+    assert said in caught.value.keda_message
+
+
+@pytest.mark.parametrize(
+    ("hour", "minute", "is_within"),
+    [(7, 59, False), (8, 0, True), (12, 0, True), (17, 59, True), (18, 0, False), (23, 0, False)],
+)
+def test_inside_the_office_hours(hour: int, minute: int, is_within: bool) -> None:
+    """The start is inside, the end is not; the value is the wanted replicas or 0."""
+    at = MONDAY + timedelta(hours=hour, minutes=minute)
+
+    assert cron().is_within(at) == is_within
+    assert cron().value_at(at) == (5.0 if is_within else 0.0)
+
+
+def test_hours_over_midnight_and_over_the_weekend() -> None:
+    """A start later than the end spans the night; on Saturday the next start comes first."""
+    night = cron(start="0 22 * * *", end="0 6 * * *")
+
+    assert night.is_within(MONDAY + timedelta(hours=23))
+    assert night.is_within(MONDAY + timedelta(hours=5))
+    assert not night.is_within(MONDAY + timedelta(hours=12))
+    assert not cron().is_within(MONDAY + timedelta(days=5, hours=12))
+
+
+def test_the_hours_are_those_of_the_time_zone() -> None:
+    """In July London is an hour ahead of UTC, so that the office opens at 07:00 UTC."""
+    monday = datetime(2026, 7, 6, tzinfo=UTC)
+
+    assert not cron().is_within(monday + timedelta(hours=6, minutes=59))
+    assert cron().is_within(monday + timedelta(hours=7))
+
+
+def test_a_schedule_that_never_comes() -> None:
+    """Without an end the trigger is never inside, without a start always: as KEDA compares."""
+    assert not cron(end="0 0 30 2 *").is_within(MONDAY)
+    assert cron(start="0 0 30 2 *").is_within(MONDAY)
+
+
+@pytest.mark.parametrize("zone", ["Mars/Base", "../etc/passwd"])
+def test_a_wrong_time_zone_shows_at_the_first_look(zone: str) -> None:
+    """Parsing takes any zone; reading the clock in it fails."""
+    wrong = cron(timezone=zone)
+
+    with pytest.raises(ValueError, match="unable to load timezone: unknown time zone"):
+        wrong.is_within(MONDAY)

@@ -1,0 +1,78 @@
+"""What KEDA checks of scalingModifiers beside the formula itself."""
+
+import pytest
+
+from lagbench.core.scaling_modifiers import ScalingModifiers, go_float, parse_scaling_modifiers
+from lagbench.core.trigger_parameters import BenchRefused, TriggerRefused
+
+
+def modifiers(**given: str) -> ScalingModifiers:
+    """Return ``a + b`` against 10 with some fields changed."""
+    parsed = parse_scaling_modifiers({"formula": "a + b", "target": "10", **given}, where="f")
+    assert parsed is not None
+    return parsed
+
+
+def test_defaults() -> None:
+    """The type is AverageValue, and anything above zero is active."""
+    assert modifiers() == ScalingModifiers(formula="a + b", target="10", target_milli=10_000)
+
+
+@pytest.mark.parametrize("given", [None, {}, {"formula": "", "target": ""}])
+def test_modifiers_that_say_nothing_are_none(given: object) -> None:
+    """KEDA compares with an empty struct."""
+    assert parse_scaling_modifiers(given, where="f") is None
+
+
+@pytest.mark.parametrize(
+    ("target", "milli", "allows_fallback"),
+    [("10", 10_000, True), ("2.5", 2500, False), ("1e2", 100_000, False), ("0.0019", 1, False)],
+)
+def test_the_target_is_kept_in_thousandths(target: str, milli: int, allows_fallback: bool) -> None:
+    """More digits are cut off; a fallback counts only with a whole number."""
+    parsed = modifiers(target=target)
+
+    assert (parsed.target_milli, parsed.allows_fallback) == (milli, allows_fallback)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"formula": ""}, "error ScalingModifiers.Formula is mandatory"),
+        ({"target": ""}, "formula is given but target is empty"),
+        ({"target": "abc"}, 'valid target: strconv.ParseFloat: parsing "abc": invalid syntax'),
+        ({"target": "0"}, "valid target: %!w(<nil>)"),
+        ({"target": "-1"}, "valid target: %!w(<nil>)"),
+    ],
+)
+def test_what_keda_refuses(given: dict[str, str], said: str) -> None:
+    """The HPA is not made, with KEDA's reason."""
+    with pytest.raises(TriggerRefused) as caught:
+        modifiers(**given)
+
+    assert caught.value.keda_message.endswith(said)
+    assert caught.value.stage == "hpa"
+
+
+def test_an_activation_target_that_is_no_number_is_refused_here() -> None:
+    """KEDA takes it, and then its loop never gets through a poll."""
+    with pytest.raises(BenchRefused, match="activationTarget = 'abc'"):
+        modifiers(activationTarget="abc")
+
+    assert modifiers(activationTarget="5.5").activation_target == 5.5
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("10", 10.0),
+        ("-.5", -0.5),
+        ("1E3", 1000.0),
+        ("Inf", float("inf")),
+        ("1_0", None),
+        (" 1", None),
+    ],
+)
+def test_numbers_as_go_reads_them(text: str, number: float | None) -> None:
+    """No blanks and no underscores, unlike Python."""
+    assert go_float(text) == number
