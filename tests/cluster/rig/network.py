@@ -1,0 +1,57 @@
+"""The rig's own namespaces: everything of a rig talks in there and nowhere else.
+
+``enter`` starts a command with a fresh network (loopback and one address) and its own mounts and
+processes; all go when the first process in them ends, also when everything is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import NoReturn
+
+NODE_ADDRESS = "10.99.0.1"
+POD_NETWORK = "10.244.0.0/24"
+SERVICE_NETWORK = "10.96.0.0/16"
+_INSIDE = "LAGBENCH_RIG_NETWORK"
+_TOOLS = {"unshare": "util-linux", "ip": "iproute2", "sysctl": "procps", "iptables": "iptables"}
+
+
+def is_inside() -> bool:
+    """Say whether this process runs in a rig's namespace."""
+    return os.environ.get(_INSIDE) == "1"
+
+
+def missing_tools() -> list[str]:
+    """Return the Debian packages that lack."""
+    return [package for tool, package in _TOOLS.items() if shutil.which(tool) is None]
+
+
+def enter(command: list[str]) -> NoReturn:
+    """Become ``command`` in fresh namespaces."""
+    # Whatever ends this process ends the first one inside, and with it all others: shims too.
+    namespaces = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    inside = [sys.executable, "-m", "tests.cluster.rig.network", *command]
+    os.environ[_INSIDE] = "1"
+    os.execvp("unshare", ["unshare", *namespaces, "--", *inside])
+
+
+def set_up() -> None:
+    """Give this namespace loopback and the node's address; a pair of veths, for want of dummy."""
+    for line in (
+        "ip link set lo up",
+        "ip link add rig0 type veth peer name rig1",
+        f"ip addr add {NODE_ADDRESS}/24 dev rig0",
+        "ip link set rig0 up",
+        "ip link set rig1 up",
+        "ip route add default via 10.99.0.2 dev rig0",
+        "sysctl -qw net.ipv4.ip_forward=1",
+    ):
+        subprocess.run(line.split(), check=True, capture_output=True, timeout=10)
+
+
+if __name__ == "__main__":
+    set_up()
+    os.execvp(sys.argv[1], sys.argv[1:])
