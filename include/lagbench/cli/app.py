@@ -8,7 +8,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from lagbench.cli import bench_commands, cell_commands, plan_command, run_command
+from lagbench.cli import (
+    bench_commands,
+    cell_commands,
+    plan_command,
+    run_command,
+    simulate_command,
+)
 from lagbench.errors import ExitCode, LagbenchError
 
 # typer ships its own click and exports of its errors only this one: its base covers them all.
@@ -28,6 +34,7 @@ app.command()(bench_commands.doctor)
 app.command()(bench_commands.ui)
 app.command()(run_command.run)
 app.command()(plan_command.plan)
+app.command()(simulate_command.simulate)
 app.command()(cell_commands.show)
 app.command()(cell_commands.report)
 

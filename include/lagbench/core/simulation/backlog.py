@@ -10,7 +10,7 @@ from math import inf
 
 import numpy as np
 
-from lagbench.core.simulation.fair_shares import fair_service, keeps_up
+from lagbench.core.simulation.fair_shares import keeps_up, share_fairly
 from lagbench.core.simulation.traffic import Traffic
 from lagbench.core.statistics import Ints, Reals
 
@@ -30,14 +30,14 @@ class Backlog:
         self._commit_seconds = commit_seconds
         partitions = len(traffic.shares)
         self.owner: Ints = np.full(partitions, -1, dtype=np.int64)
-        self.pods = 0
+        self._held: list[list[int]] = []
         self._commit_phase = np.zeros(partitions)
         self._revoked_at_records = np.zeros(partitions)
         self._segment = traffic.segment_at(starts_at)
         self._at = starts_at
         self._lag = np.zeros(partitions)
         self.served = np.zeros(partitions)
-        self._net = np.zeros(partitions)
+        self._level = self._net = np.zeros(partitions)
         self._next_at = -inf
         # (since, records done by then, rate of work) of the lines that a commit may still lie on
         self._lines: list[tuple[float, Reals, Reals]] = []
@@ -49,8 +49,13 @@ class Backlog:
         """Move on to ``second``, over every breakpoint on the way."""
         while self._next_at <= second:
             self._move(self._next_at)
-            self._segment = self._traffic.segment_at(self._next_at)
-            self._break()
+            segment = self._traffic.segment_at(self._next_at)
+            if segment == self._segment:
+                emptied = (self._lag == 0.0) & (self._net < 0.0)
+                self._break({int(pod) for pod in self.owner[emptied]})
+            else:
+                self._segment = segment
+                self._break()
 
     def set_owners(self, second: float, owner: Ints, pods: int, commit_phase: Reals) -> None:
         """Give the partitions to ``owner`` (-1: nobody) of ``pods`` pods.
@@ -63,7 +68,11 @@ class Backlog:
         moved = owner != self.owner
         done = self._traffic.shares * self._traffic.count_at(second) - self._lag
         self._revoked_at_records = np.where(moved, done, self._revoked_at_records)
-        self.owner, self.pods, self._commit_phase = owner, pods, commit_phase
+        self.owner, self._commit_phase = owner, commit_phase
+        self._held = [[] for _ in range(pods)]
+        for partition, pod in enumerate(owner.tolist()):
+            if pod >= 0:
+                self._held[pod].append(partition)
         self._break()
 
     def lag_at(self, second: float) -> float:
@@ -100,22 +109,23 @@ class Backlog:
         lag[lag < _EMPTY_RECORDS] = 0.0
         self._lag, self._at = lag, second
 
-    def _break(self) -> None:
-        """Start new lines at the present instant."""
+    def _break(self, changed: set[int] | None = None) -> None:
+        """Start new lines at the present instant; only the ``changed`` pods' rates are new."""
         at, traffic = self._at, self._traffic
         rate = traffic.rates[self._segment] if self._segment >= 0 else 0.0
         arrivals = traffic.shares * rate
         lag = self._lag
-        if not lag.any() and keeps_up(arrivals, self.owner, self.pods, self._pod_rate):
-            self.served, self._net = arrivals, np.zeros(len(arrivals))
-            empty_at = inf
+        empty_at = inf
+        if not np.count_nonzero(lag) and keeps_up(
+            arrivals, self.owner, len(self._held), self._pod_rate
+        ):
+            self.served, self._net = arrivals, self._level
         else:
-            self.served = fair_service(arrivals, lag, self.owner, self.pods, self._pod_rate)
-            net = arrivals - self.served
-            net[np.abs(net) < _EMPTY_RECORDS] = 0.0
-            self._net = net
-            falling = (net < 0.0) & (lag > 0.0)
-            empty_at = at + float((lag[falling] / -net[falling]).min()) if falling.any() else inf
+            self._share(arrivals, changed)
+            net = self._net
+            left = np.full(len(lag), inf)
+            np.divide(lag, -net, out=left, where=net < -_EMPTY_RECORDS)
+            empty_at = at + float(left.min())
         following = self._segment + 1
         change_at = traffic.starts[following] if following < len(traffic.starts) else inf
         # A partition that is all but empty must not hold time still.
@@ -127,3 +137,14 @@ class Backlog:
         self._lines.append((at, done, self.served))
         self.instants.append(at)
         self.lags.append(lag)
+
+    def _share(self, arrivals: Reals, changed: set[int] | None) -> None:
+        """Work out the rates anew, of all pods or only of the ``changed`` ones."""
+        demand = np.where(self._lag > 0.0, inf, arrivals).tolist()
+        if changed is None:
+            served, held = [0.0] * len(demand), self._held
+        else:
+            served, held = self.served.tolist(), [self._held[pod] for pod in changed if pod >= 0]
+        share_fairly(served, demand, held, self._pod_rate)
+        self.served = np.array(served)
+        self._net = arrivals - self.served

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 
 from lagbench.core.statistics import Ints, Reals
 
 
-def fair_service(arrivals: Reals, lag: Reals, owner: Ints, pods: int, pod_rate: float) -> Reals:
-    """Return the rate at which each partition is worked on.
+def share_fairly(
+    served: list[float], demand: Sequence[float], held: Iterable[Sequence[int]], pod_rate: float
+) -> None:
+    """Write into ``served`` the rate at which each partition of some pods is worked on.
 
-    ``owner`` is the pod of each partition, -1 for none. A partition without lag needs no more than
-    what arrives; what it leaves goes evenly to the pod's others (max-min fairness, which is what a
-    worker that takes from one queue after the other comes to).
+    ``held`` is the partitions of each such pod, ``demand`` what a partition could use: no bound
+    while it has lag, else what arrives. What it leaves goes evenly to the pod's others (max-min
+    fairness, which is what a worker that takes from one queue after the other comes to).
     """
-    served = np.zeros(len(arrivals))
-    if pods == 0:
-        return served
-    is_open = owner >= 0
-    demand = np.where(lag > 0.0, np.inf, arrivals)
-    spare = np.full(pods, pod_rate)
-    while is_open.any():
-        owners = owner[is_open]
-        level = spare / np.maximum(np.bincount(owners, minlength=pods), 1)
-        closing = is_open & (demand <= level[owner])
-        if not closing.any():
-            served[is_open] = level[owners]
-            break
-        served[closing] = demand[closing]
-        spent = np.bincount(owner[closing], weights=demand[closing], minlength=pods)
-        spare = np.maximum(spare - spent, 0.0)
-        is_open &= ~closing
-    return served
+    for partitions in held:
+        spare, left = pod_rate, len(partitions)
+        # Smallest demand first: what it leaves raises the share of all that follow.
+        for partition in sorted(partitions, key=demand.__getitem__):
+            rate, share = demand[partition], spare / left
+            if rate > share:
+                rate = share
+            served[partition] = rate
+            spare -= rate
+            left -= 1
 
 
 def keeps_up(arrivals: Reals, owner: Ints, pods: int, pod_rate: float) -> bool:

@@ -59,7 +59,9 @@ class Fleet:
         self._events: list[tuple[float, int, _Event, int]] = []
         self._order = 0
         self._version = 0
+        self._is_handing_over = self._has_waiting = False
         self._target: list[int] = [-1] * len(backlog.owner)
+        self._working = self._target
         self.pods: list[SimulatedPod] = []
         self.steps: list[ReplicaStep] = []
         self.rebalanced_at: list[float] = []
@@ -113,9 +115,12 @@ class Fleet:
                 if pod.stopped_at is None:
                     pod.ready_at = at
                     self.ready_count += 1
-                    self._rebalance(at)
+                    self._join(at)
             elif value == self._version:
                 self._hand_out(at, self._target)
+                self._is_handing_over = False
+                if self._has_waiting:
+                    self._rebalance(at)
 
     def _plan(self, at: float, event: _Event, value: int) -> None:
         self._order += 1
@@ -144,8 +149,16 @@ class Fleet:
             self.ready_count -= leaving
             self._rebalance(second)
 
+    def _join(self, second: float) -> None:
+        """Let a Ready pod into the group; while a handover goes on it waits for the next."""
+        if self._is_handing_over:
+            self._has_waiting = True
+        else:
+            self._rebalance(second)
+
     def _rebalance(self, second: float) -> None:
         """Take away what moves at once; its new owners begin after the handover."""
+        self._is_handing_over, self._has_waiting = True, False
         self.rebalanced_at.append(second)
         members = [pod.number for pod in self._alive if pod.ready_at is not None]
         before = self._working
@@ -157,8 +170,7 @@ class Fleet:
                 now if now == wanted else -1
                 for now, wanted in zip(before, self._target, strict=True)
             ]
-        if kept != before:
-            self._give(second, kept)
+        self._give(second, kept)
         self._version += 1
         self._plan(second + self._surroundings.handover_seconds, "resume", self._version)
 
@@ -169,6 +181,8 @@ class Fleet:
         self._give(second, owners)
 
     def _give(self, second: float, owners: list[int]) -> None:
+        if owners == self._working:
+            return
         self._working = owners
         numbers = sorted(set(owners) - {-1})
         place = {number: index for index, number in enumerate(numbers)}

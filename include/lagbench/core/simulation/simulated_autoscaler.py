@@ -14,7 +14,7 @@ from lagbench.core.keda_object import KedaObject
 from lagbench.core.keda_scaler import Scaler, TargetView
 from lagbench.core.scaled_object import ScaledObjectSpec, Trigger, parse_scaled_object
 from lagbench.core.simulation.clocks import SimulatedClock
-from lagbench.core.simulation.lag_sampler import LagSampler, SimulatedLagScaler
+from lagbench.core.simulation.lag_sampler import LagSampler, LagScaler
 from lagbench.core.simulation.simulated_hpa import SimulatedHpa
 from lagbench.core.simulation.simulated_scalers import build_scaler
 from lagbench.core.simulation.world import World
@@ -47,8 +47,14 @@ class SimulatedAutoscaler:
         else:
             self._start_hpa(parse_hpa(policy, where=where))
         if self._hpa is not None:
-            period = world.surroundings.hpa_sync_seconds
-            self._clock(float(hpa_phase) * period, period, self._sync, is_shown=True)
+            period, known_at = (
+                world.surroundings.hpa_sync_seconds,
+                world.surroundings.hpa_sync_at_seconds,
+            )
+            wait = float(hpa_phase) * period
+            if known_at is not None:
+                wait = (known_at - world.second) % period
+            self._clock(wait, period, self._sync, is_shown=True)
 
     def _start_keda(
         self, spec: ScaledObjectSpec, policy: Mapping[str, Any], where: str, phase: float
@@ -90,7 +96,7 @@ class SimulatedAutoscaler:
             self._samplers[key] = sampler
             period = sampler.interval_seconds
             self._clock(float(self._sampler_phase) * period, period, sampler.sample)
-        return SimulatedLagScaler(trigger, self._samplers[key])
+        return LagScaler(trigger, self._samplers[key], self._world)
 
     def _read_external(self, metric_name: str, target: TargetView) -> int:
         if self._keda is None:

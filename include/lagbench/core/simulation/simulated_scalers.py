@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from lagbench.core.cron_trigger import CronTrigger
 from lagbench.core.external_trigger import ExternalTrigger
 from lagbench.core.kafka_trigger import KafkaTrigger, kept_partitions
+from lagbench.core.keda_hpa import trigger_metric_spec
 from lagbench.core.keda_scaler import MetricReading, MetricSpec, Scaler, ScalerFailed
 from lagbench.core.resource_trigger import ResourceTrigger
 from lagbench.core.scaled_object import Trigger
@@ -20,21 +21,19 @@ _NS_PER_SECOND = 1e9
 
 
 class _TriggerScaler:
-    """A trigger with one external metric, whose name and target the trigger itself tells."""
+    """A trigger whose one metric the trigger itself tells."""
 
-    def __init__(self, trigger: Trigger, target_milli: int, name: str) -> None:
-        spec = MetricSpec(
-            name=name,
-            trigger_index=trigger.index,
-            kind="External",
-            target_type=trigger.metric_type,
-            target_milli=target_milli,
-        )
-        self._specs = (spec,)
+    def __init__(self, trigger: Trigger) -> None:
+        spec = trigger_metric_spec(trigger)
+        self._specs = () if spec is None else (spec,)
 
     def metric_specs(self) -> Sequence[MetricSpec]:
         """Return the one metric."""
         return self._specs
+
+    def read(self, metric_name: str) -> MetricReading:
+        """Refuse: KEDA itself has no value of a resource."""
+        raise ScalerFailed(f"{metric_name} is read by the HPA alone")
 
     def close(self) -> None:
         """Hold nothing that must be let go."""
@@ -45,9 +44,7 @@ class KafkaScaler(_TriggerScaler):
 
     def __init__(self, trigger: Trigger, parameters: KafkaTrigger, world: World) -> None:
         """Read the partitions that the trigger keeps."""
-        super().__init__(
-            trigger, parameters.target_milli, parameters.metric_name(trigger.index)
-        )
+        super().__init__(trigger)
         self._trigger, self._world = parameters, world
         count = world.scenario.partitions
         kept = kept_partitions(parameters, parameters.topic, range(count))
@@ -72,9 +69,7 @@ class CronScaler(_TriggerScaler):
 
     def __init__(self, trigger: Trigger, parameters: CronTrigger, world: World) -> None:
         """Ask the world for the time only."""
-        super().__init__(
-            trigger, parameters.target_milli, parameters.metric_name(trigger.index)
-        )
+        super().__init__(trigger)
         self._trigger, self._world = parameters, world
 
     def read(self, metric_name: str) -> MetricReading:
@@ -85,34 +80,6 @@ class CronScaler(_TriggerScaler):
         except ValueError as error:
             raise ScalerFailed(str(error)) from error
         return MetricReading((value,), value > 0)
-
-
-class ResourceScaler:
-    """A cpu or memory trigger: it only tells the HPA what to look at."""
-
-    def __init__(self, trigger: Trigger, parameters: ResourceTrigger) -> None:
-        """Pass the target on."""
-        spec = MetricSpec(
-            name=parameters.resource,
-            trigger_index=trigger.index,
-            kind="Resource",
-            target_type=parameters.target_type,
-            target_milli=parameters.target_milli or 0,
-            target_percent=parameters.target_percent,
-            container_name=parameters.container_name,
-        )
-        self._specs = (spec,)
-
-    def metric_specs(self) -> Sequence[MetricSpec]:
-        """Return the one metric."""
-        return self._specs
-
-    def read(self, metric_name: str) -> MetricReading:
-        """Refuse: KEDA has no value of a resource."""
-        raise ScalerFailed(f"{metric_name} is read by the HPA alone")
-
-    def close(self) -> None:
-        """Hold nothing that must be let go."""
 
 
 ExternalScaler = Callable[[Trigger, ExternalTrigger], Scaler]
@@ -127,7 +94,7 @@ def build_scaler(trigger: Trigger, world: World, external: ExternalScaler) -> Sc
         case CronTrigger():
             return CronScaler(trigger, parameters, world)
         case ResourceTrigger():
-            return ResourceScaler(trigger, parameters)
+            return _TriggerScaler(trigger)
         case ExternalTrigger():
             return external(trigger, parameters)
     raise WrongInput(

@@ -13,6 +13,8 @@ class Surroundings:
 
     hpa_sync_seconds: float = 15.015
     """A processed HPA is due again 15 s later; with the work of a sync 15.015 s (measured)."""
+    hpa_sync_at_seconds: float | None = None
+    """An instant of one of the HPA's syncs, from the stream's start; None: drawn by the seed."""
     start_up_seconds: float = 1.2
     """From the pod's creation to Ready: 0.9 to 1.2 s as a process; 10 to 20 s on a cluster."""
     start_up_spread: float = 0.25

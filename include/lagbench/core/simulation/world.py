@@ -10,8 +10,8 @@ from lagbench.core.drain import pod_rate_per_second
 from lagbench.core.instants import NS_PER_SECOND
 from lagbench.core.keda_scaler import TargetView
 from lagbench.core.key_skew import partition_shares
-from lagbench.core.profile import offered_load
-from lagbench.core.scenario import Keys, Scenario
+from lagbench.core.profile import OfferedLoad, offered_load
+from lagbench.core.scenario import Keys, Profile, Scenario
 from lagbench.core.simulation.backlog import Backlog
 from lagbench.core.simulation.fleet import Fleet
 from lagbench.core.simulation.lag_arrays import TopicOffsets
@@ -23,6 +23,11 @@ from lagbench.core.statistics import Reals
 @lru_cache(maxsize=64)  # 25 ms each, and every policy on a seed has the same
 def _shares(keys: Keys, partitions: int, seed: int) -> Reals:
     return partition_shares(keys, partitions, seed)
+
+
+@lru_cache(maxsize=64)
+def _load(profile: Profile) -> OfferedLoad:
+    return offered_load(profile)
 
 
 class World:
@@ -41,7 +46,7 @@ class World:
         shares = _shares(scenario.keys, scenario.partitions, scenario.seed)
         self.scenario, self.surroundings = scenario, surroundings
         self.second = -surroundings.lead_seconds
-        self.traffic = Traffic(offered_load(scenario.profile), shares)
+        self.traffic = Traffic(_load(scenario.profile), shares)
         rate = pod_rate_per_second(consumer.process_ms, consumer.concurrency)
         self.pod_rate = np.inf if rate is None else rate
         self.backlog = Backlog(

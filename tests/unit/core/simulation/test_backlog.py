@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lagbench.core.profile import OfferedLoad, Segment
 from lagbench.core.simulation.backlog import Backlog
-from lagbench.core.simulation.fair_shares import fair_service, keeps_up
+from lagbench.core.simulation.fair_shares import keeps_up, share_fairly
 from lagbench.core.simulation.traffic import Traffic
 
 
@@ -20,6 +20,17 @@ def backlog_of(
         OfferedLoad(parts, len(rates) * seconds), np.full(partitions, 1 / partitions)
     )
     return Backlog(traffic, pod_rate=pod_rate, commit_seconds=1.0, starts_at=-5.0)
+
+
+def fair_service(
+    arrivals: np.ndarray, lag: np.ndarray, owner: list[int], pods: int
+) -> np.ndarray:
+    """Return the rates of all partitions with pods of 100/s."""
+    served = [0.0] * len(arrivals)
+    demand = np.where(lag > 0, np.inf, arrivals).tolist()
+    held = [[p for p, pod in enumerate(owner) if pod == number] for number in range(pods)]
+    share_fairly(served, demand, held, 100.0)
+    return np.array(served)
 
 
 def own(backlog: Backlog, second: float, owner: list[int], *, phase: float = 0.0) -> None:
@@ -114,7 +125,7 @@ def test_the_closed_form_is_the_limit_of_small_steps(
         second = (step + 0.5) * width
         index = traffic.segment_at(second)
         arrivals = shares * traffic.rates[index]
-        done = fair_service(arrivals, lag, np.array(owners), len(numbers), 100.0)
+        done = fair_service(arrivals, lag, owners, len(numbers))
         lag = np.maximum(lag + (arrivals - done) * width, 0.0)
     tolerance = 3 * 400 * width * 3
     assert backlog.lags_at(until) == pytest.approx(lag, abs=tolerance)
@@ -134,7 +145,7 @@ def test_a_pod_does_all_it_can_and_no_more(
     lag = np.array([float(lagging >> index & 1) for index in range(count)])
     owner = np.array([index % pods for index in range(count)])
 
-    served = fair_service(rate, lag, owner, pods, 100.0)
+    served = fair_service(rate, lag, owner.tolist(), pods)
 
     for pod in range(pods):
         mine = owner == pod

@@ -1,0 +1,68 @@
+"""The lag scaler's server in a simulation: its windows and rule are the real ones.
+
+It samples on a clock of its own, whoever asks in between; what it remembers outlives KEDA's clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from lagbench.core.keda_scaler import MetricReading, MetricSpec
+from lagbench.core.persistence.lag_source import GroupSample
+from lagbench.core.persistence.settings import parse_lag_settings
+from lagbench.core.persistence.window import GroupWindow
+from lagbench.core.scaled_object import Trigger
+from lagbench.core.simulation.world import World
+
+
+class LagSampler:
+    """One object's window over the simulated group."""
+
+    def __init__(self, metadata: Mapping[str, str], world: World) -> None:
+        """Read the object's settings; nothing is sampled yet."""
+        self.settings = parse_lag_settings(metadata)
+        rule = self.settings.rule
+        self._world = world
+        self._window = GroupWindow("simulated", rule.sampling_interval_seconds)
+        self.rule = self._window.watch(rule)
+        self._partitions = np.arange(world.scenario.partitions, dtype=np.int32)
+
+    @property
+    def interval_seconds(self) -> float:
+        """Return the sampling interval."""
+        return self._window.interval_seconds
+
+    def sample(self) -> None:
+        """Take in the offsets of this instant."""
+        offsets, now_ns = self._world.offsets(), self._world.now_ns
+        self._window.add(GroupSample(now_ns, self._partitions, offsets.end, offsets.committed))
+
+
+class LagScaler:
+    """KEDA's side of the connection: asks the server, as its external scaler does."""
+
+    def __init__(self, trigger: Trigger, sampler: LagSampler, world: World) -> None:
+        """Ask ``sampler``, whose metric the server names."""
+        self._sampler, self._world = sampler, world
+        spec = MetricSpec(
+            name=f"s{trigger.index}-{sampler.settings.metric_name}",
+            trigger_index=trigger.index,
+            kind="External",
+            target_type=trigger.metric_type,
+            target_milli=round(sampler.settings.target * 1000),
+        )
+        self._specs = (spec,)
+
+    def metric_specs(self) -> Sequence[MetricSpec]:
+        """Return the one metric."""
+        return self._specs
+
+    def read(self, metric_name: str) -> MetricReading:
+        """Return the decision of the newest sample; the server's errors are NotReady."""
+        decision = self._sampler.rule.decide(self._world.now_ns)
+        return MetricReading((decision.metric_value,), decision.is_active)
+
+    def close(self) -> None:
+        """Leave the server as it is."""
