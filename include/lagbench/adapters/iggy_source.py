@@ -41,10 +41,8 @@ class _Backoff:
 
     def check(self, now: float) -> None:
         if now < self.not_before:
-            raise NotReady(
-                f"{self.reason} (tried {self.failures} times; next attempt in "
-                f"{self.not_before - now:.1f} s)"
-            )
+            # the same words each time: whoever logs changes only does not log this one
+            raise NotReady(self.reason)
 
 
 class IggySource:
@@ -60,6 +58,7 @@ class IggySource:
     ) -> None:
         """Connect at the first sample; a sample, connect included, takes at most the timeout."""
         self.connection = connection
+        self.connects_tried = 0
         self._timeout_seconds = timeout_seconds
         self._clock = clock
         self._wall_clock_ns = wall_clock_ns
@@ -105,6 +104,7 @@ class IggySource:
             except ConnectionLost:
                 pass  # closed while idle: a server that was restarted costs no sample
         self._backoff.check(self._clock())
+        self.connects_tried += 1
         try:
             self._channel = IggyChannel.open(self.connection, deadline)
             samples = self._read(self._channel, wanted, deadline)

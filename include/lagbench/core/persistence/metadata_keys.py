@@ -81,6 +81,7 @@ IGGY_LOGIN_DEFAULTS: Mapping[str, str] = {
     "username": "IGGY_USERNAME",
     "password": "IGGY_PASSWORD",
     "accessToken": "IGGY_ACCESS_TOKEN",
+    "ca": "IGGY_CA",
 }
 
 

@@ -33,7 +33,10 @@ class KafkaCluster(BaseModel):
 
 
 class IggyServer(BaseModel):
-    """An Iggy server, with a login of username and password or of a personal access token."""
+    """An Iggy server, with a login of username and password or of a personal access token.
+
+    ``ca`` is PEM text; without one, TLS trusts the system's authorities.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -41,6 +44,8 @@ class IggyServer(BaseModel):
     username: str = ""
     password: SecretStr | None = None
     access_token: SecretStr | None = None
+    is_tls: bool = False
+    ca: str = ""
 
     @property
     def name(self) -> str:
@@ -86,11 +91,19 @@ def _read_iggy(reader: MetadataReader) -> tuple[IggyServer, GroupTopic]:
             "",
             f"username and password{FROM_ENV}, or accessToken{FROM_ENV}",
         )
+    # not find(): the default of "tls" is Kafka's
+    tls = reader.given("tls") or reader.environment.get("IGGY_TLS", "").strip() or "disable"
+    if tls not in {"enable", "disable"}:
+        reader.refuse("tls", tls, "enable or disable")
+    elif tls == "disable" and login["ca"]:
+        reader.refuse("tls", tls, "enable, when there is a ca")
     server = IggyServer(
         server_address=address,
         username=user,
         password=SecretStr(password) if password else None,
         access_token=SecretStr(token) if token else None,
+        is_tls=tls == "enable",
+        ca=login["ca"],
     )
     topic = f"{reader.required('streamId')}/{reader.required('topicId')}"
     return server, GroupTopic(reader.required("consumerGroupId"), topic)

@@ -1,0 +1,74 @@
+"""An Iggy server in a ScaledObject's metadata: address, login by reference, TLS."""
+
+from __future__ import annotations
+
+import pytest
+
+from lagbench.core.persistence.lag_source import GroupTopic
+from lagbench.core.persistence.settings import InvalidMetadata, LagSettings, parse_lag_settings
+from lagbench.core.persistence.source_address import IggyServer
+
+_NAMED = {
+    "source": "iggy",
+    "serverAddress": "iggy:8090",
+    "streamId": "shop",
+    "topicId": "orders",
+    "consumerGroupId": "enrich",
+}
+_LOGIN = {"usernameFromEnv": "scaler", "passwordFromEnv": "very-secret"}
+
+
+def _server(settings: LagSettings) -> IggyServer:
+    if not isinstance(settings.source, IggyServer):
+        raise TypeError(type(settings.source))
+    return settings.source
+
+
+def test_stream_topic_and_group_name_what_is_read() -> None:
+    """The topic is written stream/topic; TLS is off unless asked for."""
+    settings = parse_lag_settings({**_NAMED, **_LOGIN}, {"KAFKA_TLS": "enable"})
+
+    assert settings.group_topic == GroupTopic("enrich", "shop/orders")
+    assert _server(settings).server_address == "iggy:8090"
+    assert not _server(settings).is_tls
+
+
+def test_tls_takes_an_authority_by_reference() -> None:
+    """``tls`` and ``caFromEnv`` of the object, or IGGY_TLS and IGGY_CA of the server."""
+    own = parse_lag_settings({**_NAMED, **_LOGIN, "tls": "enable", "caFromEnv": "PEM"})
+    default = parse_lag_settings(
+        _NAMED,
+        {
+            "IGGY_ADDRESS": "iggy:8090",
+            "IGGY_ACCESS_TOKEN": "very-secret",
+            "IGGY_TLS": "enable",
+            "IGGY_CA": "PEM",
+        },
+    )
+
+    assert [(_server(item).is_tls, _server(item).ca) for item in (own, default)] == [
+        (True, "PEM"),
+        (True, "PEM"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"tls": "on"}, "tls"),
+        ({"tls": "disable", "caFromEnv": "PEM"}, "tls"),
+        ({"accessTokenFromEnv": "very-secret"}, "accessToken"),
+        ({"passwordFromEnv": ""}, "password"),
+        ({"password": "very-secret"}, "password"),
+        ({"streamId": ""}, "streamId"),
+    ],
+)
+def test_what_cannot_work_is_refused_without_the_secret(
+    changes: dict[str, str], field: str
+) -> None:
+    """A password in clear text, two logins, half of one, a CA that TLS would not use."""
+    with pytest.raises(InvalidMetadata) as refused:
+        parse_lag_settings({**_NAMED, **_LOGIN, **changes})
+
+    assert field in [problem.field for problem in refused.value.problems]
+    assert "very-secret" not in str(refused.value)
