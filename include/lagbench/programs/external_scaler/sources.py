@@ -32,5 +32,7 @@ def open_source(address: SourceAddress, now_ns: Callable[[], int]) -> LagSource:
         username=address.username,
         password=address.password,
         access_token=address.access_token,
+        is_tls=address.is_tls,
+        tls_ca_pem=address.ca,
     )
     return IggySource(connection, wall_clock_ns=now_ns)
