@@ -10,7 +10,7 @@ from lagbench.core.instants import parse_instant_ns
 from lagbench.core.keda import READY
 from lagbench.core.keda_object import FALLBACK_UNKNOWN, NO_FALLBACK, KedaObject
 from lagbench.core.keda_scaler import MetricSpec, Scaler, ScalerFailed, ScalersNotBuilt
-from lagbench.core.scaled_object import ScaledObjectSpec, Trigger
+from lagbench.core.scaled_object import ScaledObjectSpec, Trigger, TriggerRefused
 from lagbench.core.scaling_annotations import ScalingAnnotations, parse_scaling_annotations
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.autoscaler import reconcile
@@ -146,9 +146,14 @@ class ScaledObjectWorker(Worker):
                 self._take_up(manifest, annotations)
         except reconcile.CheckFailed as error:
             self._fail(str(error), event=error.event, event_message=error.event_message)
+        except TriggerRefused as error:
+            said = error.condition_message
+            if error.stage == "scaler":
+                self._fail(said, event="KEDAScalerFailed", event_message=error.keda_message)
+            else:
+                self._fail(said, event="ScaledObjectCheckFailed", event_message=said)
         except WrongInput as error:
-            said = getattr(error, "keda_message", None) or str(error)
-            self._fail(said, event="KEDAScalerFailed", event_message=said)
+            self._fail(str(error), event="ScaledObjectCheckFailed", event_message=str(error))
         except ClusterError as error:
             log.warning("%s: reconcile failed: %s", self.name, error)
             self._give_up_unstarted()
