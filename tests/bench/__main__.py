@@ -22,6 +22,7 @@ from lagbench.errors import LagbenchError
 from tests.bench import (
     consumer_rate,
     dag_overhead,
+    external_scaler,
     pod_start,
     producer_rate,
     rebalance_dip,
@@ -40,6 +41,7 @@ MEASUREMENTS: Mapping[str, Callable[[float], Iterator[Figure]]] = {
         spark_pipeline,
         pod_start,
         dag_overhead,
+        external_scaler,
     )
 }
 
