@@ -12,9 +12,9 @@ from lagbench.core.cron_schedule import ScheduleError, parse_schedule
 from lagbench.core.trigger_parameters import (
     ParameterReader,
     ParameterSources,
-    TriggerRefused,
     normalize_metric_name,
 )
+from lagbench.core.trigger_refusals import TriggerRefused
 
 # How KEDA spells a schedule inside a metric's name.
 _IN_A_NAME = (" ", ""), ("*", "x"), ("/", "Sl"), ("?", "Qm"), (",", "Cm")

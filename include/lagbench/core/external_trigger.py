@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from lagbench.core.trigger_parameters import ParameterReader, ParameterSources, TriggerRefused
+from lagbench.core.trigger_parameters import ParameterReader, ParameterSources
+from lagbench.core.trigger_refusals import TriggerRefused
 
 _FROM_ENV = "FromEnv"
 

@@ -12,9 +12,9 @@ from lagbench.core.kafka_trigger_security import KafkaSecurity, check_security, 
 from lagbench.core.trigger_parameters import (
     ParameterReader,
     ParameterSources,
-    TriggerRefused,
     normalize_metric_name,
 )
+from lagbench.core.trigger_refusals import TriggerRefused
 
 __all__ = [
     "KafkaTrigger",

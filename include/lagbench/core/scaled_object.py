@@ -35,7 +35,7 @@ from lagbench.core.scaled_object_triggers import (
 from lagbench.core.scaling_annotations import ScalingAnnotations, parse_scaling_annotations
 from lagbench.core.scaling_modifiers import ScalingModifiers, parse_scaling_modifiers
 from lagbench.core.trigger_authentication import AuthenticationRef, authentication_refs
-from lagbench.core.trigger_parameters import BenchRefused, TriggerRefused
+from lagbench.core.trigger_refusals import BenchRefused, TriggerRefused
 from lagbench.core.trigger_registry import TriggerParameters
 from lagbench.errors import WrongInput
 

@@ -12,7 +12,7 @@ from typing import Any
 from lagbench.core.field_names import refuse_unknown_fields
 from lagbench.core.hpa_behavior import parse_behavior
 from lagbench.core.scaled_object_fields import text
-from lagbench.core.trigger_parameters import TriggerRefused
+from lagbench.core.trigger_refusals import TriggerRefused
 from lagbench.errors import WrongInput
 
 _CONFIG = "spec.advanced.horizontalPodAutoscalerConfig"

@@ -12,7 +12,7 @@ from lagbench.core.field_names import refuse_unknown_fields
 from lagbench.core.resource_trigger import ResourceTrigger
 from lagbench.core.scaled_object_fields import boolean, text
 from lagbench.core.trigger_authentication import AuthenticationRef, parse_authentication_ref
-from lagbench.core.trigger_parameters import TriggerRefused
+from lagbench.core.trigger_refusals import TriggerRefused
 from lagbench.core.trigger_registry import (
     RESOURCE_TYPES,
     TriggerParameters,

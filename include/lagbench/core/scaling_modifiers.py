@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from lagbench.core.field_names import refuse_unknown_fields
 from lagbench.core.scaled_object_fields import text
-from lagbench.core.trigger_parameters import BenchRefused, TriggerRefused
+from lagbench.core.trigger_refusals import BenchRefused, TriggerRefused
 from lagbench.errors import WrongInput
 
 _FIELD = "spec.advanced.scalingModifiers"

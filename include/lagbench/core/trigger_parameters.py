@@ -2,91 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Literal
 
 from pydantic import SecretStr
 
-from lagbench.errors import WrongInput
-
-RefusalStage = Literal["bounds", "triggers", "scaler", "hpa"]
-# What the operator writes before its reason into Ready=False, by the step that failed.
-_HPA_FAILED = "failed to ensure HPA is correctly created for ScaledObject"
-_STAGE_TEXT: Mapping[RefusalStage, str] = {
-    "bounds": "ScaledObject doesn't have correct Idle/Min/Max Replica Counts specification",
-    "triggers": "ScaledObject doesn't have correct triggers specification",
-    "scaler": _HPA_FAILED,
-    "hpa": _HPA_FAILED,
-}
+from lagbench.core.json_integer import json_integer_problem
 
 # The spellings that Go's ParseBool knows; nothing else is a boolean for KEDA.
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
-_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_JSON_LITERALS = ("true", "false", "null")
 _SOURCE_NAME = {"metadata": "triggerMetadata", "env": "resolvedEnv", "auth": "authParams"}
-_INT64 = (-(2**63), 2**63 - 1)
-
-
-class BenchRefused(WrongInput):
-    """KEDA would take what is written; the embedded autoscaler cannot do it."""
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Survive pickling."""
-        rebuild = partial(
-            BenchRefused,
-            where=self.where,
-            field=self.field,
-            value=self.value,
-            allowed=self.allowed,
-        )
-        return rebuild, ()
-
-
-class TriggerRefused(WrongInput):
-    """KEDA's operator refuses what is written; ``keda_message`` is its reason.
-
-    ``stage`` is the step that fails: only a failing "scaler" has an event of its own
-    (KEDAScalerFailed, with the reason alone) beside ScaledObjectCheckFailed.
-    """
-
-    def __init__(
-        self,
-        *,
-        where: str,
-        field: str,
-        value: object,
-        keda_message: str,
-        stage: RefusalStage = "scaler",
-        hint: str = "",
-    ) -> None:
-        """Keep KEDA's message both as the reason shown (with ``hint``) and by itself."""
-        allowed = f"{keda_message} ({hint})" if hint else keda_message
-        super().__init__(where=where, field=field, value=value, allowed=allowed)
-        self.keda_message = keda_message
-        self.stage: RefusalStage = stage
-        self.hint = hint
-
-    @property
-    def condition_message(self) -> str:
-        """Return the message of the Ready condition."""
-        return f"{_STAGE_TEXT[self.stage]}: {self.keda_message}"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Survive pickling."""
-        rebuild = partial(
-            TriggerRefused,
-            where=self.where,
-            field=self.field,
-            value=self.value,
-            keda_message=self.keda_message,
-            stage=self.stage,
-            hint=self.hint,
-        )
-        return rebuild, ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +20,8 @@ class ParameterSources:
     """Where a trigger's parameters come from: its metadata, resolved secrets, the container."""
 
     metadata: Mapping[str, str]
-    auth: Mapping[str, str] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
+    auth: Mapping[str, str] = field(default_factory=dict, repr=False)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class ParameterReader:
@@ -217,51 +143,3 @@ def go_boolean(text: str) -> bool | None:
 def normalize_metric_name(name: str) -> str:
     """Return ``name`` with the characters that a metric name may not hold turned into ``-``."""
     return name.translate(dict.fromkeys(map(ord, "/.:%()"), "-"))
-
-
-def json_integer_problem(text: str) -> str | None:
-    """Return what Go's JSON decoder says about ``text`` as an int64; None when it is one."""
-    text = text.lstrip(" \t\r\n")  # JSON allows blanks around a value
-    match = _JSON_NUMBER.match(text)
-    if match is None:
-        if text.startswith("-"):
-            return _after_minus(text)
-        literal = next((word for word in _JSON_LITERALS if word[0] == text[0]), None)
-        if literal is not None:
-            return _not_a_literal(text, literal)
-        return f"invalid character {_quoted(text[0])} looking for beginning of value"
-    rest = text[match.end() :].lstrip(" \t\r\n")
-    if rest:
-        return f"invalid character {_quoted(rest[0])} after top-level value"
-    number = match.group()
-    is_whole = number.lstrip("-").isdigit()
-    if not is_whole or not _INT64[0] <= int(number) <= _INT64[1]:
-        return f"json: cannot unmarshal number {number} into Go value of type int64"
-    return None
-
-
-def _not_a_literal(text: str, literal: str) -> str | None:
-    """Return what the decoder says of a text that begins like true, false or null."""
-    for read, expected in zip(text, literal, strict=False):
-        if read != expected:
-            return (
-                f"invalid character {_quoted(read)} in literal {literal} (expecting '{expected}')"
-            )
-    if len(text) < len(literal):
-        return "unexpected end of JSON input"
-    rest = text[len(literal) :].lstrip(" \t\r\n")
-    if rest:
-        return f"invalid character {_quoted(rest[0])} after top-level value"
-    if literal == "null":
-        return None  # Go leaves the number at its zero value
-    return "json: cannot unmarshal bool into Go value of type int64"
-
-
-def _after_minus(text: str) -> str:
-    if len(text) == 1:
-        return "unexpected end of JSON input"
-    return f"invalid character {_quoted(text[1])} in numeric literal"
-
-
-def _quoted(character: str) -> str:
-    return r"'\''" if character == "'" else f"'{character}'"

@@ -12,7 +12,7 @@ from lagbench.core.cron_trigger import CronTrigger, parse_cron_trigger
 from lagbench.core.external_trigger import ExternalTrigger, parse_external_trigger
 from lagbench.core.kafka_trigger import KafkaTrigger, parse_kafka_trigger
 from lagbench.core.resource_trigger import Resource, ResourceTrigger, parse_resource_trigger
-from lagbench.core.trigger_parameters import BenchRefused, TriggerRefused
+from lagbench.core.trigger_refusals import BenchRefused, TriggerRefused
 
 TriggerParameters = KafkaTrigger | CronTrigger | ResourceTrigger | ExternalTrigger
 RESOURCE_TYPES = ("cpu", "memory")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lagbench.core.cron_trigger import CronTrigger, parse_cron_trigger
-from lagbench.core.trigger_parameters import TriggerRefused
+from lagbench.core.trigger_refusals import TriggerRefused
 
 OFFICE = {
     "timezone": "Europe/London",

@@ -3,7 +3,7 @@
 import pytest
 
 from lagbench.core.kafka_trigger import KafkaTrigger, parse_kafka_trigger
-from lagbench.core.trigger_parameters import TriggerRefused
+from lagbench.core.trigger_refusals import TriggerRefused
 
 REQUIRED = {"bootstrapServers": "b:9092", "consumerGroup": "g", "topic": "t"}
 SCRAM = {"sasl": "scram_sha512", "username": "u", "password": "p-secret"}

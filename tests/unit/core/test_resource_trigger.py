@@ -3,7 +3,7 @@
 import pytest
 
 from lagbench.core.resource_trigger import parse_resource_trigger
-from lagbench.core.trigger_parameters import TriggerRefused
+from lagbench.core.trigger_refusals import TriggerRefused
 from lagbench.errors import WrongInput
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from lagbench.core.scaling_modifiers import ScalingModifiers, go_float, parse_scaling_modifiers
-from lagbench.core.trigger_parameters import BenchRefused, TriggerRefused
+from lagbench.core.trigger_refusals import BenchRefused, TriggerRefused
 
 
 def modifiers(**given: str) -> ScalingModifiers:

@@ -12,7 +12,7 @@ from lagbench.core.trigger_authentication import (
     referenced_objects,
     resolve_authentication,
 )
-from lagbench.core.trigger_parameters import BenchRefused
+from lagbench.core.trigger_refusals import BenchRefused
 from lagbench.errors import WrongInput
 
 
