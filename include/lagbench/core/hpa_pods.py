@@ -12,6 +12,7 @@ from typing import Any
 
 from lagbench.core.instants import NS_PER_SECOND, parse_instant_ns
 from lagbench.core.quantity import parse_milli
+from lagbench.errors import NotReady
 
 CPU_INITIALIZATION_SECONDS = 300
 INITIAL_READINESS_DELAY_SECONDS = 30
@@ -49,8 +50,8 @@ class PodGroups:
     ignored: frozenset[str] = field(default_factory=frozenset)
 
 
-def parse_pod(pod: Mapping[str, Any], resource: str) -> PodState:
-    """Return the state of a Pod object."""
+def parse_pod(pod: Mapping[str, Any], resource: str, container: str = "") -> PodState:
+    """Return the state of a Pod object; with ``container`` only its request counts."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     ready = next((c for c in status.get("conditions") or [] if c.get("type") == "Ready"), None)
     changed = (ready or {}).get("lastTransitionTime")
@@ -62,26 +63,40 @@ def parse_pod(pod: Mapping[str, Any], resource: str) -> PodState:
         started_at_ns=parse_instant_ns(started) if started else None,
         is_ready=None if ready is None else ready.get("status") == "True",
         ready_changed_at_ns=parse_instant_ns(changed) if changed else 0,
-        request_milli=_request_milli(pod, resource),
+        request_milli=_request_milli(pod, resource, container),
     )
 
 
-def _request_milli(pod: Mapping[str, Any], resource: str) -> int | None:
+def _request_milli(pod: Mapping[str, Any], resource: str, container: str) -> int | None:
     total = 0
-    for container in (pod.get("spec") or {}).get("containers") or []:
-        request = ((container.get("resources") or {}).get("requests") or {}).get(resource)
+    for item in (pod.get("spec") or {}).get("containers") or []:
+        if container and item.get("name") != container:
+            continue
+        request = ((item.get("resources") or {}).get("requests") or {}).get(resource)
         if request is None:
             return None
         total += parse_milli(request, where=pod["metadata"]["name"], field=resource)
     return total
 
 
-def parse_pod_metrics(item: Mapping[str, Any], resource: str) -> tuple[str, PodUsage] | None:
-    """Return a PodMetrics object as (pod, usage); None when a container lacks the resource."""
-    name = item["metadata"]["name"]
+def parse_pod_metrics(
+    item: Mapping[str, Any], resource: str, container: str = ""
+) -> tuple[str, PodUsage] | None:
+    """Return a PodMetrics object as (pod, usage); None when a container lacks the resource.
+
+    With ``container`` only its usage counts; ``NotReady`` when the sample does not have it.
+    """
+    metadata = item["metadata"]
+    name = metadata["name"]
+    measured = item.get("containers") or []
+    if container:
+        measured = [one for one in measured if one.get("name") == container]
+        if not measured:
+            place = f"{metadata.get('namespace', '')}/{name}"
+            raise NotReady(f"container {container} not present in metrics for pod {place}")
     total = 0
-    for container in item.get("containers") or []:
-        usage = (container.get("usage") or {}).get(resource)
+    for one in measured:
+        usage = (one.get("usage") or {}).get(resource)
         if usage is None:
             return None
         total += parse_milli(usage, where=name, field=resource)

@@ -1,7 +1,7 @@
 """From the pods' CPU or memory to a proposal, as Kubernetes computes it.
 
 Missing samples are assumed to speak against the change: as full usage when scaling down, as none
-when scaling up; pods not ready yet count as idle when scaling up. Container metrics are not here.
+when scaling up; pods not ready yet count as idle when scaling up.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from math import ceil
 from lagbench.core.hpa_metrics import MetricFailure, Proposal, is_within_tolerance
 from lagbench.core.hpa_pods import PodGroups, PodState, PodUsage, group_pods
 from lagbench.core.hpa_spec import ResourceMetric
-
-_REASON = "FailedGetResourceMetric"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +53,8 @@ def propose_resource(
     if metric.target_type == "Utilization":
         lacking = next((pod for pod, request in requests.items() if request is None), None)
         if lacking is not None:
-            return _failure(
-                metric, f"missing request for {metric.name} in a container of {lacking}"
-            )
+            holder = metric.container or "a container"
+            return _failure(metric, f"missing request for {metric.name} in {holder} of {lacking}")
     whole = {pod: request or 0 for pod, request in requests.items()}
     first = _measure(metric, samples, whole)
     if first is None:
@@ -117,8 +114,15 @@ def _measure(
     return _Usage(percent / metric.target_percent, percent, per_pod)
 
 
+def resource_failure(metric: ResourceMetric, message: str, summary: str = "") -> MetricFailure:
+    """Return the failure of a metric, under the reason of its kind."""
+    kind = "ContainerResource" if metric.container else "Resource"
+    return MetricFailure(f"FailedGet{kind}Metric", message, summary)
+
+
 def _failure(metric: ResourceMetric, text: str) -> MetricFailure:
     kind = "utilization" if metric.target_type == "Utilization" else "usage"
+    holder = "container" if metric.container else "resource"
     message = f"failed to get {metric.name} {kind}: {text}"
-    summary = f"failed to get {metric.name} resource metric value: {message}"
-    return MetricFailure(_REASON, message, summary)
+    summary = f"failed to get {metric.name} {holder} metric value: {message}"
+    return resource_failure(metric, message, summary)

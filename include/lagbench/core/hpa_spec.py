@@ -1,8 +1,8 @@
 """The autoscaling/v2 HorizontalPodAutoscaler as the control loop needs it, parsed from its object.
 
-Covered: External and Resource (cpu, memory) metrics and the whole of ``behavior``, with the
-defaults and bounds of the API server. ``behavior.*.tolerance`` is dropped, as the API server does
-while its feature gate is off.
+Covered: External, Resource and ContainerResource (cpu, memory) metrics and the whole of
+``behavior``, with the defaults and bounds of the API server. ``behavior.*.tolerance`` is dropped,
+as the API server does while its feature gate is off.
 """
 
 from __future__ import annotations
@@ -34,10 +34,14 @@ class ExternalMetric(_Frozen):
 
 
 class ResourceMetric(_Frozen):
-    """CPU or memory of the pods: percent of what they requested, or an amount per pod."""
+    """CPU or memory of the pods: percent of what they requested, or an amount per pod.
+
+    ``container`` not empty: only that container of each pod counts (ContainerResource).
+    """
 
     kind: Literal["Resource"] = "Resource"
     name: Literal["cpu", "memory"]
+    container: str = ""
     target_type: Literal["Utilization", "AverageValue"]
     target_percent: int = 0
     target_milli: int = 0
@@ -115,7 +119,11 @@ def _parse_metric(metric: Mapping[str, Any], *, where: str, field: str) -> Metri
         return _parse_external(metric.get("external") or {}, where, f"{field}.external")
     if kind == "Resource":
         return _parse_resource(metric.get("resource") or {}, where, f"{field}.resource")
-    allowed = "External, Resource (the embedded autoscaler knows no other metric types)"
+    if kind == "ContainerResource":
+        return _parse_container(
+            metric.get("containerResource") or {}, where, f"{field}.containerResource"
+        )
+    allowed = "External, Resource, ContainerResource (the embedded autoscaler knows no other type)"
     raise WrongInput(where=where, field=f"{field}.type", value=kind, allowed=allowed)
 
 
@@ -162,6 +170,16 @@ def _parse_resource(resource: Mapping[str, Any], where: str, field: str) -> Reso
         value=target_type,
         allowed="must be Utilization or AverageValue",
     )
+
+
+def _parse_container(resource: Mapping[str, Any], where: str, field: str) -> ResourceMetric:
+    container = resource.get("container")
+    if not isinstance(container, str) or not container:
+        raise WrongInput(
+            where=where, field=f"{field}.container", value=container, allowed="a container's name"
+        )
+    whole = _parse_resource(resource, where, field)
+    return whole.model_copy(update={"container": container})
 
 
 def _target_milli(target: Mapping[str, Any], key: str, where: str, field: str) -> int:

@@ -8,6 +8,7 @@ from lagbench.core.hpa_metrics import MetricFailure, Proposal
 from lagbench.core.hpa_pods import PodState, PodUsage, group_pods, parse_pod, parse_pod_metrics
 from lagbench.core.hpa_resource import propose_resource
 from lagbench.core.hpa_spec import ResourceMetric
+from lagbench.errors import NotReady
 
 SECOND = 1_000_000_000
 NOW = 10_000 * SECOND
@@ -158,3 +159,28 @@ def test_objects_of_the_api_are_read() -> None:
     assert state.ready_changed_at_ns - (state.started_at_ns or 0) == 5 * SECOND
     assert found is not None
     assert (found[1].milli, found[1].window_ns) == (124, 60 * SECOND)
+
+
+def test_a_container_metric_looks_at_one_container_only() -> None:
+    """Request and usage are the named container's; a sample without it fails the metric."""
+    one = {"name": "main", "resources": {"requests": {"cpu": "100m"}}}
+    other = {"name": "proxy", "resources": {}}
+    pod_object = {"metadata": {"name": "a"}, "spec": {"containers": [one, other]}}
+    sample = {
+        "metadata": {"name": "a", "namespace": "n"},
+        "timestamp": "2026-11-21T10:01:00Z",
+        "window": "15s",
+        "containers": [
+            {"name": "main", "usage": {"cpu": "40m"}},
+            {"name": "proxy", "usage": {"cpu": "900m"}},
+        ],
+    }
+
+    found = parse_pod_metrics(sample, "cpu", "main")
+
+    assert parse_pod(pod_object, "cpu", "main").request_milli == 100
+    assert parse_pod(pod_object, "cpu").request_milli is None
+    assert found is not None
+    assert found[1].milli == 40
+    with pytest.raises(NotReady, match="container absent not present in metrics for pod n/a"):
+        parse_pod_metrics(sample, "cpu", "absent")

@@ -13,13 +13,13 @@ from lagbench.core.hpa_metrics import (
     propose_external_value,
 )
 from lagbench.core.hpa_pods import parse_pod, parse_pod_metrics
-from lagbench.core.hpa_resource import propose_resource
+from lagbench.core.hpa_resource import propose_resource, resource_failure
 from lagbench.core.hpa_spec import ExternalMetric, HpaSpec, Metric, ResourceMetric
 from lagbench.core.keda_hpa import SCALED_OBJECT_LABEL
 from lagbench.core.quantity import format_milli
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.bench import Bench
-from lagbench.programs.autoscaler.cluster import POD, POD_METRICS, ClusterError, Scale
+from lagbench.programs.autoscaler.cluster import POD, POD_METRICS, Scale
 from lagbench.programs.autoscaler.pods import count_ready_pods
 
 
@@ -102,22 +102,22 @@ def _read_resource(bench: Bench, metric: ResourceMetric, namespace: str, scale: 
         name += " utilization (percentage of request)"
     try:
         pods = [
-            parse_pod(pod, metric.name)
+            parse_pod(pod, metric.name, metric.container)
             for pod in bench.cluster.list(POD, namespace, scale.selector)
         ]
         samples = bench.cluster.list(POD_METRICS, namespace, scale.selector)
-    except ClusterError as error:
+        found = [parse_pod_metrics(item, metric.name, metric.container) for item in samples]
+    except NotReady as error:
         text = (
             f"failed to get {metric.name} metric: unable to get metrics for resource "
             f"{metric.name}: unable to fetch metrics from resource metrics API: {error}"
         )
-        failure = MetricFailure("FailedGetResourceMetric", text)
+        failure = resource_failure(metric, text)
         return Reading(MetricOutcome(name, failure), None, metric.name, None)
-    usage = dict(filter(None, (parse_pod_metrics(item, metric.name) for item in samples)))
     result = propose_resource(
         metric,
         pods,
-        usage,
+        dict(item for item in found if item is not None),
         spec_replicas=scale.spec_replicas,
         tolerance=bench.hpa_settings.tolerance,
         now_ns=bench.clock.wall_ns(),
@@ -127,7 +127,13 @@ def _read_resource(bench: Bench, metric: ResourceMetric, namespace: str, scale: 
     current: dict[str, Any] = {"averageValue": format_milli(result.usage_milli or 0)}
     if result.usage_percent is not None:
         current["averageUtilization"] = result.usage_percent
-    status = {"type": "Resource", "resource": {"name": metric.name, "current": current}}
+    status: dict[str, Any] = {
+        "type": "Resource",
+        "resource": {"name": metric.name, "current": current},
+    }
+    if metric.container:
+        whole = {"container": metric.container, **status["resource"]}
+        status = {"type": "ContainerResource", "containerResource": whole}
     average = result.usage_milli
     return Reading(
         MetricOutcome(name, result), status, metric.name, None if average is None else average / 1e3
