@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 
 from tests.conformance.real_keda_trace import Trace
 
 # A poll's first write is seen about this much after the poll began.
 _WRITE_DELAY_SECONDS = 0.01
+_ORDER_SECONDS = 0.001
 # How far a poll that wrote something may lie from where the grid has it.
-_EARLY_SECONDS, _LATE_SECONDS = 0.3, 0.5
+_EARLY_SECONDS, _LATE_SECONDS = 0.3, 0.9
+# Polls on either side whose writes also bound a poll.
+_NEIGHBOURS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +35,33 @@ def poll_times(trace: Trace, polling_seconds: dict[float, float]) -> list[float]
     evidence = sorted(_evidence(trace))
     polls: list[float] = []
     for life in _loop_lives(trace):
-        interval = [
-            seconds for since, seconds in sorted(polling_seconds.items()) if since <= life.started_at
-        ][-1]
-        at = life.started_at
-        while at < life.stopped_at:
-            near = [e for e in evidence if at - _EARLY_SECONDS <= e <= at + _LATE_SECONDS]
-            if near:
-                at = near[0] - _WRITE_DELAY_SECONDS
-            polls.append(at)
-            at += interval
+        valid = [since for since in polling_seconds if since <= life.started_at]
+        polls += _grid(life, polling_seconds[max(valid)], evidence)
+    return polls
+
+
+def _grid(life: LoopLife, interval: float, evidence: list[float]) -> list[float]:
+    """Return the polls of one loop: never later than what they and their neighbours wrote."""
+    count = max(ceil((life.stopped_at - life.started_at) / interval), 0)
+    late: list[float | None] = []
+    drift = 0.0
+    for number in range(count):
+        nominal = life.started_at + number * interval
+        near = [
+            at - nominal
+            for at in evidence
+            if -_EARLY_SECONDS <= at - nominal - drift <= _LATE_SECONDS
+        ]
+        late.append(near[0] - _WRITE_DELAY_SECONDS if near else None)
+        drift = min([value for value in late[-_NEIGHBOURS:] if value is not None], default=drift)
+    polls = []
+    for number in range(count):
+        around = late[max(number - _NEIGHBOURS, 0) : number + _NEIGHBOURS + 1]
+        known = [value for value in around if value is not None]
+        earlier = [value for value in late[:number] if value is not None]
+        # Timers run late by milliseconds at a time; a write can be late by seconds.
+        shift = min(known) if known else (earlier[-1] if earlier else 0.0)
+        polls.append(max(life.started_at + number * interval + shift, life.started_at))
     return polls
 
 
@@ -73,7 +94,9 @@ def _new_loops(trace: Trace) -> Iterator[float]:
     for life in trace.hpa_lives():
         following = [at for at in told if at >= life.created_at - 0.2]
         is_told = bool(following) and following[0] - life.created_at < 10
-        yield following[0] if is_told else life.created_at + _WRITE_DELAY_SECONDS
+        start = following[0] if is_told else life.created_at + _WRITE_DELAY_SECONDS
+        # Watches of different objects are not ordered among each other.
+        yield max(start, life.created_at + _ORDER_SECONDS)
 
 
 def _new_generations(trace: Trace) -> Iterator[float]:

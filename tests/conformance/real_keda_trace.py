@@ -157,6 +157,8 @@ def read_trace(path: Path) -> Trace:
     )
     first = next((sync for sync in trace.syncs if "t_rel" in sync), None)
     trace.zero = first["t"] - first["t_rel"] if first else trace.applied_at
+    started = trace.applied_at
+    trace.syncs = [_settled(trace, sync) for sync in trace.syncs if sync["t"] >= started]
     meta = folder / f"{name}.meta.json"
     if meta.exists():
         told = json.loads(meta.read_text())
@@ -166,6 +168,18 @@ def read_trace(path: Path) -> Trace:
             GroupName(item["ID"], item["Name"], item["Broker"], item["Topic"]) for item in groups
         )
     return trace
+
+
+def _settled(trace: Trace, sync: Line) -> Line:
+    """Return a sync with the replicas that it left.
+
+    The older log does not tell a sync that changed nothing from the disabled ones that followed
+    it: such a sync has a proposal, yet leaves 0. It left what the Deployment had.
+    """
+    if sync["action"] != "none" or sync.get("raw_proposal") is None or sync["to"] != 0:
+        return sync
+    had = [line["spec_replicas"] for line in trace.watched("deploy") if line["t"] <= sync["t"]]
+    return {**sync, "to": had[-1]} if had else sync
 
 
 def _instant(line: Line) -> float:
