@@ -26,6 +26,7 @@ from tests.bench import (
     pod_start,
     producer_rate,
     rebalance_dip,
+    simulate,
     spark_pipeline,
 )
 from tests.bench.figures import Figure
@@ -42,6 +43,7 @@ MEASUREMENTS: Mapping[str, Callable[[float], Iterator[Figure]]] = {
         pod_start,
         dag_overhead,
         external_scaler,
+        simulate,
     )
 }
 

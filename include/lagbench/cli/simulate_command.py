@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from lagbench.core.simulation.summary import Spread
     from lagbench.core.simulation.surroundings import Surroundings
 
-# (measure, heading, digits)
+# Each measure with its heading and the digits after the point.
 _COLUMNS = (
     ("scaling_events", "scaling events", 0),
     ("flips", "flips", 0),
@@ -34,6 +35,7 @@ _COLUMNS = (
 
 def simulate(
     scenario: ScenarioArgument,
+    *,
     policy: Annotated[
         list[str] | None,
         typer.Option(help="A policy by name or path; may be given several times."),
@@ -49,18 +51,25 @@ def simulate(
     tail_seconds: Annotated[
         float | None, typer.Option(min=0, help="How long after the stream is watched (900).")
     ] = None,
+    sync_at: Annotated[
+        float | None, typer.Option(help="Second of one of the HPA's syncs, as in a real run.")
+    ] = None,
     settings: SettingsOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a cell per seed.")] = False,
     timeline: Annotated[bool, typer.Option(help="With --json: each sync of each cell.")] = False,
 ) -> int:
     """Compare policies over many seeds without starting anything: minutes in milliseconds."""
     from lagbench.catalog import checked_cell, parse_settings
+    from lagbench.core.simulation.surroundings import Surroundings
 
     overrides = parse_settings(settings or [])
-    cells = [
-        checked_cell(scenario, policy=name, overrides=overrides) for name in policy or [None]
-    ]
-    around = _surroundings(start_seconds=start_seconds, tail_seconds=tail_seconds)
+    names: list[str | None] = [*policy] if policy else [None]
+    cells = [checked_cell(scenario, policy=name, overrides=overrides) for name in names]
+    around = Surroundings(hpa_sync_at_seconds=sync_at)
+    if start_seconds is not None:
+        around = replace(around, start_up_seconds=start_seconds)
+    if tail_seconds is not None:
+        around = replace(around, tail_seconds=tail_seconds)
     drawn = [seed] if seed is not None else list(range(1, seeds + 1))
     found = {
         cell.policy_name: [_simulated(cell, one, slo_seconds, around) for one in drawn]
@@ -71,15 +80,6 @@ def simulate(
     else:
         _print(Console(), found)
     return ExitCode.PASS
-
-
-def _surroundings(**given: float | None) -> Surroundings:
-    from lagbench.core.simulation.surroundings import Surroundings
-
-    names = {"start_seconds": "start_up_seconds", "tail_seconds": "tail_seconds"}
-    return Surroundings(
-        **{names[key]: value for key, value in given.items() if value is not None}  # type: ignore[arg-type]
-    )
 
 
 def _simulated(
@@ -98,8 +98,6 @@ def _simulated(
 
 
 def _as_json(found: dict[str, list[Simulation]], *, with_timeline: bool) -> dict[str, Any]:
-    from dataclasses import asdict
-
     from lagbench.core.simulation.summary import spreads
 
     return {
@@ -114,9 +112,10 @@ def _as_json(found: dict[str, list[Simulation]], *, with_timeline: bool) -> dict
 def _print(console: Console, found: dict[str, list[Simulation]]) -> None:
     from lagbench.core.simulation.summary import spreads
 
-    first = next(iter(found.values()))
+    cells = next(iter(found.values()))
+    of = f"{cells[0].scenario}, simulated, seeds: {len(cells)}"
     table = Table(
-        title=f"{first[0].scenario}, simulated, seeds: {len(first)}, SLO {first[0].slo_seconds:g} s",
+        title=f"{of}, SLO: no message older than {cells[0].slo_seconds:g} s",
         title_justify="left",
     )
     table.add_column("policy")

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class SimulatedClock:
-    """Runs ``act`` at ``next_at`` and every ``period_seconds`` after; ``is_shown``: a timeline row.
-    """
+    """Runs ``act`` at ``next_at`` and every ``period_seconds`` after; ``is_shown``: as a row."""
 
     next_at: float
     period_seconds: float

@@ -23,8 +23,7 @@ def share_fairly(
         # Smallest demand first: what it leaves raises the share of all that follow.
         for partition in sorted(partitions, key=demand.__getitem__):
             rate, share = demand[partition], spare / left
-            if rate > share:
-                rate = share
+            rate = min(rate, share)
             served[partition] = rate
             spare -= rate
             left -= 1

@@ -1,4 +1,4 @@
-"""The pods of the consumer: created, Ready, given partitions, stopped; one group over all of them."""
+"""The pods of the consumer: created, Ready, given partitions, stopped; all are one group."""
 
 from __future__ import annotations
 

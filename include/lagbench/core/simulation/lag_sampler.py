@@ -1,6 +1,6 @@
 """The lag scaler's server in a simulation: its windows and rule are the real ones.
 
-It samples on a clock of its own, whoever asks in between; what it remembers outlives KEDA's clients.
+It samples on a clock of its own, whoever asks in between; what it remembers outlives its clients.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from lagbench.core.keda_scaler import MetricReading, MetricSpec
+from lagbench.core.keda_scaler import MetricReading, MetricSpec, ScalerFailed
 from lagbench.core.persistence.lag_source import GroupSample
 from lagbench.core.persistence.settings import parse_lag_settings
 from lagbench.core.persistence.window import GroupWindow
@@ -61,6 +61,8 @@ class LagScaler:
 
     def read(self, metric_name: str) -> MetricReading:
         """Return the decision of the newest sample; the server's errors are NotReady."""
+        if metric_name != self._specs[0].name:
+            raise ScalerFailed(f"the lag scaler has no metric {metric_name}")
         decision = self._sampler.rule.decide(self._world.now_ns)
         return MetricReading((decision.metric_value,), decision.is_active)
 

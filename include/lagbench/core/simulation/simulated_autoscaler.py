@@ -113,9 +113,7 @@ class SimulatedAutoscaler:
         if self._keda is None or self._hpa is None:
             return
         try:
-            tick = self._keda.tick(
-                world.target(), world.now_ns, is_hpa_active=self._hpa.is_active
-            )
+            tick = self._keda.tick(world.target(), world.now_ns, is_hpa_active=self._hpa.is_active)
         except NotReady:
             return
         if tick.decision.replicas is not None:

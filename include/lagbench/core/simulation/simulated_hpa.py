@@ -67,9 +67,7 @@ class SimulatedHpa:
             )
         return decision
 
-    def _propose(
-        self, metric: Metric, target: TargetView, now_ns: int
-    ) -> Proposal | MetricFailure:
+    def _propose(self, metric: Metric, target: TargetView, now_ns: int) -> Proposal | MetricFailure:
         tolerance = self._world.surroundings.hpa.tolerance
         if isinstance(metric, ResourceMetric):
             return self._propose_resource(metric, target, now_ns, tolerance)

@@ -25,11 +25,16 @@ class _TriggerScaler:
 
     def __init__(self, trigger: Trigger) -> None:
         spec = trigger_metric_spec(trigger)
-        self._specs = () if spec is None else (spec,)
+        self._specs: tuple[MetricSpec, ...] = () if spec is None else (spec,)
 
     def metric_specs(self) -> Sequence[MetricSpec]:
         """Return the one metric."""
         return self._specs
+
+    def check(self, metric_name: str) -> None:
+        """Refuse a metric that is not the trigger's."""
+        if metric_name != self._specs[0].name:
+            raise ScalerFailed(f"the trigger has no metric {metric_name}")
 
     def read(self, metric_name: str) -> MetricReading:
         """Refuse: KEDA itself has no value of a resource."""
@@ -53,6 +58,7 @@ class KafkaScaler(_TriggerScaler):
 
     def read(self, metric_name: str) -> MetricReading:
         """Poll the group's lag."""
+        self.check(metric_name)
         offsets = self._world.offsets()
         if self._kept is not None:
             offsets = TopicOffsets(
@@ -74,6 +80,7 @@ class CronScaler(_TriggerScaler):
 
     def read(self, metric_name: str) -> MetricReading:
         """Return the wanted replicas inside the window, else nothing."""
+        self.check(metric_name)
         at = datetime.fromtimestamp(self._world.now_ns / _NS_PER_SECOND, UTC)
         try:
             value = self._trigger.value_at(at)

@@ -1,4 +1,4 @@
-"""What the simulated world takes and when: the assumptions of a simulation, each with its source."""
+"""The assumptions of a simulation, each with its source: how long things take, and when."""
 
 from __future__ import annotations
 

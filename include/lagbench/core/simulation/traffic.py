@@ -1,4 +1,4 @@
-"""The offered load as straight lines: how much has arrived by any instant, in all and by partition."""
+"""The offered load as straight lines: how much has arrived by any instant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulated world at one instant: the clock, the backlog and the pods, moved forward together."""
+"""The simulated world at one instant: clock, backlog and pods, moved forward together."""
 
 from __future__ import annotations
 

@@ -16,15 +16,11 @@ def backlog_of(
 ) -> Backlog:
     """Return a backlog under rates that last ``seconds`` each, spread evenly."""
     parts = tuple(Segment(index * seconds, rate) for index, rate in enumerate(rates))
-    traffic = Traffic(
-        OfferedLoad(parts, len(rates) * seconds), np.full(partitions, 1 / partitions)
-    )
+    traffic = Traffic(OfferedLoad(parts, len(rates) * seconds), np.full(partitions, 1 / partitions))
     return Backlog(traffic, pod_rate=pod_rate, commit_seconds=1.0, starts_at=-5.0)
 
 
-def fair_service(
-    arrivals: np.ndarray, lag: np.ndarray, owner: list[int], pods: int
-) -> np.ndarray:
+def fair_service(arrivals: np.ndarray, lag: np.ndarray, owner: list[int], pods: int) -> np.ndarray:
     """Return the rates of all partitions with pods of 100/s."""
     served = [0.0] * len(arrivals)
     demand = np.where(lag > 0, np.inf, arrivals).tolist()
@@ -136,9 +132,7 @@ def test_the_closed_form_is_the_limit_of_small_steps(
     lagging=st.integers(0, 255),
     pods=st.integers(1, 4),
 )
-def test_a_pod_does_all_it_can_and_no_more(
-    arrivals: list[float], lagging: int, pods: int
-) -> None:
+def test_a_pod_does_all_it_can_and_no_more(arrivals: list[float], lagging: int, pods: int) -> None:
     """Each pod works at its rate or at all that its partitions need, whichever is less."""
     count = len(arrivals)
     rate = np.array(arrivals)

@@ -1,0 +1,57 @@
+"""``lagbench simulate``: several policies, many seeds, one answer."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from lagbench.cli import main
+from lagbench.errors import ExitCode
+
+
+def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    """Run the command and return its exit code."""
+    monkeypatch.setattr(sys, "argv", ["lagbench", "simulate", *arguments])
+    monkeypatch.setenv("COLUMNS", "240")
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0)
+
+
+def test_policies_are_compared_over_seeds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One row per policy with the median and the range over the seeds."""
+    policies = ["--policy", "lag-quick", "--policy", "lag-default"]
+
+    code = run(["quick_spike", *policies, "--seeds", "3"], monkeypatch)
+
+    shown = capsys.readouterr().out
+    assert code == ExitCode.PASS
+    assert "quick_spike, simulated, seeds: 3" in shown
+    assert "lag-quick" in shown
+    assert "lag-default" in shown
+
+
+def test_json_has_each_cell_and_its_timeline(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A recorded spike at its own phase: 2 to 6 at 25.1 s, 12 one sync later, as it really was."""
+    flags = ["--seed", "11", "--sync-at", "25.1", "--json", "--timeline"]
+
+    code = run(["quick_spike", "--policy", "lag-quick", *flags], monkeypatch)
+
+    found = json.loads(capsys.readouterr().out)["lag-quick"]
+    line = found["cells"][0]["timeline"]
+    replicas = dict(zip(line["second"], line["spec_replicas"], strict=True))
+    assert code == ExitCode.PASS
+    assert found["cells"][0]["fidelity"] == "simulated"
+    assert (replicas[10.085], replicas[25.1], replicas[40.115]) == (2, 6, 12)
+    assert found["summary"]["drain_seconds"]["median"] == pytest.approx(77, abs=2)
+
+
+def test_a_policy_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """24 replicas on 12 partitions: exit code 2."""
+    assert run(["quick_spike", "--policy", "lag-standard"], monkeypatch) == ExitCode.WRONG_INPUT

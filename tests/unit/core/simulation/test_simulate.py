@@ -1,0 +1,222 @@
+"""The whole loop on a virtual clock: when it acts, on what, and that it acts the same again."""
+
+from typing import Any
+
+import pytest
+
+from lagbench.core.scenario import (
+    BurstyProfile,
+    ConsumerSettings,
+    Keys,
+    Scenario,
+    SteadyProfile,
+    StepProfile,
+)
+from lagbench.core.simulate import simulate
+from lagbench.core.simulation.outcome import Simulation
+from lagbench.core.simulation.surroundings import Surroundings
+from lagbench.errors import WrongInput
+
+EVEN = Keys(entities=100_000, zipf_s=0)
+SPIKE = StepProfile(
+    kind="step",
+    rate_per_second=600,
+    spike_mult=10,
+    before_seconds=15,
+    spike_hold_seconds=60,
+    after_seconds=10,
+)
+KAFKA = {"type": "kafka", "metadata": {"lagThreshold": "500", "offsetResetPolicy": "earliest"}}
+
+
+def scenario(profile: Any = SPIKE, **changes: Any) -> Scenario:
+    """Return a scenario of 12 partitions and pods of 500/s."""
+    return Scenario(
+        name="tried",
+        description="for a test",
+        partitions=12,
+        keys=EVEN,
+        profile=profile,
+        consumer=ConsumerSettings(process_ms=2),
+        policy="tried",
+        **changes,
+    )
+
+
+def policy(*triggers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """Return a ScaledObject with these triggers."""
+    annotations = spec.pop("annotations", {})
+    group = {"bootstrapServers": "kafka:9092", "topic": "events", "consumerGroup": "enrich"}
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": "consumer", "namespace": "lagbench", "annotations": annotations},
+        "spec": {
+            "scaleTargetRef": {"name": "consumer"},
+            "minReplicaCount": 2,
+            "maxReplicaCount": 12,
+            **spec,
+            "triggers": [
+                {
+                    **item,
+                    "metadata": {**(group if item["type"] != "cron" else {}), **item["metadata"]},
+                }
+                for item in triggers or (KAFKA,)
+            ],
+        },
+    }
+
+
+def behavior(**sides: Any) -> dict[str, Any]:
+    """Return ``advanced`` with an HPA behavior."""
+    return {"horizontalPodAutoscalerConfig": {"behavior": sides}}
+
+
+def counts(cell: Simulation) -> list[int]:
+    """Return the wanted replicas without repeats."""
+    found: list[int] = []
+    for replicas in cell.timeline.spec_replicas.tolist():
+        if not found or found[-1] != replicas:
+            found.append(replicas)
+    return found
+
+
+def first_rise(cell: Simulation) -> float:
+    """Return the second at which more replicas were first wanted."""
+    line = cell.timeline
+    return float(line.second[line.spec_replicas > line.spec_replicas[0]][0])
+
+
+def test_without_behavior_replicas_at_most_double_and_leave_after_five_minutes() -> None:
+    """2 -> 4 -> 8 -> 12, and back in one step more than 300 s after the last sync that asked."""
+    cell = simulate(scenario(), policy(), surroundings=Surroundings(hpa_sync_at_seconds=20))
+
+    line = cell.timeline
+    asked = line.second[line.wish > 11][-1]
+    left = line.second[(line.spec_replicas == 2) & (line.second > asked)][0]
+    assert counts(cell) == [2, 4, 8, 12, 2]
+    assert 300 < left - asked < 300 + 2 * 15.1
+    assert first_rise(cell) == pytest.approx(20)
+
+
+def test_the_same_seed_gives_the_same_simulation_and_another_one_other_phases() -> None:
+    """Everything random comes from the seed."""
+    first, again, other = (simulate(scenario(), policy(), seed=seed) for seed in (3, 3, 4))
+
+    assert first.to_json() == again.to_json()
+    assert first_rise(first) != pytest.approx(first_rise(other))
+
+
+def test_policies_on_one_seed_meet_the_same_clocks() -> None:
+    """Differences between two policies are theirs, not those of drawn phases."""
+    window = behavior(scaleUp={"stabilizationWindowSeconds": 30})
+    plain = simulate(scenario(), policy(), seed=5)
+    held = simulate(scenario(), policy(advanced=window), seed=5)
+
+    assert plain.timeline.second[:5].tolist() == held.timeline.second[:5].tolist()
+
+
+def test_a_lag_that_must_persist_is_answered_when_it_has() -> None:
+    """With a sustain time of 30 s the first rise comes within a sample and a sync after it."""
+    sustained = {
+        "type": "external",
+        "metadata": {
+            "scalerAddress": "s:6000",
+            "lagThreshold": "500",
+            "sustainSeconds": "30",
+            "samplingInterval": "5",
+            "windowSize": "20",
+            "offsetResetPolicy": "earliest",
+        },
+    }
+    cell = simulate(scenario(), policy(sustained), seed=2)
+
+    # 15 s: the step; 1.2 s later every partition holds 500; half an interval is tolerated.
+    assert 15 + 1.2 + 27.5 <= first_rise(cell) <= 15 + 1.2 + 30 + 5 + 15.1
+    assert cell.measures.max_replicas == 12
+
+
+def test_bursts_shorter_than_the_sustain_time_add_nothing() -> None:
+    """10 s of twice the capacity leave a lag for 33 s: below a sustain time of 60 s."""
+    bursts = BurstyProfile(
+        kind="bursty",
+        rate_per_second=400,
+        spike_mult=5,
+        quiet_seconds=60,
+        spike_hold_seconds=10,
+        bursts=3,
+    )
+    metadata = {"scalerAddress": "s:6000", "sustainSeconds": "60", "offsetResetPolicy": "earliest"}
+    cell = simulate(scenario(bursts), policy({"type": "external", "metadata": metadata}))
+
+    assert cell.measures.scaling_events == 0
+    assert cell.measures.reaction_seconds is None
+    assert cell.measures.peak_lag_records == pytest.approx(10_000)
+
+
+def test_keda_brings_the_first_pod_and_takes_the_last() -> None:
+    """From zero the activation is KEDA's; after the cooldown it goes back to zero."""
+    quiet = SteadyProfile(kind="steady", rate_per_second=100, duration_seconds=120)
+    around = Surroundings(tail_seconds=400)
+    to_zero = policy(minReplicaCount=0, pollingInterval=10, cooldownPeriod=60)
+    cell = simulate(scenario(quiet), to_zero, surroundings=around)
+
+    line = cell.timeline
+    assert counts(cell) == [0, 1, 0]
+    assert 0 < first_rise(cell) <= 10
+    gone = float(line.second[(line.spec_replicas == 0) & (line.second > 120)][0])
+    assert 120 + 60 - 10 < gone <= 120 + 60 + 2 * 10
+
+
+def test_a_paused_object_does_nothing() -> None:
+    """With paused-replicas the count is set once, whatever the lag."""
+    paused = policy(annotations={"autoscaling.keda.sh/paused-replicas": "3"})
+    cell = simulate(scenario(), paused)
+
+    assert cell.measures.scaling_events == 0
+    assert cell.measures.max_replicas == 3
+
+
+def test_a_cron_window_raises_the_floor_while_it_is_open() -> None:
+    """From minute 1 to 3 five replicas are wanted without any lag."""
+    quiet = SteadyProfile(kind="steady", rate_per_second=100, duration_seconds=600)
+    window = {"timezone": "UTC", "start": "1 0 * * *", "end": "3 0 * * *", "desiredReplicas": "5"}
+    down = behavior(scaleDown={"stabilizationWindowSeconds": 0})
+    cell = simulate(
+        scenario(quiet), policy(KAFKA, {"type": "cron", "metadata": window}, advanced=down)
+    )
+
+    line = cell.timeline
+    inside = line.second[line.spec_replicas == 5]
+    assert 60 <= inside[0] <= 76
+    assert 180 <= inside[-1] + 15.1 <= 196
+    assert cell.measures.max_replicas == 5
+
+
+def test_cpu_does_not_see_the_lag() -> None:
+    """Consumers that wait use little CPU: an HPA on 70 % stays where it is."""
+    metric = {
+        "type": "Resource",
+        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}},
+    }
+    hpa = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "consumer", "namespace": "lagbench"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "consumer"},
+            "minReplicas": 2,
+            "maxReplicas": 12,
+            "metrics": [metric],
+        },
+    }
+    cell = simulate(scenario(), hpa)
+
+    assert cell.measures.scaling_events == 0
+    assert cell.measures.peak_lag_records == pytest.approx(300_000)
+
+
+def test_what_keda_refuses_is_refused_before_anything_is_played() -> None:
+    """More replicas than partitions need the scenario's consent."""
+    with pytest.raises(WrongInput, match="maxReplicaCount"):
+        simulate(scenario(), policy(maxReplicaCount=13))
