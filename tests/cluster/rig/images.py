@@ -22,37 +22,29 @@ int main(void) { signal(SIGTERM, leave); signal(SIGINT, leave); for (;;) pause()
 
 
 def write_image(
-    archive: Path,
-    name: str,
-    *,
-    files: Mapping[str, Path] | None = None,
-    layer: Path | None = None,
-    settings: Mapping[str, object],
+    archive: Path, name: str, layers: Sequence[Path], *, settings: Mapping[str, object]
 ) -> None:
-    """Write an image of one layer: ``files`` by their path inside, or a finished layer tar.
+    """Write an image of layer archives, the lowest first.
 
     ``settings`` is the image's config: Entrypoint, Env, User, WorkingDir.
     """
-    with tempfile.NamedTemporaryFile(suffix=".tar") as made:
-        if layer is None:
-            _write_layer(Path(made.name), files or {})
-            layer = Path(made.name)
-        with layer.open("rb") as content:
-            digest = hashlib.file_digest(content, "sha256").hexdigest()
-        config = json.dumps(
-            {
-                "architecture": "amd64",
-                "os": "linux",
-                "config": dict(settings),
-                "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-            }
-        ).encode()
-        config_name = f"{hashlib.sha256(config).hexdigest()}.json"
-        entry = {"Config": config_name, "RepoTags": [name], "Layers": [f"{digest}/layer.tar"]}
-        with tarfile.open(archive, "w") as image:
-            _add(image, config_name, config)
-            image.add(layer, f"{digest}/layer.tar")
-            _add(image, "manifest.json", json.dumps([entry]).encode())
+    digests = [_digest(layer) for layer in layers]
+    config = json.dumps(
+        {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": dict(settings),
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in digests]},
+        }
+    ).encode()
+    config_name = f"{hashlib.sha256(config).hexdigest()}.json"
+    places = [f"{digest}/layer.tar" for digest in digests]
+    entry = {"Config": config_name, "RepoTags": [name], "Layers": places}
+    with tarfile.open(archive, "w") as image:
+        _add(image, config_name, config)
+        for layer, place in zip(layers, places, strict=True):
+            image.add(layer, place)
+        _add(image, "manifest.json", json.dumps([entry]).encode())
 
 
 def write_pause_image(archive: Path) -> None:
@@ -66,14 +58,26 @@ def write_pause_image(archive: Path) -> None:
             capture_output=True,
             timeout=60,
         )
-        entry: Sequence[str] = ["/pause"]
-        write_image(archive, PAUSE, files={"pause": program}, settings={"Entrypoint": entry})
+        layer = Path(folder) / "layer.tar"
+        write_layer(layer, {"pause": program})
+        write_image(archive, PAUSE, [layer], settings={"Entrypoint": ["/pause"]})
 
 
-def _write_layer(path: Path, files: Mapping[str, Path]) -> None:
+def write_layer(path: Path, files: Mapping[str, Path]) -> None:
+    """Write a layer of files and folders by their path inside, owned by root."""
     with tarfile.open(path, "w") as layer:
         for inside, source in files.items():
-            layer.add(source, inside)
+            layer.add(source, inside, filter=_owned_by_root)
+
+
+def _owned_by_root(item: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    item.uid = item.gid = 0
+    return None if "__pycache__" in item.name else item
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _add(image: tarfile.TarFile, name: str, content: bytes) -> None:

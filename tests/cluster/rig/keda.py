@@ -42,6 +42,11 @@ def install_keda(
     bundle = base64.b64encode(authority.certificate.read_bytes()).decode()
     apply = _Applier(credentials.admin)
     apply.all(_definitions(binaries.crds))
+    daemons.wait(
+        "KEDA's definitions",
+        lambda: _are_established(credentials.admin),
+        daemon="kube-apiserver",
+    )
     apply.all(_objects(bundle))
     start_operator(daemons, binaries, credentials, log_level=log_level)
     start_adapter(daemons, binaries, credentials)
@@ -242,6 +247,15 @@ def _service(name: str, port: int) -> list[dict[str, Any]]:
             "endpoints": [{"addresses": [NODE_ADDRESS], "conditions": {"ready": True}}],
         },
     ]
+
+
+def _are_established(kubeconfig: Path) -> bool:
+    """Say whether every definition is served; the webhooks end when one is not."""
+    api = client.ApiextensionsV1Api(config.new_client_from_config(str(kubeconfig)))
+    return all(
+        any(c.type == "Established" and c.status == "True" for c in item.status.conditions or [])
+        for item in api.list_custom_resource_definition().items
+    )
 
 
 def _is_available(kubeconfig: Path) -> bool:

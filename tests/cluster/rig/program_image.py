@@ -1,0 +1,85 @@
+"""The image of lagbench's programs, made without Docker: Debian's Python, the locked libraries.
+
+It holds what ``k8s/images/programs.Dockerfile`` puts into its image. Debian's part and the
+libraries are cached; the project's own code is a small layer of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from lagbench.project import PROJECT_ROOT
+from tests.cluster.rig.images import write_image, write_layer
+from tests.cluster.rig.versions import cache_folder
+
+PROGRAMS = "lagbench:latest"
+_REQUIREMENTS = PROJECT_ROOT / "k8s" / "images" / "programs.txt"
+_DEBIAN, _PYTHON = "bookworm", "3.11"
+_INSIDE = "opt/lagbench"
+_STEP_LIMIT_SECONDS = 600
+
+
+def write_program_image(archive: Path) -> None:
+    """Write the image's archive; only the code's layer is made anew."""
+    system, libraries = _system_layer(), _libraries_layer()
+    with tempfile.TemporaryDirectory() as folder:
+        code = Path(folder) / "code.tar"
+        write_layer(code, {f"{_INSIDE}/include/lagbench": PROJECT_ROOT / "include" / "lagbench"})
+        write_image(
+            archive,
+            PROGRAMS,
+            [system, libraries, code],
+            settings={
+                "Env": [
+                    "PATH=/usr/local/bin:/usr/bin:/bin",
+                    f"PYTHONPATH=/{_INSIDE}/include:/{_INSIDE}/libraries",
+                    "PYTHONDONTWRITEBYTECODE=1",
+                ],
+                "User": "10001",
+                "WorkingDir": "/",
+            },
+        )
+
+
+def _system_layer() -> Path:
+    layer = cache_folder() / f"debian-{_DEBIAN}-python.tar"
+    if not layer.exists():
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder) / "root"
+            packages = "--include=python3,ca-certificates"
+            _run("debootstrap", "--variant=minbase", packages, _DEBIAN, str(root))
+            (root / "usr/local/bin/python").symlink_to("/usr/bin/python3")
+            unused = ("dev", "var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man")
+            _run("rm", "-rf", *(str(root / place) for place in unused))
+            partial = layer.with_suffix(".partial")
+            _run("tar", "-C", str(root), "-cf", str(partial), ".")
+            partial.rename(layer)
+    return layer
+
+
+def _libraries_layer() -> Path:
+    key = hashlib.sha256(_REQUIREMENTS.read_bytes()).hexdigest()[:12]
+    layer = cache_folder() / f"libraries-{key}.tar"
+    if not layer.exists():
+        with tempfile.TemporaryDirectory() as folder:
+            target = Path(folder) / "libraries"
+            install = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet"]
+            how = ["--require-hashes", "--python", sys.executable, "--python-version", _PYTHON]
+            _run(*install, *how, "--target", str(target), "-r", str(_REQUIREMENTS))
+            partial = layer.with_suffix(".partial")
+            write_layer(partial, {f"{_INSIDE}/libraries": target})
+            partial.rename(layer)
+    return layer
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=_STEP_LIMIT_SECONDS
+    )
+    if done.returncode != 0:
+        tail = (done.stdout + done.stderr)[-1500:]
+        raise RuntimeError(f"{command[0]} failed with exit code {done.returncode}:\n{tail}")
