@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 
-from tests.conformance.real_keda_trace import Trace
+from tests.conformance.real_keda_trace import Line, Trace
 
 # A poll's first write is seen about this much after the poll began.
 _WRITE_DELAY_SECONDS = 0.01
 _ORDER_SECONDS = 0.001
+_RECONCILE_SECONDS = 0.05
 # How far a poll that wrote something may lie from where the grid has it.
 _EARLY_SECONDS, _LATE_SECONDS = 0.3, 0.9
 # Polls on either side whose writes also bound a poll.
@@ -30,14 +31,20 @@ class LoopLife:
     stopped_at: float
 
 
-def poll_times(trace: Trace, polling_seconds: dict[float, float]) -> list[float]:
-    """Return the instants of all polls; ``polling_seconds`` has the interval from an instant on."""
+def poll_times(trace: Trace) -> list[float]:
+    """Return the instants of all polls."""
+    intervals = {0.0: _polling_seconds(trace.scaled_object["spec"])}
+    intervals |= {at: _polling_seconds(spec) for at, spec in trace.later_specs()}
     evidence = sorted(_evidence(trace))
     polls: list[float] = []
     for life in _loop_lives(trace):
-        valid = [since for since in polling_seconds if since <= life.started_at]
-        polls += _grid(life, polling_seconds[max(valid)], evidence)
+        valid = max(since for since in intervals if since <= life.started_at)
+        polls += _grid(life, intervals[valid], evidence)
     return polls
+
+
+def _polling_seconds(spec: Line) -> float:
+    return float(spec.get("pollingInterval") or 30)
 
 
 def _grid(life: LoopLife, interval: float, evidence: list[float]) -> list[float]:
@@ -69,11 +76,7 @@ def _loop_lives(trace: Trace) -> list[LoopLife]:
     starts = sorted({*_new_loops(trace), *_new_generations(trace)})
     stops = sorted(
         [life.deleted_at for life in trace.hpa_lives() if life.deleted_at is not None]
-        + [
-            line["t"]
-            for line in trace.watched("event")
-            if line["reason"] == "KEDAScalersStopped"
-        ]
+        + [line["t"] for line in trace.watched("event") if line["reason"] == "KEDAScalersStopped"]
     )
     end = trace.lines[-1].get("t", starts[-1] if starts else 0.0)
     lives = []
@@ -87,9 +90,7 @@ def _loop_lives(trace: Trace) -> list[LoopLife]:
 def _new_loops(trace: Trace) -> Iterator[float]:
     """Yield the start of the loop of each HPA."""
     told = [
-        line["t"]
-        for line in trace.watched("event")
-        if line["message"] == "Started scalers watch"
+        line["t"] for line in trace.watched("event") if line["message"] == "Started scalers watch"
     ]
     for life in trace.hpa_lives():
         following = [at for at in told if at >= life.created_at - 0.2]
@@ -102,18 +103,9 @@ def _new_loops(trace: Trace) -> Iterator[float]:
 def _new_generations(trace: Trace) -> Iterator[float]:
     """Yield the start of the loop of each later generation: it comes once the HPA is up to date."""
     lives = trace.hpa_lives()
-    before: int | None = None
-    for line in trace.watched("so"):
-        generation = line.get("generation")
-        is_new = before is not None and generation is not None and generation > before
-        if is_new and line["type"] != "DELETED" and any(_is_alive(life, line) for life in lives):
-            yield line["t"] + 0.05
-        before = generation if generation is not None else before
-
-
-def _is_alive(life: object, line: dict[str, object]) -> bool:
-    created, deleted = getattr(life, "created_at"), getattr(life, "deleted_at")
-    return bool(created <= line["t"] and (deleted is None or line["t"] < deleted))
+    for at, _ in trace.later_specs():
+        if any(life.created_at <= at < (life.deleted_at or inf) for life in lives):
+            yield at + _RECONCILE_SECONDS
 
 
 def _evidence(trace: Trace) -> Iterator[float]:

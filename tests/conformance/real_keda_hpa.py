@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any
 
 from lagbench.core.hpa import (
@@ -51,13 +52,11 @@ class ReplayedHpa:
         twin.spec, twin.is_active, twin._history = self.spec, self.is_active, self._history
         return twin
 
-    def sync(
-        self, keda: KedaObject, target: TargetView, at: float, done_at: float
-    ) -> HpaDecision | None:
+    def sync(self, keda: KedaObject, target: TargetView, at: float, done_at: float) -> HpaDecision:
         """Read, decide, and remember the change at the instant it was done."""
         spec, before, now_ns = self.spec, target.spec_replicas, int(at * NS_PER_SECOND)
         if spec is None:
-            return None
+            raise NotReady("the HPA has no spec yet")
         history = self._history or start_history(before, now_ns)
         outcomes: list[MetricOutcome] = []
         if wants_metrics(spec, before):
@@ -104,10 +103,14 @@ class ReplayedHpa:
     ) -> Proposal | MetricFailure:
         """Take the pod-metrics API's recorded answer: so many pods, each with the same usage."""
         answers = [line for line in self._trace.of_kind("metrics_api") if line["t"] <= at + 0.05]
-        count, milli = (answers[-1]["pods"], answers[-1]["per_pod_millicores"]) if answers else (0, 0)
+        count, milli = (
+            (answers[-1]["pods"], answers[-1]["per_pod_millicores"]) if answers else (0, 0)
+        )
         now_ns, request = int(at * NS_PER_SECOND), self._request_milli(metric.name)
         pods = [
-            PodState(f"pod-{i}", "Running", False, now_ns - _OLD_NS, True, now_ns - _OLD_NS, request)
+            PodState(
+                f"pod-{i}", "Running", False, now_ns - _OLD_NS, True, now_ns - _OLD_NS, request
+            )
             for i in range(count)
         ]
         return propose_resource(
@@ -123,3 +126,25 @@ class ReplayedHpa:
         containers = self._trace.deployment["spec"]["template"]["spec"]["containers"]
         requests = ((containers[0].get("resources") or {}).get("requests") or {}).get(resource)
         return None if requests is None else parse_milli(requests, where="trace", field=resource)
+
+
+class StatusTimeline:
+    """status.replicas and ready pods as the Deployment's watch told of them."""
+
+    def __init__(self, trace: Trace) -> None:
+        """Read the watch."""
+        self._points = [
+            (line["t"], int(line["status_replicas"] or 0), int(line["ready"] or 0))
+            for line in trace.watched("deploy")
+        ]
+        self._instants = [point[0] for point in self._points]
+
+    def at(self, at: float) -> tuple[int, int]:
+        """Return (status.replicas, ready pods) at an instant."""
+        place = bisect_right(self._instants, at) - 1
+        return self._points[place][1:] if place >= 0 else (0, 0)
+
+    def around(self, at: float, seconds: float) -> list[tuple[int, int]]:
+        """Return what else was told within some time of an instant."""
+        told = [point[1:] for point in self._points if abs(point[0] - at) <= seconds]
+        return [status for status in dict.fromkeys(told) if status != self.at(at)]

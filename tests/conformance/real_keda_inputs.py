@@ -30,10 +30,10 @@ class Group:
     committed: list[int | None] = field(default_factory=list)
 
     def resize(self, partitions: int) -> None:
-        """Grow to a number of partitions."""
+        """Have a number of partitions, as a commit shows it."""
         missing = partitions - len(self.ends)
-        self.ends += [_SOME_END] * missing
-        self.committed += [None] * missing
+        self.ends = [*self.ends[:partitions], *[_SOME_END] * missing]
+        self.committed = [*self.committed[:partitions], *[None] * missing]
 
 
 @dataclass
@@ -68,12 +68,9 @@ class World:
         self.at = 0.0
         ends = _first_ends(trace)
         for place, group in enumerate(trace.groups):
-            of_first = place == 0
-            self.now.groups[group.id] = Group(
-                group.broker,
-                list(ends) if of_first else [],
-                [None] * len(ends) if of_first else [],
-            )
+            # Of the second group's topic no log end is told, and its lag needs none.
+            own = list(ends) if place == 0 else [_SOME_END] * _partitions_of_second(trace, ends)
+            self.now.groups[group.id] = Group(group.broker, own, [None] * len(own))
             self.now.topic_groups.setdefault(group.topic, []).append(group.id)
         self.changes = sorted(_changes(trace), key=lambda change: change.end)
         self._next = 0
@@ -81,6 +78,14 @@ class World:
     def __deepcopy__(self, memo: dict[int, Any]) -> World:
         """Stay one: scalers that are copied to try an alternative read the same world."""
         return self
+
+    def pushes(self) -> list[float]:
+        """Return when an external server had news of being active for its push stream."""
+        return [
+            change.end
+            for change in self.changes
+            if change.note.startswith("external value") and _says_active(change)
+        ]
 
     def advance(self, at: float) -> None:
         """Let everything happen that was over at ``at``."""
@@ -101,25 +106,39 @@ class World:
         return seen
 
 
+def _says_active(change: Change) -> bool:
+    inputs = Inputs()
+    change.apply(inputs)
+    return inputs.external_active
+
+
 def _first_ends(trace: Trace) -> list[int]:
     """Return the log ends of the first group's topic, where a sample tells them.
 
     Known only of partitions with a commit; the others are as long: a topic was filled evenly.
     """
+    partitions = 0
     for line in trace.of_kind("sample"):
         committed, lags = line.get("committed") or [], line.get("lags") or []
+        partitions = max(partitions, len(committed))
         known = [c + lag for c, lag in zip(committed, lags, strict=False) if lag is not None]
         if known and len(committed) > 1:
             return [
                 c + lag if lag is not None else known[0]
                 for c, lag in zip(committed, lags, strict=False)
             ]
-    return []
+    return [_SOME_END] * (partitions or _PARTITIONS_OF_TOTALS)
+
+
+def _partitions_of_second(trace: Trace, first: list[int]) -> int:
+    told = (len(line["lags_b"]) for line in trace.of_kind("sample") if line.get("lags_b"))
+    return max(told, default=len(first))
 
 
 def _changes(trace: Trace) -> Iterator[Change]:
     for line in trace.of_kind("setlag"):
-        if line.get("lag") is not None:
+        is_complete = line.get("lag") is not None and "t_committed" in line
+        if is_complete and "t_before_commit" in line:
             yield _commit(line)
     for line in trace.of_kind("step"):
         change = _step(line)
@@ -169,17 +188,19 @@ def _effect(line: Line, note: str) -> Callable[[Inputs], None] | None:
     if line["op"] == "file" and note.startswith("external"):
         value, _, active = str(line["content"]).partition(" ")
         return lambda inputs: _set_external(inputs, float(value), active)
-    if line["op"] != "exec":
-        return None
+    return _outage(line, note) if line["op"] == "exec" else None
+
+
+def _outage(line: Line, note: str) -> Callable[[Inputs], None] | None:
+    """Return what switching a source off or on does."""
     if broker := re.match(r"broker (\d+) (stop|start)", note):
-        name = f"b{broker[1]}"
-        return lambda inputs: _switch(inputs.brokers_down, name, is_in=broker[2] == "stop")
-    if topic := re.match(r"topic (\S+) (deleted|created again)", note):
+        is_stop = broker[2] == "stop"
+        return lambda inputs: _switch(inputs.brokers_down, f"b{broker[1]}", is_in=is_stop)
+    if topic := re.match(r"topic (\S+) deleted", note):
+        return lambda inputs: _switch(inputs.topics_gone, topic[1], is_in=True)
+    if topic := re.match(r"topic (\S+) created again", note):
         sent = re.search(r"sent (\d+)", str(line.get("output", "")))
-        records = int(sent[1]) if sent else 0
-        if topic[2] == "deleted":
-            return lambda inputs: _switch(inputs.topics_gone, topic[1], is_in=True)
-        return lambda inputs: _recreate(inputs, topic[1], records)
+        return lambda inputs: _recreate(inputs, topic[1], int(sent[1]) if sent else 0)
     if note.startswith("external server"):
         return lambda inputs: setattr(inputs, "is_external_down", note.endswith("stopped"))
     return None

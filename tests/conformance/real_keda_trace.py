@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,13 @@ class GroupName:
 _ONLY_GROUP = (GroupName("g", "", "b1", ""),)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HpaLife:
     """One HPA object: from its creation to its deletion (None: to the end)."""
 
     created_at: float
-    deleted_at: float | None
+    updated_at: list[float] = field(default_factory=list)
+    deleted_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +83,48 @@ class Trace:
         """When the Deployment was applied; lines before it tell of an earlier recording."""
         applied = [line["t"] for line in self.of_kind("step") if line["op"] == "apply"]
         seen = [
-            line["t"]
-            for line in self.lines
-            if line["kind"] == "watch" and line["obj"] == "deploy"
+            line["t"] for line in self.lines if line["kind"] == "watch" and line["obj"] == "deploy"
         ]
         return min([*applied[:1], *seen[:1]])
 
     def hpa_lives(self) -> list[HpaLife]:
         """Return the HPA objects in order."""
-        lives: list[HpaLife] = []
+        lives: dict[str, HpaLife] = {}
         for line in self.watched("hpa"):
+            uid = line.get("uid") or ""
             if line["type"] == "ADDED":
-                lives.append(HpaLife(line["t"], None))
-            elif line["type"] == "DELETED" and lives:
-                lives[-1] = HpaLife(lives[-1].created_at, line["t"])
-        return lives
+                lives[uid] = HpaLife(line["t"])
+            elif uid in lives and line["type"] == "DELETED":
+                lives[uid].deleted_at = line["t"]
+            elif uid in lives and line.get("spec"):
+                lives[uid].updated_at.append(line["t"])
+        return list(lives.values())
+
+    def later_specs(self) -> list[tuple[float, Line]]:
+        """Return the specs that the ScaledObject was given after the one it was applied with."""
+        told = [
+            (line["t"], line["spec"])
+            for line in self.watched("so")
+            if line.get("spec") and line["type"] != "DELETED"
+        ]
+        lives = self.hpa_lives()
+        # What changes before there is an HPA is part of taking the object up (defaults, finalizer).
+        return [(at, spec) for at, spec in told if lives and at > lives[0].created_at]
+
+    def annotation_changes(self) -> list[tuple[float, Line | None]]:
+        """Return the ScaledObject's annotations whenever they changed."""
+        changes: list[tuple[float, Line | None]] = []
+        before: Line | None = self.scaled_object["metadata"].get("annotations")
+        for line in self.watched("so"):
+            if line["type"] == "DELETED" or (line.get("annotations") or {}) == (before or {}):
+                continue
+            before = line.get("annotations")
+            changes.append((line["t"], before))
+        return changes
+
+    def label(self, at: float) -> str:
+        """Return an instant on the trace's own clock."""
+        return f"{at - self.zero:+.1f} s"
 
     def replica_changes(self) -> list[KedaMove]:
         """Return every change of spec.replicas that was seen."""
@@ -116,7 +144,7 @@ class Trace:
             for sync in self.syncs
             if sync["action"] == "scale"
         ]
-        by_hand = [line["t"] for line in self.of_kind("step") if is_hand_scaling(line)]
+        by_hand = [line["t"] for line in self.of_kind("step") if hand_scaling(line) is not None]
         return [
             change
             for change in self.replica_changes()
@@ -127,13 +155,16 @@ class Trace:
         ]
 
 
-def is_hand_scaling(step: Line) -> bool:
-    """Say whether a step sets the Deployment's replicas."""
-    return step["op"] == "patch" and str(step.get("object", "")).startswith("Deployment/")
+def hand_scaling(step: Line) -> int | None:
+    """Return the replicas that a step sets on the Deployment itself; None for other steps."""
+    if step["op"] != "patch" or not str(step.get("object", "")).startswith("Deployment/"):
+        return None
+    replicas = (step["patch"].get("spec") or {}).get("replicas")
+    return None if replicas is None else int(replicas)
 
 
 def read_trace(path: Path) -> Trace:
-    """Return the trace in ``path``; ``ValueError`` when it or a file beside it is not as expected."""
+    """Return the trace in ``path``; ``ValueError`` when a file is not as expected."""
     name = path.name.removesuffix(".gz").removesuffix(".jsonl")
     lines = _read_lines(path)
     if not lines or any("kind" not in line for line in lines):
