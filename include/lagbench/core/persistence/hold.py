@@ -28,6 +28,12 @@ class Hold:
     served: float = 0.0
     is_active: bool = False
 
+    def clear(self) -> None:
+        """Forget all values: the clock was set back, and their instants lie in the future."""
+        self.lowest.clear()
+        self.highest.clear()
+        self.inactive_at_ns = self.active_at_ns = None
+
     def push(self, at_ns: int, value: float, *, is_active: bool) -> None:
         """Take in one sample's value; ``served`` and ``is_active`` follow."""
         while self.lowest and self.lowest[-1][1] >= value:

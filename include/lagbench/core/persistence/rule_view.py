@@ -64,6 +64,9 @@ class RuleView:
         at_ns = reading.figures.at_ns
         last = self._at_ns
         is_continuous = last is not None and 0 < at_ns - last <= self._max_gap_ns
+        if last is not None and at_ns < last:
+            for one in self.watched:
+                one.clear_hold()
         self._at_ns = at_ns
         self.stretches.advance(at_ns, reading.values, is_continuous=is_continuous)
         self._settle(reading, self.watched, is_new=True)

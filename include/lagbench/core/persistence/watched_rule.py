@@ -63,6 +63,11 @@ class WatchedRule:
             f"{self._max_gap_ns / NS_PER_SECOND:g} s is allowed (2.5 sampling intervals): {trouble}"
         )
 
+    def clear_hold(self) -> None:
+        """Forget what stabilisation remembers."""
+        if self.hold is not None:
+            self.hold.clear()
+
     def settle(
         self, reading: GroupReading, starts: Instants, oldest: tuple[int, int], *, is_new: bool
     ) -> None:
