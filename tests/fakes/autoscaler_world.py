@@ -1,0 +1,219 @@
+"""One ScaledObject on an API in memory, with readings and a clock that a test sets: no threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from lagbench.core.kafka_trigger import KafkaTrigger
+from lagbench.core.keda_scaler import (
+    MetricReading,
+    MetricSpec,
+    Scaler,
+    ScalerFailed,
+    ScalersNotBuilt,
+)
+from lagbench.core.resource_trigger import ResourceTrigger
+from lagbench.core.scaled_object import Trigger
+from lagbench.core.telemetry import Record
+from lagbench.programs.autoscaler.bench import Bench, make_bench
+from lagbench.programs.autoscaler.clocks import Clock, HpaClock
+from lagbench.programs.autoscaler.cluster import HPA, SCALED_OBJECT, Manifest
+from lagbench.programs.autoscaler.hpa_worker import HpaWorker
+from lagbench.programs.autoscaler.resource_scaler import ResourceScaler
+from lagbench.programs.autoscaler.scaled_object_worker import ScaledObjectWorker
+from lagbench.programs.autoscaler.telemetry_router import TelemetryRouter
+from tests.fakes.cluster import FakeCluster
+
+KEY = ("n", "w")
+HPA_KEY = ("n", "keda-hpa-w")
+
+
+class Time:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        """Start long after the objects' creation."""
+        self.seconds = 1_800_000_000.0
+
+    def clock(self) -> Clock:
+        """Return it as the autoscaler wants it."""
+        return Clock(
+            wall_ns=lambda: int(self.seconds * 1e9), monotonic_seconds=lambda: self.seconds
+        )
+
+
+@dataclass
+class Source:
+    """What the triggers' sources say: a lag for each place, or that they are away."""
+
+    lag: int = 0
+    lags: dict[int, int] = field(default_factory=dict)  # by trigger index, in place of ``lag``
+    failing: set[int] = field(default_factory=set)
+    fails_reading: bool = False
+    fails_building: bool = False
+    built: int = 0
+    passwords: list[str] = field(default_factory=list)
+
+    def scaler(self, key: tuple[str, str], trigger: Trigger) -> Scaler:
+        """Build a scaler."""
+        if self.fails_building:
+            raise ScalersNotBuilt("no broker answers")
+        self.built += 1
+        if isinstance(trigger.parameters, ResourceTrigger):
+            return ResourceScaler(trigger, trigger.parameters)
+        if isinstance(trigger.parameters, KafkaTrigger):
+            password = trigger.parameters.security.password
+            self.passwords.append(password.get_secret_value() if password else "")
+        return SourceScaler(self, trigger)
+
+    def external_client(self, key: tuple[str, str], parameters: Any) -> Any:
+        """Refuse: there are no push triggers here."""
+        raise AssertionError(key)
+
+
+@dataclass
+class SourceScaler:
+    """Reads the source for one trigger."""
+
+    source: Source
+    trigger: Trigger
+
+    def metric_specs(self) -> list[MetricSpec]:
+        """Return the trigger's one metric."""
+        trigger = self.trigger
+        assert isinstance(trigger.parameters, KafkaTrigger)
+        target = trigger.parameters.target_milli
+        return [
+            MetricSpec(trigger.metric_name, trigger.index, "External", trigger.metric_type, target)
+        ]
+
+    def read(self, metric_name: str) -> MetricReading:
+        """Read the lag."""
+        if self.source.fails_reading or self.trigger.index in self.source.failing:
+            raise ScalerFailed("topic is gone")
+        lag = self.source.lags.get(self.trigger.index, self.source.lag)
+        return MetricReading((float(lag),), lag > 0)
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+@dataclass
+class Records:
+    """A telemetry log in memory."""
+
+    sent: list[Record] = field(default_factory=list)
+
+    def send(self, record: Record) -> None:
+        """Keep it."""
+        self.sent.append(record)
+
+    def flush(self, timeout_seconds: float = 0) -> int:
+        """Nothing is left."""
+        return 0
+
+
+@dataclass
+class World:
+    """One ScaledObject on one Deployment."""
+
+    cluster: FakeCluster
+    source: Source
+    time: Time
+    records: Records
+    bench: Bench
+    worker: ScaledObjectWorker
+
+    def condition(self, kind: Any, key: tuple[str, str], wanted: str) -> dict[str, Any]:
+        """Return a condition of an object."""
+        status = self.cluster.get(kind, key).get("status") or {}
+        return next((c for c in status.get("conditions", []) if c["type"] == wanted), {})
+
+    def reasons(self) -> list[str]:
+        """Return the reasons of the events about the ScaledObject, in their order."""
+        return [reason for reason, _ in self.cluster.events("w")]
+
+    def shown(self, wanted: str) -> str:
+        """Return a condition of the ScaledObject as ``status:reason``."""
+        found = self.condition(SCALED_OBJECT, KEY, wanted)
+        return f"{found.get('status', '')}:{found.get('reason', '')}"
+
+    def status(self) -> dict[str, Any]:
+        """Return the status of the ScaledObject."""
+        return dict(self.cluster.get(SCALED_OBJECT, KEY)["status"])
+
+    def edit(self, change: dict[str, Any]) -> None:
+        """Change the ScaledObject as a user does, and let the worker see it."""
+        self.cluster.patch(SCALED_OBJECT, KEY, change)
+        self.worker.update(self.cluster.get(SCALED_OBJECT, KEY))
+
+    def annotate(self, **annotations: str | None) -> None:
+        """Set annotations of KEDA (``paused_replicas`` for ``.../paused-replicas``)."""
+        full = {
+            f"autoscaling.keda.sh/{name.replace('_', '-')}": value
+            for name, value in annotations.items()
+        }
+        self.edit({"metadata": {"annotations": full}})
+
+    def after(self, seconds: float) -> None:
+        """Let time pass and the worker step."""
+        self.time.seconds += seconds
+        self.worker.step()
+
+    def hpa(self) -> Manifest:
+        """Return the HPA."""
+        return self.cluster.get(HPA, HPA_KEY)
+
+    def has_hpa(self) -> bool:
+        """Say whether there is an HPA."""
+        return (HPA, HPA_KEY) in self.cluster.objects
+
+    def hpa_worker(self) -> HpaWorker:
+        """Return a worker for the HPA, due at once."""
+        hpa = self.hpa()
+        self.bench.directory.hpas = {HPA_KEY: hpa}
+        return HpaWorker(hpa, self.bench)
+
+
+def kafka(name: str = "", **metadata: str) -> dict[str, Any]:
+    """Return a kafka trigger; without a name for itself and with a target of 10."""
+    given = {"bootstrapServers": "b:9092", "consumerGroup": "g", "topic": "t", **metadata}
+    return {"type": "kafka", "metadata": given, **({"name": name} if name else {})}
+
+
+def scaled_object(**spec: Any) -> Manifest:
+    """Return a ScaledObject on the Deployment ``w``."""
+    annotations = {
+        "lagbench.io/run-id": "r",
+        "lagbench.io/telemetry-topic": "tt",
+        "lagbench.io/bootstrap-servers": "b",
+    }
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": "w", "namespace": "n", "annotations": annotations},
+        "spec": {
+            "scaleTargetRef": {"name": "w"},
+            "pollingInterval": 10,
+            "triggers": [kafka()],
+            **spec,
+        },
+    }
+
+
+def world(manifest: Manifest, *, replicas: int | None = 1) -> World:
+    """Return a world with that object; ``replicas`` None: without its target."""
+    cluster, source, time, records = FakeCluster(), Source(), Time(), Records()
+    if replicas is not None:
+        cluster.scales[KEY] = replicas
+    bench = make_bench(
+        cluster,
+        clock=time.clock(),
+        hpa_clock=HpaClock(15.0, first_sync_seconds=0.0),
+        sources=source,
+        telemetry=TelemetryRouter(lambda _servers, _topic: records),
+    )
+    stored = cluster.put(manifest)
+    bench.directory.scaled_objects = {KEY: stored}
+    return World(cluster, source, time, records, bench, ScaledObjectWorker(stored, bench))
