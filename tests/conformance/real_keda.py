@@ -50,11 +50,12 @@ def main(arguments: Sequence[str]) -> int:
 
 def _text(outcome: Outcome) -> str:
     verdict = "ok" if outcome.passes else "DIFFERS"
-    lines = [
+    summary = (
         f"{outcome.name}: {verdict}: {outcome.compared} decisions compared, "
         f"{len(outcome.differences)} differ; spec.replicas equal on {outcome.seconds_equal} of "
         f"{outcome.seconds} seconds ({outcome.share:.2%})"
-    ]
+    )
+    lines = [summary]
     lines += [f"  {text}" for text in outcome.differences[:_SHOWN_DIFFERENCES]]
     lines += [f"  disturbance: {text}" for text in outcome.disturbances]
     return "\n".join(lines) + "\n"

@@ -59,15 +59,15 @@ class Replicas:
 
 def sync_difference(recorded: Line, decision: HpaDecision, before: int) -> str:
     """Return how our decision differs from the recorded one; empty when it does not."""
-    if recorded["action"] == "error":
+    if recorded["action"] == "error" and recorded.get("raw_proposal") is None:
         if decision.proposal is None and decision.replicas == before:
             return ""
         return f"recorded an error, computed {decision.replicas} (raw {decision.proposal})"
-    raw = recorded.get("raw_proposal")
-    if decision.proposal == raw and decision.replicas == recorded["to"]:
+    raw, left = recorded.get("raw_proposal"), recorded.get("to", before)
+    if decision.proposal == raw and decision.replicas == left:
         return ""
     return (
-        f"recorded {recorded.get('frm', recorded['to'])} -> {recorded['to']} (raw {raw}), "
+        f"recorded {recorded.get('frm', left)} -> {left} (raw {raw}), "
         f"computed {before} -> {decision.replicas} (raw {decision.proposal})"
         + (f": {decision.error}" if decision.error else "")
     )

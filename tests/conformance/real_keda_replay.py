@@ -36,8 +36,10 @@ from tests.conformance.real_keda_trace import KedaMove, Line, Trace, hand_scalin
 _READ_SECONDS = 0.03
 # Within this time a move of KEDA's arrives at the Deployment (its API client is rate-limited).
 _MOVE_SECONDS = 5.0
-# The watch tells of pods within this time of what the HPA's own cache had.
-_STATUS_SECONDS = 0.1
+# A pause reaches the target when the operator, itself rate-limited, reconciles the object.
+_RECONCILE_SECONDS = 15.0
+# Watches tell of a change within this time of when others could see it.
+_WATCH_SECONDS = 0.1
 # A test object that the operator could not decode kept it from listing ScaledObjects (the third
 # disturbance in the README of the feature traces: batch 2, +29..+64 s and +260..+290 s); its next
 # attempt comes after a delay that has grown to as much as a minute by then.
@@ -65,6 +67,7 @@ class Replay:
         self._polls = poll_times(trace)
         self._done_polls: set[float] = set()
         self._before_poll: tuple[float, KedaObject, ReplayedHpa] | None = None
+        self._on_the_way: tuple[float, int] = (0.0, 0)
         self._activity: list[tuple[float, int | None]] = []
         self._order = itertools.count()
         self._events: list[tuple[float, int, Callable[[float], None]]] = []
@@ -96,6 +99,7 @@ class Replay:
 
     def _schedule_object(self) -> None:
         trace = self._trace
+        self._at(trace.applied_at, self._go_to_paused_count)
         for line in trace.of_kind("step"):
             if (replicas := hand_scaling(line)) is not None:
                 self._at(line["t"], lambda at, n=replicas: self._replicas.set(at, n))
@@ -136,7 +140,7 @@ class Replay:
     def _go_to_paused_count(self, at: float) -> None:
         paused = self._object.annotations
         if paused.is_paused and paused.paused_replicas is not None:
-            self._move(at, paused.paused_replicas)
+            self._move(at, paused.paused_replicas, within=_RECONCILE_SECONDS)
 
     def _delete(self, at: float) -> None:
         if self._object.delete(at):
@@ -150,6 +154,8 @@ class Replay:
     def _poll(self, at: float) -> None:
         keda, hpa = self._object.keda, self._object.hpa
         if keda is None or hpa is None or at in self._done_polls:
+            return
+        if keda.spec.annotations.is_paused:
             return
         if self._near(at, [sync["t"] for sync in self._trace.syncs]):
             self._before_poll = (at, *copy.deepcopy((keda, hpa)))
@@ -180,9 +186,9 @@ class Replay:
         except ScalersNotBuilt:
             return None
 
-    def _recorded_move(self, at: float) -> KedaMove | None:
+    def _recorded_move(self, at: float, within: float = _MOVE_SECONDS) -> KedaMove | None:
         """Return the recorded move that a poll may have made."""
-        return next((m for m in self._recorded_moves if -0.1 <= m.at - at <= _MOVE_SECONDS), None)
+        return next((m for m in self._recorded_moves if -0.1 <= m.at - at <= within), None)
 
     def _fits_move(self, at: float) -> Callable[[Tick | None], bool]:
         wanted = self._recorded_move(at)
@@ -217,11 +223,13 @@ class Replay:
         if result is not None and result.decision.replicas is not None:
             self._move(at, result.decision.replicas)
 
-    def _move(self, at: float, replicas: int) -> None:
+    def _move(self, at: float, replicas: int, within: float = _MOVE_SECONDS) -> None:
         """Let a move of KEDA's arrive when the recorded one did, if there is the same."""
-        wanted = self._recorded_move(at)
+        wanted = self._recorded_move(at, within)
         arrives = wanted.at if wanted is not None and wanted.after == replicas else at
-        self._at(max(at, arrives), lambda when: self._replicas.move(when, replicas))
+        arrives = max(at, arrives)
+        self._on_the_way = (arrives, replicas)
+        self._at(arrives, lambda when: self._replicas.move(when, replicas))
 
     # The HPA
 
@@ -231,34 +239,50 @@ class Replay:
         if keda is None or hpa is None or hpa.spec is None:
             self._differ(at, "the HPA synced, but there is none here")
             return
-        before, done_at = self._replicas.now, float(recorded.get("t_done") or at)
-        target = self._target(at)
+        target, done_at = self._target(at), float(recorded.get("t_done") or at)
 
         def sync(keda: KedaObject, hpa: ReplayedHpa) -> HpaDecision:
             return hpa.sync(keda, target, at, done_at)
 
         def fits(result: HpaDecision | None) -> bool:
-            return result is not None and not sync_difference(recorded, result, before)
+            return result is not None and not sync_difference(
+                recorded, result, target.spec_replicas
+            )
 
-        others = self._status.around(at, _STATUS_SECONDS)
+        others = self._targets_around(at)
         is_close = bool(others or self._near(at, self._polls))
         spare = copy.deepcopy((keda, hpa)) if is_close else None
         decision = self._try(at - _READ_SECONDS, at, sync, fits)
         if spare is not None and not fits(decision) and self._near(at, self._polls):
             decision = self._sync_in_other_order(at, spare, sync, fits) or decision
-        for status in others if spare is not None and not fits(decision) else ():
-            target = TargetView(before, *status)
+        for other in others if spare is not None and not fits(decision) else ():
+            target = other
             twin, twin_hpa = copy.deepcopy(spare)
             again = sync(twin, twin_hpa)
             if fits(again):
                 self._object.keda, self._object.hpa, decision = twin, twin_hpa, again
-                self._disturbed(at, "the pods changed at the instant of the sync")
+                self._disturbed(at, "replicas or pods changed at the instant of the sync")
                 break
         if decision is None:
             return
-        if problem := sync_difference(recorded, decision, before):
+        if problem := sync_difference(recorded, decision, target.spec_replicas):
             self._differ(at, f"HPA sync: {problem}")
-        self._replicas.set(done_at, decision.replicas)
+        if decision.replicas != target.spec_replicas:
+            self._replicas.set(done_at, decision.replicas)
+
+    def _targets_around(self, at: float) -> list[TargetView]:
+        """Return what else the HPA may have seen of the target: watches tell a little late."""
+        status = self._status.at(at)
+        views = [
+            TargetView(self._replicas.now, *other)
+            for other in self._status.around(at, _WATCH_SECONDS)
+        ]
+        if 0 <= self._on_the_way[0] - at <= _WATCH_SECONDS:
+            views.append(TargetView(self._on_the_way[1], *status))
+        history = self._replicas.history
+        if len(history) > 1 and at - history[-1][0] <= _WATCH_SECONDS:
+            views.append(TargetView(history[-2][1], *status))
+        return views
 
     def _sync_in_other_order(
         self,
