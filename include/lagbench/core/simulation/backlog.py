@@ -1,22 +1,32 @@
 """The lag of each partition as straight lines between breakpoints, in closed form.
 
 A breakpoint is a change of the offered rate, of the owners, or a partition that runs empty. Between
-two of them every rate is constant, so the state at any instant is one multiplication away.
+two of them every rate is constant, so the state at any instant is one multiplication away. A
+partition that runs empty changes the rates of its own pod only: a handful of numbers, so they are
+kept in lists (numpy took four times as long); reads go over all partitions at once, in arrays.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
 import numpy as np
 
-from lagbench.core.simulation.fair_shares import keeps_up, share_fairly
+from lagbench.core.simulation.fair_shares import share_fairly
 from lagbench.core.simulation.traffic import Traffic
 from lagbench.core.statistics import Ints, Reals
 
 # Less than this of a record is rounding: counts stay below 1e9 and doubles hold 1e-7 of that.
 _EMPTY_RECORDS = 1e-6
 _UNBOUNDED_RATE = 1e9
+# The least that time moves on: a partition that is all but empty must not hold it still.
+_LEAST_SECONDS = 1e-9
+
+NOBODY = -1
+Line = tuple[float, float, float]
+"""(since, records done by then, records per second)."""
 
 
 class Backlog:
@@ -28,123 +38,151 @@ class Backlog:
         """Start empty at ``starts_at`` (seconds; the stream starts at 0) with no owners."""
         self._traffic, self._pod_rate = traffic, min(pod_rate, _UNBOUNDED_RATE)
         self._commit_seconds = commit_seconds
-        partitions = len(traffic.shares)
-        self.owner: Ints = np.full(partitions, -1, dtype=np.int64)
-        self._held: list[list[int]] = []
+        self._shares: list[float] = traffic.shares.tolist()
+        partitions = len(self._shares)
+        self.owners = [NOBODY] * partitions
         self._commit_phase = np.zeros(partitions)
         self._revoked_at_records = np.zeros(partitions)
+        self._since = [starts_at] * partitions
+        self._done, self._lag, self._served, self._arriving = ([0.0] * partitions for _ in range(4))
+        # Lines that a commit may still lie on, and the lag at every breakpoint, by partition.
+        self._past: list[deque[Line]] = [deque() for _ in range(partitions)]
+        self._courses: list[list[tuple[float, float]]] = [[] for _ in range(partitions)]
         self._segment = traffic.segment_at(starts_at)
-        self._at = starts_at
-        self._lag = np.zeros(partitions)
-        self.served = np.zeros(partitions)
-        self._level = self._net = np.zeros(partitions)
+        self._held: dict[int, list[int]] = {NOBODY: list(range(partitions))}
+        self._empty_at: dict[int, float] = {}
+        self._arrays: tuple[Reals, Reals, Reals, Reals] | None = None
+        self._changed_at = starts_at
         self._next_at = -inf
-        # (since, records done by then, rate of work) of the lines that a commit may still lie on
-        self._lines: list[tuple[float, Reals, Reals]] = []
-        self.instants: list[float] = []
-        self.lags: list[Reals] = []
-        self._break()
+        self._break(starts_at, self._held)
+
+    @property
+    def served_per_second(self) -> float:
+        """Return the rate at which all pods work now."""
+        return sum(self._served)
 
     def advance(self, second: float) -> None:
         """Move on to ``second``, over every breakpoint on the way."""
         while self._next_at <= second:
-            self._move(self._next_at)
-            segment = self._traffic.segment_at(self._next_at)
-            if segment == self._segment:
-                emptied = (self._lag == 0.0) & (self._net < 0.0)
-                self._break({int(pod) for pod in self.owner[emptied]})
-            else:
+            at = self._next_at
+            segment = self._traffic.segment_at(at)
+            if segment != self._segment:
                 self._segment = segment
-                self._break()
+                self._break(at, self._held)
+            else:
+                self._break(at, [pod for pod, due in self._empty_at.items() if due <= at])
 
-    def set_owners(self, second: float, owner: Ints, pods: int, commit_phase: Reals) -> None:
-        """Give the partitions to ``owner`` (-1: nobody) of ``pods`` pods.
+    def set_owners(
+        self, second: float, owners: Sequence[int], commit_phases: Mapping[int, float]
+    ) -> None:
+        """Give each partition to the pod of that number, or to ``NOBODY``.
 
-        Who gives a partition up commits it first. ``commit_phase``: when in the interval each
-        partition's owner commits.
+        Who gives a partition up commits it first. ``commit_phases``: when in the interval each pod
+        commits.
         """
         self.advance(second)
-        self._move(second)
-        moved = owner != self.owner
-        done = self._traffic.shares * self._traffic.count_at(second) - self._lag
-        self._revoked_at_records = np.where(moved, done, self._revoked_at_records)
-        self.owner, self._commit_phase = owner, commit_phase
-        self._held = [[] for _ in range(pods)]
-        for partition, pod in enumerate(owner.tolist()):
-            if pod >= 0:
-                self._held[pod].append(partition)
-        self._break()
+        arrived = self._traffic.count_at(second)
+        touched: set[int] = set()
+        for partition, (before, after) in enumerate(zip(self.owners, owners, strict=True)):
+            if before == after:
+                continue
+            touched |= {before, after}
+            self._move(partition, second, arrived)
+            self._revoked_at_records[partition] = self._done[partition]
+            self._commit_phase[partition] = commit_phases.get(after, 0.0)
+            self._held[before].remove(partition)
+            self._held.setdefault(after, []).append(partition)
+        self.owners = list(owners)
+        self._break(second, touched)
+        for pod in touched:
+            if not self._held[pod]:
+                del self._held[pod], self._empty_at[pod]
 
     def lag_at(self, second: float) -> float:
         """Return the records that wait in all at an instant not before the last advance."""
-        return float(self.lags_at(second).sum())
+        since, _, _, net = self._lines()
+        return float((np.array(self._lag) + net * (second - since)).sum())
 
-    def lags_at(self, second: float) -> Reals:
-        """Return the lag per partition at an instant not before the last advance."""
-        lag: Reals = self._lag + self._net * (second - self._at)
-        return lag
+    def courses(self, until: float) -> list[tuple[Reals, Reals]]:
+        """Return the lag of each partition as (instants, lags), straight in between."""
+        self.advance(until)
+        for partition in range(len(self._shares)):
+            self._move(partition, until, self._traffic.count_at(until))
+        self._arrays = None
+        ways = (np.array(course) for course in self._courses)
+        return [(way[:, 0], way[:, 1]) for way in ways]
 
     def offsets_at(self, second: float) -> tuple[Ints, Ints]:
         """Return (end, committed) offset per partition as the broker would tell them."""
         self.advance(second)
         end = (self._traffic.shares * self._traffic.count_at(second)).astype(np.int64)
         committed_at = second - (second - self._commit_phase) % self._commit_seconds
-        since, done, rate = self._lines[-1]
-        if since <= second - self._commit_seconds:
-            records = done + rate * (committed_at - since)
-        else:
-            records = self._done_at(committed_at)
+        since, done, served, _ = self._lines()
+        records = done + served * (committed_at - since)
+        if self._changed_at > second - self._commit_seconds:
+            for partition in np.flatnonzero(committed_at < since).tolist():
+                instant = float(committed_at[partition])
+                records[partition] = _records_at(self._past[partition], instant)
         committed = np.maximum(records, self._revoked_at_records)
         return end, np.minimum((committed + _EMPTY_RECORDS).astype(np.int64), end)
 
-    def _done_at(self, instants: Reals) -> Reals:
-        """Return the records done per partition, each at an instant of its own."""
-        records = np.zeros(len(instants))
-        for since, done, rate in self._lines:
-            records = np.where(instants >= since, done + rate * (instants - since), records)
-        return records
+    def _lines(self) -> tuple[Reals, Reals, Reals, Reals]:
+        """Return (since, done, served, growth of the lag) as arrays."""
+        if self._arrays is None:
+            served = np.array(self._served)
+            net = np.array(self._arriving) - served
+            self._arrays = (np.array(self._since), np.array(self._done), served, net)
+        return self._arrays
 
-    def _move(self, second: float) -> None:
-        lag = self._lag + self._net * (second - self._at)
-        lag[lag < _EMPTY_RECORDS] = 0.0
-        self._lag, self._at = lag, second
+    def _move(self, partition: int, second: float, arrived: float) -> None:
+        """End the partition's line at ``second`` and begin the next one there."""
+        since, served = self._since[partition], self._served[partition]
+        lag = self._lag[partition] + (self._arriving[partition] - served) * (second - since)
+        if lag < _EMPTY_RECORDS:
+            lag = 0.0
+        past = self._past[partition]
+        past.append((since, self._done[partition], served))
+        oldest = second - self._commit_seconds
+        while past[0][0] < oldest and len(past) > 1 and past[1][0] <= oldest:
+            past.popleft()
+        self._lag[partition], self._since[partition] = lag, second
+        self._done[partition] = self._shares[partition] * arrived - lag
+        self._courses[partition].append((second, lag))
 
-    def _break(self, changed: set[int] | None = None) -> None:
-        """Start new lines at the present instant; only the ``changed`` pods' rates are new."""
-        at, traffic = self._at, self._traffic
+    def _break(self, at: float, pods: Iterable[int]) -> None:
+        """Work out the rates of these pods anew from ``at`` on."""
+        traffic, lags, shares = self._traffic, self._lag, self._shares
         rate = traffic.rates[self._segment] if self._segment >= 0 else 0.0
-        arrivals = traffic.shares * rate
-        lag = self._lag
-        empty_at = inf
-        if not np.count_nonzero(lag) and keeps_up(
-            arrivals, self.owner, len(self._held), self._pod_rate
-        ):
-            self.served, self._net = arrivals, self._level
-        else:
-            self._share(arrivals, changed)
-            net = self._net
-            left = np.full(len(lag), inf)
-            np.divide(lag, -net, out=left, where=net < -_EMPTY_RECORDS)
-            empty_at = at + float(left.min())
+        arrived = traffic.count_at(at)
+        for pod in pods:
+            demand = {}
+            for partition in self._held[pod]:
+                if self._since[partition] != at:
+                    self._move(partition, at, arrived)
+                arriving = self._arriving[partition] = shares[partition] * rate
+                demand[partition] = inf if lags[partition] > 0.0 else arriving
+            share_fairly(self._served, demand, 0.0 if pod == NOBODY else self._pod_rate)
+            self._empty_at[pod] = max(self._first_empty_at(pod, at), at + _LEAST_SECONDS)
         following = self._segment + 1
         change_at = traffic.starts[following] if following < len(traffic.starts) else inf
-        # A partition that is all but empty must not hold time still.
-        self._next_at = min(max(empty_at, at + 1e-9), change_at)
-        done = traffic.shares * traffic.count_at(at) - lag
-        oldest = at - self._commit_seconds
-        while len(self._lines) > 1 and self._lines[1][0] <= oldest:
-            del self._lines[0]
-        self._lines.append((at, done, self.served))
-        self.instants.append(at)
-        self.lags.append(lag)
+        self._next_at = min(min(self._empty_at.values()), change_at)
+        self._changed_at, self._arrays = at, None
 
-    def _share(self, arrivals: Reals, changed: set[int] | None) -> None:
-        """Work out the rates anew, of all pods or only of the ``changed`` ones."""
-        demand = np.where(self._lag > 0.0, inf, arrivals).tolist()
-        if changed is None:
-            served, held = [0.0] * len(demand), self._held
-        else:
-            served, held = self.served.tolist(), [self._held[pod] for pod in changed if pod >= 0]
-        share_fairly(served, demand, held, self._pod_rate)
-        self.served = np.array(served)
-        self._net = arrivals - self.served
+    def _first_empty_at(self, pod: int, at: float) -> float:
+        first = inf
+        for partition in self._held[pod]:
+            lag = self._lag[partition]
+            if lag > 0.0:
+                falls = self._served[partition] - self._arriving[partition]
+                if falls > _EMPTY_RECORDS:
+                    first = min(first, lag / falls)
+        return at + first
+
+
+def _records_at(past: deque[Line], instant: float) -> float:
+    """Return the records done at an instant of the past."""
+    records = 0.0
+    for since, done, rate in past:
+        if since <= instant:
+            records = done + rate * (instant - since)
+    return records

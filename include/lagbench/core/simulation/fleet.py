@@ -11,7 +11,7 @@ import numpy as np
 
 from lagbench.core.scenario import Balancer
 from lagbench.core.simulation.assignment import assign_stickily
-from lagbench.core.simulation.backlog import Backlog
+from lagbench.core.simulation.backlog import NOBODY, Backlog
 from lagbench.core.simulation.surroundings import Surroundings
 
 _Event = Literal["status", "ready", "resume"]
@@ -60,7 +60,7 @@ class Fleet:
         self._order = 0
         self._version = 0
         self._is_handing_over = self._has_waiting = False
-        self._target: list[int] = [-1] * len(backlog.owner)
+        self._target: list[int] = [NOBODY] * len(backlog.owners)
         self._working = self._target
         self.pods: list[SimulatedPod] = []
         self.steps: list[ReplicaStep] = []
@@ -164,10 +164,10 @@ class Fleet:
         before = self._working
         self._target = assign_stickily(self._target, members)
         if self._is_eager:
-            kept = [-1] * len(before)
+            kept = [NOBODY] * len(before)
         else:
             kept = [
-                now if now == wanted else -1
+                now if now == wanted else NOBODY
                 for now, wanted in zip(before, self._target, strict=True)
             ]
         self._give(second, kept)
@@ -175,7 +175,7 @@ class Fleet:
         self._plan(second + self._surroundings.handover_seconds, "resume", self._version)
 
     def _hand_out(self, second: float, owners: list[int]) -> None:
-        for number in set(owners) - {-1}:
+        for number in set(owners) - {NOBODY}:
             if self.pods[number].assigned_at is None:
                 self.pods[number].assigned_at = second
         self._give(second, owners)
@@ -184,13 +184,5 @@ class Fleet:
         if owners == self._working:
             return
         self._working = owners
-        numbers = sorted(set(owners) - {-1})
-        place = {number: index for index, number in enumerate(numbers)}
-        place[-1] = -1
-        phases = [self.pods[owner].commit_phase if owner >= 0 else 0.0 for owner in owners]
-        self._backlog.set_owners(
-            second,
-            np.array([place[owner] for owner in owners], dtype=np.int64),
-            len(numbers),
-            np.array(phases),
-        )
+        phases = {number: self.pods[number].commit_phase for number in set(owners) - {NOBODY}}
+        self._backlog.set_owners(second, owners, phases)

@@ -18,11 +18,10 @@ def measure(
     world: World, *, until: float, slo_seconds: float, drained_records: float | None
 ) -> SimulationMeasures:
     """Return the measures of [stream start, ``until``]; ``drained_records``: one threshold."""
-    instants, lags = np.array(world.backlog.instants), np.array(world.backlog.lags)
-    last = world.backlog.lags_at(until)
-    instants, lags = np.append(instants, until), np.vstack([lags, last])
-    kept = (instants >= 0) & (instants <= until)
-    instants, lags = instants[kept], lags[kept]
+    courses = world.backlog.courses(until)
+    instants = np.unique(np.concatenate([at for at, _ in courses]))
+    instants = instants[instants >= 0]
+    lags = np.column_stack([np.interp(instants, at, lag) for at, lag in courses])
     totals: Reals = lags.sum(axis=1)
     steps = [step for step in world.fleet.steps if 0 <= step.at <= until]
     counts = [world.fleet.replicas_at(0.0), *(step.after for step in steps)]

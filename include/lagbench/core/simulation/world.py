@@ -87,7 +87,7 @@ class World:
         ready = self.fleet.ready_count
         if not ready or not np.isfinite(self.pod_rate):
             return round(around.cpu_idle_millicores)
-        busy = float(self.backlog.served.sum()) / (ready * self.pod_rate)
+        busy = self.backlog.served_per_second / (ready * self.pod_rate)
         added = around.cpu_busy_millicores - around.cpu_idle_millicores
         return round(around.cpu_idle_millicores + busy * added)
 

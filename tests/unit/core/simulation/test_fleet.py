@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lagbench.core.profile import OfferedLoad, Segment
 from lagbench.core.scenario import Balancer
 from lagbench.core.simulation.assignment import assign_stickily
-from lagbench.core.simulation.backlog import Backlog
+from lagbench.core.simulation.backlog import NOBODY, Backlog
 from lagbench.core.simulation.fleet import Fleet
 from lagbench.core.simulation.surroundings import Surroundings
 from lagbench.core.simulation.traffic import Traffic
@@ -48,7 +48,7 @@ def test_only_partitions_that_move_pause_unless_the_balancer_is_eager() -> None:
         fleet = fleet_of(1, balancer=balancer)
         fleet.set_replicas(2, 10.0, "hpa")
         fleet.advance(12.5)
-        paused[balancer] = int((fleet._backlog.owner < 0).sum())
+        paused[balancer] = fleet._backlog.owners.count(NOBODY)
 
     assert paused == {"cooperative-sticky": 2, "range": 4}
 
@@ -65,7 +65,7 @@ def test_pods_that_are_not_ready_leave_first_then_the_youngest() -> None:
 
     assert after_first == [0, 1]
     assert [pod.number for pod in fleet.alive] == [0]
-    assert fleet._backlog.owner.tolist() == [0, 0, 0, 0]
+    assert fleet._backlog.owners == [0, 0, 0, 0]
 
 
 def test_a_pod_beyond_the_partitions_gets_none() -> None:
@@ -86,7 +86,7 @@ def test_at_zero_pods_nobody_owns_anything() -> None:
     fleet.set_replicas(0, 10.0, "keda")
     fleet.advance(20.0)
 
-    assert fleet._backlog.owner.tolist() == [-1, -1, -1, -1]
+    assert fleet._backlog.owners == [-1, -1, -1, -1]
     assert [(step.before, step.after) for step in fleet.steps] == [(2, 0)]
 
 

@@ -17,13 +17,11 @@ def test_the_oldest_message_decides() -> None:
     """
     traffic = Traffic(OfferedLoad((Segment(0.0, 200.0),), 20.0), np.ones(1))
     backlog = Backlog(traffic, pod_rate=100.0, commit_seconds=1.0, starts_at=0.0)
-    backlog.set_owners(0.0, np.array([0]), 1, np.zeros(1))
-    backlog.advance(60.0)
-    instants = np.append(backlog.instants, 60.0)
-    lags = np.vstack([backlog.lags, backlog.lags_at(60.0)])
+    backlog.set_owners(0.0, [0], {0: 0.0})
+    instants, lags = backlog.courses(60.0)[0]
 
-    assert seconds_over(traffic, instants, lags, 5.0) == pytest.approx(30.0)
-    assert seconds_over(traffic, instants, lags, 21.0) == pytest.approx(0.0)
+    assert seconds_over(traffic, instants, lags[:, None], 5.0) == pytest.approx(30.0)
+    assert seconds_over(traffic, instants, lags[:, None], 21.0) == pytest.approx(0.0)
 
 
 def test_partitions_that_are_late_at_the_same_time_count_once() -> None:
