@@ -32,6 +32,7 @@ KEDA_PROGRAMS = {
     "keda-adapter": "adapter",
     "keda-webhooks": "webhooks",
 }
+METRICS_SERVER = "sigs.k8s.io/metrics-server/cmd/metrics-server"
 _STEP_LIMIT_SECONDS = 1800
 Say = Callable[[str], object]
 
@@ -69,6 +70,12 @@ def build_all(say: Say) -> Binaries:
     if not (programs / "etcd").exists():
         wrapper = _plain_wrapper("go.etcd.io/etcd/server/v3", versions.etcd, sources / "etcd")
         _build(wrapper, "go.etcd.io/etcd/server/v3", programs / "etcd", say)
+    if not (programs / "metrics-server").exists():
+        module = "sigs.k8s.io/metrics-server"
+        wrapper = _plain_wrapper(
+            module, versions.metrics_server, sources / "metrics-server", package=METRICS_SERVER
+        )
+        _build(wrapper, METRICS_SERVER, programs / "metrics-server", say)
     keda = module_folder("github.com/kedacore/keda/v2", versions.keda)
     for program, command in KEDA_PROGRAMS.items():
         if not (programs / program).exists():
@@ -101,10 +108,10 @@ def _kubernetes_wrapper(versions: Versions, folder: Path) -> Path:
     return folder
 
 
-def _plain_wrapper(module: str, version: str, folder: Path) -> Path:
+def _plain_wrapper(module: str, version: str, folder: Path, package: str | None = None) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "go.mod").write_text(f"module rig\n\ngo 1.24\n\nrequire {module} v{version}\n")
-    _write_imports(folder, [module])
+    _write_imports(folder, [package or module])
     return folder
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from kubernetes import client, config, dynamic
+from kubernetes import client, config
 
+from tests.cluster.rig.api_objects import Applier, api_service, is_served, service
 from tests.cluster.rig.binaries import Binaries
 from tests.cluster.rig.certificates import Authority
 from tests.cluster.rig.control_plane import Credentials, listens
@@ -30,8 +31,8 @@ def install_keda(
     """Apply KEDA's definitions, start its three programs, and wait until metrics are served."""
     authority = Authority.create("keda-ca", credentials.folder)
     hosts = ["localhost", "127.0.0.1", NODE_ADDRESS]
-    for service in (_ADAPTER, _WEBHOOKS, "keda-operator"):
-        hosts += [service, f"{service}.{NAMESPACE}.svc"]
+    for name in (_ADAPTER, _WEBHOOKS, "keda-operator"):
+        hosts += [name, f"{name}.{NAMESPACE}.svc"]
     # One pair is the adapter's, the webhooks' and the operator's: server and client at once.
     folder = credentials.folder / "keda"
     folder.mkdir(exist_ok=True)
@@ -40,7 +41,7 @@ def install_keda(
     (folder / "tls.crt").write_bytes(pair.certificate.read_bytes())
     (folder / "tls.key").write_bytes(pair.key.read_bytes())
     bundle = base64.b64encode(authority.certificate.read_bytes()).decode()
-    apply = _Applier(credentials.admin)
+    apply = Applier(credentials.admin)
     apply.all(_definitions(binaries.crds))
     daemons.wait(
         "KEDA's definitions",
@@ -53,7 +54,9 @@ def install_keda(
     start_webhooks(daemons, binaries, credentials)
     apply.all(_webhook_configuration(binaries.webhook_manifests, bundle))
     daemons.wait(
-        "the external metrics API", lambda: _is_available(credentials.admin), daemon="keda-adapter"
+        "the external metrics API",
+        lambda: is_served(credentials.admin, "v1beta1.external.metrics.k8s.io"),
+        daemon="keda-adapter",
     )
 
 
@@ -136,25 +139,6 @@ def _environment(credentials: Credentials, name: str) -> dict[str, str]:
     }
 
 
-class _Applier:
-    """Server-side apply of any object."""
-
-    def __init__(self, kubeconfig: Path) -> None:
-        self._api = config.new_client_from_config(str(kubeconfig))
-
-    def all(self, objects: list[dict[str, Any]]) -> None:
-        dyn = dynamic.DynamicClient(self._api)
-        for item in objects:
-            resource = dyn.resources.get(api_version=item["apiVersion"], kind=item["kind"])
-            resource.server_side_apply(
-                body=item,
-                name=item["metadata"]["name"],
-                namespace=item["metadata"].get("namespace"),
-                field_manager="lagbench-rig",
-                force_conflicts=True,
-            )
-
-
 def _definitions(folder: Path) -> list[dict[str, Any]]:
     return [
         item
@@ -184,21 +168,9 @@ def _objects(bundle: str) -> list[dict[str, Any]]:
     api_group, rbac = "external.metrics.k8s.io", "rbac.authorization.k8s.io"
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        *_service(_ADAPTER, _ADAPTER_PORT),
-        *_service(_WEBHOOKS, _WEBHOOK_PORT),
-        {
-            "apiVersion": "apiregistration.k8s.io/v1",
-            "kind": "APIService",
-            "metadata": {"name": f"v1beta1.{api_group}"},
-            "spec": {
-                "service": {"name": _ADAPTER, "namespace": NAMESPACE, "port": 443},
-                "caBundle": bundle,
-                "group": api_group,
-                "version": "v1beta1",
-                "groupPriorityMinimum": 100,
-                "versionPriority": 100,
-            },
-        },
+        *service(_ADAPTER, NAMESPACE, _ADAPTER_PORT),
+        *service(_WEBHOOKS, NAMESPACE, _WEBHOOK_PORT),
+        api_service(api_group, "v1beta1", _ADAPTER, NAMESPACE, bundle),
         {
             "apiVersion": f"{rbac}/v1",
             "kind": "ClusterRole",
@@ -225,30 +197,6 @@ def _objects(bundle: str) -> list[dict[str, Any]]:
     ]
 
 
-def _service(name: str, port: int) -> list[dict[str, Any]]:
-    metadata = {"name": name, "namespace": NAMESPACE}
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": metadata,
-            "spec": {"ports": [{"name": "https", "port": 443, "targetPort": port}]},
-        },
-        {
-            "apiVersion": "discovery.k8s.io/v1",
-            "kind": "EndpointSlice",
-            "metadata": {
-                **metadata,
-                "name": f"{name}-1",
-                "labels": {"kubernetes.io/service-name": name},
-            },
-            "addressType": "IPv4",
-            "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
-            "endpoints": [{"addresses": [NODE_ADDRESS], "conditions": {"ready": True}}],
-        },
-    ]
-
-
 def _are_established(kubeconfig: Path) -> bool:
     """Say whether every definition is served; the webhooks end when one is not."""
     api = client.ApiextensionsV1Api(config.new_client_from_config(str(kubeconfig)))
@@ -256,9 +204,3 @@ def _are_established(kubeconfig: Path) -> bool:
         any(c.type == "Established" and c.status == "True" for c in item.status.conditions or [])
         for item in api.list_custom_resource_definition().items
     )
-
-
-def _is_available(kubeconfig: Path) -> bool:
-    api = client.ApiregistrationV1Api(config.new_client_from_config(str(kubeconfig)))
-    status = api.read_api_service("v1beta1.external.metrics.k8s.io").status
-    return any(c.type == "Available" and c.status == "True" for c in status.conditions or [])

@@ -9,7 +9,8 @@ from tests.cluster.rig.binaries import Binaries
 from tests.cluster.rig.control_plane import Credentials, issue_credentials, start_control_plane
 from tests.cluster.rig.daemons import Daemons
 from tests.cluster.rig.keda import install_keda
-from tests.cluster.rig.node import NODE, clear_node, start_node
+from tests.cluster.rig.metrics_server import start_metrics_server
+from tests.cluster.rig.node import NODE, clear_node, start_node, unmount_below
 
 
 @dataclass
@@ -31,8 +32,10 @@ class Rig:
             start_control_plane(daemons, binaries, credentials, folder)
             install_keda(daemons, binaries, credentials, log_level=keda_log_level)
             start_node(daemons, binaries, credentials, folder)
+            start_metrics_server(daemons, binaries, credentials)
         except BaseException:
             daemons.stop_all()
+            unmount_below(folder)
             raise
         return cls(folder, binaries, daemons, credentials)
 

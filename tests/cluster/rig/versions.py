@@ -19,6 +19,7 @@ class Versions:
     kubernetes: str
     etcd: str
     keda: str
+    metrics_server: str
 
 
 def pinned() -> Versions:
