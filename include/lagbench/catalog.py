@@ -96,9 +96,14 @@ def load_scenario(name_or_path: str | Path, overrides: Mapping[str, str] | None 
     return scenario
 
 
+def policy_file(name_or_path: str | Path) -> Path:
+    """Return a policy's file, given by name or path; ``WrongInput`` when no policy is named so."""
+    return _find(name_or_path, policies_folder(), "policy")
+
+
 def load_policy(name_or_path: str | Path) -> dict[str, Any]:
     """Return a policy's manifest after checking every field that KEDA or Kubernetes would check."""
-    path = _find(name_or_path, policies_folder(), "policy")
+    path = policy_file(name_or_path)
     manifest = parse_mapping(read_text(path), where=str(path))
     check_policy(manifest, where=str(path))
     return manifest
@@ -118,7 +123,7 @@ def checked_cell(
     """Return scenario and policy, each checked and both together; ``policy`` replaces its own."""
     loaded = load_scenario(scenario, overrides)
     chosen = policy or loaded.policy
-    path = _find(chosen, policies_folder(), "policy")
+    path = policy_file(chosen)
     manifest = load_policy(path)
     check_cell(loaded, manifest, where=str(path))
     effective = loaded.model_dump(mode="json")

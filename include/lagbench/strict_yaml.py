@@ -7,6 +7,7 @@ YAML 1.2 does neither.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,18 @@ def read_text(path: Path) -> str:
 
 def parse_yaml(text: str, *, where: str) -> Any:
     """Return the one document in ``text``; ``WrongInput`` names the line that cannot be read."""
+    return _read(lambda: yaml.load(text, Loader=_Loader), text, where)  # noqa: S506 - a SafeLoader
+
+
+def parse_documents(text: str, *, where: str) -> list[Any]:
+    """Return the documents in ``text`` but empty ones; ``WrongInput`` as of one document."""
+    found = _read(lambda: list(yaml.load_all(text, Loader=_Loader)), text, where)
+    return [document for document in found if document is not None]
+
+
+def _read(read: Callable[[], Any], text: str, where: str) -> Any:
     try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
+        return read()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         number = mark.line + 1 if mark else 1

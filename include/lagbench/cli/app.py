@@ -12,6 +12,7 @@ from lagbench.cli import (
     bench_commands,
     cell_commands,
     plan_command,
+    policy_command,
     run_command,
     simulate_command,
 )
@@ -35,6 +36,7 @@ app.command()(bench_commands.ui)
 app.command()(run_command.run)
 app.command()(plan_command.plan)
 app.command()(simulate_command.simulate)
+app.add_typer(policy_command.policy)
 app.command()(cell_commands.show)
 app.command()(cell_commands.report)
 

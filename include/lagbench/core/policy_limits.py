@@ -134,7 +134,7 @@ def _of_trigger(trigger: Mapping[str, Any]) -> tuple[float, str] | None:
     metadata, kind = trigger.get("metadata") or {}, trigger.get("type")
     if is_lag_scaler(trigger) and metadata.get("lagMetric") == "seconds":
         return None  # its threshold is an age, not a number of records
-    if "lagThreshold" in metadata:
+    if str(metadata.get("lagThreshold") or "").strip():  # a blank one counts as absent
         value = _number(metadata["lagThreshold"], "lagThreshold")
         return value, f"lagThreshold {value:g} of the {kind} trigger"
     if kind in KAFKA_TYPES:

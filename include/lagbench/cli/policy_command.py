@@ -1,0 +1,116 @@
+"""``lagbench policy check``: what KEDA would refuse, and what it would silently do otherwise."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from lagbench.errors import ExitCode
+
+if TYPE_CHECKING:
+    from lagbench.core.policy_review.finding import PolicyContext
+    from lagbench.core.policy_review.policy_file import FileReview
+
+policy = typer.Typer(
+    name="policy", help="Look at a scaling policy before it is applied.", no_args_is_help=True
+)
+
+
+@policy.command()
+def check(
+    file: Annotated[
+        str, typer.Argument(help="A policy by name or path; several documents are fine.")
+    ],
+    *,
+    scenario: Annotated[
+        str | None, typer.Option(help="Take partitions, rates and SLO from this scenario.")
+    ] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", min=1, help="Partitions of the topic.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(min=0.001, help="Messages per second that one pod can do.")
+    ] = None,
+    slo: Annotated[
+        float | None, typer.Option(min=0.001, help="Seconds that a message may wait at most.")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit code 2 also for what KEDA stores but cannot run.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Say what KEDA would refuse, and warn of what it would ignore or do otherwise.
+
+    Exit code 0: accepted, also with warnings. 2: refused, by the API server or KEDA's webhook.
+    """
+    from lagbench.catalog import policy_file
+    from lagbench.cli.policy_report import print_review
+    from lagbench.core.policy_review.policy_file import review_documents
+    from lagbench.strict_yaml import parse_documents, read_text
+
+    path = policy_file(file)
+    context = _context(scenario, partitions, rate, slo)
+    review = review_documents(
+        parse_documents(read_text(path), where=str(path)),
+        where=str(path),
+        context=context,
+        workloads=_workload_under_test(),
+    )
+    if as_json:
+        typer.echo(json.dumps(_as_json(str(path), review), indent=2, ensure_ascii=False))
+    else:
+        print_review(Console(), path, review, context)
+    is_good = all(item.can_run if strict else item.is_accepted for item in review.policies)
+    return ExitCode.PASS if is_good else ExitCode.WRONG_INPUT
+
+
+def _context(
+    scenario: str | None, partitions: int | None, rate: float | None, slo: float | None
+) -> PolicyContext:
+    """Return what is known of the workload; a flag wins over the scenario."""
+    from lagbench.catalog import load_scenario
+    from lagbench.core.policy_review.finding import PolicyContext
+    from lagbench.core.profile import offered_load
+
+    if scenario is None:
+        return PolicyContext(partitions=partitions, pod_rate=rate, slo_seconds=slo)
+    cell = load_scenario(scenario)
+    consumer = cell.consumer
+    if rate is None and consumer.process_ms:
+        rate = consumer.concurrency * 1000 / consumer.process_ms
+    return PolicyContext(
+        partitions=partitions or cell.partitions,
+        pod_rate=rate,
+        slo_seconds=slo or cell.slos.time_lag_p99_seconds,
+        base_rate=offered_load(cell.profile).base_rate,
+    )
+
+
+def _workload_under_test() -> tuple[dict[str, Any], ...]:
+    """Return the consumers' Deployment, which the policies of this project scale."""
+    from lagbench.adapters.manifest_files import base_manifest
+
+    return (base_manifest("consumer", "Deployment"),)
+
+
+def _as_json(path: str, review: FileReview) -> dict[str, Any]:
+    return {
+        "file": path,
+        "policies": [
+            {
+                "kind": item.kind,
+                "name": item.name,
+                "accepted": item.is_accepted,
+                "refused_by": item.refused_by,
+                "can_run": item.can_run,
+                "climb": list(item.climb),
+                "suggested_lag_threshold": item.suggested_lag_threshold,
+                "findings": [finding.as_dict() for finding in item.findings],
+            }
+            for item in review.policies
+        ],
+        "other_documents": list(review.others),
+    }

@@ -1,0 +1,90 @@
+"""The terminal form of a policy's review."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from lagbench.core.policy_review.finding import Finding, Level, PolicyContext
+from lagbench.core.policy_review.policy_file import FileReview
+from lagbench.core.policy_review.review import PolicyReview
+
+_MARKS: dict[Level, tuple[str, str]] = {
+    "refused": ("✗", "bold red"),
+    "broken": ("✗", "red"),
+    "warning": ("!", "yellow"),
+    "note": ("·", "dim"),
+}
+_WIDEST = 110
+_LONG_PATH = "spec.advanced.horizontalPodAutoscalerConfig."
+
+
+def print_review(console: Console, path: Path, review: FileReview, context: PolicyContext) -> None:
+    """Print verdict and findings of each policy in the file."""
+    console.width = min(console.width, _WIDEST)  # longer lines are hard to read
+    for number, policy in enumerate(review.policies):
+        if number:
+            console.print()
+        console.print(Text.assemble((path.name, "bold"), f"  {policy.kind} {policy.name}"))
+        _print_policy(console, policy, context)
+    if review.others:
+        others = ", ".join(review.others)
+        console.print(f"beside it in the file: {others}", style="dim", highlight=False)
+    if context.partitions is None:
+        console.print(
+            "not looked at: partitions, threshold against rate and SLO "
+            "(--scenario NAME, or --partitions P --rate R --slo S)",
+            style="dim",
+            highlight=False,
+        )
+
+
+def _print_policy(console: Console, policy: PolicyReview, context: PolicyContext) -> None:
+    console.print(_verdict(policy), highlight=False)
+    if len(policy.climb) > 1:
+        way = " → ".join(map(str, policy.climb))
+        console.print(f"  up under full lag   {way}", highlight=False)
+    if policy.suggested_lag_threshold is not None:
+        console.print(
+            f"  suggested threshold {policy.suggested_lag_threshold:,} = "
+            f"{context.pod_rate:,g}/s x {context.slo_seconds:g} s x 0.75",
+            highlight=False,
+        )
+    if not policy.findings:
+        return
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for finding in policy.findings:
+        mark, style = _MARKS[finding.level]
+        table.add_row(Text(mark, style=style), _body(finding))
+        table.add_row()
+    console.print(Padding(table, (1, 0, 0, 0)), highlight=False)
+
+
+def _verdict(policy: PolicyReview) -> Text:
+    if not policy.is_accepted:
+        by = "KEDA's webhook" if policy.refused_by == "webhook" else "the API server"
+        return Text.assemble(("✗ refused", "bold red"), f" by {by}")
+    webhook = " and KEDA's webhook" if policy.kind == "ScaledObject" else ""
+    verdict = Text.assemble(("✓ accepted", "green"), f" by the API server{webhook}")
+    if not policy.can_run:
+        verdict.append(", but it cannot run", style="red")
+    return verdict
+
+
+def _body(finding: Finding) -> Text:
+    _, style = _MARKS[finding.level]
+    body = Text.assemble(
+        (finding.code, style if finding.level != "note" else ""),
+        "  ",
+        (f"{finding.field.replace(_LONG_PATH, '…')} = {finding.value}", "dim"),
+        f"\n{finding.happens}",
+    )
+    if finding.instead:
+        body.append_text(Text.assemble("\n", ("instead: ", "dim"), finding.instead))
+    return body

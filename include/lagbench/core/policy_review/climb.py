@@ -1,0 +1,52 @@
+"""The way up of a policy while lag wants all it can get: its HPA, sync after sync."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lagbench.core.hpa import MetricOutcome, decide, record_change, start_history
+from lagbench.core.hpa_metrics import propose_external_average
+from lagbench.core.hpa_spec import parse_hpa
+from lagbench.core.hpa_state import HpaSettings
+from lagbench.core.instants import NS_PER_SECOND
+from lagbench.core.keda_hpa import build_hpa
+from lagbench.core.keda_scaler import MetricSpec
+from lagbench.core.scaled_object import ScaledObjectSpec
+
+SYNC_SECONDS = 15
+# The longest window is an hour; what has not moved for that long will not.
+_STILL_SYNCS = 3600 // SYNC_SECONDS + 1
+_TARGET_MILLI = 1000
+
+
+def climb(manifest: Mapping[str, Any], spec: ScaledObjectSpec, *, wish: int) -> tuple[int, ...]:
+    """Return the counts from the floor up, while a metric asks for ``wish`` replicas for good.
+
+    Pods are there at once, so this is the fastest way; syncs that change nothing are left out.
+    """
+    metric = MetricSpec("lag", 0, "External", "AverageValue", _TARGET_MILLI)
+    built = build_hpa(spec, {"uid": "", **(manifest.get("metadata") or {})}, [metric])
+    hpa = parse_hpa(built, where="climb")
+    settings, replicas = HpaSettings(), max(spec.floor, 1)
+    # The floor has long been recommended when the lag comes: a scale-up window looks back on it.
+    history = start_history(replicas, 0)
+    counts, still, now_ns = [replicas], 0, 0
+    while still < _STILL_SYNCS and replicas < hpa.max_replicas:
+        now_ns += SYNC_SECONDS * NS_PER_SECOND
+        proposal = propose_external_average(
+            [wish * _TARGET_MILLI],
+            _TARGET_MILLI,
+            status_replicas=replicas,
+            tolerance=settings.tolerance,
+        )
+        outcomes = [MetricOutcome("lag", proposal)]
+        decision = decide(
+            hpa, history, outcomes, spec_replicas=replicas, now_ns=now_ns, settings=settings
+        )
+        history = record_change(hpa, decision.history, replicas, decision.replicas, now_ns)
+        still = 0 if decision.replicas != replicas else still + 1
+        if decision.replicas != replicas:
+            replicas = decision.replicas
+            counts.append(replicas)
+    return tuple(counts)

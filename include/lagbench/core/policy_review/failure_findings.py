@@ -1,0 +1,140 @@
+"""What a policy does while a source is away: where KEDA 2.21 differs from its documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lagbench.core.admission.formula_syntax import Node, parse_formula
+from lagbench.core.admission.formula_tokens import FormulaError
+from lagbench.core.policy_review.finding import Finding, Subject, shown
+from lagbench.core.scaled_object import ExternalTrigger, Fallback, KafkaTrigger
+
+_FALLBACK, _FORMULA = "spec.fallback", "spec.advanced.scalingModifiers.formula"
+
+
+def failure_findings(subject: Subject) -> Iterator[Finding]:
+    """Yield what happens when a broker, a server or one of several triggers fails."""
+    spec = subject.spec
+    polled = [item for item in spec.triggers if not item.is_resource]
+    remote = [
+        item for item in polled if isinstance(item.parameters, KafkaTrigger | ExternalTrigger)
+    ]
+    if spec.fallback is not None:
+        yield from _fallback(subject, spec.fallback)
+    if remote and len(spec.triggers) > 1:
+        if len(polled) > 1:
+            names = ", ".join(f"{item.type} (trigger {item.index})" for item in remote)
+            yield Finding(
+                "warning",
+                "failing-trigger-blocks",
+                "spec.triggers",
+                names,
+                "while one of them cannot be reached KEDA serves no metric of this object, the "
+                "healthy ones included: no scale-up either",
+                "do not count on the other trigger as a safety net; alert on Ready=False",
+            )
+        yield Finding(
+            "note",
+            "source-down-at-creation",
+            "spec.triggers",
+            f"{len(spec.triggers)} triggers",
+            "a source that is down when the policy is applied leaves it without any HPA; KEDA "
+            "tries again after 5, 11, 21, 41, 83 and 165 s",
+        )
+    if spec.modifiers is not None:
+        yield from _composite(subject, spec.modifiers.formula)
+
+
+def _fallback(subject: Subject, fallback: Fallback) -> Iterator[Finding]:
+    spec = subject.spec
+    kinds = {type(item.parameters) for item in spec.triggers}
+    if spec.valid_fallback is None:
+        yield Finding(
+            "warning",
+            "fallback-void",
+            _FALLBACK,
+            shown(fallback.model_dump()),
+            "KEDA does without it: with scalingModifiers the target must be a whole number",
+            "a whole number as advanced.scalingModifiers.target",
+        )
+        return
+    if KafkaTrigger in kinds and fallback.failure_threshold > 0:
+        yield Finding(
+            "warning",
+            "fallback-broker-down",
+            f"{_FALLBACK}.failureThreshold",
+            str(fallback.failure_threshold),
+            "does not engage when the broker is down: the first failure discards the scaler, a new "
+            "one cannot be built, and the count stays at 1. It engages when the topic is gone",
+            "failureThreshold: 0 engages with the broker down as well, at the first failure",
+        )
+    if ExternalTrigger in kinds:
+        yield Finding(
+            "warning",
+            "fallback-external",
+            _FALLBACK,
+            shown(fallback.model_dump()),
+            "does not engage when the external scaler is down, whatever the threshold: without it "
+            "not even the metric's name is known. The replicas stay as they are",
+            "two replicas of the external scaler, and an alert on Ready=False",
+        )
+    if fallback.replicas == 0:
+        yield Finding(
+            "warning",
+            "fallback-to-zero",
+            f"{_FALLBACK}.replicas",
+            "0",
+            "a failing source counts as no need: it may stop all pods",
+            "replicas: 1 or more",
+        )
+    if fallback.replicas > spec.max_replica_count:
+        yield Finding(
+            "warning",
+            "fallback-over-max",
+            f"{_FALLBACK}.replicas",
+            str(fallback.replicas),
+            f"never more than maxReplicaCount ({spec.max_replica_count})",
+            f"at most {spec.max_replica_count}",
+        )
+
+
+def _composite(subject: Subject, formula: str) -> Iterator[Finding]:
+    if len(subject.spec.triggers) > 1:
+        yield Finding(
+            "note",
+            "composite-targets",
+            _FORMULA,
+            shown(formula),
+            "the targets of the single triggers (lagThreshold) are not used; one that fails fails "
+            "the whole formula",
+        )
+    if _may_be_negative(formula):
+        yield Finding(
+            "warning",
+            "composite-negative",
+            _FORMULA,
+            shown(formula),
+            "a result below 0 reaches the HPA as an overflow and asks for maxReplicaCount "
+            f"({subject.spec.max_replica_count}), while KEDA reports Active=False",
+            f"max({formula}, 0)" if len(formula) <= 40 else "max(..., 0) around it",
+        )
+
+
+def _may_be_negative(formula: str) -> bool:
+    """Say whether a formula subtracts without a bound; the values of lag triggers are 0 or more."""
+    try:
+        return _subtracts(parse_formula(formula))
+    except FormulaError:
+        return False
+
+
+def _subtracts(node: Node) -> bool:
+    if node.kind == "call" and node.text == "abs":
+        return False
+    if node.kind == "call" and node.text == "max":
+        return all(_subtracts(part) for part in node.parts)
+    if node.kind in {"binary", "unary"} and node.text == "-":
+        return True
+    if node.kind == "condition":  # what is compared does not become the result
+        return any(_subtracts(part) for part in node.parts[1:])
+    return any(_subtracts(part) for part in node.parts)

@@ -1,0 +1,93 @@
+"""One thing worth knowing of a policy, and what else the findings look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from lagbench.core.admission.cluster import ClusterView
+from lagbench.core.scaled_object import ScaledObjectSpec
+
+Level = Literal["refused", "broken", "warning", "note"]
+"""refused: never stored. broken: stored, but KEDA's operator cannot run it, or it cannot do what
+it is for. warning: it does something else than it says. note: worth knowing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A stable ``code``, where it is written, what happens, and what to write instead."""
+
+    level: Level
+    code: str
+    field: str
+    value: str
+    happens: str
+    instead: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the finding for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyContext:
+    """What is known of the workload; None: not known, and what hangs on it is not judged.
+
+    ``pod_rate`` messages per second of one pod, ``base_rate`` those that arrive at rest.
+    """
+
+    partitions: int | None = None
+    pod_rate: float | None = None
+    slo_seconds: float | None = None
+    base_rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What lies beside the policy, in its file or in the cluster.
+
+    ``authentications``: (kind, name) of those that are known; None: not looked for.
+    ``lacks_target``: the file holds workloads of this namespace, but not the target.
+    """
+
+    cluster: ClusterView = field(default_factory=ClusterView)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    authentications: frozenset[tuple[str, str]] | None = None
+    lacks_target: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A ScaledObject that was accepted and parsed, as the rules look at it."""
+
+    manifest: Mapping[str, Any]
+    spec: ScaledObjectSpec
+    context: PolicyContext
+    surroundings: Surroundings
+
+    @property
+    def written(self) -> Mapping[str, Any]:
+        """Return the spec as it is written."""
+        found: Mapping[str, Any] = self.manifest["spec"]
+        return found
+
+
+LOGIN_PARAMETERS = frozenset(
+    {
+        *("username", "password", "ca", "cert", "key", "keyPassword", "scopes", "keytab", "realm"),
+        *("oauthTokenEndpointUri", "oauthExtensions", "kerberosConfig", "kerberosServiceName"),
+        *("accessToken", "caCert", "tlsClientCert", "tlsClientKey"),
+    }
+)
+"""Parameters that hold, or may hold, a secret: they are never shown."""
+
+
+def shown(value: object, field: str = "") -> str:
+    """Return a value as a person wrote it, shortened; never a login, nor what may hold one."""
+    if field.rpartition(".")[2].removesuffix("FromEnv") in LOGIN_PARAMETERS:
+        return "(not shown)"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(map(str, value))}}}"
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

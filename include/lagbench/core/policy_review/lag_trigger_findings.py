@@ -1,0 +1,167 @@
+"""What a kafka trigger's parameters do that their names do not say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from lagbench.core.policy_review.finding import LOGIN_PARAMETERS, Finding, Subject, shown
+from lagbench.core.scaled_object import KafkaTrigger, Trigger
+
+_READ = """
+    bootstrapServers consumerGroup topic lagThreshold activationLagThreshold offsetResetPolicy
+    partitionLimitation allowIdleConsumers excludePersistentLag scaleToZeroOnInvalidOffset
+    limitToPartitionsWithLag ensureEvenDistributionOfPartitions fullMetadata version tls sasl
+    unsafeSsl saslTokenProvider awsRegion
+"""
+KAFKA_PARAMETERS = frozenset(_READ.split())
+_NOT_OF_THIS_TYPE = {
+    "authenticationMode": "sasl (none, plaintext, scram_sha256, scram_sha512) and tls (enable)"
+}
+
+
+def lag_trigger_findings(subject: Subject, trigger: Trigger) -> Iterator[Finding]:
+    """Yield the findings of one kafka trigger."""
+    kafka = trigger.parameters
+    if not isinstance(kafka, KafkaTrigger):
+        return
+    metadata: Mapping[str, str] = subject.written["triggers"][trigger.index]["metadata"]
+    field = f"spec.triggers[{trigger.index}].metadata"
+    if not metadata.get("lagThreshold", "").strip():
+        yield Finding(
+            "warning",
+            "threshold-default",
+            f"{field}.lagThreshold",
+            "(absent)",
+            "counts as 10 messages per replica: any backlog asks for all replicas",
+            "lagThreshold: rate x SLO x 0.75",
+        )
+    yield from _counting(subject, kafka, metadata, field)
+    yield from _activation(subject, kafka, field)
+    if trigger.metric_type == "Value":
+        yield Finding(
+            "warning",
+            "value-target",
+            f"spec.triggers[{trigger.index}].metricType",
+            "Value",
+            "the target is for the group, not per replica: at twice the target the ready pods "
+            "double at every sync until maxReplicaCount",
+            "metricType: AverageValue, or leave it out",
+        )
+
+
+def unread_parameters(triggers: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Yield the parameters of kafka triggers, as written, that KEDA does not read there."""
+    for index, trigger in enumerate(triggers):
+        if trigger["type"] == "kafka":
+            field = f"spec.triggers[{index}].metadata"
+            yield from _unread(trigger["metadata"], field, trigger.get("authenticationRef") or {})
+
+
+def _unread(
+    metadata: Mapping[str, str], field: str, reference: Mapping[str, Any]
+) -> Iterator[Finding]:
+    for key, value in metadata.items():
+        name = key.removesuffix("FromEnv")
+        if name in KAFKA_PARAMETERS:
+            continue
+        if name in LOGIN_PARAMETERS:
+            has = f" ({reference['name']})" if reference else ""
+            yield Finding(
+                "warning",
+                "login-in-metadata",
+                f"{field}.{key}",
+                "(not shown)",
+                "not read here, and a secret that everyone with read access sees",
+                f"a TriggerAuthentication and its Secret, by authenticationRef{has}",
+            )
+            continue
+        meant = _NOT_OF_THIS_TYPE.get(name) or next(
+            iter(get_close_matches(name, KAFKA_PARAMETERS, n=1, cutoff=0.6)), ""
+        )
+        yield Finding(
+            "warning",
+            "parameter-ignored",
+            f"{field}.{key}",
+            shown(value),
+            "no parameter of the kafka trigger: KEDA ignores it without a word",
+            meant or "leave it out",
+        )
+
+
+def _counting(
+    subject: Subject, kafka: KafkaTrigger, metadata: Mapping[str, str], field: str
+) -> Iterator[Finding]:
+    even = kafka.ensure_even_distribution_of_partitions
+    if even and kafka.allow_idle_consumers:
+        yield Finding(
+            "warning",
+            "idle-consumers-ignored",
+            f"{field}.allowIdleConsumers",
+            "true",
+            "the even distribution brings the cap at the partitions back",
+            "one of the two",
+        )
+    if even:
+        yield Finding(
+            "note",
+            "even-never-zero",
+            f"{field}.ensureEvenDistributionOfPartitions",
+            "true",
+            f"the metric never falls below lagThreshold ({kafka.lag_threshold:,}), even at zero "
+            "lag; activation still looks at the true lag",
+        )
+    if kafka.exclude_persistent_lag:
+        yield Finding(
+            "warning",
+            "persistent-lag-flaps",
+            f"{field}.excludePersistentLag",
+            "true",
+            "a partition whose offset has not moved between two reads counts as 0, and both KEDA "
+            "and the HPA read: where commits are further apart than 15 s the wish flaps between "
+            "all and nothing",
+            "commit at least every 5 s, and a scaleDown window of 60 s or more",
+        )
+    if metadata.get("partitionLimitation", "").strip() and not kafka.topic:
+        yield Finding(
+            "warning",
+            "limitation-ignored",
+            f"{field}.partitionLimitation",
+            shown(metadata["partitionLimitation"]),
+            "dropped without a topic: all partitions of all topics of the group count",
+            "a topic",
+        )
+    if not kafka.topic:
+        yield Finding(
+            "note",
+            "all-topics",
+            f"{field}.topic",
+            "(absent)",
+            "every topic for which the group has committed offsets counts",
+        )
+    if kafka.offset_reset_policy == "latest" and not kafka.scale_to_zero_on_invalid_offset:
+        written = shown(metadata.get("offsetResetPolicy") or "(absent: latest)")
+        yield Finding(
+            "warning",
+            "latest-hides-backlog",
+            f"{field}.offsetResetPolicy",
+            written,
+            "a partition without a committed offset counts as 1 message, whatever its backlog: a "
+            "new group is seen too small"
+            + (", and never goes to 0 while it is idle" if subject.spec.floor == 0 else ""),
+            "offsetResetPolicy: earliest, if the consumers begin there",
+        )
+
+
+def _activation(subject: Subject, kafka: KafkaTrigger, field: str) -> Iterator[Finding]:
+    spec = subject.spec
+    if kafka.activation_lag_threshold and spec.floor > 0 and spec.idle_replica_count is None:
+        yield Finding(
+            "warning",
+            "activation-ignored",
+            f"{field}.activationLagThreshold",
+            str(kafka.activation_lag_threshold),
+            f"decides only between 0 (or idle) and 1; with minReplicaCount {spec.floor} nothing",
+            "leave it out",
+        )

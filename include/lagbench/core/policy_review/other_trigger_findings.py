@@ -1,0 +1,175 @@
+"""What cron, cpu, memory and external triggers and the annotations do that is easily missed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from lagbench.core.persistence.settings import InvalidMetadata, parse_lag_settings
+from lagbench.core.policy_limits import is_lag_scaler
+from lagbench.core.policy_review.finding import Finding, Subject, shown
+from lagbench.core.scaled_object import CronTrigger, ExternalTrigger, Trigger
+from lagbench.core.scaling_annotations import (
+    FORCE_ACTIVATION,
+    PAUSED,
+    PAUSED_REPLICAS,
+    PAUSED_SCALE_IN,
+    PAUSED_SCALE_OUT,
+)
+from lagbench.core.trigger_parameters import go_boolean
+
+_ADDRESS = "spec.triggers[{}].metadata.scalerAddress"
+
+
+def other_trigger_findings(subject: Subject, trigger: Trigger) -> Iterator[Finding]:
+    """Yield the findings of one trigger that is not on lag itself."""
+    if isinstance(trigger.parameters, CronTrigger):
+        yield from _cron(subject, trigger, trigger.parameters)
+    elif isinstance(trigger.parameters, ExternalTrigger):
+        yield from _external(subject, trigger, trigger.parameters)
+
+
+def resource_only_findings(subject: Subject) -> Iterator[Finding]:
+    """Yield a word when no trigger sees any lag."""
+    if subject.spec.has_only_resources:
+        yield Finding(
+            "warning",
+            "lag-not-seen",
+            "spec.triggers",
+            ", ".join(item.type for item in subject.spec.triggers),
+            "consumers that wait for a downstream write use little CPU however long the backlog "
+            "is: lag does not scale",
+            "a kafka trigger",
+        )
+
+
+def _cron(subject: Subject, trigger: Trigger, cron: CronTrigger) -> Iterator[Finding]:
+    field = f"spec.triggers[{trigger.index}].metadata"
+    try:
+        ZoneInfo(cron.timezone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        yield Finding(
+            "broken",
+            "timezone-unknown",
+            f"{field}.timezone",
+            cron.timezone,
+            "no such time zone; KEDA finds that out only when it polls",
+            "a name of the IANA database, as Europe/Berlin or Etc/UTC",
+        )
+    if cron.desired_replicas > subject.spec.max_replica_count:
+        yield Finding(
+            "warning",
+            "cron-over-max",
+            f"{field}.desiredReplicas",
+            str(cron.desired_replicas),
+            f"never more than maxReplicaCount ({subject.spec.max_replica_count})",
+            f"at most {subject.spec.max_replica_count}",
+        )
+
+
+def _external(subject: Subject, trigger: Trigger, external: ExternalTrigger) -> Iterator[Finding]:
+    written = subject.written["triggers"][trigger.index]
+    address, field = external.scaler_address, _ADDRESS.format(trigger.index)
+    if "://" in address:
+        yield Finding(
+            "broken",
+            "scaler-address",
+            field,
+            shown(address),
+            "gRPC dials host:port; a URL is a name that cannot be resolved",
+            address.split("://", 1)[1].rstrip("/"),
+        )
+    elif ":" not in address:
+        yield Finding(
+            "warning",
+            "scaler-address",
+            field,
+            shown(address),
+            "without a port gRPC dials 443",
+            f"{address}:6000",
+        )
+    if is_lag_scaler(written):
+        yield from _lag_scaler(trigger, external.metadata)
+
+
+def _lag_scaler(trigger: Trigger, metadata: Mapping[str, str]) -> Iterator[Finding]:
+    field = f"spec.triggers[{trigger.index}].metadata"
+    try:
+        settings = parse_lag_settings(metadata)
+    except InvalidMetadata as error:
+        for problem in error.problems:
+            yield Finding(
+                "broken",
+                "lag-scaler-refuses",
+                f"{field}.{problem.field}",
+                shown(problem.value),
+                "the lag scaler answers INVALID_ARGUMENT: KEDA makes no HPA",
+                problem.allowed,
+            )
+        return
+    for key in settings.unknown_keys:
+        yield Finding(
+            "warning",
+            "parameter-ignored",
+            f"{field}.{key}",
+            shown(metadata[key]),
+            "no parameter of the lag scaler: it ignores it",
+            "leave it out",
+        )
+    sustain = settings.rule.sustain_seconds
+    if sustain and settings.rule.lag_metric != "projected":
+        yield Finding(
+            "note",
+            "sustain-waits",
+            f"{field}.sustainSeconds",
+            f"{sustain:g}",
+            f"nothing scales before lag has stood for {sustain:g} s; then the HPA's sync (15 s) "
+            "and the pods' start follow",
+        )
+
+
+def annotation_findings(subject: Subject) -> Iterator[Finding]:
+    """Yield what annotations hold back or force, and values that are no booleans."""
+    annotations = (subject.manifest.get("metadata") or {}).get("annotations") or {}
+    effects = {
+        PAUSED: "the HPA is deleted and the replicas stay as they are",
+        PAUSED_SCALE_IN: "never scales down",
+        PAUSED_SCALE_OUT: "never scales up",
+        FORCE_ACTIVATION: "never goes to 0 (or idle); the metric stays as it is",
+    }
+    for name, effect in effects.items():
+        if name not in annotations:
+            continue
+        field, value = f"metadata.annotations.{name}", str(annotations[name])
+        if go_boolean(value) is None:
+            yield Finding(
+                "warning",
+                "annotation-not-boolean",
+                field,
+                shown(value),
+                f"is no Go boolean and counts as true: {effect}",
+                '"true" or "false"',
+            )
+        elif go_boolean(value):
+            yield Finding("warning", "scaling-held", field, value, effect, "take it away to scale")
+    if PAUSED_REPLICAS in annotations:
+        field, value = f"metadata.annotations.{PAUSED_REPLICAS}", str(annotations[PAUSED_REPLICAS])
+        problem = subject.spec.annotations.paused_replicas_problem
+        if problem:
+            yield Finding(
+                "broken",
+                "paused-replicas",
+                field,
+                shown(value),
+                f"KEDA deletes the HPA, then fails: {problem}",
+                "a whole number",
+            )
+        else:
+            yield Finding(
+                "warning",
+                "scaling-held",
+                field,
+                value,
+                f"the HPA is deleted and the target set to {value} replicas",
+                "take it away to scale",
+            )

@@ -1,0 +1,109 @@
+"""An answer of the API server or the webhook as findings: field, value, what to write instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from lagbench.core.admission.scaled_object_schema import SCALED_OBJECT
+from lagbench.core.admission.schema import Schema
+from lagbench.core.admission.verdict import Admission
+from lagbench.core.policy_review.finding import Finding, shown
+
+_UNKNOWN = re.compile(r'unknown field "(.+)"')
+# Near enough in meaning, but not in spelling.
+_MEANT = {
+    "minReplicas": "minReplicaCount",
+    "maxReplicas": "maxReplicaCount",
+    "idleReplicas": "idleReplicaCount",
+    "cooldown": "cooldownPeriod",
+    "stabilisationWindowSeconds": "stabilizationWindowSeconds",
+}
+_TARGET, _TRIGGERS = "spec.scaleTargetRef", "spec.triggers"
+_HPA_NAME = "spec.advanced.horizontalPodAutoscalerConfig.name"
+# The webhook's reasons by what they contain: code, field, what to write instead.
+_WEBHOOK_REASONS = (
+    ("doesn't have the", "request-missing", _TARGET, "resources.requests of that container"),
+    ("scale to zero", "resource-only-to-zero", "spec.minReplicaCount", "1, or another trigger"),
+    ("MinReplicaCount=", "replica-counts", "spec.minReplicaCount", "idle < min <= max"),
+    ("useCachedMetrics", "never-cached", _TRIGGERS, "leave useCachedMetrics out there"),
+    ("triggerName", "trigger-name-twice", _TRIGGERS, "a name of its own for each trigger"),
+    ("managed by the hpa", "other-autoscaler", _TARGET, "delete that HPA first"),
+    ("ownership transfer", "other-autoscaler", _HPA_NAME, "the name of that HPA"),
+    ("managed by the ScaledObject", "other-autoscaler", _TARGET, "one ScaledObject a workload"),
+    ("ScalingModifiers", "formula", "spec.advanced.scalingModifiers", "names of the triggers"),
+    ("scalingModifiers", "formula", "spec.advanced.scalingModifiers", "a formula"),
+    ("fallback", "fallback-without-metric", "spec.fallback", "a trigger that KEDA polls"),
+    ("scaledobject name", "name-too-long", "metadata.name", "at most 63 characters"),
+    ("HPA name", "name-too-long", _HPA_NAME, "at most 63 characters"),
+    ("no matches for kind", "target-kind", f"{_TARGET}.kind", "a kind of this cluster"),
+)
+
+
+def refusal_findings(manifest: Mapping[str, Any], answer: Admission) -> list[Finding]:
+    """Return one finding for each reason of a refusal; none when it was accepted."""
+    if answer.field_errors:
+        return [
+            Finding(
+                "refused",
+                "schema",
+                error.field,
+                shown(value_at(manifest, error.field), error.field),
+                str(error).removeprefix(f"{error.field}: "),
+            )
+            for error in answer.field_errors
+        ]
+    return [_of_reason(manifest, reason) for reason in answer.reasons]
+
+
+def _of_reason(manifest: Mapping[str, Any], reason: str) -> Finding:
+    unknown = _UNKNOWN.fullmatch(reason)
+    if unknown is not None:
+        return _of_unknown_field(manifest, unknown[1])
+    for part, code, field, instead in _WEBHOOK_REASONS:
+        if part in reason:
+            return Finding(
+                "refused", code, field, shown(value_at(manifest, field), field), reason, instead
+            )
+    return Finding("refused", "not-a-scaled-object", "kind", shown(manifest.get("kind")), reason)
+
+
+def _of_unknown_field(manifest: Mapping[str, Any], path: str) -> Finding:
+    parent, _, name = path.rpartition(".")
+    known = list(_schema_at(parent).properties)
+    meant = _MEANT.get(name)
+    if meant is None or meant not in known:
+        meant = next(iter(get_close_matches(name, known, n=1, cutoff=0.6)), None)
+    happens = "no such field; a client without strict validation drops it without a word"
+    instead = meant or f"one of {', '.join(known)}"
+    return Finding(
+        "refused", "unknown-field", path, shown(value_at(manifest, path), path), happens, instead
+    )
+
+
+def _schema_at(path: str) -> Schema:
+    schema = SCALED_OBJECT
+    for part in _parts(path):
+        below = schema.items if isinstance(part, int) else schema.properties.get(part)
+        if below is None:
+            return schema
+        schema = below
+    return schema
+
+
+def value_at(manifest: Mapping[str, Any], path: str) -> Any:
+    """Return the value at a path such as ``spec.triggers[0].type``; None when there is none."""
+    value: Any = manifest
+    for part in _parts(path):
+        if isinstance(part, int):
+            value = value[part] if isinstance(value, list) and part < len(value) else None
+        else:
+            value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def _parts(path: str) -> Iterator[str | int]:
+    for part in re.findall(r"[^.\[\]]+|\[\d+\]", path):
+        yield int(part[1:-1]) if part.startswith("[") else part

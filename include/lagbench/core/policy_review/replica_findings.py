@@ -1,0 +1,149 @@
+"""Which replica counts a policy reaches, and which it cannot: cap, tolerance, limits, divisors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+
+from lagbench.core.hpa_state import HpaSettings
+from lagbench.core.lag_rules import divisors
+from lagbench.core.policy_limits import policy_limits
+from lagbench.core.policy_review.climb import climb
+from lagbench.core.policy_review.finding import Finding, Subject
+from lagbench.core.scaled_object import KafkaTrigger, Trigger
+
+_TOLERANCE = HpaSettings().tolerance
+_MAX = "spec.maxReplicaCount"
+
+
+def replica_findings(subject: Subject) -> Iterator[Finding]:
+    """Yield what the counts of this policy lead to."""
+    spec, written = subject.spec, subject.written
+    if "minReplicaCount" not in written and not spec.has_only_resources:
+        yield Finding(
+            "warning",
+            "min-absent",
+            "spec.minReplicaCount",
+            "(absent)",
+            "counts as 0: KEDA stops all pods when no trigger is active",
+            "minReplicaCount: 1 or more, or 0 to say that it is meant",
+        )
+    if "maxReplicaCount" not in written:
+        yield Finding(
+            "warning",
+            "max-absent",
+            _MAX,
+            "(absent)",
+            "counts as 100 replicas",
+            "maxReplicaCount: the number of partitions",
+        )
+    yield from _idle(subject)
+    partitions = subject.context.partitions
+    if partitions is None:
+        return
+    if len(spec.triggers) == 1 and _distributes_evenly(spec.triggers[0]):
+        yield _divisors_only(subject, partitions)
+    else:
+        yield from _partitions(subject, partitions)
+
+
+def _distributes_evenly(trigger: Trigger) -> bool:
+    kafka = trigger.parameters
+    return isinstance(kafka, KafkaTrigger) and kafka.ensure_even_distribution_of_partitions
+
+
+def _idle(subject: Subject) -> Iterator[Finding]:
+    spec = subject.spec
+    if spec.idle_replica_count:
+        yield Finding(
+            "warning",
+            "idle-flaps",
+            "spec.idleReplicaCount",
+            str(spec.idle_replica_count),
+            f"the HPA sets {spec.floor} at its next sync, because less is below its minimum, and "
+            f"KEDA sets {spec.idle_replica_count} at its next poll: the pods come and go for ever",
+            "idleReplicaCount: 0, at which the HPA holds still",
+        )
+
+
+def _partitions(subject: Subject, partitions: int) -> Iterator[Finding]:
+    limits = policy_limits(subject.manifest)
+    ceiling = limits.ceiling_replicas
+    if limits.partition_cap == "none" and limits.scales_at_records is not None:
+        if ceiling > partitions:
+            yield Finding(
+                "warning",
+                "max-over-partitions",
+                _MAX,
+                str(ceiling),
+                f"up to {ceiling - partitions} replicas get none of the {partitions} partitions "
+                "and add no throughput; each costs a rebalance when it comes and when it goes",
+                f"maxReplicaCount: {partitions}, and allowIdleConsumers left out",
+            )
+        return
+    if not limits.is_capped_at_partitions:
+        return
+    if ceiling > partitions:
+        most = partitions + 1 if limits.partition_cap == "keda" else partitions
+        happens = f"the metric is capped at the partitions: more than {most} are never asked for"
+        if limits.partition_cap == "keda":
+            happens += (
+                f", and the {most}th, which gets no partition, is: KEDA's cap divides whole "
+                "numbers and the HPA rounds the rest up"
+            )
+        yield Finding(
+            "warning",
+            "max-over-partitions",
+            _MAX,
+            str(ceiling),
+            happens,
+            f"maxReplicaCount: {partitions}",
+        )
+    if ceiling >= partitions:
+        yield from _sticking(subject, partitions)
+
+
+def _sticking(subject: Subject, partitions: int) -> Iterator[Finding]:
+    """Yield the counts at which the HPA takes the cap for near enough."""
+    floor = max(subject.spec.floor, 1)
+    stuck = [n for n in range(floor, partitions) if partitions / n <= 1 + _TOLERANCE]
+    path = climb(subject.manifest, subject.spec, wish=partitions)
+    if not stuck:
+        return
+    counts = ", ".join(map(str, stuck))
+    least = ceil(partitions / (1 + _TOLERANCE))
+    happens = (
+        f"{counts} of {partitions} stay there under any lag: {partitions} wanted is within the "
+        f"HPA's tolerance of 10 % from {least} on"
+    )
+    if path and path[-1] in stuck:
+        way = " → ".join(map(str, path))
+        yield Finding(
+            "warning",
+            "cap-sticks",
+            _MAX,
+            str(subject.spec.max_replica_count),
+            f"{happens}; this policy climbs {way}, so {partitions} is out of its reach",
+            f"steps that jump over {counts} (behavior.scaleUp.policies), or {path[-1]} pods "
+            "that suffice",
+        )
+    elif path:
+        way = " → ".join(map(str, path))
+        yield Finding(
+            "note",
+            "cap-sticks",
+            _MAX,
+            str(subject.spec.max_replica_count),
+            f"{happens}; under full lag this policy climbs {way} and jumps over them",
+        )
+
+
+def _divisors_only(subject: Subject, partitions: int) -> Finding:
+    counts = [n for n in divisors(partitions) if n <= subject.spec.max_replica_count]
+    return Finding(
+        "note",
+        "even-counts",
+        "spec.triggers[0].metadata.ensureEvenDistributionOfPartitions",
+        "true",
+        f"with {partitions} partitions only {', '.join(map(str, counts))} replicas are asked for",
+    )

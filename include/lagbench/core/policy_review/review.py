@@ -1,0 +1,211 @@
+"""A policy read as KEDA, the HPA and the API server would: verdict first, then what to know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lagbench.core.admission.horizontal_pod_autoscaler import refuse_unknown_hpa_fields
+from lagbench.core.admission.verdict import RefusedBy, admit
+from lagbench.core.hpa_spec import ResourceMetric, parse_hpa
+from lagbench.core.policy_limits import policy_limits
+from lagbench.core.policy_review.climb import climb
+from lagbench.core.policy_review.failure_findings import failure_findings
+from lagbench.core.policy_review.finding import Finding, PolicyContext, Subject, Surroundings, shown
+from lagbench.core.policy_review.lag_trigger_findings import (
+    lag_trigger_findings,
+    unread_parameters,
+)
+from lagbench.core.policy_review.other_trigger_findings import (
+    annotation_findings,
+    other_trigger_findings,
+    resource_only_findings,
+)
+from lagbench.core.policy_review.refusals import refusal_findings
+from lagbench.core.policy_review.replica_findings import replica_findings
+from lagbench.core.policy_review.target_findings import target_findings
+from lagbench.core.policy_review.threshold_findings import (
+    suggest_lag_threshold,
+    threshold_findings,
+)
+from lagbench.core.policy_review.timing_findings import behavior_findings, timing_findings
+from lagbench.core.scaled_object import (
+    BenchRefused,
+    TriggerRefused,
+    find_problems,
+    parse_scaled_object,
+)
+from lagbench.errors import WrongInput
+
+_LEVELS = ("refused", "broken", "warning", "note")
+_RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
+    replica_findings,
+    timing_findings,
+    lambda subject: behavior_findings(subject.spec.behavior),
+    lambda subject: (
+        found
+        for trigger in subject.spec.triggers
+        for rule in (lag_trigger_findings, other_trigger_findings)
+        for found in rule(subject, trigger)
+    ),
+    lambda subject: unread_parameters(subject.written["triggers"]),
+    threshold_findings,
+    failure_findings,
+    resource_only_findings,
+    target_findings,
+    annotation_findings,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyReview:
+    """The verdict on one policy.
+
+    ``is_accepted``: the API server and KEDA's webhook store it. ``climb``: the replicas from the
+    floor up under full lag, empty when that cannot be said.
+    """
+
+    kind: str
+    name: str
+    is_accepted: bool
+    findings: tuple[Finding, ...]
+    refused_by: RefusedBy | None = None
+    climb: tuple[int, ...] = ()
+    suggested_lag_threshold: int | None = None
+
+    @property
+    def can_run(self) -> bool:
+        """Say whether KEDA's operator can also do what it asks."""
+        return self.is_accepted and all(item.level != "broken" for item in self.findings)
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Return the codes of the findings, worst first."""
+        return tuple(item.code for item in self.findings)
+
+
+def review_policy(
+    manifest: Mapping[str, Any],
+    *,
+    where: str,
+    surroundings: Surroundings | None = None,
+    context: PolicyContext | None = None,
+) -> PolicyReview:
+    """Return the review of a ScaledObject or a HorizontalPodAutoscaler.
+
+    :raises WrongInput: it is neither.
+    """
+    context = context or PolicyContext()
+    kind = manifest.get("kind")
+    if kind == "ScaledObject":
+        review = _scaled_object(manifest, where, surroundings or Surroundings(), context)
+    elif kind == "HorizontalPodAutoscaler":
+        review = _hpa(manifest, where)
+    else:
+        allowed = "ScaledObject or HorizontalPodAutoscaler"
+        raise WrongInput(where=where, field="kind", value=kind, allowed=allowed)
+    suggested = None
+    if context.pod_rate is not None and context.slo_seconds is not None:
+        suggested = suggest_lag_threshold(context.pod_rate, context.slo_seconds)
+    ordered = sorted(review.findings, key=lambda item: _LEVELS.index(item.level))
+    return replace(review, findings=tuple(ordered), suggested_lag_threshold=suggested)
+
+
+def _scaled_object(
+    manifest: Mapping[str, Any],
+    where: str,
+    around: Surroundings,
+    context: PolicyContext,
+) -> PolicyReview:
+    answer = admit(manifest, around.cluster)
+    metadata = manifest.get("metadata")
+    name = str(metadata.get("name") or "") if isinstance(metadata, Mapping) else ""
+    if not answer.is_accepted:
+        return PolicyReview(
+            "ScaledObject",
+            name,
+            is_accepted=False,
+            findings=tuple(refusal_findings(manifest, answer)),
+            refused_by=answer.refused_by,
+        )
+    problems = find_problems(manifest, where=where, environment=around.environment)
+    if problems:
+        unread = unread_parameters(manifest["spec"]["triggers"])
+        findings = [*map(_problem, problems), *unread]
+        return PolicyReview("ScaledObject", name, is_accepted=True, findings=tuple(findings))
+    spec = parse_scaled_object(manifest, where=where, environment=around.environment)
+    subject = Subject(manifest, spec, context, around)
+    findings = [found for rule in _RULES for found in rule(subject)]
+    wish = spec.max_replica_count
+    if context.partitions is not None and policy_limits(manifest).is_capped_at_partitions:
+        wish = min(wish, context.partitions)
+    has_lag = not spec.has_only_resources
+    return PolicyReview(
+        "ScaledObject",
+        name,
+        is_accepted=True,
+        findings=tuple(findings),
+        climb=climb(manifest, spec, wish=wish) if has_lag else (),
+    )
+
+
+def _problem(problem: WrongInput) -> Finding:
+    """Return what KEDA or the API server says after the object was stored."""
+    field, value = problem.field, shown(problem.value, problem.field)
+    if isinstance(problem, TriggerRefused):
+        code = "hpa-refused" if problem.stage == "hpa" else "operator-refuses"
+        happens = f"stored, but never ready: {problem.keda_message}"
+        return Finding("broken", code, field, value, happens, _instead(problem))
+    if isinstance(problem, BenchRefused):
+        happens = "KEDA takes it, the embedded autoscaler cannot do it"
+        return Finding("warning", "not-rehearsed-here", field, value, happens, problem.allowed)
+    return Finding(
+        "broken",
+        "hpa-refused",
+        field,
+        value,
+        "stored, but never ready: the API server refuses the HPA that KEDA makes of it",
+        problem.allowed,
+    )
+
+
+def _instead(problem: TriggerRefused) -> str:
+    value = problem.value if isinstance(problem.value, Mapping) else {}
+    if value.get("sasl") in {"plain", "PLAIN"}:
+        return "sasl: plaintext"
+    return problem.hint
+
+
+def _hpa(manifest: Mapping[str, Any], where: str) -> PolicyReview:
+    name = str((manifest.get("metadata") or {}).get("name") or "")
+    kind = "HorizontalPodAutoscaler"
+    try:
+        refuse_unknown_hpa_fields(manifest, where=where)
+        spec = parse_hpa(manifest, where=where)
+    except WrongInput as error:
+        finding = Finding(
+            "refused",
+            "schema",
+            error.field,
+            shown(error.value),
+            "the API server refuses it",
+            error.allowed,
+        )
+        return PolicyReview(
+            kind, name, is_accepted=False, findings=(finding,), refused_by="apiserver"
+        )
+    findings = list(behavior_findings(manifest["spec"].get("behavior"), "spec.behavior"))
+    if all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
+        findings.append(
+            Finding(
+                "warning",
+                "lag-not-seen",
+                "spec.metrics",
+                ", ".join(metric.name for metric in spec.metrics),
+                "consumers that wait for a downstream write use little CPU however long the "
+                "backlog is: lag does not scale",
+                "a ScaledObject with a kafka trigger",
+            )
+        )
+    return PolicyReview(kind, name, is_accepted=True, findings=tuple(findings))

@@ -1,0 +1,72 @@
+"""The lag per replica against what a pod does and what was promised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lagbench.core.policy_limits import policy_limits
+from lagbench.core.policy_review.finding import Finding, Subject
+
+# A quarter of the promise is left for the reaction: a sync, a pod's start, a rebalance.
+SHARE_OF_SLO = 0.75
+# Consumers commit about once a second, so that much of the base rate is lag at rest.
+_COMMIT_SECONDS = 1.0
+_TOLERANCE = 0.1
+_NEAR = 1.25
+
+
+def suggest_lag_threshold(pod_rate: float, slo_seconds: float) -> int:
+    """Return rate x SLO x 0.75: what one pod may have to do and still keep the promise."""
+    return max(1, round(pod_rate * slo_seconds * SHARE_OF_SLO))
+
+
+def threshold_findings(subject: Subject) -> Iterator[Finding]:
+    """Yield how the threshold stands to the rate, the promise and the noise at rest."""
+    limits, context = policy_limits(subject.manifest), subject.context
+    threshold = limits.scales_at_records
+    if threshold is None:
+        return
+    field = "lagThreshold"
+    if context.pod_rate is not None and context.slo_seconds is not None:
+        yield from _against_slo(threshold, context.pod_rate, context.slo_seconds, field)
+    if context.base_rate is not None:
+        held = threshold * limits.started_replicas * (1 + _TOLERANCE)
+        at_rest = context.base_rate * _COMMIT_SECONDS
+        if at_rest > held:
+            least = round(at_rest / (limits.started_replicas * (1 + _TOLERANCE)))
+            yield Finding(
+                "warning",
+                "scales-on-noise",
+                field,
+                f"{threshold:,}",
+                f"{at_rest:,.0f} messages wait between two commits at rest, and "
+                f"{limits.started_replicas} replicas may hold {held:,.0f}: it scales without a "
+                "spike",
+                f"lagThreshold above {least:,}",
+            )
+
+
+def _against_slo(threshold: int, rate: float, slo_seconds: float, field: str) -> Iterator[Finding]:
+    suggested = suggest_lag_threshold(rate, slo_seconds)
+    takes = threshold / rate
+    if takes > slo_seconds:
+        yield Finding(
+            "warning",
+            "threshold-breaks-slo",
+            field,
+            f"{threshold:,}",
+            f"a pod of {rate:,.0f}/s needs {takes:,.1f} s for it: the policy is content with more "
+            f"than the promise of {slo_seconds:g} s",
+            f"lagThreshold: {suggested:,} ({rate:,.0f}/s x {slo_seconds:g} s x {SHARE_OF_SLO})",
+        )
+    elif not suggested / _NEAR <= threshold <= suggested * _NEAR:
+        side = "below" if threshold < suggested else "above"
+        yield Finding(
+            "note",
+            "threshold-suggestion",
+            field,
+            f"{threshold:,}",
+            f"{takes:,.2g} s of one pod's work, {side} the {SHARE_OF_SLO:.0%} of the promise "
+            f"({slo_seconds:g} s) that it may take",
+            f"lagThreshold: {suggested:,} ({rate:,.0f}/s x {slo_seconds:g} s x {SHARE_OF_SLO})",
+        )
