@@ -53,9 +53,11 @@ class HpaWorker(Worker):
         """Uid of the HPA that was taken up."""
         return str(self._latest["metadata"].get("uid", ""))
 
-    def update(self, manifest: Manifest) -> None:
-        """Take a newer version of the object; it counts from the next sync on."""
+    def update(self, manifest: Manifest) -> bool:
+        """Take a newer version, which counts from the next sync on; True: its spec is another."""
+        is_other = manifest.get("spec") != self._latest.get("spec")
         self._latest = manifest
+        return is_other
 
     def step(self) -> float:
         """Sync when it is time; the next sync is due one period after this one ended."""

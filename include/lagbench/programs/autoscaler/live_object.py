@@ -127,7 +127,7 @@ class LiveObject:
     def _turn(self) -> Iterator[KedaObject]:
         with self._lock:
             if self._is_closed:
-                raise ScalersNotBuilt("the ScaledObject was changed, paused or deleted meanwhile")
+                raise ScalerFailed("the ScaledObject was changed, paused or deleted meanwhile")
             yield self._keda
 
     def _view(self, scale: Scale) -> TargetView:

@@ -67,13 +67,21 @@ class Operator:
             if found is None or found["metadata"].get("uid") != worker.uid:
                 log.info("%s is gone", worker.name)
                 self._hpas.pop(key).stop()
+                self._mend_hpa(key)
         for key, manifest in snapshot.items():
             if key in self._hpas:
-                self._hpas[key].update(manifest)
+                if self._hpas[key].update(manifest):
+                    self._mend_hpa(key)
             else:
                 log.info("HPA %s/%s seen", *key)
                 scaler = self._hpas[key] = HpaWorker(manifest, self._bench)
                 scaler.start()
+
+    def _mend_hpa(self, key: ObjectKey) -> None:
+        """Let the owner of an HPA that someone deleted or edited make it as it should be."""
+        for (namespace, _), worker in self._scaled_objects.items():
+            if (namespace, worker.hpa_name) == key:
+                worker.mend_hpa()
 
     def _wake_all(self) -> None:
         """Let objects that waited for a target try again: its owner may be the one that left."""

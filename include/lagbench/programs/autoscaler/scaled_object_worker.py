@@ -12,7 +12,7 @@ from lagbench.core.keda_object import FALLBACK_UNKNOWN, NO_FALLBACK, KedaObject
 from lagbench.core.keda_scaler import MetricSpec, Scaler, ScalerFailed, ScalersNotBuilt
 from lagbench.core.scaled_object import ScaledObjectSpec, Trigger, TriggerRefused
 from lagbench.core.scaling_annotations import ScalingAnnotations, parse_scaling_annotations
-from lagbench.errors import NotReady, WrongInput
+from lagbench.errors import WrongInput
 from lagbench.programs.autoscaler import reconcile
 from lagbench.programs.autoscaler.bench import Bench
 from lagbench.programs.autoscaler.cluster import (
@@ -25,8 +25,7 @@ from lagbench.programs.autoscaler.cluster import (
 from lagbench.programs.autoscaler.conditions import condition_of
 from lagbench.programs.autoscaler.live_object import LiveObject
 from lagbench.programs.autoscaler.pausing import Pausing
-from lagbench.programs.autoscaler.push_streams import PushStreams
-from lagbench.programs.autoscaler.scale_loop import ScaleLoop
+from lagbench.programs.autoscaler.running_loop import RunningLoop
 from lagbench.programs.autoscaler.scaled_object_status import (
     ACTIVE_UNKNOWN,
     CHECK_FAILED_ACTIVE,
@@ -50,7 +49,7 @@ _NEVER_SECONDS = 3600.0
 
 
 class ScaledObjectWorker(Worker):
-    """Owns the state machine, the scale loop, the push streams and the HPA of one ScaledObject."""
+    """Owns the state machine, the running loop and the HPA of one ScaledObject."""
 
     def __init__(self, manifest: Manifest, bench: Bench) -> None:
         """Take the object up; nothing happens before ``start``."""
@@ -62,8 +61,7 @@ class ScaledObjectWorker(Worker):
         self._taken: Manifest | None = None
         self._spec: ScaledObjectSpec | None = None
         self._live: LiveObject | None = None
-        self._loop: ScaleLoop | None = None
-        self._streams: PushStreams | None = None
+        self._loop: RunningLoop | None = None
         self._failures = 0
         self._retry_at: float | None = None
         self._poll_at: float | None = None
@@ -78,6 +76,11 @@ class ScaledObjectWorker(Worker):
         """Uid of the object that was taken up."""
         return str(self._latest["metadata"].get("uid", ""))
 
+    @property
+    def hpa_name(self) -> str:
+        """Name of the object's HPA; empty before there was one."""
+        return self._spec.hpa_name if self._spec is not None else ""
+
     def update(self, manifest: Manifest) -> None:
         """Take a newer version of the object."""
         is_news = _desired(manifest) != _desired(self._latest)
@@ -88,6 +91,12 @@ class ScaledObjectWorker(Worker):
     def retry_now(self) -> None:
         """Try a failed reconcile again at once."""
         if self._retry_at is not None:
+            self._retry_at = self._bench.clock.monotonic_seconds()
+            self.wake()
+
+    def mend_hpa(self) -> None:
+        """Make the HPA as it should be, soon; a paused object has none."""
+        if self._loop is not None:
             self._retry_at = self._bench.clock.monotonic_seconds()
             self.wake()
 
@@ -105,10 +114,7 @@ class ScaledObjectWorker(Worker):
             self._reconcile(manifest)
         now = clock.monotonic_seconds()
         if self._poll_at is not None and now >= self._poll_at and self._loop is not None:
-            try:
-                self._loop.tick(self._latest)
-            except ClusterError as error:
-                log.warning("%s: poll failed: %s", self.name, error)
+            self._loop.poll()
             now = clock.monotonic_seconds()
             self._poll_at = now + self._loop.polling_interval_seconds
         due = [at - now for at in (self._poll_at, self._retry_at) if at is not None]
@@ -183,7 +189,7 @@ class ScaledObjectWorker(Worker):
         bench.directory.offer(self.key, live)
         self._tell_ready(spec, live, metrics, original_replicas=scale.spec_replicas)
         if self._loop is None:
-            self._start_loop(spec, live)
+            self._start_loop(live)
 
     def _new_machine(self, manifest: Manifest, spec: ScaledObjectSpec) -> KedaObject:
         status = self._status.status
@@ -208,17 +214,15 @@ class ScaledObjectWorker(Worker):
                 raise ScalersNotBuilt(said) from error
         return self._bench.sources.scaler(self.key, trigger)
 
-    def _start_loop(self, spec: ScaledObjectSpec, live: LiveObject) -> None:
-        self._loop = ScaleLoop(live, self._bench, self._status)
-        self._poll_at = self._bench.clock.monotonic_seconds()
-        self._streams = PushStreams(
-            self.key,
-            spec.triggers,
-            self._bench.sources,
-            on_active=self._pushed,
-            on_specs=self._specs_streamed,
+    def _start_loop(self, live: LiveObject) -> None:
+        self._loop = RunningLoop(
+            live,
+            self._bench,
+            self._status,
+            latest=self._about,
+            on_new_specs=self.mend_hpa,
         )
-        self._streams.start()
+        self._poll_at = self._bench.clock.monotonic_seconds()
         self._event("Normal", "KEDAScalersStarted", "Started scalers watch")
 
     def _stop_loop(self) -> None:
@@ -227,38 +231,18 @@ class ScaledObjectWorker(Worker):
         self._drop()
 
     def _drop(self) -> None:
-        """End the loop, the streams and the state machine of this generation."""
-        if self._streams is not None:
-            self._streams.stop()
+        """End the loop and the state machine of this generation."""
+        if self._loop is not None:
+            self._loop.stop()
         if self._live is not None:
             self._bench.directory.withdraw(self.key, self._live)
             self._live.close()
-        self._streams, self._live, self._loop, self._poll_at = None, None, None, None
+        self._live, self._loop, self._poll_at = None, None, None
 
     def _give_up_unstarted(self) -> None:
         """Let go of scalers that were built in vain; a loop that runs already goes on."""
         if self._loop is None:
             self._drop()
-
-    def _pushed(self, trigger_index: int) -> None:
-        """Act on a push trigger, in the thread of its stream."""
-        loop = self._loop
-        if loop is None:
-            return
-        try:
-            loop.push(self._latest, trigger_index)
-        except NotReady as error:
-            log.warning("%s: push of trigger %d lost: %s", self.name, trigger_index, error)
-
-    def _specs_streamed(self, trigger_index: int, specs: Sequence[MetricSpec]) -> None:
-        """Have the HPA rebuilt with streamed specs, in the thread of their stream."""
-        live = self._live
-        try:
-            if live is not None and live.stream_specs(trigger_index, specs):
-                self._retry_at = self._bench.clock.monotonic_seconds()
-                self.wake()
-        except ScalersNotBuilt as error:
-            log.info("%s: streamed specs dropped: %s", self.name, error)
 
     def _tell_ready(
         self,

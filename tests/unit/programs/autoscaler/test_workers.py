@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.fakes.autoscaler_world import KEY, scaled_object, world
+from tests.fakes.autoscaler_world import HPA_KEY, KEY, scaled_object, world
 
 from lagbench.core.telemetry import HpaSync, KedaPoll, Scaled
 from lagbench.programs.autoscaler.clocks import HpaClock
@@ -149,3 +149,20 @@ def test_a_phase_is_fixed_drawn_or_one_period() -> None:
     assert drawn.first_delay_seconds("n/a") == HpaClock(15.0, seed=7).first_delay_seconds("n/a")
     assert drawn.first_delay_seconds("n/a") != drawn.first_delay_seconds("n/b")
     assert 0 <= drawn.first_delay_seconds("n/a") <= 15
+
+
+def test_an_hpa_that_someone_deleted_or_edited_is_mended() -> None:
+    """The owner makes it as the ScaledObject says; the loop and its scalers go on."""
+    here = world(scaled_object())
+    here.worker.step()
+    here.cluster.delete(HPA, HPA_KEY)
+    here.worker.mend_hpa()
+    here.worker.step()
+    here.cluster.patch(HPA, HPA_KEY, {"spec": {"maxReplicas": 3}})
+    here.worker.mend_hpa()
+    here.worker.step()
+
+    assert here.hpa()["spec"]["maxReplicas"] == 100
+    assert here.worker.hpa_name == "keda-hpa-w"
+    assert here.source.built == 1
+    assert here.reasons().count("KEDAScalersStarted") == 2  # the scaler, and the watch

@@ -1,0 +1,113 @@
+"""Readers by trigger type, addresses of Services, and how long a stream waits to be reopened."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from tests.fakes.autoscaler_world import KEY, scaled_object
+from tests.fakes.cluster import FakeCluster
+
+from lagbench.core.keda_scaler import ScalerFailed
+from lagbench.core.scaled_object import Trigger, parse_scaled_object
+from lagbench.programs.autoscaler.server_stream import next_delay
+from lagbench.programs.autoscaler.service_address import dialled_address
+from lagbench.programs.autoscaler.trigger_sources import LiveSources
+
+
+def trigger_of(**given: Any) -> Trigger:
+    """Return the one trigger of an object."""
+    return parse_scaled_object(scaled_object(triggers=[given]), where="f").triggers[0]
+
+
+def sources(at: str = "2026-11-21T12:00:00") -> LiveSources:
+    """Return live sources whose clock stands still."""
+    now_ns = int(datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp() * 1e9)
+    return LiveSources(FakeCluster(), lambda: now_ns)
+
+
+@pytest.mark.parametrize(("hour", "value"), [(8, 0.0), (12, 5.0), (20, 0.0)])
+def test_cron_gives_its_replicas_inside_its_hours(hour: int, value: float) -> None:
+    """From 10 to 18 in Berlin is from 9 to 17 in winter's UTC; outside it is not active."""
+    metadata = {
+        "timezone": "Europe/Berlin",
+        "start": "0 10 * * *",
+        "end": "0 18 * * *",
+        "desiredReplicas": "5",
+    }
+    trigger = trigger_of(type="cron", metadata=metadata)
+    scaler = sources(f"2026-11-21T{hour:02}:00:00").scaler(KEY, trigger)
+
+    spec = scaler.metric_specs()[0]
+    reading = scaler.read(spec.name)
+
+    assert (spec.target_milli, spec.kind) == (1000, "External")
+    assert (reading.values, reading.is_active) == ((value,), value > 0)
+
+
+def test_an_unknown_time_zone_fails_at_the_first_reading_only() -> None:
+    """KEDA makes the HPA first and errs afterwards."""
+    metadata = {"timezone": "Mars/Olympus", "start": "0 1 * * *", "end": "0 2 * * *"}
+    trigger = trigger_of(type="cron", metadata={**metadata, "desiredReplicas": "1"})
+    scaler = sources().scaler(KEY, trigger)
+
+    assert scaler.metric_specs()
+    with pytest.raises(ScalerFailed, match="Mars/Olympus"):
+        scaler.read("s0-x")
+
+
+def test_memory_of_one_container_is_handed_to_the_hpa() -> None:
+    """The spec has the resource's own name, and KEDA has no reading of it."""
+    metadata = {"value": "100Mi", "containerName": "main"}
+    trigger = trigger_of(type="memory", metricType="AverageValue", metadata=metadata)
+    scaler = sources().scaler(KEY, trigger)
+
+    spec = scaler.metric_specs()[0]
+
+    assert (spec.name, spec.kind, spec.container_name) == ("memory", "Resource", "main")
+    assert spec.target_milli == 100 * 1024**2 * 1000
+    with pytest.raises(ScalerFailed):
+        scaler.read("memory")
+
+
+@pytest.mark.parametrize(
+    ("address", "dialled"),
+    [
+        ("scaler.n:6000", "127.0.0.1:41000"),
+        ("scaler.n.svc:6000", "127.0.0.1:41000"),
+        ("scaler.n.svc.cluster.local:6000", "127.0.0.1:41000"),
+        ("scaler.n:8080", "127.0.0.1:41001"),
+        ("scaler.n:9999", "scaler.n:9999"),
+        ("scaler.other:6000", "scaler.other:6000"),
+        ("127.0.0.1:6000", "127.0.0.1:6000"),
+        ("localhost:6000", "localhost:6000"),
+    ],
+)
+def test_the_name_of_a_service_becomes_the_port_that_localkube_gave_it(
+    address: str, dialled: str
+) -> None:
+    """Named and unnamed ports are found; whatever is no such Service is dialled as it is."""
+    cluster = FakeCluster()
+    annotations = {"lagbench.io/port-grpc": "41000", "lagbench.io/port-8080": "41001"}
+    cluster.put(
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "scaler", "namespace": "n", "annotations": annotations},
+            "spec": {"ports": [{"name": "grpc", "port": 6000}, {"port": 8080}]},
+        }
+    )
+
+    assert dialled_address(address, cluster) == dialled
+
+
+def test_a_stream_that_keeps_failing_is_opened_after_2_s_doubling_to_60() -> None:
+    """A reset begins with 2 s again."""
+    waits, delay = [], 2.0
+    for _ in range(7):
+        wait, delay = next_delay(delay, is_reset=False)
+        waits.append(wait)
+
+    assert waits == [2, 4, 8, 16, 32, 60, 60]
+    assert next_delay(60, is_reset=True) == (2, 4)
