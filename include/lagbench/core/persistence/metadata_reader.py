@@ -138,20 +138,22 @@ class MetadataReader:
         self.refuse(name, value, " or ".join(allowed))
         return allowed[0]
 
+    def refuse_literal_secrets(self) -> None:
+        """Note every secret that stands in the metadata itself, whatever the source."""
+        for name in SECRET_KEYS:
+            if self.metadata.get(name, "").strip():
+                allowed = f"{name}{FROM_ENV}: the name of a container variable from a Secret"
+                self.refuse(name, "", allowed)
+
     def login(self, name: str, default_name: str | None) -> str:
         """Return a part of a login; a secret is taken by reference only.
 
         ``default_name``: the variable of the server's environment, None when the login may not be
         sent to the address that the object names.
         """
-        if name in SECRET_KEYS and self.metadata.get(name, "").strip():
-            self.refuse(
-                name,
-                "",
-                f"{name}{FROM_ENV}: the name of a container variable that comes from a Secret",
-            )
-            return ""
         value = self.given(name)
+        if name in SECRET_KEYS:
+            value = self.metadata.get(name + FROM_ENV, "").strip() or None
         if value is None and default_name is not None:
             value = self.environment.get(default_name, "").strip() or None
         return value or ""

@@ -65,6 +65,7 @@ def parse_lag_settings(
         if meant is not None:
             value = "(not shown)" if meant in SECRET_KEYS else metadata[key]
             reader.refuse(key, value, f"did you mean {meant}?")
+    reader.refuse_literal_secrets()
     source, group_topic = read_source(reader)
     rule = _read_rule(reader)
     if reader.problems:

@@ -1,0 +1,85 @@
+"""A decision told step by step, and its fields for a log line."""
+
+import json
+
+from tests.fakes.lag_samples import at, judged, lags, offsets, rule
+
+from lagbench.core.persistence.decision import Decision
+from lagbench.core.persistence.explain import explain
+
+
+def told(decision: Decision, seconds: float) -> dict[str, str]:
+    """Return each step's text by its name."""
+    return {
+        step.name: f"{step.seen} | {step.rule} | {step.result}"
+        for step in explain(decision, at(seconds))
+    }
+
+
+def test_the_steps_lead_from_the_sample_to_the_answer() -> None:
+    """600 records on partition 1 of 2 for 20 s."""
+    steps = told(judged([lags(2 * number, 0, 600) for number in range(11)]), 21)
+
+    assert list(steps) == [
+        "sample", "lag", "stretch", "persistence", "metric", "cap", "stabilization", "activity",
+    ]  # fmt: skip
+    assert "1.0 s old; 11 samples" in steps["sample"]
+    assert "600 records on 1 of 2 partitions" in steps["lag"]
+    assert "on partition 1 for 20.0 s" in steps["stretch"]
+    assert "met within 1 s" in steps["persistence"]
+    assert steps["persistence"].endswith("| persistent")
+    assert "asks for 2 replicas" in steps["cap"]
+    assert steps["activity"].endswith("| active")
+
+
+def test_lag_that_does_not_persist_yet_says_how_long_it_lasts() -> None:
+    """10 s of 20 s."""
+    steps = told(judged([lags(2 * number, 600) for number in range(6)]), 10)
+
+    assert "spans 10.0 s" in steps["persistence"]
+    assert steps["persistence"].endswith("not persistent")
+    assert steps["metric"].endswith("| 0")
+
+
+def test_a_stale_sample_is_told() -> None:
+    """Older than 2.5 intervals."""
+    assert told(judged([lags(0, 600)]), 6)["sample"].endswith("stale: no verdict")
+
+
+def test_options_are_told_where_they_act() -> None:
+    """Without a commit, limited, even, held: each step names its option."""
+    chosen = rule(
+        sustain_seconds=0,
+        partition_limitation=(0, 1),
+        ensure_even_distribution_of_partitions=True,
+        exclude_persistent_lag=True,
+        scale_down_stabilization_seconds=60,
+    )
+    samples = [offsets(0, [5000, 7], [4000, -1]), offsets(2, [5000, 7], [5000, -1])]
+    steps = told(judged(samples, chosen), 2)
+
+    assert "1 partition without a commit: one record each" in steps["lag"]
+    assert "did not move" in steps["lag"]
+    assert "divisor" in steps["cap"]
+    assert "metric 1000 (held)" in steps["stabilization"]
+
+
+def test_ages_and_rates_are_told() -> None:
+    """LagMetric seconds says "at least", projected says in, out and growth."""
+    aged = rule(lag_metric="seconds", lag_threshold=10)
+    old = judged([offsets(2 * n, [10_000 + n], [5]) for n in range(8)], aged)
+    grown = rule(lag_metric="projected")
+    growing = judged([lags(2 * number, 600 * number) for number in range(9)], grown)
+
+    assert "at least 14.0 s old" in told(old, 14)["lag"]
+    assert "+300.0/s" in told(growing, 16)["projection"]
+    assert "acted on early" in told(growing, 16)["projection"]
+
+
+def test_the_log_fields_are_plain() -> None:
+    """They go into a JSON line."""
+    fields = judged([lags(2 * number, 0, 600) for number in range(11)]).log_fields()
+
+    assert json.loads(json.dumps(fields)) == fields
+    assert fields["stretch_partition"] == 1
+    assert fields["metric_value"] == 600

@@ -1,0 +1,230 @@
+"""A ScaledObject's metadata for the lag scaler: defaults, sources of values, refusals."""
+
+import pickle
+
+import pytest
+
+from lagbench.core.persistence.lag_source import GroupTopic
+from lagbench.core.persistence.rule import LagRule
+from lagbench.core.persistence.settings import InvalidMetadata, LagSettings, parse_lag_settings
+from lagbench.core.persistence.source_address import KafkaCluster
+
+NAMED = {
+    "scalerAddress": "lagbench-external-scaler:6000",
+    "bootstrapServers": "kafka-0:9092, kafka-1:9092",
+    "topic": "orders",
+    "consumerGroup": "enrich",
+}
+
+
+def parse(environment: dict[str, str] | None = None, **metadata: str) -> LagSettings:
+    """Return the settings of the object named above with more metadata."""
+    return parse_lag_settings({**NAMED, **metadata}, environment)
+
+
+def refused(environment: dict[str, str] | None = None, **metadata: str) -> InvalidMetadata:
+    """Return the refusal."""
+    with pytest.raises(InvalidMetadata) as caught:
+        parse(environment, **metadata)
+    return caught.value
+
+
+def test_what_is_left_out_is_the_default() -> None:
+    """Servers, topic and group suffice."""
+    settings = parse()
+
+    assert settings.rule == LagRule()
+    assert settings.group_topic == GroupTopic("enrich", "orders")
+    assert settings.source == KafkaCluster(bootstrap_servers=("kafka-0:9092", "kafka-1:9092"))
+    assert settings.metric_name == "persistent-kafka-lag-orders-enrich"
+    assert settings.target == 500
+
+
+def test_every_option_is_read() -> None:
+    """The names are those of the READMEs and of KEDA's kafka trigger."""
+    settings = parse(
+        lagThreshold="1000",
+        activationLagThreshold="5",
+        sustainSeconds="30",
+        scaleUpStabilization="60",
+        scaleDownStabilization="300",
+        samplingInterval="2.5",
+        windowSize="20",
+        lagScope="total",
+        lagMetric="projected",
+        offsetResetPolicy="earliest",
+        scaleToZeroOnInvalidOffset="true",
+        excludePersistentLag="true",
+        partitionLimitation="1,2,5-7",
+        allowIdleConsumers="true",
+        ensureEvenDistributionOfPartitions="true",
+    )
+
+    assert settings.rule == LagRule(
+        lag_threshold=1000,
+        activation_lag_threshold=5,
+        sustain_seconds=30,
+        scale_up_stabilization_seconds=60,
+        scale_down_stabilization_seconds=300,
+        sampling_interval_seconds=2.5,
+        window_size=20,
+        lag_scope="total",
+        lag_metric="projected",
+        offset_reset_policy="earliest",
+        scale_to_zero_on_invalid_offset=True,
+        exclude_persistent_lag=True,
+        partition_limitation=(1, 2, 5, 6, 7),
+        allow_idle_consumers=True,
+        ensure_even_distribution_of_partitions=True,
+    )
+
+
+def test_the_environment_holds_defaults_only() -> None:
+    """The original's variables fill what an object leaves out, and never override it."""
+    environment = {"KAFKA_TOPIC": "other", "LAG_THRESHOLD": "7", "SUSTAIN_SECONDS": "60"}
+
+    settings = parse(environment, lagThreshold="9")
+
+    assert settings.group_topic.topic == "orders"
+    assert settings.rule.lag_threshold == 9
+    assert settings.rule.sustain_seconds == 60
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"),
+    [
+        ("lagThreshold", "0", "a whole number from 1"),
+        ("lagThreshold", "many", "a whole number from 1"),
+        ("activationLagThreshold", "-1", "a whole number from 0"),
+        ("sustainSeconds", "-5", "seconds from 0"),
+        ("samplingInterval", "0", "seconds from 0.1"),
+        ("windowSize", "1", "from 2"),
+        ("windowSize", "100000", "from 2 to 2000"),
+        ("scaleDownStabilization", "7200", "to 3600"),
+        ("lagScope", "topic", "partition or total"),
+        ("lagMetric", "bytes", "records or seconds or projected"),
+        ("offsetResetPolicy", "none", "latest or earliest"),
+        ("excludePersistentLag", "yes", "true or false"),
+        ("partitionLimitation", "1-2-3", "partitions and ascending ranges"),
+        ("partitionLimitation", "5-1", "partitions and ascending ranges"),
+        ("source", "pulsar", "kafka or iggy"),
+        ("bootstrapServers", ",", "host:port"),
+    ],
+)
+def test_a_value_that_is_not_allowed_is_named(field: str, value: str, allowed: str) -> None:
+    """Field, value and what is allowed."""
+    error = refused(**{field: value})
+
+    assert (error.field, error.value) == (field, value)
+    assert allowed in error.allowed
+
+
+def test_all_problems_are_listed_at_once() -> None:
+    """Two wrong fields and a missing one make three problems."""
+    error = refused(lagThreshold="x", lagScope="both", topic=" ")
+
+    assert [problem.field for problem in error.problems] == ["topic", "lagThreshold", "lagScope"]
+    assert "KAFKA_TOPIC" in str(error)
+    assert pickle.loads(pickle.dumps(error)).problems == error.problems  # noqa: S301 - our own
+
+
+@pytest.mark.parametrize(("size", "is_allowed"), [("12", False), ("13", True)])
+def test_a_window_too_short_for_the_sustain_time_is_refused(size: str, is_allowed: bool) -> None:
+    """12 samples at 10 s span 110 s and never 120 s: the original then never triggers."""
+    if is_allowed:
+        assert parse(windowSize=size).rule.window_size == 13
+    else:
+        error = refused(windowSize=size)
+        assert error.field == "windowSize"
+        assert "at least 13" in error.allowed
+
+
+def test_options_that_contradict_each_other_are_refused() -> None:
+    """KEDA's two pairs."""
+    idle = refused(limitToPartitionsWithLag="true", allowIdleConsumers="true")
+    even = refused(limitToPartitionsWithLag="true", ensureEvenDistributionOfPartitions="true")
+
+    assert idle.field == "allowIdleConsumers"
+    assert even.field == "ensureEvenDistributionOfPartitions"
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("sustainSecond", "sustainSeconds"),
+        ("lag_threshold", "lagThreshold"),
+        ("windowsize", "windowSize"),
+        ("topics", "topic"),
+    ],
+)
+def test_a_misspelt_key_is_refused(key: str, meant: str) -> None:
+    """Else its limit would silently be the default."""
+    assert refused(**{key: "3"}).allowed == f"did you mean {meant}?"
+
+
+def test_other_unknown_keys_are_kept_for_a_warning() -> None:
+    """KEDA passes all metadata on; its own keys are known, foreign ones are listed."""
+    settings = parse(enableTLS="true", team="payments", costCentreFromEnv="12")
+
+    assert settings.unknown_keys == ("costCentreFromEnv", "team")
+
+
+@pytest.mark.parametrize("key", ["password", "accessToken", "key", "keyPassword"])
+def test_a_literal_secret_is_refused_and_never_shown(key: str) -> None:
+    """Only by reference; the message holds the way to do it, not the secret."""
+    iggy = {"source": "iggy", "serverAddress": "i:8090", "streamId": "s", "topicId": "t"}
+    for more in ({}, {**iggy, "consumerGroupId": "c"}):
+        error = refused(**more, **{key: "hunter2"})
+        assert f"{key}FromEnv" in str(error)
+        assert "hunter2" not in str(error) + repr(error.problems)
+
+
+def test_a_misspelt_secret_is_not_shown() -> None:
+    """``passwort`` is refused without its value."""
+    assert "hunter2" not in str(refused(passwort="hunter2"))
+
+
+def test_a_login_comes_by_reference() -> None:
+    """KEDA sends the resolved value under the ...FromEnv key; no text of ours shows it."""
+    settings = parse(
+        sasl="scram_sha512", tls="enable", usernameFromEnv="scaler", passwordFromEnv="hunter2"
+    )
+
+    source = settings.source
+    assert isinstance(source, KafkaCluster)
+    assert (source.security.sasl, source.security.is_tls) == ("scram_sha512", True)
+    assert source.security.username == "scaler"
+    assert "hunter2" not in repr(settings) + str(settings) + source.name
+
+
+def test_sasl_without_a_login_is_refused() -> None:
+    """The rules of KEDA's kafka trigger hold."""
+    assert "no username given" in refused(sasl="plaintext").allowed
+
+
+def test_the_servers_login_goes_to_its_own_cluster_only() -> None:
+    """An object that names another address gets no password of ours."""
+    environment = {
+        "KAFKA_BROKERS": "kafka-0:9092",
+        "KAFKA_SASL": "plaintext",
+        "KAFKA_USERNAME": "scaler",
+        "KAFKA_PASSWORD": "hunter2",
+    }
+
+    own = parse(environment, bootstrapServers="kafka-0:9092")
+    foreign = refused(environment, bootstrapServers="evil:9092")
+
+    assert isinstance(own.source, KafkaCluster)
+    assert own.source.security.username == "scaler"
+    assert "no username given" in str(foreign)
+
+
+def test_equal_clusters_are_equal() -> None:
+    """Objects on one cluster share its client; another login is another client."""
+    first = parse(lagThreshold="1", usernameFromEnv="a", passwordFromEnv="b", sasl="plaintext")
+    second = parse(lagThreshold="2", usernameFromEnv="a", passwordFromEnv="b", sasl="plaintext")
+    third = parse(usernameFromEnv="a", passwordFromEnv="c", sasl="plaintext")
+
+    assert first.source == second.source
+    assert hash(first.source) == hash(second.source)
+    assert first.source != third.source
