@@ -13,7 +13,10 @@ from itertools import chain
 from math import ceil, copysign, floor, fmod, inf, isfinite, nan, trunc
 from typing import Any
 
-from simpleeval import EvalWithCompoundTypes, InvalidExpression
+from simpleeval import (  # type: ignore[import-untyped]  # the library has no types
+    EvalWithCompoundTypes,
+    InvalidExpression,
+)
 
 from lagbench.core.formula_parser import IS_NIL, FormulaParser
 from lagbench.core.formula_tokens import FormulaRefusedError
@@ -23,7 +26,7 @@ from lagbench.errors import NotReady
 
 _LONGEST_FORMULA = 2000
 # What a Go program gets on amd64 when it turns NaN, an infinity or a huge float into an int64.
-_NO_INTEGER = -(2**63)
+NO_INTEGER_MILLI = -(2**63)
 _PREFIX = "let _kedaCompositeResult = ("
 _SUFFIX = "); _kedaCompositeResult == nil ? nil : float(_kedaCompositeResult)"
 
@@ -59,7 +62,7 @@ class CompositeFormula:
         except (TypeError, ValueError, OverflowError) as error:
             raise FormulaFailed(f"formula returned non-float result {result!r}") from error
         if not isfinite(thousandths) or abs(thousandths) >= 2**63:
-            return _NO_INTEGER
+            return NO_INTEGER_MILLI
         return trunc(thousandths)
 
 

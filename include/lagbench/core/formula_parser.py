@@ -18,7 +18,8 @@ IS_NIL = "<nil?>"
 _ROUNDINGS = frozenset({"abs", "ceil", "floor", "round", "float", "int"})
 _TAKES_ONE = _ROUNDINGS | {"len", "count"}
 FUNCTIONS = _TAKES_ONE | {"max", "min", "sum", "mean", "median"}
-_MAX_NODES = 1000
+# KEDA's language allows 10,000 nodes; here depth is bounded by Python's stack.
+_MAX_NODES, _MAX_DEPTH = 300, 50
 _BINARY = {
     "or": 10, "||": 10, "and": 15, "&&": 15,
     "==": 20, "!=": 20, "<": 20, ">": 20, "<=": 20, ">=": 20,
@@ -51,7 +52,7 @@ class FormulaParser:
         self._source, self._names = source, names
         self._tokens = tokenize(source)
         self._place = 0
-        self._nodes = 0
+        self._nodes = self._depth = 0
 
     def parse(self) -> Typed:
         """Return the tree of the whole formula."""
@@ -86,12 +87,22 @@ class FormulaParser:
 
     def _made(self, node: ast.expr, kind: str) -> Typed:
         self._nodes += 1
-        if self._nodes > _MAX_NODES:
-            message = "compilation failed: expression exceeds maximum allowed nodes"
-            raise self._refused(message, self._current.column)
+        self._check_size()
         return Typed(node, kind)
 
+    def _check_size(self) -> None:
+        if self._nodes > _MAX_NODES or self._depth > _MAX_DEPTH:
+            message = "compilation failed: expression exceeds maximum allowed nodes"
+            raise self._refused(message, self._current.column)
+
     def _expression(self, precedence: int) -> Typed:
+        self._depth += 1
+        self._check_size()
+        parsed = self._operators(precedence)
+        self._depth -= 1
+        return parsed
+
+    def _operators(self, precedence: int) -> Typed:
         left = self._primary()
         previous = ""
         while self._current.kind == "Operator":

@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.composite_metric import CompositeFormula, FormulaFailed, compile_modifiers
+from lagbench.core.composite_metric import (
+    NO_INTEGER_MILLI,
+    CompositeFormula,
+    FormulaFailed,
+    compile_modifiers,
+)
 from lagbench.core.fallback import fallback_milli
 from lagbench.core.hpa_state import Condition
 from lagbench.core.keda import (
@@ -321,6 +326,9 @@ class KedaObject:
         milli = self._composite_milli(gathered)
         if milli is None:
             raise ScalerFailed(f"no matching metrics found for {metric_name}")
+        if milli == NO_INTEGER_MILLI:
+            # This one number does not survive the way to the HPA: it is read back as zero.
+            return 0
         modifiers = self.spec.modifiers
         is_average = modifiers is None or modifiers.metric_type == "AverageValue"
         return _OVERFLOW_MILLI if milli < 0 and is_average else milli
