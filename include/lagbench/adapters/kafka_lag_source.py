@@ -10,6 +10,7 @@ group's sample then says so, and the next sample tries again.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -38,6 +39,9 @@ from lagbench.core.persistence.lag_source import (
 PARTITIONS_KEPT_SECONDS = 60.0
 """How old the knowledge of a topic's partitions gets; one request then renews all topics."""
 DEFAULT_TIMEOUT_SECONDS = 5.0
+ENTRIES_UNDER_WAY = 1_000
+"""Committed offsets that are asked for at the same time, whatever the number of groups."""
+_FIRST_ANSWER_ENTRIES = 100  # expected of a group that has never answered
 _SPEC: Any = OffsetSpec  # its methods carry no types
 _MARGIN_SECONDS = 1.0  # librdkafka may answer this much after the request's own timeout
 
@@ -50,8 +54,18 @@ class _Topic:
     """The partitions of a topic, ascending, and when they were asked for."""
 
     partitions: PartitionIds
-    positions: Mapping[int, int]
     asked_at: float
+
+    def column(self, listed: Sequence[TopicPartition]) -> Offsets:
+        """Return the offsets in the order of the partitions; those of others are left out."""
+        found = np.full(len(self.partitions), NO_OFFSET, dtype=np.int64)
+        numbers = np.fromiter((item.partition for item in listed), np.int32, len(listed))
+        offsets = np.fromiter((item.offset for item in listed), np.int64, len(listed))
+        places = np.searchsorted(self.partitions, numbers)
+        places[places == len(self.partitions)] = 0
+        is_known = self.partitions[places] == numbers
+        found[places[is_known]] = np.maximum(offsets[is_known], NO_OFFSET)
+        return found
 
 
 class KafkaLagSource:
@@ -71,6 +85,7 @@ class KafkaLagSource:
         self._connections = KafkaConnections(settings)
         self._now_ns, self._timeout_seconds = now_ns, timeout_seconds
         self._topics: dict[str, _Topic] = {}
+        self._answer_sizes: dict[str, int] = {}
 
     @property
     def broker_requests(self) -> int:
@@ -87,9 +102,8 @@ class KafkaLagSource:
         problems = self._learn_partitions(sorted({item.topic for item in wanted}))
         topics = {name: t for name, t in self._topics.items() if name not in problems}
         known = [item for item in wanted if item.topic in topics]
-        asked = {group: self._ask_committed(group) for group in {item.group for item in known}}
         ends = self._ends({item.topic for item in known})
-        committed = {group: self._committed(group, answer) for group, answer in asked.items()}
+        committed = self._all_committed(sorted({item.group for item in known}))
         found: dict[GroupTopic, GroupSample] = {}
         for item in wanted:
             problem = problems.get(item.topic)
@@ -132,30 +146,26 @@ class KafkaLagSource:
                     problems[name] = f"could not describe topic {name}: {answer}"
                 continue
             numbers = sorted(partition.id for partition in answer.partitions)
-            positions = {number: position for position, number in enumerate(numbers)}
-            self._topics[name] = _Topic(np.array(numbers, dtype=np.int32), positions, now)
+            if not numbers:
+                problems[name] = f"topic {name} has no partition yet"
+                continue
+            self._topics[name] = _Topic(np.array(numbers, dtype=np.int32), now)
         return problems
 
     def _ends(self, names: Iterable[str]) -> dict[str, Offsets | Problem]:
         """Return the end offsets of each topic's partitions, all topics in one request."""
-        latest = _SPEC.latest()
-        places = [
-            (name, number) for name in sorted(names) for number in self._topics[name].positions
-        ]
-        answers = self._list_offsets(places, latest)
-        found: dict[str, Offsets | Problem] = {
-            name: np.full(len(self._topics[name].partitions), NO_OFFSET, dtype=np.int64)
-            for name in names
-        }
-        for (name, number), offset in answers.items():
-            column = found[name]
-            if isinstance(column, Problem):
-                continue
-            if isinstance(offset, Problem):
-                found[name] = f"could not read the end of {name} partition {number}: {offset}"
+        numbers = {name: self._topics[name].partitions.tolist() for name in sorted(names)}
+        places = [(name, number) for name, listed in numbers.items() for number in listed]
+        answers = self._list_offsets(places, _SPEC.latest())
+        found: dict[str, Offsets | Problem] = {}
+        for name, listed in numbers.items():
+            offsets = [answers[name, number] for number in listed]
+            problem = next((offset for offset in offsets if isinstance(offset, Problem)), None)
+            if problem is not None:
+                found[name] = f"could not read the end offsets of topic {name}: {problem}"
                 self._topics.pop(name)  # perhaps the topic was made anew: look again next time
             else:
-                column[self._topics[name].positions[number]] = offset
+                found[name] = np.array(offsets, dtype=np.int64)
         return found
 
     def _add_earliest(self, found: dict[GroupTopic, GroupSample]) -> None:
@@ -203,6 +213,26 @@ class KafkaLagSource:
             )
         return found
 
+    def _all_committed(self, groups: Sequence[str]) -> dict[str, dict[str, Offsets] | Problem]:
+        """Return the committed offsets of each group, some groups at a time.
+
+        The client makes an answer's objects in one go, in which no other thread runs: some 3 ms
+        for 2,400 partitions. Many large answers at once would hold up everything else.
+        """
+        found: dict[str, dict[str, Offsets] | Problem] = {}
+        waiting: deque[tuple[str, int, Future[Any] | Problem]] = deque()
+        room = ENTRIES_UNDER_WAY
+        for group in groups:
+            size = self._answer_sizes.get(group, _FIRST_ANSWER_ENTRIES)
+            while waiting and size > room:
+                first, its_size, answer = waiting.popleft()
+                found[first] = self._committed(first, answer)
+                room += its_size
+            waiting.append((group, size, self._ask_committed(group)))
+            room -= size
+        found.update((group, self._committed(group, answer)) for group, _, answer in waiting)
+        return found
+
     def _ask_committed(self, group: str) -> Future[Any] | Problem:
         # Without a list of partitions: the answer has those with an offset, the others have none.
         request = [ConsumerGroupTopicPartitions(group)]
@@ -219,18 +249,20 @@ class KafkaLagSource:
         answer = asked if isinstance(asked, Problem) else self._answer(asked)
         if isinstance(answer, Problem):
             return f"could not read the offsets of group {group}: {answer}"
+        items = answer.topic_partitions
+        self._answer_sizes[group] = len(items)
+        by_topic: dict[str, list[TopicPartition]] = {}
+        for item in items:
+            by_topic.setdefault(item.topic, []).append(item)
         found: dict[str, Offsets] = {}
-        for item in answer.topic_partitions:
-            topic = self._topics.get(item.topic)
-            if topic is None or item.partition not in topic.positions:
-                continue  # nobody asks for it, or a partition that is gone
-            if item.error is not None:
-                return f"could not read the offsets of group {group}: {item.error.str()}"
-            column = found.get(item.topic)
-            if column is None:
-                column = np.full(len(topic.partitions), NO_OFFSET, dtype=np.int64)
-                found[item.topic] = column
-            column[topic.positions[item.partition]] = max(int(item.offset), NO_OFFSET)
+        for name, listed in by_topic.items():
+            topic = self._topics.get(name)
+            if topic is None:
+                continue  # nobody asks for it
+            problem = next((item.error for item in listed if item.error is not None), None)
+            if problem is not None:
+                return f"could not read the offsets of group {group}: {problem.str()}"
+            found[name] = topic.column(listed)
         return found
 
     def _answer(self, future: Future[Any]) -> Any | Problem:
