@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lagbench.core.simulation.surroundings import Surroundings
 
 # Each measure with its heading and the digits after the point.
-_COLUMNS = (
+_ROWS = (
     ("scaling_events", "scaling events", 0),
     ("flips", "flips", 0),
     ("rebalances", "rebalances", 0),
@@ -113,17 +113,16 @@ def _print(console: Console, found: dict[str, list[Simulation]]) -> None:
     from lagbench.core.simulation.summary import spreads
 
     cells = next(iter(found.values()))
+    table = Table()
+    table.add_column("")
+    for name in found:
+        table.add_column(name, justify="right", overflow="fold")
+    summaries = [spreads(cells) for cells in found.values()]
+    for key, heading, digits in _ROWS:
+        table.add_row(heading, *(_cell(summary[key], digits) for summary in summaries))
     of = f"{cells[0].scenario}, simulated, seeds: {len(cells)}"
-    table = Table(
-        title=f"{of}, SLO: no message older than {cells[0].slo_seconds:g} s",
-        title_justify="left",
-    )
-    table.add_column("policy")
-    for _, heading, _ in _COLUMNS:
-        table.add_column(heading, justify="right")
-    for name, cells in found.items():
-        summary = spreads(cells)
-        table.add_row(name, *(_cell(summary[key], digits) for key, _, digits in _COLUMNS))
+    slo = f"SLO: no message older than {cells[0].slo_seconds:g} s"
+    console.print(f"{of}; {slo}", highlight=False)
     console.print(table)
     console.print("median (lowest to highest seed); – never happened", style="dim")
 
@@ -131,7 +130,7 @@ def _print(console: Console, found: dict[str, list[Simulation]]) -> None:
 def _cell(spread: Spread, digits: int) -> str:
     if spread.median is None or spread.low is None or spread.high is None:
         return "–"
-    text = f"{spread.median:,.{digits}f}"
-    if spread.low != spread.high:
-        text += f" ({spread.low:,.{digits}f} to {spread.high:,.{digits}f})"
+    text, low, high = (f"{value:,.{digits}f}" for value in (spread.median, spread.low, spread.high))
+    if low != high:
+        text += f" ({low} to {high})"
     return f"{text}, {spread.missing} –" if spread.missing else text

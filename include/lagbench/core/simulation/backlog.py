@@ -165,7 +165,7 @@ class Backlog:
             self._empty_at[pod] = max(self._first_empty_at(pod, at), at + _LEAST_SECONDS)
         following = self._segment + 1
         change_at = traffic.starts[following] if following < len(traffic.starts) else inf
-        self._next_at = min(min(self._empty_at.values()), change_at)
+        self._next_at = min(*self._empty_at.values(), change_at)
         self._changed_at, self._arrays = at, None
 
     def _first_empty_at(self, pod: int, at: float) -> float:
