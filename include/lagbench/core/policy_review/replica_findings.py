@@ -145,5 +145,6 @@ def _divisors_only(subject: Subject, partitions: int) -> Finding:
         "even-counts",
         "spec.triggers[0].metadata.ensureEvenDistributionOfPartitions",
         "true",
-        f"with {partitions} partitions only {', '.join(map(str, counts))} replicas are asked for",
+        f"with {partitions} partitions only {', '.join(map(str, counts))} replicas are asked for; "
+        "limits in behavior may stop between them",
     )
