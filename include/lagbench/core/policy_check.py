@@ -10,6 +10,7 @@ from lagbench.core.admission.horizontal_pod_autoscaler import refuse_unknown_hpa
 from lagbench.core.admission.verdict import admit
 from lagbench.core.hpa_spec import ResourceMetric, ScaleTarget, parse_hpa
 from lagbench.core.policy_limits import PolicyLimits, policy_limits
+from lagbench.core.policy_review.refusals import refusal_findings
 from lagbench.core.run import CONSUMER_DEPLOYMENT
 from lagbench.core.scaled_object import parse_scaled_object
 from lagbench.core.scenario import Scenario
@@ -60,8 +61,10 @@ def check_limits(scenario: Scenario, manifest: Mapping[str, Any], *, where: str)
 def _check_admission(manifest: Mapping[str, Any], where: str) -> None:
     """Refuse what only the API server's schema or KEDA's webhook refuses."""
     answer = admit(manifest, ClusterView())
-    if not answer.is_accepted:
-        raise WrongInput(where=where, field="spec", value="...", allowed="; ".join(answer.messages))
+    for finding in refusal_findings(manifest, answer)[:1]:
+        instead = f" ({finding.instead})" if finding.instead else ""
+        allowed = f"{finding.happens}{instead}"
+        raise WrongInput(where=where, field=finding.field, value=finding.value, allowed=allowed)
 
 
 def _checked_hpa(manifest: Mapping[str, Any], where: str) -> ScaleTarget:

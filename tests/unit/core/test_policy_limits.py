@@ -44,13 +44,46 @@ def test_a_cpu_policy_has_a_threshold_by_annotation_only() -> None:
     assert policy_limits(annotated).lag_threshold_records == 1000
 
 
-@pytest.mark.parametrize("threshold", ["many", "0", "-5", None, "nan"])
+@pytest.mark.parametrize("threshold", ["many", "0", "-5", "nan"])
 def test_a_threshold_that_is_none_is_refused(threshold: object) -> None:
     """The message names the field and the value."""
     trigger = {"type": "kafka", "metadata": {"lagThreshold": threshold}}
 
     with pytest.raises(WrongInput, match="lagThreshold"):
         policy_limits(scaled_object({"triggers": [trigger]}))
+
+
+def test_a_blank_threshold_counts_as_absent() -> None:
+    """KEDA trims values, and the API server drops a null: its default of 10 applies."""
+    for threshold in ("", " ", None):
+        trigger = {"type": "kafka", "metadata": {"lagThreshold": threshold}}
+        assert policy_limits(scaled_object({"triggers": [trigger]})).scales_at_records == 10
+
+
+@pytest.mark.parametrize(
+    ("triggers", "cap"),
+    [
+        ([{"type": "kafka", "metadata": {}}], "keda"),
+        ([{"type": "kafka", "metadata": {"allowIdleConsumers": "true"}}], "none"),
+        ([{"type": "external", "metadata": {"consumerGroup": "g"}}], "exact"),
+        ([{"type": "external", "metadata": {"consumerGroup": "g"}}, {"type": "kafka"}], "keda"),
+        ([{"type": "external", "metadata": {}}], "none"),
+        ([{"type": "cpu", "metadata": {"value": "50"}}], "none"),
+    ],
+)
+def test_who_caps_at_the_partitions(triggers: list[dict[str, Any]], cap: str) -> None:
+    """KEDA's trigger lets one replica more through, the lag scaler none, idle consumers all."""
+    assert policy_limits(scaled_object({"triggers": triggers})).partition_cap == cap
+
+
+def test_a_threshold_in_seconds_is_no_number_of_records() -> None:
+    """With lagMetric seconds the annotation says at how many records the backlog is drained."""
+    metadata = {"consumerGroup": "g", "lagMetric": "seconds", "lagThreshold": "30"}
+    manifest = scaled_object({"triggers": [{"type": "external", "metadata": metadata}]})
+
+    assert policy_limits(manifest).lag_threshold_records is None
+    manifest["metadata"] = {"annotations": {"lagbench.io/lag-threshold": "5000"}}
+    assert policy_limits(manifest).lag_threshold_records == 5000
 
 
 def test_another_kind_is_no_policy() -> None:

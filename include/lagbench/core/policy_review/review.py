@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lagbench.core.admission.horizontal_pod_autoscaler import refuse_unknown_hpa_fields
+from lagbench.core.admission.schema_check import without_nulls
 from lagbench.core.admission.verdict import RefusedBy, admit
 from lagbench.core.hpa_spec import ResourceMetric, parse_hpa
 from lagbench.core.policy_limits import policy_limits
@@ -129,6 +130,7 @@ def _scaled_object(
             findings=tuple(refusal_findings(manifest, answer)),
             refused_by=answer.refused_by,
         )
+    manifest = without_nulls(manifest)  # as it is stored
     problems = find_problems(manifest, where=where, environment=around.environment)
     if problems:
         unread = unread_parameters(manifest["spec"]["triggers"])

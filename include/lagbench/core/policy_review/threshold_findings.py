@@ -39,9 +39,8 @@ def threshold_findings(subject: Subject) -> Iterator[Finding]:
                 "scales-on-noise",
                 field,
                 f"{threshold:,}",
-                f"{at_rest:,.0f} messages wait between two commits at rest, and "
-                f"{limits.started_replicas} replicas may hold {held:,.0f}: it scales without a "
-                "spike",
+                f"{at_rest:,.0f} messages wait between two commits at rest, and the floor of "
+                f"{limits.started_replicas} may hold {held:,.0f}: it scales without a spike",
                 f"lagThreshold above {least:,}",
             )
 
