@@ -9,6 +9,7 @@ number, so draw k depends on nothing but the seed and k.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -120,11 +121,19 @@ def partitions_of(entity_ids: EntityIds, partitions: int) -> npt.NDArray[np.int3
     return ((hashed & np.uint64(0x7FFFFFFF)) % np.uint64(partitions)).astype(np.int32)
 
 
+@lru_cache(maxsize=4)  # the same for every seed, and two thirds of the work
+def _rank_shares(keys: Keys) -> Floats:
+    ranks = np.arange(min(_COUNTED_RANKS, keys.entities), dtype=np.int64)
+    shares = ZipfRanks(keys).probability(ranks)
+    shares.flags.writeable = False
+    return shares
+
+
 def partition_shares(keys: Keys, partitions: int, seed: int) -> Floats:
     """Return the expected share of the events in each partition; the shares sum to 1."""
     ranks = np.arange(min(_COUNTED_RANKS, keys.entities), dtype=np.int64)
     where = partitions_of(EntityOrder(keys.entities, seed).entity_ids(ranks), partitions)
-    shares = np.bincount(where, weights=ZipfRanks(keys).probability(ranks), minlength=partitions)
+    shares = np.bincount(where, weights=_rank_shares(keys), minlength=partitions)
     rest = max(0.0, 1.0 - float(shares.sum())) / partitions
     expected: Floats = np.add(shares, rest, dtype=np.float64)
     return expected
