@@ -1,0 +1,125 @@
+"""Formulas of scalingModifiers: what they compute, what is refused, and in KEDA's words."""
+
+import pytest
+
+from lagbench.core.composite_metric import (
+    NO_INTEGER_MILLI,
+    CompositeFormula,
+    FormulaFailed,
+    compile_formula,
+)
+from lagbench.core.formula_tokens import FormulaRefusedError
+
+VALUES = {"a": 12.0, "b": 5.0}
+
+
+def milli(
+    formula: str, values: dict[str, float | None] | None = None, nil: int | None = None
+) -> int:
+    """Compile and evaluate over two triggers."""
+    tree = compile_formula(formula, ["a", "b"])
+    return CompositeFormula(tree, nil_milli=nil).evaluate_milli(values or VALUES)
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        ("a + b", 17_000),
+        ("(a - b) / 3", 2_333),
+        ("(b - a) / 3", -2_333),
+        ("a > b ? a : b", 12_000),
+        ("a < b || !(b >= 5) ? 1 : 2", 2_000),
+        ("a > 1 and b < 6 ? 1 : 2", 1_000),
+        ("not (a == b) ? 3 : 4", 3_000),
+        ("-b ** 2", -25_000),
+        ("2 ^ 3 ** 2", 512_000),
+        ("7 / 2 + int(a) % 5", 5_500),
+        ("max(a, b, 20) + min([a, b])", 25_000),
+        ("abs(b - a) + round(2.5) + ceil(0.1) + floor(1.9)", 12_000),
+        ("sum([a, b]) / count([a > 1, b > 9]) + mean(a, b) + len([a])", 26_500),
+        ("1e3 + 0x10 + 1_0", 1_026_000),
+        ("float(a) + 1", 13_000),
+    ],
+)
+def test_a_formula_over_numbers(formula: str, expected: int) -> None:
+    """Arithmetic, logic and functions give what KEDA's language gives, cut to thousandths."""
+    assert milli(formula) == expected
+
+
+def test_nil_stands_for_a_trigger_in_fallback() -> None:
+    """``??`` takes the other side of nil, and binds tighter than any other operator."""
+    values = {"a": 12.0, "b": None}
+
+    assert milli("a + (b ?? 30)", values) == 42_000
+    assert milli("a + b ?? 30", values) == 42_000
+    assert milli("b ?? a ?? 1", values) == 12_000
+
+
+def test_a_nil_result_is_the_fallbacks_value() -> None:
+    """A formula that comes to nil gives the fallback's replicas times the target, if any."""
+    assert milli("b ?? nil", {"a": 1.0, "b": None}, nil=60_000) == 60_000
+    with pytest.raises(FormulaFailed, match="evaluated to nil but no fallback"):
+        milli("b ?? nil", {"a": 1.0, "b": None})
+
+
+def test_nil_in_arithmetic_fails() -> None:
+    """A nil without ``??`` makes the formula fail instead of counting as zero."""
+    with pytest.raises(FormulaFailed):
+        milli("a + b", {"a": 1.0, "b": None})
+    with pytest.raises(FormulaFailed):
+        milli("a + b", {"a": 1.0})
+
+
+@pytest.mark.parametrize("formula", ["a / 0", "-a / 0", "0 / 0", "a ** 999"])
+def test_what_is_no_number_becomes_the_most_negative_integer(formula: str) -> None:
+    """Infinity and NaN turn into what a Go program on amd64 makes of them."""
+    assert milli(formula) == NO_INTEGER_MILLI
+
+
+@pytest.mark.parametrize(
+    ("formula", "said"),
+    [
+        ("a + + )", 'unexpected token Bracket(")") (1:13)\n | float(a + + ))\n | ............^'),
+        ("a + c", "unknown name c (1:11)\n | float(a + c)\n | ..........^"),
+        ("my-a + 1", "unknown name my (1:7)\n | float(my-a + 1)\n | ......^"),
+        ("a > b", "invalid argument for float (type bool) (1:1)\n | float(a > b)\n | ^"),
+        ('"x"', 'invalid operation: float(x) (1:1)\n | float("x")\n | ^'),
+        ("a % 2", "invalid operation: % (mismatched types float64 and int) (1:9)"),
+        ("a && b", "invalid operation: && (mismatched types float64 and float64)"),
+        ("a ? 1 : 2", "non-bool expression (type float64) used as condition"),
+        ("-(a > b)", "invalid operation: - (mismatched type bool)"),
+        ("abs(a, b)", "too many arguments to call abs"),
+        ("max()", "not enough arguments to call max"),
+        ("a + (c ?? 1)", "unknown name c (1:34)\n | let _kedaCompositeResult = (a + (c ?? 1));"),
+        ("b ?? 1 + a", "Operator (+) and coalesce expressions (??) cannot be mixed."),
+        ("a @ b", "unrecognized character: U+0040 '@'"),
+    ],
+)
+def test_a_bad_formula_is_refused_with_kedas_reason(formula: str, said: str) -> None:
+    """The message, the place and the formula as KEDA wraps it are those of the real webhook."""
+    with pytest.raises(FormulaRefusedError) as refused:
+        compile_formula(formula, ["a", "b"])
+
+    assert str(refused.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "a.__class__",
+        "a['x']",
+        "__import__('os')",
+        "open('x')",
+        "let x = a; x",
+        "a | max",
+        "(" * 400 + "a" + ")" * 400,
+        "+".join(["a"] * 400),
+        "a" + " ?? a" * 30,
+        "-" * 1000 + "a",
+        "a" * 3000,
+    ],
+)
+def test_nothing_but_small_formulas_over_numbers_is_taken(formula: str) -> None:
+    """Members, calls of other functions and oversized formulas are refused before evaluation."""
+    with pytest.raises(FormulaRefusedError):
+        compile_formula(formula, ["a", "b"])
