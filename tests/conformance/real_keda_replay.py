@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import heapq
 import itertools
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -187,8 +188,12 @@ class Replay:
             return None
 
     def _recorded_move(self, at: float, within: float = _MOVE_SECONDS) -> KedaMove | None:
-        """Return the recorded move that a poll may have made."""
-        return next((m for m in self._recorded_moves if -0.1 <= m.at - at <= within), None)
+        """Return the recorded move that a poll may have made, unless it is the next poll's."""
+        later = bisect_right(self._polls, at)
+        until = at + within
+        if later < len(self._polls):
+            until = min(until, self._polls[later] - _WATCH_SECONDS)
+        return next((m for m in self._recorded_moves if at - 0.1 <= m.at <= until), None)
 
     def _fits_move(self, at: float) -> Callable[[Tick | None], bool]:
         wanted = self._recorded_move(at)

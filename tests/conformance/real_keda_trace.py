@@ -85,7 +85,7 @@ class Trace:
         seen = [
             line["t"] for line in self.lines if line["kind"] == "watch" and line["obj"] == "deploy"
         ]
-        return min([*applied[:1], *seen[:1]])
+        return float(applied[0] if applied else seen[0])
 
     def hpa_lives(self) -> list[HpaLife]:
         """Return the HPA objects in order."""
