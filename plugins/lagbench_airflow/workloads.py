@@ -39,10 +39,10 @@ def remove_everything(kube: Kube, admin: KafkaAdmin, say: Callable[[str], None])
 
 
 def remove_workloads(kube: Kube, label_selector: str) -> list[str]:
-    """Delete policies, Deployments and Jobs with the labels and wait until their pods are gone."""
+    """Delete policies, and what has the labels; wait until the pods are gone."""
     deleted = [kind for kind in POLICY_KINDS if kube.delete(kind, POLICY_OBJECT)]
     removed = [f"{kind}/{POLICY_OBJECT}" for kind in deleted]
-    for kind in ("Job", "Deployment"):
+    for kind in ("Job", "Deployment", "Service"):
         for found in kube.list(kind, label_selector=label_selector):
             name = found["metadata"]["name"]
             if kube.delete(kind, name):

@@ -28,11 +28,11 @@ def base_manifest(workload: str, kind: str) -> dict[str, Any]:
 
 
 def base_objects(workload: str) -> list[dict[str, Any]]:
-    """Return the workload's other objects (accounts, services): all that a run does not patch."""
+    """Return the workload's other objects (accounts, services, claims): all that no run patches."""
     patched = ("Deployment", "Job", "Kustomization")
     return [
         document
-        for path in sorted((BASE / workload).glob("*.yaml"))
+        for path in sorted((BASE / workload).rglob("*.yaml"))
         for document in yaml.safe_load_all(path.read_text(encoding="utf-8"))
         if isinstance(document, dict) and document.get("kind") not in patched
     ]

@@ -178,6 +178,28 @@ def _is_on_kafka_lag(trigger: Mapping[str, Any]) -> bool:
     return trigger.get("type") == "kafka" or is_scaler_for_kafka
 
 
+def lag_scaler_for_run(deployment: Mapping[str, Any], target: RunTarget) -> Manifest:
+    """Return the lag scaler's Deployment; what it samples stands in each ScaledObject."""
+    manifest = copy.deepcopy(dict(deployment))
+    _named(manifest, manifest["metadata"]["name"], target)
+    _pod_template(manifest, target)
+    return manifest
+
+
+def companion_for_run(companion: Mapping[str, Any], target: RunTarget) -> Manifest:
+    """Return an object beside a workload with the run's label, so that it goes with the run."""
+    manifest = copy.deepcopy(dict(companion))
+    _named(manifest, manifest["metadata"]["name"], target)
+    return manifest
+
+
+def asks_lag_scaler(policy: Mapping[str, Any], service: str) -> bool:
+    """Say whether a trigger of the policy dials ``service``, by whichever of its DNS names."""
+    triggers = (policy.get("spec") or {}).get("triggers") or []
+    addresses = [str((t.get("metadata") or {}).get("scalerAddress") or "") for t in triggers]
+    return any(address.split(":")[0].split(".")[0] == service for address in addresses)
+
+
 def _named(manifest: Manifest, name: str, target: RunTarget) -> dict[str, Any]:
     metadata: dict[str, Any] = manifest.setdefault("metadata", {})
     metadata["name"], metadata["namespace"] = name, NAMESPACE

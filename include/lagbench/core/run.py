@@ -13,6 +13,8 @@ from lagbench.errors import WrongInput
 NAMESPACE = "lagbench"
 CONSUMER_DEPLOYMENT = "consumer"
 RECORDER_DEPLOYMENT = "recorder"
+LAG_SCALER = "lagbench-external-scaler"
+"""Deployment and Service of the lag scaler: policies name it in ``scalerAddress``."""
 POLICY_OBJECT = "consumer"
 """Name of every ScaledObject or HPA: KEDA refuses a second one on the same target."""
 

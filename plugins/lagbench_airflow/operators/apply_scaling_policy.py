@@ -8,11 +8,22 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from lagbench.adapters.kube import Kube
-from lagbench.core.manifests import HPA, POLICY_KINDS, SCALED_OBJECT, RunTarget, policy_for_run
+from lagbench.adapters.manifest_files import base_manifest, base_objects
+from lagbench.core.manifests import (
+    HPA,
+    POLICY_KINDS,
+    SCALED_OBJECT,
+    RunTarget,
+    asks_lag_scaler,
+    companion_for_run,
+    lag_scaler_for_run,
+    policy_for_run,
+)
 from lagbench.core.policy_limits import policy_limits
-from lagbench.core.run import POLICY_OBJECT
+from lagbench.core.run import LAG_SCALER, POLICY_OBJECT
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
+from lagbench_airflow.operators.run_consumers import wait_ready
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -25,19 +36,23 @@ class ApplyScalingPolicyOperator(CellOperator):
     """Make the run's policy the one that drives the consumers.
 
     After success: the object is as the policy says (server-side apply: nothing of an earlier policy
-    is left in it), no policy of the other kind exists, and the autoscaler has taken it up. On
-    failure the policy may be in force; the teardown deletes it. A retry is safe.
+    is left in it), no policy of the other kind exists, the lag scaler is Ready if a trigger asks
+    it, and the autoscaler has taken the policy up. On failure the policy may be in force; the
+    teardown deletes it. A retry is safe.
     """
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Swap the policy and wait for the autoscaler."""
-        from lagbench_airflow.hooks.kube import open_kube
+        from lagbench_airflow.hooks.kube import embedded_access, open_kube
 
+        is_embedded = embedded_access(self.kubernetes_conn_id) is not None
         target = RunTarget(cell.names, self.bootstrap_servers())
         manifest = policy_for_run(cell.policy, target)
         kube = open_kube(self.kubernetes_conn_id)
         try:
             before = _policy_in_force(kube)
+            if asks_lag_scaler(manifest, LAG_SCALER):
+                _start_lag_scaler(kube, target, is_embedded=is_embedded)
             _delete_other_kind(kube, manifest["kind"])
             applied = kube.apply(manifest)
             hpa = _wait_taken_up(kube, manifest)
@@ -53,6 +68,18 @@ class ApplyScalingPolicyOperator(CellOperator):
             "hpa": hpa,
             "diff": difference,
         }
+
+
+def _start_lag_scaler(kube: Kube, target: RunTarget, *, is_embedded: bool) -> None:
+    """Run the lag scaler before KEDA asks it: without an answer KEDA makes no HPA at all."""
+    for companion in base_objects("external-scaler"):
+        if companion["kind"] != "PersistentVolumeClaim":
+            kube.apply(companion_for_run(companion, target))
+        elif not is_embedded:  # which has no volumes; the claim outlives the run, as it is meant to
+            kube.apply(companion)
+    deployment = lag_scaler_for_run(base_manifest("external-scaler", "Deployment"), target)
+    kube.apply(deployment)
+    wait_ready(kube, deployment["metadata"]["name"], 1)
 
 
 def policy_diff(before: dict[str, Any] | None, after: dict[str, Any]) -> str:

@@ -65,6 +65,17 @@ def workload(kind: str, name: str) -> dict[str, Any]:
     return {"apiVersion": api, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
+LAG_SCALER_OBJECTS = [
+    workload("Deployment", "lagbench-external-scaler"),
+    {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "lagbench-external-scaler"},
+        "spec": {"ports": [{"port": 6000}]},
+    },
+]
+
+
 class FakeTelemetryLog:
     """Keeps what was sent."""
 
@@ -133,6 +144,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         path = tmp_path / "base" / name / "workload.yaml"
         path.parent.mkdir(parents=True)
         path.write_text(yaml.safe_dump(workload(kind, name)))
+    scaler = tmp_path / "base" / "external-scaler" / "objects.yaml"
+    scaler.parent.mkdir()
+    scaler.write_text(yaml.safe_dump_all(LAG_SCALER_OBJECTS))
 
     class FakeKafkaHook:
         def __init__(self, kafka_conn_id: str = "kafka_default") -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.plugins.conftest import HPA, World
+from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
 
+from lagbench.core.run import RUN_ID_LABEL
 from lagbench.errors import StillWaiting
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
+from lagbench_airflow.workloads import remove_workloads
 
 
 def operator(world: World) -> ApplyScalingPolicyOperator:
@@ -65,3 +67,29 @@ def test_a_retry_is_safe(world: World) -> None:
     operator(world).execute(world.context)
 
     assert operator(world).execute(world.context)["diff"] == ""
+
+
+def test_a_policy_on_the_lag_scaler_brings_it_along(world: World) -> None:
+    """The scaler is there before KEDA asks it, carries the run's label, and goes with the run."""
+    address = "lagbench-external-scaler.lagbench.svc.cluster.local:6000"
+    asking = {"type": "external", "metadata": {"scalerAddress": address, "consumerGroup": "g"}}
+    world.with_policy(SCALED_OBJECT | {"spec": SCALED_OBJECT["spec"] | {"triggers": [asking]}})
+
+    operator(world).execute(world.context)
+
+    calls = world.kube.calls
+    scaler = "apply Deployment/lagbench-external-scaler"
+    assert calls.index(scaler) < calls.index("apply ScaledObject/consumer")
+    for kind in ("Deployment", "Service"):
+        labels = world.kube.objects[kind, "lagbench-external-scaler"]["metadata"]["labels"]
+        assert labels[RUN_ID_LABEL] == world.names.run_id
+    removed = remove_workloads(world.kube, RUN_ID_LABEL)
+    assert "Service/lagbench-external-scaler" in removed
+    assert "Deployment/lagbench-external-scaler" in removed
+
+
+def test_other_policies_start_no_scaler(world: World) -> None:
+    """A kafka trigger needs no server beside KEDA."""
+    operator(world).execute(world.context)
+
+    assert ("Deployment", "lagbench-external-scaler") not in world.kube.objects
