@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
 from lagbench.cli import main
 from lagbench.errors import ExitCode
+
+EXPERIMENT = (
+    Path(__file__).resolve().parents[3] / "include" / "catalog" / "experiments" / "persistent-lag"
+)
 
 
 def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
@@ -50,6 +55,21 @@ def test_json_has_each_cell_and_its_timeline(
     assert found["cells"][0]["fidelity"] == "simulated"
     assert (replicas[10.085], replicas[25.1], replicas[40.115]) == (2, 6, 12)
     assert found["summary"]["drain_seconds"]["median"] == pytest.approx(77, abs=2)
+
+
+def test_waiting_policies_of_the_experiment_leave_a_digested_burst_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two minutes of patience, by the lag scaler or by the HPA's window, add no pod."""
+    window = str(EXPERIMENT / "lag-stabilised.yaml")
+    policies = ["--policy", "persistent-lag", "--policy", window, "--policy", "lag-default"]
+
+    run(["short_bursts", *policies, "--seed", "1", "--json"], monkeypatch)
+
+    found = json.loads(capsys.readouterr().out)
+    events = {name: of["summary"]["scaling_events"]["median"] for name, of in found.items()}
+    assert events["persistent-lag"] == events["lag-stabilised"] == 0
+    assert events["lag-default"] > 0
 
 
 def test_a_policy_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
