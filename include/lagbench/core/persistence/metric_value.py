@@ -1,4 +1,12 @@
-"""The metric that the HPA divides by the target: caps by partitions, even distribution."""
+"""The metric that the HPA divides by the target: caps by partitions, even distribution.
+
+With lagMetric seconds the metric is the age of the oldest waiting message and the target is
+lagThreshold seconds. What the HPA makes of it depends on the trigger's metricType:
+* AverageValue (the default): ceil(age / lagThreshold) replicas, one for each lagThreshold of delay.
+  As with lag in records, several replicas are held only by a standing delay.
+* Value: the present replicas times age / lagThreshold, which comes to rest at an age of
+  lagThreshold: the one for an SLO. The cap then bounds that factor; maxReplicaCount the replicas.
+"""
 
 from __future__ import annotations
 

@@ -102,3 +102,12 @@ def test_ages_look_back_over_the_rules_own_window() -> None:
         over.add(sample)
 
     assert watched.decide(at(58)).figures.oldest_age_ns == 22_000_000_000
+
+
+def test_records_that_were_cut_off_have_no_age() -> None:
+    """The end went 1000, 1200, 1400 and back to 1100: offset 1050 was written after 1 s."""
+    ends = [1000, 1200, 1400, 1100]
+
+    age = age_of([offsets(2 * n, [end], [min(end, 1050)]) for n, end in enumerate(ends)])
+
+    assert age == pytest.approx(5.0)

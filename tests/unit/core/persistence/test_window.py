@@ -158,3 +158,16 @@ def test_a_rule_is_hashable_and_free_of_secrets() -> None:
     """It is a key, and it is written into snapshots."""
     assert hash(LagRule()) == hash(LagRule())
     assert not {"password", "username", "bootstrap_servers"} & set(LagRule.model_fields)
+
+
+def test_a_rule_that_comes_after_a_gap_sees_only_what_came_since() -> None:
+    """20 s of lag, 8 s without a sample, 10 s of lag: a new rule has a stretch of 10 s."""
+    over = window()
+    over.watch(rule())
+    for seconds in [*range(0, 21, 2), *range(28, 39, 2)]:
+        over.add(lags(seconds, 600))
+
+    late = over.watch(rule(lag_threshold=400)).decide(at(38))
+
+    assert late.span_seconds == 10
+    assert not late.is_persistent
