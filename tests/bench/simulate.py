@@ -18,6 +18,7 @@ PARTITIONS = 24
 DAY_SECONDS = 6 * 3600.0
 SHORTEST_DAY_SECONDS = 3600.0
 STEP_SECONDS = 60.0
+LAG_THRESHOLD = "30000"  # a pod's 4,000/s x an SLO of 10 s x 0.75
 REPEATS = 5
 
 
@@ -67,7 +68,7 @@ def _day(seconds: float) -> Scenario:
 
 
 def _policies() -> Mapping[str, Mapping[str, Any]]:
-    kafka = {"topic": "events", "lagThreshold": "3000", "offsetResetPolicy": "earliest"}
+    kafka = {"topic": "events", "lagThreshold": LAG_THRESHOLD, "offsetResetPolicy": "earliest"}
     sustained = {**kafka, "sustainSeconds": "60", "samplingInterval": "10", "windowSize": "30"}
     address = {"scalerAddress": "lagbench-external-scaler.lagbench:6000"}
     return {

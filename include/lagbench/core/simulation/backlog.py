@@ -8,7 +8,6 @@ kept in lists (numpy took four times as long); reads go over all partitions at o
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
@@ -25,8 +24,8 @@ _UNBOUNDED_RATE = 1e9
 _LEAST_SECONDS = 1e-9
 
 NOBODY = -1
-Line = tuple[float, float, float]
-"""(since, records done by then, records per second)."""
+Point = tuple[float, float, float]
+"""(instant, lag, records done by then); straight from one to the next."""
 
 
 class Backlog:
@@ -45,13 +44,11 @@ class Backlog:
         self._revoked_at_records = np.zeros(partitions)
         self._since = [starts_at] * partitions
         self._done, self._lag, self._served, self._arriving = ([0.0] * partitions for _ in range(4))
-        # Lines that a commit may still lie on, and the lag at every breakpoint, by partition.
-        self._past: list[deque[Line]] = [deque() for _ in range(partitions)]
-        self._courses: list[list[tuple[float, float]]] = [[] for _ in range(partitions)]
+        self._courses: list[list[Point]] = [[(starts_at, 0.0, 0.0)] for _ in range(partitions)]
         self._segment = traffic.segment_at(starts_at)
         self._held: dict[int, list[int]] = {NOBODY: list(range(partitions))}
         self._empty_at: dict[int, float] = {}
-        self._arrays: tuple[Reals, Reals, Reals, Reals] | None = None
+        self._arrays: tuple[Reals, Reals, Reals, Reals, Reals] | None = None
         self._changed_at = starts_at
         self._next_at = -inf
         self._break(starts_at, self._held)
@@ -100,8 +97,8 @@ class Backlog:
 
     def lag_at(self, second: float) -> float:
         """Return the records that wait in all at an instant not before the last advance."""
-        since, _, _, net = self._lines()
-        return float((np.array(self._lag) + net * (second - since)).sum())
+        since, _, _, lag, growth = self._lines()
+        return float((lag + growth * (second - since)).sum())
 
     def courses(self, until: float) -> list[tuple[Reals, Reals]]:
         """Return the lag of each partition as (instants, lags), straight in between."""
@@ -117,21 +114,21 @@ class Backlog:
         self.advance(second)
         end = (self._traffic.shares * self._traffic.count_at(second)).astype(np.int64)
         committed_at = second - (second - self._commit_phase) % self._commit_seconds
-        since, done, served, _ = self._lines()
+        since, done, served, _, _ = self._lines()
         records = done + served * (committed_at - since)
         if self._changed_at > second - self._commit_seconds:
             for partition in np.flatnonzero(committed_at < since).tolist():
                 instant = float(committed_at[partition])
-                records[partition] = _records_at(self._past[partition], instant)
+                records[partition] = _records_at(self._courses[partition], instant)
         committed = np.maximum(records, self._revoked_at_records)
         return end, np.minimum((committed + _EMPTY_RECORDS).astype(np.int64), end)
 
-    def _lines(self) -> tuple[Reals, Reals, Reals, Reals]:
-        """Return (since, done, served, growth of the lag) as arrays."""
+    def _lines(self) -> tuple[Reals, Reals, Reals, Reals, Reals]:
+        """Return the present lines as arrays: since, done, served, lag, growth of the lag."""
         if self._arrays is None:
-            served = np.array(self._served)
-            net = np.array(self._arriving) - served
-            self._arrays = (np.array(self._since), np.array(self._done), served, net)
+            rows = (self._since, self._done, self._served, self._lag, self._arriving)
+            since, done, served, lag, arriving = np.array(rows)
+            self._arrays = (since, done, served, lag, arriving - served)
         return self._arrays
 
     def _move(self, partition: int, second: float, arrived: float) -> None:
@@ -140,14 +137,9 @@ class Backlog:
         lag = self._lag[partition] + (self._arriving[partition] - served) * (second - since)
         if lag < _EMPTY_RECORDS:
             lag = 0.0
-        past = self._past[partition]
-        past.append((since, self._done[partition], served))
-        oldest = second - self._commit_seconds
-        while past[0][0] < oldest and len(past) > 1 and past[1][0] <= oldest:
-            past.popleft()
-        self._lag[partition], self._since[partition] = lag, second
-        self._done[partition] = self._shares[partition] * arrived - lag
-        self._courses[partition].append((second, lag))
+        done = self._shares[partition] * arrived - lag
+        self._lag[partition], self._since[partition], self._done[partition] = lag, second, done
+        self._courses[partition].append((second, lag, done))
 
     def _break(self, at: float, pods: Iterable[int]) -> None:
         """Work out the rates of these pods anew from ``at`` on."""
@@ -179,10 +171,12 @@ class Backlog:
         return at + first
 
 
-def _records_at(past: deque[Line], instant: float) -> float:
-    """Return the records done at an instant of the past."""
-    records = 0.0
-    for since, done, rate in past:
-        if since <= instant:
-            records = done + rate * (instant - since)
-    return records
+def _records_at(course: Sequence[Point], instant: float) -> float:
+    """Return the records done at an instant of the past, which is nearly always just over."""
+    after, _, done_after = course[-1]
+    for at, _, done in reversed(course):
+        if at <= instant:
+            share = (instant - at) / (after - at) if after > at else 0.0
+            return done + share * (done_after - done)
+        after, done_after = at, done
+    return 0.0
