@@ -6,6 +6,7 @@ Exit code 0 after SIGTERM or SIGINT, 2 for wrong flags, 3 when no kubeconfig can
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import logging
 import os
 import signal
@@ -93,6 +94,7 @@ def run(flags: argparse.Namespace, until: threading.Event) -> None:
 
 def main() -> int:
     """Run as a program."""
+    faulthandler.enable()  # a crash inside librdkafka or gRPC then says where
     log_as_json()
     until = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
