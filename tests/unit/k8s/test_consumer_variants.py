@@ -1,0 +1,115 @@
+"""The consumers' Deployment, its components, and the grace that a drain needs."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import yaml
+from tests.unit.k8s.base_pods import K8S, pod_spec, workloads
+
+from lagbench.core.manifests import RunTarget, consumer_for_run
+from lagbench.core.run import RunNames
+from lagbench.core.scenario import ConsumerSettings
+from lagbench.programs.consumer.settings import ConsumerOptions, parse_options
+
+CONSUMER = workloads()["Deployment/consumer"]
+ENVIRONMENT = {"POD_NAME": "consumer-1", "KAFKA_BOOTSTRAP_SERVERS": "kafka:9092"}
+TARGET = RunTarget(RunNames("quick-spike-1"), "kafka:9092")
+CHANGES = {
+    "cooperative-sticky": {"balancer": "cooperative-sticky"},
+    "range": {"balancer": "range"},
+    "kip-848": {"balancer": "consumer"},
+    "static-membership": {"has_static_membership": True},
+    "no-graceful-drain": {"drains": False},
+}
+
+
+def test_every_component_is_known_here() -> None:
+    """The folder holds these components and no others."""
+    assert {path.name for path in (K8S / "components").iterdir()} == set(CHANGES)
+
+
+@pytest.mark.parametrize("component", CHANGES)
+def test_a_component_changes_what_its_name_says(component: str) -> None:
+    """The program reads the changed flag, and every other flag as in the base."""
+    base = _options(CONSUMER)
+
+    changed = _options(_with(CONSUMER, component))
+
+    seen = {name: getattr(changed, name) for name in CHANGES[component]}
+    assert seen == CHANGES[component]
+    rest = set(ConsumerOptions.__slots__) - set(CHANGES[component])
+    assert all(getattr(changed, name) == getattr(base, name) for name in rest)
+
+
+def test_components_of_different_flags_go_together() -> None:
+    """KIP-848, static membership and no drain at once."""
+    manifest = CONSUMER
+    for component in ("kip-848", "static-membership", "no-graceful-drain"):
+        manifest = _with(manifest, component)
+
+    options = _options(manifest)
+
+    assert (options.balancer, options.has_static_membership, options.drains) == (
+        "consumer",
+        True,
+        False,
+    )
+
+
+def test_two_balancers_are_refused() -> None:
+    """The second component's test fails rather than hide the first one's change."""
+    with pytest.raises(ValueError, match="--balancer=range"):
+        _with(_with(CONSUMER, "range"), "kip-848")
+
+
+def test_the_base_waits_longer_than_a_drain_takes() -> None:
+    """The kubelet kills only after the drain's timeout, the last flush (5 s) and leaving (5 s)."""
+    grace = pod_spec(CONSUMER)["terminationGracePeriodSeconds"]
+
+    assert grace >= _options(CONSUMER).drain_timeout_seconds + 10
+
+
+@pytest.mark.parametrize("drain_timeout_seconds", [1, 20, 29.5, 300])
+def test_a_run_waits_longer_than_its_drain_takes(drain_timeout_seconds: float) -> None:
+    """The grace follows a scenario's drain timeout, with 9 s or more to spare."""
+    settings = ConsumerSettings(drain_timeout_seconds=drain_timeout_seconds)
+
+    manifest = consumer_for_run(CONSUMER, TARGET, settings, replicas=2)
+
+    grace = pod_spec(manifest)["terminationGracePeriodSeconds"]
+    assert grace > _options(manifest).drain_timeout_seconds + 9
+
+
+def test_a_node_gives_up_one_consumer_at_a_time() -> None:
+    """The disruption budget selects the Deployment's pods."""
+    budget = yaml.safe_load((K8S / "base/consumer/disruption-budget.yaml").read_text())
+
+    assert budget["spec"]["maxUnavailable"] == 1
+    assert budget["spec"]["selector"] == CONSUMER["spec"]["selector"]
+
+
+def _options(manifest: dict[str, Any]) -> ConsumerOptions:
+    return parse_options(pod_spec(manifest)["containers"][0]["args"], ENVIRONMENT)
+
+
+def _with(manifest: dict[str, Any], component: str) -> dict[str, Any]:
+    """Apply a component's JSON patch, of which the operations here are all that is used."""
+    path = K8S / "components" / component / "kustomization.yaml"
+    patches = yaml.safe_load(path.read_text())["patches"]
+    changed = copy.deepcopy(manifest)
+    for patch in patches:
+        assert patch["target"] == {"kind": "Deployment", "name": "consumer"}
+        for operation in yaml.safe_load(patch["patch"]):
+            where = operation["path"].removeprefix("/spec/template/spec/containers/0/args/")
+            arguments = pod_spec(changed)["containers"][0]["args"]
+            if operation["op"] == "add":
+                assert where == "-"
+                arguments.append(operation["value"])
+            elif operation["op"] == "replace":
+                arguments[int(where)] = operation["value"]
+            elif arguments[int(where)] != operation["value"]:
+                raise ValueError(f"found {arguments[int(where)]}, not {operation['value']}")
+    return changed
