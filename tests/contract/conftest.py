@@ -1,4 +1,8 @@
-"""The API servers that are held to the contract: localkube, and a real one when it is named."""
+"""The API servers that are held to the contract: localkube, and a real one.
+
+The real one is the rig of tests/cluster (make test-kubernetes), or whatever cluster
+LAGBENCH_TEST_KUBECONFIG names.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +23,10 @@ def server(
     """Provide the kubeconfig of a running API server."""
     if request.param == "cluster":
         given = os.environ.get("LAGBENCH_TEST_KUBECONFIG")
-        if not given:
-            pytest.skip("LAGBENCH_TEST_KUBECONFIG names no cluster")
-        yield Path(given)
+        if given:
+            yield Path(given)
+        else:
+            yield request.getfixturevalue("rig").kubeconfig
         return
     with running_localkube(tmp_path_factory.mktemp("localkube")) as localkube:
         yield localkube.kubeconfig

@@ -17,6 +17,7 @@ from tests.cluster.rig.images import write_image, write_layer
 from tests.cluster.rig.versions import cache_folder
 
 PROGRAMS = "lagbench:latest"
+PYTHON = "rig.local/python:3.11"
 _REQUIREMENTS = PROJECT_ROOT / "k8s" / "images" / "programs.txt"
 _DEBIAN, _PYTHON = "bookworm", "3.11"
 _INSIDE = "opt/lagbench"
@@ -43,6 +44,15 @@ def write_program_image(archive: Path) -> None:
                 "WorkingDir": "/",
             },
         )
+
+
+def python_image() -> Path:
+    """Return the archive of an image with Python and nothing else, made when it is not there."""
+    archive = cache_folder() / "python.tar"
+    if not archive.exists():
+        path = ["PATH=/usr/local/bin:/usr/bin:/bin"]
+        write_image(archive, PYTHON, [_system_layer()], settings={"Env": path})
+    return archive
 
 
 def _system_layer() -> Path:

@@ -10,7 +10,7 @@ from tests.cluster.rig.control_plane import Credentials, issue_credentials, star
 from tests.cluster.rig.daemons import Daemons
 from tests.cluster.rig.keda import install_keda
 from tests.cluster.rig.metrics_server import start_metrics_server
-from tests.cluster.rig.node import NODE, clear_node, start_node, unmount_below
+from tests.cluster.rig.node import NODE, clear_node, import_image, start_node, unmount_below
 
 
 @dataclass
@@ -43,6 +43,10 @@ class Rig:
     def kubeconfig(self) -> Path:
         """Return the administrator's kubeconfig."""
         return self.credentials.admin
+
+    def import_image(self, archive: Path) -> None:
+        """Give the node an image from an archive."""
+        import_image(self.folder, archive)
 
     def down(self) -> None:
         """Remove what has containers, then end every process."""
