@@ -5,8 +5,9 @@ A new type adds a parser to ``TRIGGER_PARSERS`` and a scaler to the live autosca
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lagbench.core.cron_trigger import CronTrigger, parse_cron_trigger
 from lagbench.core.external_trigger import ExternalTrigger, parse_external_trigger
@@ -39,12 +40,12 @@ _ONLY_IN_KEDA = frozenset(_OTHER_TYPES.split())
 class TriggerSource:
     """One trigger as written, and what surrounds it; ``auth`` None: not known yet."""
 
-    metadata: Mapping[str, str] = field(repr=False)
+    metadata: Mapping[str, str] = dataclasses.field(repr=False)
     where: str
     field: str
     metric_type: str = ""
-    auth: Mapping[str, str] | None = field(default=None, repr=False)
-    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    auth: Mapping[str, str] | None = dataclasses.field(default=None, repr=False)
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
 
 
 def _parse_kafka(source: TriggerSource) -> KafkaTrigger:
