@@ -3,6 +3,10 @@
 librdkafka remembers the coordinators of 10 groups only; with an 11th it asks for one before every
 OffsetFetch. So the groups are spread, 10 to a connection: measured with 50 groups, 51 requests for
 a sample instead of 92.
+
+A client that was asked for committed offsets while its broker was away never gets any again, also
+when the broker is back (librdkafka 2.16 with Kafka 4.3: each request times out, those of a new
+client are answered). So a client that got no answer is replaced.
 """
 
 from __future__ import annotations
@@ -38,6 +42,8 @@ class KafkaConnections:
         self._settings = dict(settings)
         self._groups: dict[str, int] = {}
         self._sent: dict[int, int] = {}
+        self._sent_by_replaced = 0
+        self._doubtful: set[int] = set()
         self._lock = threading.Lock()
         self._clients = [self._connect(0)]
 
@@ -50,7 +56,7 @@ class KafkaConnections:
     def requests(self) -> int:
         """How many requests of any kind went to brokers, as librdkafka counts; 2 s late."""
         with self._lock:
-            return sum(self._sent.values())
+            return self._sent_by_replaced + sum(self._sent.values())
 
     def of_group(self, group: str) -> AdminClient:
         """Return the connection that is always used for this group."""
@@ -59,10 +65,22 @@ class KafkaConnections:
             self._clients.append(self._connect(len(self._clients)))
         return self._clients[number]
 
+    def doubt(self, client: AdminClient) -> None:
+        """Note that a client got no answer."""
+        self._doubtful.add(next(n for n, known in enumerate(self._clients) if known is client))
+
     def serve(self) -> None:
-        """Take in what librdkafka has counted meanwhile."""
+        """Take in what librdkafka has counted meanwhile; replace the doubtful clients.
+
+        To be called while no request is under way.
+        """
         for client in self._clients:
             client.poll(0)
+        for number in self._doubtful:
+            self._clients[number] = self._connect(number)
+            with self._lock:
+                self._sent_by_replaced += self._sent.pop(number, 0)
+        self._doubtful.clear()
 
     def close(self) -> None:
         """Close all connections (librdkafka does so when the object is gone)."""

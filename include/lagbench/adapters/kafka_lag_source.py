@@ -24,7 +24,10 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # it has no __all__
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no __all__
+    AdminClient,
+    OffsetSpec,
+)
 
 from lagbench.adapters.kafka_connections import KafkaConnections, spoken
 from lagbench.core.persistence.lag_source import (
@@ -47,6 +50,11 @@ _MARGIN_SECONDS = 1.0  # librdkafka may answer this much after the request's own
 
 Place = tuple[str, int]
 Problem = str
+
+
+def longest_sample_seconds(timeout_seconds: float) -> float:
+    """Return how long a sample takes at most, however many requests of it go unanswered."""
+    return 2 * (timeout_seconds + _MARGIN_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,7 @@ class KafkaLagSource:
         self._now_ns, self._timeout_seconds = now_ns, timeout_seconds
         self._topics: dict[str, _Topic] = {}
         self._answer_sizes: dict[str, int] = {}
+        self._deadline = 0.0
 
     @property
     def broker_requests(self) -> int:
@@ -99,6 +108,7 @@ class KafkaLagSource:
     def sample(self, wanted: Sequence[GroupTopic]) -> Mapping[GroupTopic, GroupSample]:
         """Return the offsets of every wanted group, or what went wrong with it."""
         at_ns = self._now_ns()
+        self._deadline = time.monotonic() + longest_sample_seconds(self._timeout_seconds)
         problems = self._learn_partitions(sorted({item.topic for item in wanted}))
         topics = {name: t for name, t in self._topics.items() if name not in problems}
         known = [item for item in wanted if item.topic in topics]
@@ -132,15 +142,16 @@ class KafkaLagSource:
         if len(kept) == len(names):
             return {}
         # The others are renewed with them, so that one request a minute does for all.
+        client = self._connections.first
         try:
-            asked = self._connections.first.describe_topics(
+            asked = client.describe_topics(
                 TopicCollection(list(names)), request_timeout=self._timeout_seconds
             )
         except (KafkaException, ValueError, TypeError) as error:
             return {name: f"could not describe topics: {spoken(error)}" for name in names}
         problems: dict[str, Problem] = {}
         for name in names:
-            answer = self._answer(asked[name])
+            answer = self._answer(asked[name], client)
             if isinstance(answer, Problem):
                 if name not in kept:
                     problems[name] = f"could not describe topic {name}: {answer}"
@@ -198,8 +209,9 @@ class KafkaLagSource:
         """Return the offset of each place, or the reason why there is none."""
         if not places:
             return {}
+        client = self._connections.first
         try:
-            asked = self._connections.first.list_offsets(
+            asked = client.list_offsets(
                 {TopicPartition(*place): spec for place in places},
                 request_timeout=self._timeout_seconds,
             )
@@ -207,7 +219,7 @@ class KafkaLagSource:
             return dict.fromkeys(places, spoken(error))
         found: dict[Place, int | Problem] = {}
         for item, future in asked.items():
-            answer = self._answer(future)
+            answer = self._answer(future, client)
             found[item.topic, item.partition] = (
                 answer if isinstance(answer, Problem) else int(answer.offset)
             )
@@ -234,6 +246,8 @@ class KafkaLagSource:
         return found
 
     def _ask_committed(self, group: str) -> Future[Any] | Problem:
+        if time.monotonic() > self._deadline:
+            return f"the offsets of group {group} were not asked for: the broker is too slow"
         # Without a list of partitions: the answer has those with an offset, the others have none.
         request = [ConsumerGroupTopicPartitions(group)]
         try:
@@ -246,7 +260,8 @@ class KafkaLagSource:
 
     def _committed(self, group: str, asked: Future[Any] | Problem) -> dict[str, Offsets] | Problem:
         """Return the committed offsets by topic, in the order of the topic's partitions."""
-        answer = asked if isinstance(asked, Problem) else self._answer(asked)
+        client = self._connections.of_group(group)
+        answer = asked if isinstance(asked, Problem) else self._answer(asked, client)
         if isinstance(answer, Problem):
             return f"could not read the offsets of group {group}: {answer}"
         items = answer.topic_partitions
@@ -265,11 +280,17 @@ class KafkaLagSource:
             found[name] = topic.column(listed)
         return found
 
-    def _answer(self, future: Future[Any]) -> Any | Problem:
+    def _answer(self, future: Future[Any], client: AdminClient) -> Any | Problem:
         """Return what a request brought, or why it brought nothing; a text is never an answer."""
         try:
-            return future.result(timeout=self._timeout_seconds + _MARGIN_SECONDS)
+            patience = min(
+                self._timeout_seconds + _MARGIN_SECONDS, self._deadline - time.monotonic()
+            )
+            return future.result(timeout=max(0.0, patience))
         except FutureTimeoutError:
-            return f"no answer within {self._timeout_seconds:.0f} s"
+            self._connections.doubt(client)
+            return "no answer in time"
         except KafkaException as error:
+            if error.args[0].code() < 0:  # librdkafka's own errors: no broker has answered
+                self._connections.doubt(client)
             return spoken(error)

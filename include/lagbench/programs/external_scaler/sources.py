@@ -16,14 +16,14 @@ def open_source(address: SourceAddress, now_ns: Callable[[], int]) -> LagSource:
     :raises NotReady: its settings cannot be used, for example a key that does not fit.
     """
     if isinstance(address, KafkaCluster):
-        from lagbench.adapters.kafka_lag_source import KafkaLagSource
+        from lagbench.adapters.kafka_lag_process import KafkaLagProcess
         from lagbench.adapters.kafka_security import security_settings
 
         settings = {
             "bootstrap.servers": ",".join(address.bootstrap_servers),
             **security_settings(address.security),
         }
-        return KafkaLagSource(settings, now_ns=now_ns)
+        return KafkaLagProcess(settings, now_ns=now_ns)
     from lagbench.adapters.iggy_connection import IggyConnection
     from lagbench.adapters.iggy_source import IggySource
 

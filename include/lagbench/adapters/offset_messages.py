@@ -1,0 +1,132 @@
+"""What a program and the process that reads Kafka's offsets for it say to each other.
+
+Each message is four bytes of length, most significant first, and that much MessagePack.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Mapping, Sequence
+from typing import IO, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from lagbench.core.persistence.lag_source import GroupSample, GroupTopic
+
+_LENGTH_BYTES = 4
+Message = TypeVar("Message")
+
+
+class OpenCluster(msgspec.Struct, frozen=True):
+    """The first message: librdkafka's settings. They hold secrets, hence a pipe and no argument."""
+
+    settings: dict[str, object]
+    timeout_seconds: float
+
+
+class SampleWanted(msgspec.Struct, frozen=True):
+    """Asks for one batch: pairs of group and topic; ``at_ns`` is its instant."""
+
+    at_ns: int
+    groups: list[tuple[str, str]]
+
+
+class _Sampled(msgspec.Struct, frozen=True, array_like=True):
+    at_ns: int
+    partitions: bytes
+    end: bytes
+    committed: bytes
+    earliest: bytes | None
+    error: str
+
+
+class SampleTaken(msgspec.Struct, frozen=True):
+    """One batch, in the order in which it was asked for."""
+
+    samples: list[_Sampled]
+    broker_requests: int
+
+
+class NoAnswer(Exception):
+    """The other side has ended, or has not answered in time."""
+
+
+def packed_samples(
+    wanted: Sequence[GroupTopic], found: Mapping[GroupTopic, GroupSample], broker_requests: int
+) -> SampleTaken:
+    """Return the samples as a message."""
+    samples = [
+        _Sampled(
+            sample.at_ns,
+            sample.partitions.tobytes(),
+            sample.end.tobytes(),
+            sample.committed.tobytes(),
+            None if sample.earliest is None else sample.earliest.tobytes(),
+            sample.error,
+        )
+        for sample in (found[item] for item in wanted)
+    ]
+    return SampleTaken(samples, broker_requests)
+
+
+def unpacked_samples(
+    wanted: Sequence[GroupTopic], message: SampleTaken
+) -> dict[GroupTopic, GroupSample]:
+    """Return the samples of a message."""
+    return {
+        item: GroupSample(
+            sample.at_ns,
+            np.frombuffer(sample.partitions, dtype=np.int32),
+            _offsets(sample.end),
+            _offsets(sample.committed),
+            None if sample.earliest is None else _offsets(sample.earliest),
+            sample.error,
+        )
+        for item, sample in zip(wanted, message.samples, strict=True)
+    }
+
+
+def send(pipe: IO[bytes], message: msgspec.Struct) -> None:
+    """Write a message.
+
+    :raises NoAnswer: nobody reads.
+    """
+    body = msgspec.msgpack.encode(message)
+    try:
+        pipe.write(len(body).to_bytes(_LENGTH_BYTES, "big") + body)
+        pipe.flush()
+    except (OSError, ValueError) as error:
+        raise NoAnswer("the other side has ended") from error
+
+
+def receive(
+    pipe: IO[bytes], kind: type[Message], *, within_seconds: float | None = None
+) -> Message:
+    """Return the next message; ``pipe`` must be unbuffered.
+
+    :raises NoAnswer: the other side has ended, or the time was over first.
+    """
+    gives_up_at = None if within_seconds is None else time.monotonic() + within_seconds
+    length = int.from_bytes(_read(pipe, _LENGTH_BYTES, gives_up_at), "big")
+    return msgspec.msgpack.decode(_read(pipe, length, gives_up_at), type=kind)
+
+
+def _read(pipe: IO[bytes], size: int, gives_up_at: float | None) -> bytes:
+    parts: list[bytes] = []
+    while size > 0:
+        patience = None if gives_up_at is None else max(0.0, gives_up_at - time.monotonic())
+        if not select.select([pipe], [], [], patience)[0]:
+            raise NoAnswer("no answer in time")
+        part = pipe.read(size)
+        if not part:
+            raise NoAnswer("the other side has ended")
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _offsets(data: bytes) -> npt.NDArray[np.int64]:
+    return np.frombuffer(data, dtype=np.int64)

@@ -1,0 +1,154 @@
+"""The lag scaler beside a real broker, asked over real gRPC."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from tests.integration.autoscaler_setting import LagControl
+from tests.integration.external_scaler.scaler_process import (
+    Keda,
+    ScalerProcess,
+    running_scaler,
+)
+from tests.integration.localkube_process import eventually
+
+from lagbench.embedded.broker import Broker
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+PARTITIONS = 3
+SUSTAIN_SECONDS = 2
+
+
+@pytest.fixture(scope="module")
+def lag(broker: Broker) -> LagControl:
+    """Provide a group with 100 records of lag on each of three partitions."""
+    token = uuid4().hex[:8]
+    control = LagControl(broker.bootstrap_servers, f"t-{token}", f"g-{token}", PARTITIONS)
+    control.prepare()
+    control.set_lag(PARTITIONS * 100)
+    return control
+
+
+@pytest.fixture(scope="module")
+def scaler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScalerProcess]:
+    """Provide one scaler for the tests that leave it running."""
+    with running_scaler(tmp_path_factory.mktemp("scaler")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def channel(scaler: ScalerProcess) -> Iterator[grpc.Channel]:
+    """Provide a connection to it."""
+    with grpc.insecure_channel(scaler.address) as opened:
+        yield opened
+
+
+def metadata_of(lag: LagControl, **changes: str) -> dict[str, str]:
+    """Return a trigger's metadata: a stretch of 2 s suffices, sampled every second."""
+    return {
+        "scalerAddress": "lagbench-external-scaler.lagbench:6000",
+        "bootstrapServers": lag.bootstrap_servers,
+        "topic": lag.topic,
+        "consumerGroup": lag.group,
+        "lagThreshold": "10",
+        "sustainSeconds": str(SUSTAIN_SECONDS),
+        "samplingInterval": "1",
+        **changes,
+    }
+
+
+def test_each_object_gets_its_own_answer_capped_at_the_partitions(
+    channel: grpc.Channel, lag: LagControl, scaler: ScalerProcess
+) -> None:
+    """Three objects on one server: own thresholds, groups and specs; 300 of lag become 3 x 10."""
+    busy = Keda(channel, "busy", metadata_of(lag))
+    other_threshold = Keda(channel, "patient", metadata_of(lag, lagThreshold="5000"))
+    other_group = Keda(channel, "idle", metadata_of(lag, consumerGroup="nobody-reads"))
+
+    began_at = time.monotonic()
+    pushed = busy.stub.StreamIsActive(busy.ref, timeout=30)
+    states = [next(pushed).result, next(pushed).result]
+    took_seconds = time.monotonic() - began_at
+    pushed.cancel()
+
+    assert states == [False, True]
+    assert took_seconds > SUSTAIN_SECONDS / 2
+    assert (busy.is_active(), busy.metric(), busy.spec().targetSizeFloat) == (True, 30.0, 10.0)
+    assert (other_threshold.is_active(), other_threshold.metric()) == (False, 0.0)
+    assert other_threshold.spec().targetSizeFloat == 5000.0
+    assert (other_group.is_active(), other_group.metric()) == (False, 0.0)
+    assert 'lagbench_scaler_requests_total{code="OK",method="IsActive"}' in scaler.metrics
+    reasons = [line["why"] for line in scaler.events("decision") if line["object"] == "n/busy"]
+    assert reasons[-1].startswith("partition 0 has been at or above 10 records for ")
+
+
+def test_metadata_that_cannot_work_is_refused_with_field_value_and_what_is_allowed(
+    channel: grpc.Channel, lag: LagControl
+) -> None:
+    """A window shorter than the sustain time never triggers: INVALID_ARGUMENT, not silence."""
+    short = Keda(channel, "short", metadata_of(lag, sustainSeconds="120", windowSize="10"))
+    wrong = Keda(channel, "wrong", metadata_of(lag, lagThreshold="many"))
+
+    code, said = short.refusal()
+
+    assert code == "INVALID_ARGUMENT"
+    assert "windowSize" in said
+    assert wrong.refusal()[0] == "INVALID_ARGUMENT"
+    assert "lagThreshold = 'many' is not allowed; allowed: " in wrong.refusal()[1]
+
+
+def test_a_lag_that_is_gone_is_inactive_at_the_next_sample(
+    channel: grpc.Channel, broker: Broker
+) -> None:
+    """A stretch that has ended does not count, although the window still holds it."""
+    token = uuid4().hex[:8]
+    control = LagControl(broker.bootstrap_servers, f"t-{token}", f"g-{token}", partitions=1)
+    control.prepare()
+    control.set_lag(50)
+    keda = Keda(channel, "drained", metadata_of(control))
+    eventually(keda.is_active, "the lag persists", within_seconds=15)
+
+    control.set_lag(0)
+    drained_at = time.monotonic()
+    eventually(lambda: not keda.is_active(), "the lag is gone", within_seconds=10)
+
+    assert time.monotonic() - drained_at < 4.0
+    assert keda.metric() == 0.0
+
+
+def test_missed_samples_start_the_stretch_anew(lag: LagControl, tmp_path: Path) -> None:
+    """Stopped for four intervals, the scaler does not claim that lag went on meanwhile."""
+    with running_scaler(tmp_path) as scaler, grpc.insecure_channel(scaler.address) as channel:
+        keda = Keda(channel, "stopped", metadata_of(lag, sustainSeconds="3"))
+        eventually(keda.is_active, "the lag persists", within_seconds=20)
+
+        scaler.process.send_signal(signal.SIGSTOP)
+        time.sleep(4)  # the missed samples themselves are what is tested
+        scaler.process.send_signal(signal.SIGCONT)
+        eventually(lambda: keda.refusal() == ("OK", "") and not keda.is_active(), "a new stretch")
+        eventually(keda.is_active, "the lag persists again", within_seconds=20)
+
+
+def test_health_and_reflection_are_served(channel: grpc.Channel) -> None:
+    """A probe sees SERVING; grpcurl finds the service without a .proto."""
+    health = health_pb2_grpc.HealthStub(channel)
+    reflection = reflection_pb2_grpc.ServerReflectionStub(channel)
+
+    states = [
+        health.Check(health_pb2.HealthCheckRequest(service=name), timeout=5).status
+        for name in ("", "externalscaler.ExternalScaler")
+    ]
+    ask = reflection_pb2.ServerReflectionRequest(list_services="")
+    answer = next(reflection.ServerReflectionInfo(iter([ask]), timeout=5))
+
+    assert states == [health_pb2.HealthCheckResponse.SERVING] * 2
+    names = {service.name for service in answer.list_services_response.service}
+    assert "externalscaler.ExternalScaler" in names

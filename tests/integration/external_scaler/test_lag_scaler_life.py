@@ -1,0 +1,112 @@
+"""How the lag scaler ends, starts again, loses its broker, and whom it lets in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+import grpc
+import pytest
+from tests.integration.autoscaler_setting import LagControl
+from tests.integration.certificates import Authority
+from tests.integration.external_scaler.scaler_process import Keda, running_scaler
+from tests.integration.localkube_process import eventually
+
+from lagbench.embedded.broker import Broker
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+
+
+def lagging_group(broker: Broker) -> dict[str, str]:
+    """Return the metadata of a group with 50 records of lag on its only partition."""
+    token = uuid4().hex[:8]
+    control = LagControl(broker.bootstrap_servers, f"t-{token}", f"g-{token}", partitions=1)
+    control.prepare()
+    control.set_lag(50)
+    return {
+        "bootstrapServers": broker.bootstrap_servers,
+        "topic": control.topic,
+        "consumerGroup": control.group,
+        "lagThreshold": "10",
+        "sustainSeconds": "2",
+        "samplingInterval": "1",
+    }
+
+
+def test_a_restart_keeps_the_sustain_clock_and_ends_open_streams_cleanly(
+    broker: Broker, tmp_path: Path
+) -> None:
+    """SIGTERM ends the stream with OK within 2 s; the next process goes on with the stretch."""
+    metadata = lagging_group(broker) | {"samplingInterval": "4", "sustainSeconds": "60"}
+    state = f"--state-file={tmp_path / 'state'}"
+    with running_scaler(tmp_path, state) as first, grpc.insecure_channel(first.address) as channel:
+        keda = Keda(channel, "restarted", metadata)
+        stream = keda.stub.StreamIsActive(keda.ref, timeout=60)
+        assert next(stream).result is False
+        began_ns = first.events("decision")[0]["sample_at_ns"]
+
+        took_seconds = first.end()
+
+        assert list(stream) == []
+        assert stream.code() is grpc.StatusCode.OK
+        assert took_seconds < 2.0
+    with running_scaler(tmp_path, state) as second:
+        resumed = eventually(lambda: second.events("decision"), "a decision before KEDA asks")[0]
+
+    assert resumed["sample_at_ns"] > began_ns
+    span_seconds = (resumed["sample_at_ns"] - began_ns) / 1e9
+    assert resumed["stretch_seconds"] == pytest.approx(span_seconds, abs=0.01)
+
+
+def test_a_broker_that_is_away_is_an_error_and_never_the_last_verdict(
+    own_broker: Broker, tmp_path: Path
+) -> None:
+    """Active, then UNAVAILABLE while the broker is down, then a verdict again without a restart."""
+    own_broker.start()
+    metadata = lagging_group(own_broker)
+    with running_scaler(tmp_path) as scaler, grpc.insecure_channel(scaler.address) as channel:
+        keda = Keda(channel, "cut-off", metadata)
+        eventually(keda.is_active, "the lag persists", within_seconds=20)
+
+        own_broker.stop(grace_seconds=0)
+        code, said = eventually(
+            lambda: answer if (answer := keda.refusal())[0] != "OK" else None, "an error"
+        )
+        specs_meanwhile = keda.spec().targetSizeFloat
+        newcomer = Keda(channel, "newcomer", metadata | {"lagThreshold": "11"})
+        newcomer_code, _ = newcomer.refusal()
+        own_broker.start()
+        eventually(
+            lambda: keda.refusal()[0] == "OK" and keda.is_active(), "again", within_seconds=60
+        )
+
+    assert code == newcomer_code == "UNAVAILABLE"
+    assert "old" in said
+    assert specs_meanwhile == 10.0
+    assert scaler.events("no verdict")
+    assert scaler.events("samples are good again")
+
+
+def test_with_mutual_tls_only_a_client_with_a_certificate_is_answered(tmp_path: Path) -> None:
+    """The server proves itself and asks for proof; plaintext and strangers get no answer."""
+    authority = Authority()
+    server, client = authority.issue("scaler"), authority.issue("keda")
+    files = {"cert": server.certificate, "key": server.private_key, "ca": authority.certificate}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    flags = [f"--tls-cert={tmp_path / 'cert'}", f"--tls-key={tmp_path / 'key'}"]
+    trusted = authority.certificate.encode()
+    with running_scaler(tmp_path, *flags, f"--client-ca={tmp_path / 'ca'}") as scaler:
+        known = grpc.ssl_channel_credentials(
+            trusted, client.private_key.encode(), client.certificate.encode()
+        )
+        codes = []
+        for credentials in (known, grpc.ssl_channel_credentials(trusted)):
+            with grpc.secure_channel(scaler.address, credentials) as channel:
+                codes.append(Keda(channel, "who", {"topic": ""}).refusal()[0])
+        with grpc.insecure_channel(scaler.address) as channel:
+            codes.append(Keda(channel, "who", {}).refusal()[0])
+        text = scaler.log_file.read_text()
+
+    assert codes == ["INVALID_ARGUMENT", "UNAVAILABLE", "UNAVAILABLE"]
+    assert "PRIVATE KEY" not in text
