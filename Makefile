@@ -12,7 +12,7 @@ ARGS ?=
 .PHONY: help install lock proto rehearse ui down test test-unit check format bench clean
 
 help: ## Show the targets.
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 install: $(STAMP) ## Install everything into .venv (idempotent).
 
@@ -31,10 +31,15 @@ $(STAMP): requirements.txt pyproject.toml
 	  prepare_database(state_dir())"
 	@touch $(STAMP)
 
-lock: ## Compile requirements.txt from pyproject.toml.
-	$(BIN)/uv pip compile pyproject.toml --extra dev --generate-hashes --universal \
-	  --python-version 3.11 --no-annotate --quiet --custom-compile-command "make lock" \
-	  -o requirements.txt
+COMPILE := $(BIN)/uv pip compile --generate-hashes --universal --python-version 3.11 \
+  --no-annotate --quiet --custom-compile-command "make lock"
+
+lock: ## Compile requirements.txt and, with its versions, those of the images.
+	$(COMPILE) pyproject.toml --extra dev -o requirements.txt
+	for image in programs spark postgres; do \
+	  $(COMPILE) k8s/images/$$image.in -c requirements.txt -o k8s/images/$$image.txt || exit 1; done
+
+include k8s/kind/kind.mk
 
 proto: install ## Generate the gRPC modules from externalscaler.proto.
 	$(BIN)/python -m grpc_tools.protoc -Iinclude --python_out=include --pyi_out=include \
