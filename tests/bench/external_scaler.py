@@ -157,15 +157,17 @@ def _paced(stage: Stage, setting: _Setting, count: int, seconds: float) -> Itera
         caller = Caller(server.port)
         caller.first_answers(objects, within_seconds=_LIMIT_SECONDS)
         time.sleep(INTERVAL_SECONDS)  # one whole interval with all objects, not measured
-        process = psutil.Process(server.child.pid)
-        cpu, began_at = _cpu_seconds(process), time.monotonic()
+        server_process = psutil.Process(server.child.pid)
+        # The answering one and the one that reads Kafka; pages that both share count twice.
+        processes = [server_process, *server_process.children(recursive=True)]
+        cpu, began_at = _cpu_seconds(processes), time.monotonic()
         sent = server.metric("lagbench_scaler_broker_requests_total")
         samples = server.metric("lagbench_scaler_samples_total")
         calls = caller.paced(objects, CALLS_PER_SECOND, seconds)
         # What was sent is counted 2 s late and taken in with the next sample.
         elapsed = time.monotonic() - began_at
-        cpu_percent = (_cpu_seconds(process) - cpu) / elapsed * 100
-        rss_mib = process.memory_info().rss / _MIB
+        cpu_percent = (_cpu_seconds(processes) - cpu) / elapsed * 100
+        rss_mib = sum(process.memory_info().rss for process in processes) / _MIB
         sent = server.metric("lagbench_scaler_broker_requests_total") - sent
         samples = server.metric("lagbench_scaler_samples_total") - samples
         caller.close()
@@ -204,6 +206,6 @@ def _flat_out(stage: Stage, setting: _Setting, seconds: float) -> Iterator[Figur
         caller.close()
 
 
-def _cpu_seconds(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
+def _cpu_seconds(processes: list[psutil.Process]) -> float:
+    times = [process.cpu_times() for process in processes]
+    return float(sum(spent.user + spent.system for spent in times))

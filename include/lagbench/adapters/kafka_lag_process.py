@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from lagbench.adapters.kafka_lag_source import DEFAULT_TIMEOUT_SECONDS, longest_sample_seconds
 from lagbench.adapters.offset_messages import (
     NoAnswer,
     OpenCluster,
@@ -27,6 +26,7 @@ from lagbench.adapters.offset_messages import (
     unpacked_samples,
 )
 from lagbench.adapters.processes import tied_command
+from lagbench.adapters.sample_time import DEFAULT_TIMEOUT_SECONDS, longest_sample_seconds
 from lagbench.core.persistence.lag_source import GroupSample, GroupTopic, failed_sample
 
 _START_SECONDS = 5.0  # python with librdkafka and numpy: 0.4 s on an idle machine

@@ -30,6 +30,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
 )
 
 from lagbench.adapters.kafka_connections import KafkaConnections, spoken
+from lagbench.adapters.sample_time import (
+    DEFAULT_TIMEOUT_SECONDS,
+    MARGIN_SECONDS,
+    longest_sample_seconds,
+)
 from lagbench.core.persistence.lag_source import (
     NO_OFFSET,
     GroupSample,
@@ -41,20 +46,13 @@ from lagbench.core.persistence.lag_source import (
 
 PARTITIONS_KEPT_SECONDS = 60.0
 """How old the knowledge of a topic's partitions gets; one request then renews all topics."""
-DEFAULT_TIMEOUT_SECONDS = 5.0
 ENTRIES_UNDER_WAY = 1_000
 """Committed offsets that are asked for at the same time, whatever the number of groups."""
 _FIRST_ANSWER_ENTRIES = 100  # expected of a group that has never answered
 _SPEC: Any = OffsetSpec  # its methods carry no types
-_MARGIN_SECONDS = 1.0  # librdkafka may answer this much after the request's own timeout
 
 Place = tuple[str, int]
 Problem = str
-
-
-def longest_sample_seconds(timeout_seconds: float) -> float:
-    """Return how long a sample takes at most, however many requests of it go unanswered."""
-    return 2 * (timeout_seconds + _MARGIN_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +282,7 @@ class KafkaLagSource:
         """Return what a request brought, or why it brought nothing; a text is never an answer."""
         try:
             patience = min(
-                self._timeout_seconds + _MARGIN_SECONDS, self._deadline - time.monotonic()
+                self._timeout_seconds + MARGIN_SECONDS, self._deadline - time.monotonic()
             )
             return future.result(timeout=max(0.0, patience))
         except FutureTimeoutError:
