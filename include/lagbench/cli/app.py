@@ -11,6 +11,7 @@ from rich.console import Console
 from lagbench.cli import (
     bench_commands,
     cell_commands,
+    explain_command,
     plan_command,
     policy_command,
     run_command,
@@ -37,6 +38,7 @@ app.command()(run_command.run)
 app.command()(plan_command.plan)
 app.command()(simulate_command.simulate)
 app.add_typer(policy_command.policy)
+app.command()(explain_command.explain)
 app.command()(cell_commands.show)
 app.command()(cell_commands.report)
 

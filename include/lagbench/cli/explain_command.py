@@ -1,0 +1,174 @@
+"""``lagbench explain``: the decision of a ScaledObject's lag triggers for the lag of now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from lagbench.errors import ExitCode, NotReady, WrongInput
+
+if TYPE_CHECKING:
+    from lagbench.core.external_trigger import ExternalTrigger
+    from lagbench.core.kafka_trigger import KafkaTrigger
+    from lagbench.core.persistence.explain import Step
+    from lagbench.core.scaled_object import ScaledObjectSpec, Trigger
+
+
+def explain(
+    *,
+    scaled_object: Annotated[
+        str, typer.Option(help="A policy by name or path: the ScaledObject to explain.")
+    ],
+    trigger: Annotated[
+        int | None, typer.Option(min=0, help="Only this trigger, counted from 0.")
+    ] = None,
+    scaler: Annotated[
+        str | None,
+        typer.Option(help="HOST:PORT of a running lag scaler: the decision that it serves."),
+    ] = None,
+    bootstrap_servers: Annotated[
+        str | None, typer.Option(help="Ask this Kafka instead of the one in the file.")
+    ] = None,
+    for_seconds: Annotated[
+        float,
+        typer.Option(min=0, max=86_400, help="Without --scaler: sample for so long, then explain."),
+    ] = 0.0,
+) -> int:
+    """Print step by step what the lag of now means under a ScaledObject's triggers.
+
+    Reads offsets and changes nothing. A persistent lag needs samples: one read shows no more than
+    whether a stretch could begin; --for-seconds takes more, --scaler asks the server that has them.
+    """
+    from lagbench.core.external_trigger import ExternalTrigger
+    from lagbench.core.kafka_trigger import KafkaTrigger
+
+    spec = _read_spec(scaled_object, bootstrap_servers)
+    console = Console()
+    for item in _chosen(spec, trigger, scaled_object):
+        console.print(f"[bold]trigger {item.index}: {item.type}[/bold] of {spec.name}")
+        if isinstance(item.parameters, KafkaTrigger):
+            _explain_kafka(console, spec, item.parameters)
+        elif isinstance(item.parameters, ExternalTrigger):
+            steps = _lag_scaler_steps(spec, item.parameters, scaler, for_seconds)
+            _print_steps(console, steps)
+        else:
+            console.print("decided without lag: nothing to read", style="dim")
+    return ExitCode.PASS
+
+
+def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
+    from lagbench.catalog import policy_file
+    from lagbench.core.scaled_object import parse_scaled_object
+    from lagbench.strict_yaml import parse_documents, read_text
+
+    path = policy_file(name)
+    documents = parse_documents(read_text(path), where=str(path))
+    found: dict[str, Any] | None = next(
+        (item for item in documents if item.get("kind") == "ScaledObject"), None
+    )
+    if found is None:
+        raise WrongInput(where=str(path), field="kind", value="none", allowed="one ScaledObject")
+    if bootstrap_servers is not None:
+        for item in (found.get("spec") or {}).get("triggers") or ():
+            if "bootstrapServers" in (item.get("metadata") or {}):
+                item["metadata"]["bootstrapServers"] = bootstrap_servers
+    return parse_scaled_object(found, where=str(path), environment=os.environ)
+
+
+def _chosen(spec: ScaledObjectSpec, number: int | None, where: str) -> Sequence[Trigger]:
+    if number is None:
+        return spec.triggers
+    if number >= len(spec.triggers):
+        raise WrongInput(
+            where=where, field="--trigger", value=number, allowed=f"0 to {len(spec.triggers) - 1}"
+        )
+    return (spec.triggers[number],)
+
+
+def _explain_kafka(console: Console, spec: ScaledObjectSpec, trigger: KafkaTrigger) -> None:
+    from lagbench.adapters.kafka_lag import (
+        open_admin,
+        read_group_topics,
+        read_offsets,
+        read_partitions,
+    )
+    from lagbench.adapters.kafka_security import security_settings
+    from lagbench.core.kafka_lag_steps import explain_kafka
+    from lagbench.core.kafka_trigger import kept_partitions
+    from lagbench.core.lag_rules import needs_earliest
+
+    admin = open_admin(",".join(trigger.bootstrap_servers), security_settings(trigger.security))
+    group = trigger.consumer_group
+    topics = [trigger.topic] if trigger.topic else read_group_topics(admin, group)
+    try:
+        places = [
+            (topic, number)
+            for topic in topics
+            for number in kept_partitions(trigger, topic, read_partitions(admin, topic))
+        ]
+    except ValueError as error:
+        raise NotReady(f"KEDA would fail this poll: {error}") from error
+    offsets = read_offsets(
+        admin, group, places, wants_earliest=lambda found: needs_earliest(trigger, found)
+    )
+    told = explain_kafka(
+        trigger, offsets, min_replicas=spec.floor, max_replicas=spec.max_replica_count
+    )
+    table = Table("topic", "partition", "end", "committed", "lag", "by", box=None)
+    for line in told.partitions:
+        committed = "none" if line.offsets.committed is None else f"{line.offsets.committed:,}"
+        cells = (f"{line.offsets.end:,}", committed, f"{line.lag:,}", line.rule)
+        table.add_row(line.topic, str(line.partition), *cells)
+    console.print(table)
+    _print_steps(console, told.steps)
+
+
+def _lag_scaler_steps(
+    spec: ScaledObjectSpec, trigger: ExternalTrigger, scaler: str | None, for_seconds: float
+) -> tuple[Step, ...]:
+    if scaler is not None:
+        from lagbench.adapters.scaler_explanation import ask_for_steps
+
+        return ask_for_steps(
+            scaler, namespace=spec.namespace, name=spec.name, metadata=trigger.metadata
+        )
+    return _sampled_steps(trigger.metadata, for_seconds)
+
+
+def _sampled_steps(metadata: Mapping[str, str], for_seconds: float) -> tuple[Step, ...]:
+    """Return the steps over samples taken here, at least one."""
+    import threading
+    import time
+
+    from lagbench.core.persistence.explain import explain as tell
+    from lagbench.core.persistence.settings import parse_lag_settings
+    from lagbench.core.persistence.window import GroupWindow
+    from lagbench.programs.external_scaler.sources import open_source
+
+    settings = parse_lag_settings(metadata, os.environ)
+    interval = settings.rule.sampling_interval_seconds
+    window = GroupWindow(settings.source.name, interval)
+    watched = window.watch(settings.rule)
+    source = open_source(settings.source, time.time_ns)
+    ends_at, pause = time.monotonic() + for_seconds, threading.Event()
+    try:
+        while True:
+            began_at = time.monotonic()
+            window.add(source.sample([settings.group_topic])[settings.group_topic])
+            if began_at + interval > ends_at:
+                return tell(watched.decide(time.time_ns()), time.time_ns())
+            pause.wait(max(0.0, began_at + interval - time.monotonic()))
+    finally:
+        source.close()
+
+
+def _print_steps(console: Console, steps: Sequence[Step]) -> None:
+    table = Table("step", "seen", "rule", "result", box=None)
+    for step in steps:
+        table.add_row(step.name, step.seen, step.rule, step.result)
+    console.print(table)
