@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from lagbench.core.persistence.decision import GroupFigures, Growth
-from lagbench.core.persistence.lag_source import Offsets, PartitionIds
-from lagbench.core.persistence.offset_history import Columns, OffsetHistory
+from lagbench.core.persistence.lag_source import PartitionIds
+from lagbench.core.persistence.offset_history import Columns, OffsetHistory, least
 from lagbench.core.persistence.partition_lag import OffsetReading, Records, ages, stuck
-from lagbench.core.persistence.projection import Rates, growth_per_second
+from lagbench.core.persistence.projection import Rates
 from lagbench.core.persistence.rule import NS_PER_SECOND, LagRule, LagScope
 from lagbench.core.persistence.stretches import Values
 
@@ -47,42 +45,83 @@ def threshold_in_values(rule: LagRule) -> int:
     return rule.lag_threshold * NS_PER_SECOND if is_age else rule.lag_threshold
 
 
-@dataclass(frozen=True, eq=False)
 class GroupReading:
-    """The newest sample of a history under one view; nothing is computed twice."""
+    """The newest sample of a history under one view; true until the next sample is taken in.
 
-    history: OffsetHistory
-    key: ViewKey
-    columns: Columns | slice
-    partitions: PartitionIds  # those of the columns
-    _growths: dict[int, tuple[Rates, Growth]] = field(default_factory=dict)
+    ``lag`` is that of each counted partition. ``values`` are compared with the threshold: one per
+    partition, or one in all with scope total. All that every sample needs is worked out at once:
+    24 partitions are so few that asking later costs more than the vector operations themselves.
+    """
 
-    def unknown_partitions(self) -> list[int]:
-        """Return the partitions whose lag cannot be said: their start was never told."""
-        if not self.key.reading.needs_log_start:
-            return []
-        committed = self.history.committed(1)[0, self.columns]
-        is_unknown = (committed < 0) & (self._log_start < 0)
-        return [int(partition) for partition in self.partitions[is_unknown]]
+    __slots__ = (
+        "_growths",
+        "_is_excluded",
+        "_log_start",
+        "columns",
+        "figures",
+        "history",
+        "key",
+        "lag",
+        "partitions",
+        "unknown_partitions",
+        "values",
+    )
 
-    @cached_property
-    def lag(self) -> Records:
-        """Lag of each counted partition."""
-        return self.lag_of_row(1)
+    def __init__(
+        self,
+        history: OffsetHistory,
+        key: ViewKey,
+        columns: Columns | slice,
+        partitions: PartitionIds,
+    ) -> None:
+        """Read ``columns`` of the newest row, which belong to ``partitions`` (at least one).
+
+        ``unknown_partitions`` are those whose lag cannot be said: their start was never told.
+        """
+        self.history, self.key, self.columns, self.partitions = history, key, columns, partitions
+        self._growths: dict[int, tuple[Rates, Growth]] | None = None
+        log_start = self._log_start = history.log_start[columns]
+        end, committed = history.row(1)
+        end, committed = end[columns], committed[columns]
+        without_commit = int(np.count_nonzero(committed < 0)) if least(committed) < 0 else 0
+        self.unknown_partitions: list[int] = []
+        if without_commit and key.reading.needs_log_start:
+            self.unknown_partitions = partitions[(committed < 0) & (log_start < 0)].tolist()
+        lag = self.lag = counted = key.reading.lag(end, committed, log_start)
+        total = counted_total = int(np.add.reduce(lag))
+        self._is_excluded: npt.NDArray[np.bool_] | None = None
+        if key.excludes_stuck:
+            self._is_excluded = stuck(history.committed(2)[:, columns])
+            counted = np.where(self._is_excluded, 0, lag)
+            counted_total = int(np.add.reduce(counted))
+        oldest: int | None = None
+        is_bound = False
+        if key.age_rows is None:
+            is_total = key.scope == "total"
+            self.values: Values = np.array([total], dtype=np.int64) if is_total else lag
+        else:
+            age, is_bound_each = self._ages_of(key.age_rows, 0)
+            self.values = age if key.scope == "partition" else age.max(keepdims=True)
+            oldest, is_bound = self._oldest(age, is_bound_each)
+        largest = int(lag.argmax())
+        self.figures = GroupFigures(
+            history.newest_at_ns or 0,
+            len(history),
+            partitions.size,
+            without_commit,
+            total,
+            counted_total,
+            int(np.count_nonzero(counted)),
+            int(lag.item(largest)),
+            int(partitions.item(largest)),
+            oldest,
+            is_bound,
+        )
 
     def lag_of_row(self, back: int) -> Records:
         """Return the lag at the ``back``-th newest sample (1: the newest)."""
-        end = self.history.end(back)[0, self.columns]
-        committed = self.history.committed(back)[0, self.columns]
-        return self.key.reading.lag(end, committed, self._log_start)
-
-    @cached_property
-    def values(self) -> Values:
-        """What is compared with the threshold: per partition, or one value with scope total."""
-        if self.key.age_rows is None:
-            return self._scoped(self.lag)
-        age = self._ages[0]
-        return age if self.key.scope == "partition" else age.max(keepdims=True)
+        end, committed = self.history.row(back)
+        return self.key.reading.lag(end[self.columns], committed[self.columns], self._log_start)
 
     def all_values(self) -> Values:
         """Return the values of every kept sample [sample, value], oldest first."""
@@ -98,27 +137,6 @@ class GroupReading:
         """Return the partition that a column of ``values`` stands for; None for the total."""
         return int(self.partitions[column]) if self.key.scope == "partition" else None
 
-    @cached_property
-    def figures(self) -> GroupFigures:
-        """The sums over the counted partitions."""
-        largest = int(self.lag.argmax())
-        counted, total = self._counted, int(self.lag.sum())
-        oldest, is_bound = self._oldest_age()
-        committed = self.history.committed(1)[0, self.columns]
-        return GroupFigures(
-            at_ns=int(self.history.times(1)[0]),
-            samples=len(self.history),
-            partitions=self.partitions.size,
-            without_commit=int(np.count_nonzero(committed < 0)),
-            total_lag=total,
-            counted_lag=total if counted is self.lag else int(counted.sum()),
-            partitions_with_lag=int(np.count_nonzero(counted)),
-            largest_lag=int(self.lag[largest]),
-            largest_partition=int(self.partitions[largest]),
-            oldest_age_ns=oldest,
-            is_age_a_bound=is_bound,
-        )
-
     def growth(self, intervals: int) -> tuple[Rates, Growth] | None:
         """Return (growth of each value, rates of the counted total) over the last ``intervals``.
 
@@ -127,38 +145,26 @@ class GroupReading:
         """
         if len(self.history) <= intervals:
             return None
+        if self._growths is None:
+            self._growths = {}
         if intervals not in self._growths:
             self._growths[intervals] = self._measure_growth(intervals)
         return self._growths[intervals]
 
     def _measure_growth(self, intervals: int) -> tuple[Rates, Growth]:
         times = self.history.times(intervals + 1)
-        elapsed_ns = int(times[-1] - times[0])
-        then = self.lag_of_row(intervals + 1)
-        of_values = growth_per_second(self._scoped(self.lag), self._scoped(then), elapsed_ns)
-        is_counted = ~self._is_excluded
-        total = growth_per_second(self.lag[is_counted].sum(), then[is_counted].sum(), elapsed_ns)
-        end = self.history.end(intervals + 1)[:, self.columns][:, is_counted]
-        in_rate = float(growth_per_second(end[-1].sum(), end[0].sum(), elapsed_ns))
-        return of_values, Growth(in_rate, in_rate - float(total), elapsed_ns / NS_PER_SECOND)
-
-    @property
-    def _log_start(self) -> Offsets:
-        return self.history.log_start[self.columns]
-
-    @cached_property
-    def _is_excluded(self) -> npt.NDArray[np.bool_]:
-        if not self.key.excludes_stuck:
-            return np.zeros(self.partitions.size, dtype=np.bool_)
-        return stuck(self.history.committed(2)[:, self.columns])
-
-    @cached_property
-    def _counted(self) -> Records:
-        return np.where(self._is_excluded, 0, self.lag) if self.key.excludes_stuck else self.lag
-
-    @cached_property
-    def _ages(self) -> tuple[Values, npt.NDArray[np.bool_]]:
-        return self._ages_of(self.key.age_rows, 0)
+        elapsed_seconds = int(times[-1] - times[0]) / NS_PER_SECOND
+        then_end, _ = self.history.row(intervals + 1)
+        now_end, _ = self.history.row(1)
+        grown = self.lag - self.lag_of_row(intervals + 1)
+        arrived = now_end[self.columns] - then_end[self.columns]
+        of_values = grown if self.key.scope == "partition" else grown.sum(keepdims=True)
+        if self._is_excluded is not None:
+            is_counted = ~self._is_excluded
+            grown, arrived = grown[is_counted], arrived[is_counted]
+        in_rate = int(np.add.reduce(arrived)) / elapsed_seconds
+        growth = int(np.add.reduce(grown)) / elapsed_seconds
+        return of_values / elapsed_seconds, Growth(in_rate, in_rate - growth, elapsed_seconds)
 
     def _ages_of(self, rows: int | None, skip: int) -> tuple[Values, npt.NDArray[np.bool_]]:
         """Return the ages as they were ``skip`` samples before the newest one."""
@@ -174,13 +180,9 @@ class GroupReading:
         table = np.stack(each)
         return table if self.key.scope == "partition" else table.max(axis=1, keepdims=True)
 
-    def _scoped(self, lag: Records) -> Values:
-        return lag if self.key.scope == "partition" else lag.sum(keepdims=True)
-
-    def _oldest_age(self) -> tuple[int | None, bool]:
-        if self.key.age_rows is None:
-            return None, False
-        age, is_bound = self._ages
-        counted = np.where(self._is_excluded, 0, age)
-        oldest = int(counted.argmax())
-        return int(counted[oldest]), bool(is_bound[oldest] & (counted[oldest] > 0))
+    def _oldest(self, age: Values, is_bound: npt.NDArray[np.bool_]) -> tuple[int, bool]:
+        """Return the highest age of the counted partitions, and whether it is only a bound."""
+        counted = age if self._is_excluded is None else np.where(self._is_excluded, 0, age)
+        place = int(counted.argmax())
+        oldest = int(counted.item(place))
+        return oldest, bool(is_bound[place]) and oldest > 0

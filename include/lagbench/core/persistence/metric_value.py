@@ -11,15 +11,14 @@ lagThreshold seconds. What the HPA makes of it depends on the trigger's metricTy
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from lagbench.core.lag_rules import divisors
 from lagbench.core.persistence.rule import LagRule
 
 
-@dataclass(frozen=True, slots=True)
-class CappedMetric:
+class CappedMetric(NamedTuple):
     """``value`` never asks for more than ``bound`` replicas (None: no bound)."""
 
     value: float

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lagbench.core.kafka_trigger import OffsetResetPolicy
 from lagbench.core.persistence.lag_source import NO_OFFSET, Offsets, PartitionIds
-from lagbench.core.persistence.offset_history import Columns, Instants
+from lagbench.core.persistence.offset_history import Columns, Instants, least
 
 Records = npt.NDArray[np.int64]
 Nanoseconds = npt.NDArray[np.int64]
@@ -40,8 +40,10 @@ class OffsetReading:
         Without a commit: with ``latest`` 1, as in KEDA, so that one consumer starts and commits
         (0 with scaleToZeroOnInvalidOffset); with ``earliest`` all that the log still holds.
         """
-        waiting = np.maximum(end - np.maximum(committed, log_start), 0)
-        if committed.size and committed.min() >= 0:
+        waiting = end - np.maximum(committed, log_start)
+        if waiting.size and least(waiting) < 0:
+            np.maximum(waiting, 0, out=waiting)
+        if committed.size and least(committed) >= 0:
             return waiting
         if self.scale_to_zero:
             without_commit = np.zeros_like(waiting)

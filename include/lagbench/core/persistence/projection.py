@@ -31,11 +31,6 @@ def evidence_intervals(rule: LagRule) -> int:
     return min(max(quarter, 2), rule.window_size - 1)
 
 
-def growth_per_second(now: Values, then: Values, elapsed_ns: int) -> Rates:
-    """Return in-rate minus out-rate of each value, in records per second."""
-    return (now - then) / (elapsed_ns / NS_PER_SECOND)
-
-
 def projected_total(total: float, growth: float, rule: LagRule) -> float:
     """Return the lag expected at the end of the next window, never below the present one."""
     return total + max(0.0, growth) * rule.window_span_seconds

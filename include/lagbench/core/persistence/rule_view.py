@@ -88,14 +88,14 @@ class RuleView:
     def _read(self, history: OffsetHistory) -> GroupReading | None:
         """Return the reading of the newest sample; None, and why in ``last_trouble``, if none."""
         self._align(history)
-        reading = GroupReading(history, self._key, self._columns, self._kept)
         self._trouble = ""
         if not self._kept.size:
             self._trouble = "no partition of the topic is in partitionLimitation"
             if self._key.reading.limitation is None:
                 self._trouble = "the topic has no partition"
             return None
-        unknown = reading.unknown_partitions()
+        reading = GroupReading(history, self._key, self._columns, self._kept)
+        unknown = reading.unknown_partitions
         if not unknown:
             return reading
         listed = ", ".join(map(str, unknown[:_LISTED_PARTITIONS]))

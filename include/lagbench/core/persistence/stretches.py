@@ -23,37 +23,48 @@ class Stretches:
         """Hold no threshold yet, over ``width`` values."""
         self.thresholds: Values = np.empty(0, dtype=np.int64)
         self.started_at: Instants = np.empty((0, width), dtype=np.int64)
+        self._shape_up()
 
     def add_row(self, threshold: int, started_at: Instants) -> None:
         """Add a threshold whose stretches began at ``started_at``."""
         self.thresholds = np.append(self.thresholds, np.int64(threshold))
         self.started_at = np.vstack([self.started_at, started_at[None, :]])
+        self._shape_up()
 
     def drop_row(self, row: int) -> None:
         """Drop a threshold; later rows move up."""
         self.thresholds = np.delete(self.thresholds, row)
         self.started_at = np.delete(self.started_at, row, axis=0)
+        self._shape_up()
 
     def advance(self, at_ns: int, values: Values, *, is_continuous: bool) -> None:
         """Take in the values of a new sample; a gap before it ends every stretch."""
         if not is_continuous:
             self.started_at.fill(NO_STRETCH)
         np.minimum(self.started_at, at_ns, out=self.started_at)
-        self.started_at[values[None, :] < self.thresholds[:, None]] = NO_STRETCH
+        self.started_at[values < self._limits] = NO_STRETCH
 
     def select(self, known: npt.NDArray[np.intp], place: npt.NDArray[np.intp], width: int) -> None:
         """Rearrange the columns: column ``known[i]`` is the old ``place[i]``, others are new."""
         moved = np.full((self.thresholds.size, width), NO_STRETCH, dtype=np.int64)
         moved[:, known] = self.started_at[:, place]
         self.started_at = moved
+        self._shape_up()
 
     def oldest(self) -> tuple[list[int], list[int]]:
         """Return for each threshold (start of its oldest stretch, the column of it)."""
         if not self.started_at.size:
             return [], []
         column = self.started_at.argmin(axis=1)
-        start = self.started_at[np.arange(column.size), column]
+        # One flat look-up: an index of rows and columns takes four times as long.
+        start = self.started_at.take(self._row_begins + column)
         return start.tolist(), column.tolist()
+
+    def _shape_up(self) -> None:
+        """Derive what every sample needs from the thresholds and the width."""
+        rows, width = self.started_at.shape
+        self._limits = self.thresholds[:, None]
+        self._row_begins = np.arange(rows) * width
 
 
 def trailing_starts(times: Instants, values: Values, threshold: int, max_gap_ns: int) -> Instants:

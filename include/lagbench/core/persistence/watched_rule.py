@@ -79,14 +79,14 @@ class WatchedRule:
         growth = self._project(reading, starts) if rule.lag_metric == "projected" else None
         is_early = not is_persistent and self._is_early()
         uncapped = self._uncapped(figures, growth)
-        cap = capped(
+        value, bound = capped(
             rule,
             uncapped,
             partitions=figures.partitions,
             with_lag=figures.partitions_with_lag,
         )
         counts = is_persistent or is_early
-        raw = float(cap.value) if counts else 0.0
+        raw = float(value) if counts else 0.0
         is_active = counts and figures.total_lag > rule.activation_lag_threshold
         served = raw
         if self.hold is not None:
@@ -94,18 +94,18 @@ class WatchedRule:
                 self.hold.push(figures.at_ns, raw, is_active=is_active)
             served, is_active = self.hold.served, self.hold.is_active
         self.decision = Decision(
-            rule=rule,
-            figures=figures,
-            stretch_started_at_ns=started_at if has_stretch else None,
-            stretch_partition=reading.partition_of(column) if has_stretch else None,
-            is_persistent=is_persistent,
-            is_early=is_early,
-            growth=growth,
-            uncapped_metric=float(uncapped),
-            bound=cap.bound,
-            raw_metric=raw,
-            metric_value=served,
-            is_active=is_active,
+            rule,
+            figures,
+            started_at if has_stretch else None,
+            reading.partition_of(column) if has_stretch else None,
+            is_persistent,
+            is_early,
+            growth,
+            float(uncapped),
+            bound,
+            raw,
+            served,
+            is_active,
         )
 
     def _project(self, reading: GroupReading, starts: Instants) -> Growth | None:

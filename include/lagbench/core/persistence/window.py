@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from lagbench.core.persistence.group_reading import ViewKey, view_key
-from lagbench.core.persistence.lag_source import NO_OFFSET, GroupSample
-from lagbench.core.persistence.offset_history import OffsetHistory
+from lagbench.core.persistence.lag_source import GroupSample, PartitionIds
+from lagbench.core.persistence.offset_history import OffsetHistory, are_same, least
 from lagbench.core.persistence.rule import LagRule, max_gap_ns
 from lagbench.core.persistence.rule_view import RuleView
 from lagbench.core.persistence.watched_rule import WatchedRule
@@ -79,7 +77,7 @@ class GroupWindow:
         not newer than the last; but when it is older by more than the longest gap, the clock was
         set back, and the window starts anew with it.
         """
-        self._trouble = sample.error or _malformed(sample)
+        self._trouble = sample.error or _malformed(sample, self.history.partitions)
         if self._trouble:
             return False
         newest = self.newest_at_ns
@@ -88,29 +86,27 @@ class GroupWindow:
                 self._trouble = "a sample came that is not newer than the last one"
                 return False
             self.history.clear()
-        self.history.append(_tidied(sample))
+        self.history.append(sample)
         for view in self.views.values():
             view.advance(self.history)
         return True
 
 
-def _malformed(sample: GroupSample) -> str:
+def _malformed(sample: GroupSample, known: PartitionIds) -> str:
+    """Return what is wrong; partitions that are the ``known`` ones are in order."""
     count = sample.partitions.size
     earliest = sample.end if sample.earliest is None else sample.earliest
     if not count:
         return "the topic has no partition"
     if not sample.end.size == sample.committed.size == earliest.size == count:
         return "the sample's arrays differ in length"
-    if (sample.partitions[1:] <= sample.partitions[:-1]).any():
+    if not are_same(sample.partitions, known) and not _is_ascending(sample.partitions):
         return "the sample's partitions are not in ascending order"
-    if sample.end.min() < 0:
+    if least(sample.end) < 0:
         missing = sample.partitions[sample.end < 0].tolist()
         return f"the end offset of partition {missing[0]} is unknown"
     return ""
 
 
-def _tidied(sample: GroupSample) -> GroupSample:
-    """Return the sample with every kind of "no offset" (librdkafka has -1001) written as -1."""
-    earliest = None if sample.earliest is None else np.maximum(sample.earliest, NO_OFFSET)
-    committed = np.maximum(sample.committed, NO_OFFSET)
-    return GroupSample(sample.at_ns, sample.partitions, sample.end, committed, earliest)
+def _is_ascending(partitions: PartitionIds) -> bool:
+    return bool((partitions[1:] > partitions[:-1]).all())
