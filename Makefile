@@ -9,10 +9,10 @@ UV_VERSION := 0.13.9
 SCENARIO ?= quick_spike
 ARGS ?=
 
-.PHONY: help install lock proto rehearse ui down test test-unit check format bench clean
+.PHONY: help install lock proto rehearse ui down test test-unit test-kubernetes check format bench clean
 
 help: ## Show the targets.
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 install: $(STAMP) ## Install everything into .venv (idempotent).
 
@@ -39,6 +39,12 @@ lock: ## Compile requirements.txt and, with its versions, those of the images.
 	for image in programs spark postgres; do \
 	  $(COMPILE) k8s/images/$$image.in -c requirements.txt -o k8s/images/$$image.txt || exit 1; done
 
+.env: ## Make the secrets of docker compose, once.
+	@umask 077; while IFS= read -r line; do case "$$line" in \
+	  *=) printf '%s%s\n' "$$line" "$$(head -c 32 /dev/urandom | base64 | tr '+/' '-_')" ;; \
+	  *) printf '%s\n' "$$line" ;; esac; done <.env.example >$@
+	@echo "wrote .env; Airflow's user is admin, its password AIRFLOW_ADMIN_PASSWORD there"
+
 include k8s/kind/kind.mk
 
 proto: install ## Generate the gRPC modules from externalscaler.proto.
@@ -59,6 +65,9 @@ test: install ## Run all tests.
 
 test-unit: install ## Run the tests that start nothing.
 	$(BIN)/python -m pytest tests/unit -m "not integration" $(ARGS)
+
+test-kubernetes: install ## Run the suite that needs a real Kubernetes with KEDA (as root; builds it the first time).
+	$(BIN)/python -m tests.cluster $(ARGS)
 
 check: install ## Import contracts, lint, formatting, types.
 	PYTHONPATH=plugins:spark_jobs $(BIN)/lint-imports

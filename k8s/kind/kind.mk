@@ -10,6 +10,7 @@ METRICS_SERVER_MANIFEST ?= https://github.com/kubernetes-sigs/metrics-server/$(R
 IMAGE_TAG := 0.1.0
 KIND_CLUSTER := lagbench
 KIND_KUBECONFIG := .lagbench/kind.kubeconfig
+KIND_INTERNAL_KUBECONFIG := .lagbench/kind-internal.kubeconfig
 ON_KIND := kubectl --context kind-$(KIND_CLUSTER)
 # --force-conflicts: a second `make kind` must win over what an earlier one patched.
 KIND_APPLY := $(ON_KIND) apply --server-side --force-conflicts
@@ -46,10 +47,12 @@ kind: need-kind images ## Create a kind cluster with KEDA, Kafka, Prometheus, Gr
 	$(ON_KIND) -n lagbench rollout status statefulset/kafka --timeout=300s
 	$(ON_KIND) -n lagbench wait deployment --all --for=condition=Available --timeout=300s
 	k8s/runner-kubeconfig.sh kind-$(KIND_CLUSTER) lagbench $(KIND_KUBECONFIG)
+	LAGBENCH_SERVER=https://lagbench-control-plane:6443 \
+	  k8s/runner-kubeconfig.sh kind-$(KIND_CLUSTER) lagbench $(KIND_INTERNAL_KUBECONFIG)
 	@echo "Kafka localhost:30092, Prometheus http://localhost:30090, Grafana http://localhost:30300"
 	@echo "KUBECONFIG of the Dags: $(KIND_KUBECONFIG); next: docs/kubernetes.md"
 
 kind-down: ## Delete the kind cluster.
 	@command -v kind >/dev/null || { echo "kind is not installed"; exit 3; }
 	kind delete cluster --name $(KIND_CLUSTER)
-	rm -f $(KIND_KUBECONFIG)
+	rm -f $(KIND_KUBECONFIG) $(KIND_INTERNAL_KUBECONFIG)

@@ -1,41 +1,184 @@
-"""The compose file starts nothing unasked, pins its images and holds no secret."""
+"""The compose files pin and check what they start, and hold no secret."""
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
+import pytest
 import yaml
 
+import lagbench
+from lagbench.embedded.bench_state import BenchFiles
+from lagbench.embedded.jars import BROKER
+
 ROOT = Path(__file__).parents[2]
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+ENDING = {"airflow-init"}
+INTERPOLATED = re.compile(r"\$\{([A-Z_]+)(:[?-][^}]*)?\}")
 
 
-def _services() -> dict[str, Any]:
-    parsed: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())
-    services: dict[str, Any] = parsed["services"]
-    return services
+@pytest.mark.parametrize("name", SERVICES)
+def test_services_are_pinned_and_checked(name: str) -> None:
+    """Each image has a full version, each service that stays a health check."""
+    service = SERVICES[name]
+
+    assert re.search(r":(\$\{[A-Z_]+:-)?v?\d+\.\d+", service["image"])
+    assert ("healthcheck" in service) != (name in ENDING)
 
 
-def test_the_iggy_server_is_pinned_checked_and_only_there_on_request() -> None:
-    """Profile iggy, a fixed version, a health check, and a port on loopback."""
-    iggy = _services()["iggy"]
+@pytest.mark.parametrize("name", SERVICES)
+def test_ports_are_on_loopback_only(name: str) -> None:
+    """Nothing of the bench is offered to the network."""
+    for port in SERVICES[name].get("ports", ()):
+        assert port.startswith("127.0.0.1:")
+
+
+def test_mounted_files_are_there_or_come_with_the_dashboards() -> None:
+    """Every bind mount names a path of the project, read-only."""
+    mounts = [
+        volume.split(":")
+        for service in SERVICES.values()
+        for volume in service.get("volumes", ())
+        if volume.startswith("./")
+    ]
+
+    assert mounts
+    assert all(mount[2] == "ro" for mount in mounts)
+    missing = {source for source, *_ in mounts if not (ROOT / source).exists()}
+    assert missing <= {"./include/grafana"}
+
+
+def test_secrets_come_from_the_environment() -> None:
+    """Every secret is a required variable, with an empty place in .env.example."""
+    example = (ROOT / ".env.example").read_text().splitlines()
+    text = (ROOT / "docker-compose.yaml").read_text()
+    secret = re.compile("PASSWORD|SECRET|KEY")
+
+    wanted = {n for n, how in INTERPOLATED.findall(text) if secret.search(n) or "?" in how}
+
+    assert {n for n, how in INTERPOLATED.findall(text) if how.startswith(":?")} == wanted
+    assert {line[:-1] for line in example if line.endswith("=")} == wanted
+    for service in SERVICES.values():
+        for name, value in service.get("environment", {}).items():
+            if secret.search(name) and not name.endswith("_FILE"):
+                assert value.startswith("${"), name
+
+
+def test_make_env_fills_every_secret_differently(tmp_path: Path) -> None:
+    """Each empty value gets 32 random bytes, in a file for its owner; a second call keeps them."""
+    for name in ("Makefile", ".env.example", "k8s"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    make = ["make", "--silent", ".env"]
+
+    subprocess.run(make, cwd=tmp_path, check=True, capture_output=True, timeout=30)
+    first = (tmp_path / ".env").read_text()
+    subprocess.run(make, cwd=tmp_path, check=True, capture_output=True, timeout=30)
+
+    assert (tmp_path / ".env").read_text() == first
+    values = [line.partition("=")[2] for line in first.splitlines() if not line.startswith("#")]
+    assert all(values)
+    assert len(set(values)) == len(values)
+    assert (tmp_path / ".env").stat().st_mode & 0o077 == 0
+
+
+def test_airflow_runs_the_bench_of_its_own_container() -> None:
+    """The connections name compose's broker and the kubeconfig that localkube writes."""
+    environment = SERVICES["airflow-scheduler"]["environment"]
+    kubernetes = json.loads(environment["AIRFLOW_CONN_KUBERNETES_DEFAULT"])
+    kafka = json.loads(environment["AIRFLOW_CONN_KAFKA_DEFAULT"])
+
+    kubeconfig = BenchFiles(Path(environment["LAGBENCH_STATE_DIR"])).kubeconfig
+
+    assert kubernetes["extra"]["kube_config_path"] == str(kubeconfig)
+    assert kafka["extra"]["bootstrap.servers"] == "kafka:9092"
+    # Triggers and Prometheus talk to localkube and its pods, which are on loopback.
+    for name in ("airflow-triggerer", "prometheus"):
+        assert SERVICES[name]["network_mode"] == "service:airflow-scheduler"
+
+
+def test_all_of_airflow_is_told_the_same() -> None:
+    """One image, one environment but for the administrator's password."""
+    ours = {name: s for name, s in SERVICES.items() if name.startswith("airflow-")}
+    environments = [dict(s["environment"]) for s in ours.values()]
+    for environment in environments:
+        environment.pop("AIRFLOW_ADMIN_PASSWORD", None)
+
+    assert {s["image"] for s in ours.values()} == {f"lagbench/airflow:{lagbench.__version__}"}
+    assert all(environment == environments[0] for environment in environments)
+    assert SERVICES["kafka"]["image"] == f"apache/kafka:{BROKER.version}"
+
+
+def test_the_iggy_server_is_only_there_on_request() -> None:
+    """Profile iggy, a fixed version and a health check by its own client."""
+    iggy = SERVICES["iggy"]
 
     assert iggy["profiles"] == ["iggy"]
     assert iggy["image"] == "apache/iggy:${IGGY_VERSION:-0.8.0}"
     assert iggy["healthcheck"]["test"][-1] == "ping"
-    assert [port.split(":")[0] for port in iggy["ports"]] == ["127.0.0.1"]
+    assert {name for name, s in SERVICES.items() if "profiles" in s} == {"iggy"}
 
 
-def test_passwords_come_from_the_environment() -> None:
-    """No password has a value in the compose file or in the example beside it."""
-    passwords = [
-        value
-        for service in _services().values()
-        for name, value in service.get("environment", {}).items()
-        if "PASSWORD" in name
-    ]
-    example = (ROOT / ".env.example").read_text().splitlines()
+def test_the_cluster_variant_changes_services_that_are_there() -> None:
+    """docker-compose.kind.yaml overrides, and adds nothing."""
+    variant = yaml.safe_load((ROOT / "docker-compose.kind.yaml").read_text())
 
-    assert passwords
-    assert all(value.startswith("${") and ":?" in value for value in passwords)
-    assert "IGGY_PASSWORD=" in example
+    assert set(variant["services"]) <= set(SERVICES)
+    connections = variant["services"]["airflow-scheduler"]["environment"]
+    assert all(json.loads(value)["conn_type"] for value in connections.values())
+    assert connections.keys() <= SERVICES["airflow-scheduler"]["environment"].keys()
+
+
+@pytest.mark.parametrize(("status", "code"), [("healthy", 0), ("unhealthy", 1), (None, 1)])
+def test_health_is_what_airflow_says(status: str | None, code: int) -> None:
+    """The check passes for healthy alone, and fails for what is not there."""
+    with _airflow({"scheduler": {"status": status}} if status else {}) as address:
+        done = _ask(address)
+
+    assert done.returncode == code
+
+
+def test_no_answer_is_not_healthy() -> None:
+    """A closed port is an exit code and a line, not a traceback."""
+    with _airflow({}) as address:
+        pass
+
+    done = _ask(address)
+
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+
+
+def _ask(address: str) -> subprocess.CompletedProcess[str]:
+    script = ROOT / "k8s/compose/airflow_health.py"
+    command = [sys.executable, str(script), "scheduler", address]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=20)
+
+
+@contextmanager
+def _airflow(health: dict[str, Any]) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(health).encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
