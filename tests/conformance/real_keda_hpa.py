@@ -13,12 +13,7 @@ from lagbench.core.hpa import (
     start_history,
     wants_metrics,
 )
-from lagbench.core.hpa_metrics import (
-    MetricFailure,
-    Proposal,
-    propose_external_average,
-    propose_external_value,
-)
+from lagbench.core.hpa_metrics import MetricFailure, Proposal, propose_external
 from lagbench.core.hpa_pods import PodState, PodUsage
 from lagbench.core.hpa_resource import propose_resource
 from lagbench.core.hpa_spec import HpaSpec, Metric, ResourceMetric
@@ -83,18 +78,12 @@ class ReplayedHpa:
             milli = keda.read_for_hpa(metric.name, target)
         except NotReady as error:
             return MetricFailure("FailedGetExternalMetric", str(error))
-        if metric.target_type == "AverageValue":
-            return propose_external_average(
-                [milli],
-                metric.target_milli,
-                status_replicas=target.status_replicas,
-                tolerance=_SETTINGS.tolerance,
-            )
-        return propose_external_value(
-            [milli],
-            metric.target_milli,
+        return propose_external(
+            metric,
+            milli,
             spec_replicas=target.spec_replicas,
-            ready_pods=target.ready_pods,
+            status_replicas=target.status_replicas,
+            count_ready_pods=lambda: target.ready_pods,
             tolerance=_SETTINGS.tolerance,
         )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, inf, isfinite, nan
+
+from lagbench.core.hpa_spec import ExternalMetric
 
 MAX_REPLICAS = 2**31 - 1
 
@@ -25,7 +27,7 @@ class Proposal:
 class MetricFailure:
     """A metric that could not be read; it blocks scaling down, and scaling up when it is alone."""
 
-    reason: str  # FailedGetExternalMetric, FailedGetResourceMetric
+    reason: str  # FailedGetExternalMetric, FailedGetResourceMetric, ...
     message: str
     detail: str = ""  # as repeated in the error that sums up all metrics
 
@@ -38,6 +40,29 @@ class MetricFailure:
 def is_within_tolerance(ratio: float, tolerance: float) -> bool:
     """Say whether a usage ratio is so near to one that nothing should change."""
     return 1.0 - tolerance <= ratio <= 1.0 + tolerance
+
+
+def propose_external(
+    metric: ExternalMetric,
+    milli: int,
+    *,
+    spec_replicas: int,
+    status_replicas: int,
+    count_ready_pods: Callable[[], int],
+    tolerance: float,
+) -> Proposal:
+    """Return the proposal for an External metric; pods are counted for a Value target only."""
+    if metric.target_type == "AverageValue":
+        return propose_external_average(
+            [milli], metric.target_milli, status_replicas=status_replicas, tolerance=tolerance
+        )
+    return propose_external_value(
+        [milli],
+        metric.target_milli,
+        spec_replicas=spec_replicas,
+        ready_pods=count_ready_pods(),
+        tolerance=tolerance,
+    )
 
 
 def propose_external_average(

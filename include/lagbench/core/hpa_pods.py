@@ -12,7 +12,6 @@ from typing import Any
 
 from lagbench.core.instants import NS_PER_SECOND, parse_instant_ns
 from lagbench.core.quantity import parse_milli
-from lagbench.errors import NotReady
 
 CPU_INITIALIZATION_SECONDS = 300
 INITIAL_READINESS_DELAY_SECONDS = 30
@@ -28,7 +27,8 @@ class PodState:
     started_at_ns: int | None
     is_ready: bool | None
     ready_changed_at_ns: int
-    request_milli: int | None  # None: a container requests none of the resource
+    request_milli: int | None  # None: something requests none of the resource
+    requests_nothing: str = ""  # what that is, as the HPA names it in its message
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,7 @@ class PodGroups:
 
 def parse_pod(pod: Mapping[str, Any], resource: str, container: str = "") -> PodState:
     """Return the state of a Pod object; with ``container`` only its request counts."""
+    request_milli, requests_nothing = _request_milli(pod, resource, container)
     metadata, status = pod["metadata"], pod.get("status") or {}
     ready = next((c for c in status.get("conditions") or [] if c.get("type") == "Ready"), None)
     changed = (ready or {}).get("lastTransitionTime")
@@ -63,20 +64,37 @@ def parse_pod(pod: Mapping[str, Any], resource: str, container: str = "") -> Pod
         started_at_ns=parse_instant_ns(started) if started else None,
         is_ready=None if ready is None else ready.get("status") == "True",
         ready_changed_at_ns=parse_instant_ns(changed) if changed else 0,
-        request_milli=_request_milli(pod, resource, container),
+        request_milli=request_milli,
+        requests_nothing=requests_nothing,
     )
 
 
-def _request_milli(pod: Mapping[str, Any], resource: str, container: str) -> int | None:
+def _request_milli(pod: Mapping[str, Any], resource: str, container: str) -> tuple[int | None, str]:
+    """Return what the pod requests, or what of it requests nothing.
+
+    A request of the whole pod comes first, unless one container is asked about.
+    """
+    spec, where = pod.get("spec") or {}, pod["metadata"]["name"]
+    of_pod = (spec.get("resources") or {}).get("requests") or {}
+    if resource in of_pod and not container:
+        return parse_milli(of_pod[resource], where=where, field=resource), ""
     total = 0
-    for item in (pod.get("spec") or {}).get("containers") or []:
+    for item in _running_together(spec):
         if container and item.get("name") != container:
             continue
         request = ((item.get("resources") or {}).get("requests") or {}).get(resource)
         if request is None:
-            return None
-        total += parse_milli(request, where=pod["metadata"]["name"], field=resource)
-    return total
+            return None, f"container {item.get('name', '')} of Pod {where}"
+        total += parse_milli(request, where=where, field=resource)
+    return total, ""
+
+
+def _running_together(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the containers that run at one time: the ordinary ones and the sidecars."""
+    sidecars = [
+        item for item in spec.get("initContainers") or [] if item.get("restartPolicy") == "Always"
+    ]
+    return [*(spec.get("containers") or []), *sidecars]
 
 
 def parse_pod_metrics(
@@ -84,16 +102,14 @@ def parse_pod_metrics(
 ) -> tuple[str, PodUsage] | None:
     """Return a PodMetrics object as (pod, usage); None when a container lacks the resource.
 
-    With ``container`` only its usage counts; ``NotReady`` when the sample does not have it.
+    With ``container`` only its usage counts; a sample without it says nothing of the pod.
     """
-    metadata = item["metadata"]
-    name = metadata["name"]
+    name = item["metadata"]["name"]
     measured = item.get("containers") or []
     if container:
         measured = [one for one in measured if one.get("name") == container]
-        if not measured:
-            place = f"{metadata.get('namespace', '')}/{name}"
-            raise NotReady(f"container {container} not present in metrics for pod {place}")
+    if not measured:
+        return None
     total = 0
     for one in measured:
         usage = (one.get("usage") or {}).get(resource)

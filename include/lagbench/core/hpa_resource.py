@@ -49,13 +49,12 @@ def propose_resource(
     if not samples:
         text = "did not receive metrics for targeted pods (pods might be unready)"
         return _failure(metric, text)
-    requests = {pod.name: pod.request_milli for pod in pods}
     if metric.target_type == "Utilization":
-        lacking = next((pod for pod, request in requests.items() if request is None), None)
+        lacking = next((pod for pod in pods if pod.request_milli is None), None)
         if lacking is not None:
-            holder = metric.container or "a container"
-            return _failure(metric, f"missing request for {metric.name} in {holder} of {lacking}")
-    whole = {pod: request or 0 for pod, request in requests.items()}
+            text = f"missing request for {metric.name} in {lacking.requests_nothing}"
+            return _failure(metric, text)
+    whole = {pod.name: pod.request_milli or 0 for pod in pods}
     first = _measure(metric, samples, whole)
     if first is None:
         return _failure(metric, "no metrics returned matched known pods")
@@ -114,15 +113,25 @@ def _measure(
     return _Usage(percent / metric.target_percent, percent, per_pod)
 
 
-def resource_failure(metric: ResourceMetric, message: str, summary: str = "") -> MetricFailure:
-    """Return the failure of a metric, under the reason of its kind."""
-    kind = "ContainerResource" if metric.container else "Resource"
-    return MetricFailure(f"FailedGet{kind}Metric", message, summary)
+def no_samples(metric: ResourceMetric, cause: str) -> MetricFailure:
+    """Return the failure of a metric about whose pods the metrics API says nothing."""
+    return _failure(metric, f"unable to get metrics for resource {metric.name}: {cause}")
+
+
+def resource_title(metric: ResourceMetric) -> str:
+    """Return the metric as events and conditions name it."""
+    if metric.target_type == "AverageValue":
+        return f"{metric.name} resource"
+    holder = "container resource" if metric.container else "resource"
+    return f"{metric.name} {holder} utilization (percentage of request)"
 
 
 def _failure(metric: ResourceMetric, text: str) -> MetricFailure:
     kind = "utilization" if metric.target_type == "Utilization" else "usage"
-    holder = "container" if metric.container else "resource"
     message = f"failed to get {metric.name} {kind}: {text}"
-    summary = f"failed to get {metric.name} {holder} metric value: {message}"
-    return resource_failure(metric, message, summary)
+    # Kubernetes names the container, not the resource, in the summary of a container's metric.
+    if metric.container:
+        summary = f"failed to get {metric.container} container metric value: {message}"
+        return MetricFailure("FailedGetContainerResourceMetric", message, summary)
+    summary = f"failed to get {metric.name} resource metric value: {message}"
+    return MetricFailure("FailedGetResourceMetric", message, summary)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lagbench.core.hpa_metrics import MetricFailure, Proposal
 from lagbench.core.hpa_pods import PodState, PodUsage, group_pods, parse_pod, parse_pod_metrics
-from lagbench.core.hpa_resource import propose_resource
+from lagbench.core.hpa_resource import propose_resource, resource_title
 from lagbench.core.hpa_spec import ResourceMetric
-from lagbench.errors import NotReady
 
 SECOND = 1_000_000_000
 NOW = 10_000 * SECOND
@@ -106,13 +107,14 @@ def test_cpu_of_a_starting_pod_does_not_count(candidate: PodState, is_unready: b
 
 def test_what_cannot_be_computed_is_a_failure_with_its_reason() -> None:
     """No pods, no samples and a container without a request are each said."""
-    bare = PodState("a", "Running", False, 0, True, 0, None)
+    bare = PodState("a", "Running", False, 0, True, 0, None, "container main of Pod a")
     results = [propose([], {}), propose([pod("a")], {}), propose([bare], used(a=1))]
 
     texts = [result.message for result in results if isinstance(result, MetricFailure)]
     assert "no pods returned" in texts[0]
     assert "did not receive metrics" in texts[1]
-    assert "missing request for cpu" in texts[2]
+    missing = "failed to get cpu utilization: missing request for cpu in container main of Pod a"
+    assert texts[2] == missing
 
 
 def test_an_average_value_needs_no_request() -> None:
@@ -161,11 +163,19 @@ def test_objects_of_the_api_are_read() -> None:
     assert (found[1].milli, found[1].window_ns) == (124, 60 * SECOND)
 
 
+def container(name: str, cpu: str = "", **more: str) -> dict[str, Any]:
+    """Return a container of a Pod object; without ``cpu`` it requests none."""
+    return {"name": name, "resources": {"requests": {"cpu": cpu} if cpu else {}}, **more}
+
+
+def pod_object(**spec: Any) -> dict[str, Any]:
+    """Return a Pod object named ``a``."""
+    return {"metadata": {"name": "a"}, "spec": spec}
+
+
 def test_a_container_metric_looks_at_one_container_only() -> None:
-    """Request and usage are the named container's; a sample without it fails the metric."""
-    one = {"name": "main", "resources": {"requests": {"cpu": "100m"}}}
-    other = {"name": "proxy", "resources": {}}
-    pod_object = {"metadata": {"name": "a"}, "spec": {"containers": [one, other]}}
+    """Request and usage are the named container's; a sample without it says nothing of the pod."""
+    both = pod_object(containers=[container("main", "100m"), container("proxy")])
     sample = {
         "metadata": {"name": "a", "namespace": "n"},
         "timestamp": "2026-11-21T10:01:00Z",
@@ -178,9 +188,62 @@ def test_a_container_metric_looks_at_one_container_only() -> None:
 
     found = parse_pod_metrics(sample, "cpu", "main")
 
-    assert parse_pod(pod_object, "cpu", "main").request_milli == 100
-    assert parse_pod(pod_object, "cpu").request_milli is None
+    assert parse_pod(both, "cpu", "main").request_milli == 100
+    assert parse_pod(both, "cpu").request_milli is None
+    assert parse_pod(both, "cpu").requests_nothing == "container proxy of Pod a"
     assert found is not None
     assert found[1].milli == 40
-    with pytest.raises(NotReady, match="container absent not present in metrics for pod n/a"):
-        parse_pod_metrics(sample, "cpu", "absent")
+    assert parse_pod_metrics(sample, "cpu", "absent") is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "milli"),
+    [
+        ({"containers": [container("main", "100m"), container("proxy", "50m")]}, "", 150),
+        (
+            {
+                "containers": [container("main", "100m")],
+                "initContainers": [
+                    container("proxy", "50m", restartPolicy="Always"),
+                    container("migrate", "1"),
+                ],
+            },
+            "",
+            150,
+        ),
+        (
+            {
+                "containers": [container("main")],
+                "initContainers": [container("proxy", "50m", restartPolicy="Always")],
+            },
+            "proxy",
+            50,
+        ),
+        ({"resources": {"requests": {"cpu": "2"}}, "containers": [container("main")]}, "", 2000),
+        (
+            {"resources": {"requests": {"cpu": "2"}}, "containers": [container("main", "1")]},
+            "main",
+            1000,
+        ),
+    ],
+    ids=["sum", "sidecar", "one sidecar", "whole pod", "one container of it"],
+)
+def test_whose_requests_count(spec: dict[str, Any], name: str, milli: int) -> None:
+    """Sidecars count as containers do; a request of the whole pod comes before theirs."""
+    assert parse_pod(pod_object(**spec), "cpu", name).request_milli == milli
+
+
+def test_a_failing_container_metric_is_named_after_the_container() -> None:
+    """Reason and summary are those of ContainerResource, and a container without usage fails."""
+    metric = ResourceMetric(
+        name="cpu", container="main", target_type="Utilization", target_percent=50
+    )
+
+    result = propose([pod("a")], {}, metric)
+
+    assert isinstance(result, MetricFailure)
+    assert result.reason == "FailedGetContainerResourceMetric"
+    assert result.summary.startswith(
+        "failed to get main container metric value: failed to get cpu utilization: did not receive"
+    )
+    assert resource_title(metric) == "cpu container resource utilization (percentage of request)"

@@ -12,12 +12,7 @@ from lagbench.core.hpa import (
     start_history,
     wants_metrics,
 )
-from lagbench.core.hpa_metrics import (
-    MetricFailure,
-    Proposal,
-    propose_external_average,
-    propose_external_value,
-)
+from lagbench.core.hpa_metrics import MetricFailure, Proposal, propose_external
 from lagbench.core.hpa_pods import PodState, PodUsage
 from lagbench.core.hpa_resource import propose_resource
 from lagbench.core.hpa_spec import ExternalMetric, HpaSpec, Metric, ResourceMetric
@@ -75,7 +70,14 @@ class SimulatedHpa:
             milli = self._read_external(metric.name, target)
         except NotReady as error:
             return MetricFailure("FailedGetExternalMetric", str(error))
-        return _propose_external(metric, milli, target, tolerance)
+        return propose_external(
+            metric,
+            milli,
+            spec_replicas=target.spec_replicas,
+            status_replicas=target.status_replicas,
+            count_ready_pods=lambda: target.ready_pods,
+            tolerance=tolerance,
+        )
 
     def _propose_resource(
         self, metric: ResourceMetric, target: TargetView, now_ns: int, tolerance: float
@@ -110,22 +112,3 @@ class SimulatedHpa:
             tolerance=tolerance,
             now_ns=now_ns,
         )
-
-
-def _propose_external(
-    metric: ExternalMetric, milli: int, target: TargetView, tolerance: float
-) -> Proposal:
-    if metric.target_type == "AverageValue":
-        return propose_external_average(
-            [milli],
-            metric.target_milli,
-            status_replicas=target.status_replicas,
-            tolerance=tolerance,
-        )
-    return propose_external_value(
-        [milli],
-        metric.target_milli,
-        spec_replicas=target.spec_replicas,
-        ready_pods=target.ready_pods,
-        tolerance=tolerance,
-    )

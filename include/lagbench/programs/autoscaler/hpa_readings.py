@@ -6,14 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lagbench.core.hpa import MetricOutcome
-from lagbench.core.hpa_metrics import (
-    MetricFailure,
-    Proposal,
-    propose_external_average,
-    propose_external_value,
-)
+from lagbench.core.hpa_metrics import MetricFailure, propose_external
 from lagbench.core.hpa_pods import parse_pod, parse_pod_metrics
-from lagbench.core.hpa_resource import propose_resource, resource_failure
+from lagbench.core.hpa_resource import no_samples, propose_resource, resource_title
 from lagbench.core.hpa_spec import ExternalMetric, HpaSpec, Metric, ResourceMetric
 from lagbench.core.keda_hpa import SCALED_OBJECT_LABEL
 from lagbench.core.quantity import format_milli
@@ -49,7 +44,14 @@ def _read_external(bench: Bench, metric: ExternalMetric, namespace: str, scale: 
     name = f"external metric {metric.name}({selector})"
     try:
         milli = _external_milli(bench, metric, namespace)
-        proposal = _propose_external(bench, metric, namespace, scale, milli)
+        proposal = propose_external(
+            metric,
+            milli,
+            spec_replicas=scale.spec_replicas,
+            status_replicas=scale.status_replicas,
+            count_ready_pods=lambda: count_ready_pods(bench.cluster, namespace, scale.selector),
+            tolerance=bench.hpa_settings.tolerance,
+        )
     except NotReady as error:
         text = (
             f"unable to get external metric {namespace}/{metric.name}/{selector}: "
@@ -76,44 +78,22 @@ def _external_milli(bench: Bench, metric: ExternalMetric, namespace: str) -> int
     return source.read_metric_milli(metric.name)
 
 
-def _propose_external(
-    bench: Bench, metric: ExternalMetric, namespace: str, scale: Scale, milli: int
-) -> Proposal:
-    tolerance = bench.hpa_settings.tolerance
-    if metric.target_type == "AverageValue":
-        return propose_external_average(
-            [milli],
-            metric.target_milli,
-            status_replicas=scale.status_replicas,
-            tolerance=tolerance,
-        )
-    return propose_external_value(
-        [milli],
-        metric.target_milli,
-        spec_replicas=scale.spec_replicas,
-        ready_pods=count_ready_pods(bench.cluster, namespace, scale.selector),
-        tolerance=tolerance,
-    )
-
-
 def _read_resource(bench: Bench, metric: ResourceMetric, namespace: str, scale: Scale) -> Reading:
-    name = f"{metric.name} resource"
-    if metric.target_type == "Utilization":
-        name += " utilization (percentage of request)"
+    name = resource_title(metric)
     try:
+        samples = bench.cluster.list(POD_METRICS, namespace, scale.selector)
         pods = [
             parse_pod(pod, metric.name, metric.container)
             for pod in bench.cluster.list(POD, namespace, scale.selector)
         ]
-        samples = bench.cluster.list(POD_METRICS, namespace, scale.selector)
-        found = [parse_pod_metrics(item, metric.name, metric.container) for item in samples]
     except NotReady as error:
-        text = (
-            f"failed to get {metric.name} metric: unable to get metrics for resource "
-            f"{metric.name}: unable to fetch metrics from resource metrics API: {error}"
-        )
-        failure = resource_failure(metric, text)
+        cause = f"unable to fetch metrics from resource metrics API: {error}"
+        failure = no_samples(metric, cause)
         return Reading(MetricOutcome(name, failure), None, metric.name, None)
+    if not samples:
+        failure = no_samples(metric, "no metrics returned from resource metrics API")
+        return Reading(MetricOutcome(name, failure), None, metric.name, None)
+    found = [parse_pod_metrics(item, metric.name, metric.container) for item in samples]
     result = propose_resource(
         metric,
         pods,
