@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import grpc
 import pytest
+import yaml
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tests.integration.autoscaler_setting import LagControl
@@ -20,6 +21,7 @@ from tests.integration.external_scaler.scaler_process import (
 )
 from tests.integration.localkube_process import eventually
 
+from lagbench.cli import explain_command
 from lagbench.embedded.broker import Broker
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
@@ -135,6 +137,45 @@ def test_missed_samples_start_the_stretch_anew(lag: LagControl, tmp_path: Path) 
         scaler.process.send_signal(signal.SIGCONT)
         eventually(lambda: keda.refusal() == ("OK", "") and not keda.is_active(), "a new stretch")
         eventually(keda.is_active, "the lag persists again", within_seconds=20)
+
+
+def test_explain_prints_the_steps_of_a_server_and_of_its_own_samples(
+    scaler: ScalerProcess,
+    lag: LagControl,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A kafka trigger by KEDA's rules, an external one by samples taken here or by the server."""
+    kafka = {key: metadata_of(lag)[key] for key in ("bootstrapServers", "topic", "consumerGroup")}
+    triggers = [
+        {"type": "kafka", "metadata": kafka},
+        {"type": "external", "metadata": metadata_of(lag)},
+    ]
+    manifest = {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": "explained", "namespace": "n"},
+        "spec": {"scaleTargetRef": {"name": "consumer"}, "triggers": triggers},
+    }
+    monkeypatch.setenv("COLUMNS", "300")
+    file = tmp_path / "so.yaml"
+    file.write_text(yaml.safe_dump(manifest))
+
+    def told(*, trigger: int, address: str | None = None, seconds: float = 0) -> str:
+        explain_command.explain(
+            scaled_object=str(file),
+            trigger=trigger,
+            scaler=address,
+            bootstrap_servers=None,
+            for_seconds=seconds,
+        )
+        return " ".join(capsys.readouterr().out.split())
+
+    assert "metric 30" in told(trigger=0)
+    assert "not persistent" in told(trigger=1)
+    assert " persistent " in told(trigger=1, seconds=3.5).replace("not persistent", "")
+    assert "lagThreshold 10 records on any one partition" in told(trigger=1, address=scaler.address)
 
 
 def test_health_and_reflection_are_served(channel: grpc.Channel) -> None:

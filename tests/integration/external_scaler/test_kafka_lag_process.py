@@ -1,0 +1,94 @@
+"""Offsets of several groups in one batch, read from a real broker by a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from uuid import uuid4
+
+import psutil
+import pytest
+from tests.integration.autoscaler_setting import LagControl
+from tests.integration.localkube_process import eventually
+
+from lagbench.adapters.kafka_lag_process import KafkaLagProcess
+from lagbench.core.persistence.lag_source import GroupTopic
+from lagbench.embedded.broker import Broker
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+GROUPS = 12  # more than one connection remembers coordinators of
+
+
+@pytest.fixture
+def source(broker: Broker) -> Iterator[KafkaLagProcess]:
+    """Provide a source on the session's broker."""
+    opened = KafkaLagProcess({"bootstrap.servers": broker.bootstrap_servers})
+    yield opened
+    opened.close()
+
+
+def test_a_batch_has_every_group_and_costs_one_request_for_each_and_one_for_all(
+    broker: Broker, source: KafkaLagProcess
+) -> None:
+    """Offsets, missing commits with the log's start, and a missing topic, each for itself."""
+    token = uuid4().hex[:8]
+    controls = [
+        LagControl(broker.bootstrap_servers, f"t-{token}", f"g{number}-{token}", 3)
+        for number in range(GROUPS)
+    ]
+    controls[0].prepare()
+    for number, control in enumerate(controls):
+        control.set_lag(number)
+    wanted = [GroupTopic(control.group, control.topic) for control in controls]
+    nobody, nowhere = GroupTopic("nobody", f"t-{token}"), GroupTopic("g", "no-such-topic")
+
+    found = source.sample([*wanted, nobody, nowhere])
+
+    assert [int((found[item].end - found[item].committed).sum()) for item in wanted] == list(
+        range(GROUPS)
+    )
+    assert found[nobody].committed.tolist() == [-1, -1, -1]
+    earliest = found[nobody].earliest
+    assert earliest is not None
+    assert earliest.tolist() == [0, 0, 0]
+    assert "no-such-topic" in found[nowhere].error
+    assert _requests_of_three_samples(source, wanted) <= 3 * (GROUPS + 1)
+
+
+def _requests_of_three_samples(source: KafkaLagProcess, wanted: list[GroupTopic]) -> int:
+    """Return how many requests they cost; librdkafka's counts come 2 s late, with a sample."""
+
+    def counted() -> int:
+        time.sleep(2.5)
+        source.sample(wanted[:1])
+        return source.broker_requests
+
+    before = counted()
+    for _ in range(3):
+        source.sample(wanted)
+    of_the_last_look = 2
+    return counted() - before - of_the_last_look
+
+
+def test_the_end_of_the_reading_process_fails_one_sample_and_no_more(
+    broker: Broker, source: KafkaLagProcess
+) -> None:
+    """As when librdkafka aborts: the reason is told, the next sample starts another process."""
+    token = uuid4().hex[:8]
+    control = LagControl(broker.bootstrap_servers, f"t-{token}", f"g-{token}", 1)
+    control.prepare()
+    wanted = GroupTopic(control.group, control.topic)
+    before = {child.pid for child in psutil.Process().children()}
+    assert source.sample([wanted])[wanted].error == ""
+    (reader,) = [child for child in psutil.Process().children() if child.pid not in before]
+
+    os.kill(reader.pid, signal.SIGABRT)
+    eventually(lambda: reader.status() == psutil.STATUS_ZOMBIE, "the process has ended")
+    lost, found = (source.sample([wanted])[wanted] for _ in range(2))
+
+    assert "SIGABRT" in lost.error
+    assert (found.error, found.end.tolist()) == ("", [100])
+    source.close()
+    assert {child.pid for child in psutil.Process().children()} <= before

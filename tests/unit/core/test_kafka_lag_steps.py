@@ -1,0 +1,40 @@
+"""KEDA's kafka trigger, told step by step."""
+
+from lagbench.core.kafka_lag_steps import explain_kafka
+from lagbench.core.kafka_trigger import KafkaTrigger
+from lagbench.core.lag_rules import PartitionOffsets
+
+
+def trigger(**changes: object) -> KafkaTrigger:
+    """Return a trigger with a threshold of 10."""
+    return KafkaTrigger.model_validate(
+        {"bootstrap_servers": ("k:9092",), "consumer_group": "g", "topic": "t", **changes}
+    )
+
+
+def test_the_replica_too_many_of_kedas_cap_is_shown() -> None:
+    """Lag 39 on 3 partitions passes the cap of 30, because 39 // 10 is 3: four replicas."""
+    offsets = {("t", number): PartitionOffsets(113, 100) for number in range(3)}
+
+    told = explain_kafka(trigger(), offsets, min_replicas=1, max_replicas=10)
+
+    assert [(line.partition, line.lag) for line in told.partitions] == [(0, 13), (1, 13), (2, 13)]
+    by_name = {step.name: step for step in told.steps}
+    assert "39 // 10 = 3" in by_name["cap"].rule
+    assert by_name["cap"].result == "metric 39"
+    assert by_name["replicas"].result == "4 wanted"
+    assert "more than the 3 partitions can use" in by_name["replicas"].rule
+
+
+def test_a_partition_without_a_commit_says_by_which_rule_it_counts() -> None:
+    """With latest it counts 1, with scaleToZeroOnInvalidOffset 0."""
+    offsets = {("t", 0): PartitionOffsets(1_000, None)}
+
+    latest = explain_kafka(trigger(), offsets, min_replicas=0, max_replicas=10)
+    zero = explain_kafka(
+        trigger(scale_to_zero_on_invalid_offset=True), offsets, min_replicas=0, max_replicas=10
+    )
+
+    assert (latest.partitions[0].lag, zero.partitions[0].lag) == (1, 0)
+    assert "latest" in latest.partitions[0].rule
+    assert [step.result for step in zero.steps if step.name == "activity"] == ["not active"]

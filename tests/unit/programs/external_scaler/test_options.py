@@ -1,0 +1,37 @@
+"""The scaler's flags and their variables."""
+
+from pathlib import Path
+
+import pytest
+
+from lagbench.errors import WrongInput
+from lagbench.programs.external_scaler.options import parse_options
+
+
+def test_a_flag_wins_over_its_variable_and_both_over_the_default() -> None:
+    """A pod needs no arguments; a laptop needs no variables."""
+    environment = {"PORT_GRPC": "7000", "PORT_METRICS": "7001", "STATE_FILE": "/tmp/s"}  # noqa: S108
+
+    found = parse_options(["--port", "7002"], environment)
+
+    assert (found.port, found.metrics_port, found.address) == (7002, 7001, "127.0.0.1")
+    assert found.state_file == Path("/tmp/s")  # noqa: S108
+    assert (found.idle_seconds, found.first_sample_seconds) == (600.0, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (["--port", "70000"], "--port"),
+        (["--idle-seconds", "soon"], "--idle-seconds"),
+        (["--tls-cert", "c.pem"], "--tls-cert, --tls-key"),
+        (["--client-ca", "ca.pem"], "--client-ca"),
+        (["--window", "3"], "flags"),
+    ],
+)
+def test_flags_that_cannot_work_are_refused(arguments: list[str], field: str) -> None:
+    """Each refusal names the flag."""
+    with pytest.raises(WrongInput) as refusal:
+        parse_options(arguments, {})
+
+    assert refusal.value.field == field
