@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lagbench.core.cron_rule import CronScaler
+from lagbench.core.cron_scaler import CronScaler
 from lagbench.core.cron_trigger import CronTrigger
 from lagbench.core.external_trigger import ExternalTrigger
 from lagbench.core.instants import NS_PER_SECOND
 from lagbench.core.kafka_trigger import KafkaTrigger, kept_partitions
-from lagbench.core.keda_hpa import trigger_metric_spec
+from lagbench.core.keda_metric_specs import trigger_metric_spec
 from lagbench.core.keda_scaler import (
     MetricReading,
     MetricSpec,

@@ -13,6 +13,7 @@ from lagbench.core.keda_scaler import (
     ScalerFailed,
     ScalersNotBuilt,
 )
+from lagbench.core.resource_scaler import ResourceScaler
 from lagbench.core.resource_trigger import ResourceTrigger
 from lagbench.core.scaled_object import Trigger
 from lagbench.core.telemetry import Record
@@ -20,7 +21,6 @@ from lagbench.programs.autoscaler.bench import Bench, make_bench
 from lagbench.programs.autoscaler.clocks import Clock, HpaClock
 from lagbench.programs.autoscaler.cluster import HPA, SCALED_OBJECT, Manifest
 from lagbench.programs.autoscaler.hpa_worker import HpaWorker
-from lagbench.programs.autoscaler.resource_scaler import ResourceScaler
 from lagbench.programs.autoscaler.scaled_object_worker import ScaledObjectWorker
 from lagbench.programs.autoscaler.telemetry_router import TelemetryRouter
 from tests.fakes.cluster import FakeCluster
@@ -61,7 +61,7 @@ class Source:
             raise ScalersNotBuilt("no broker answers")
         self.built += 1
         if isinstance(trigger.parameters, ResourceTrigger):
-            return ResourceScaler(trigger, trigger.parameters)
+            return ResourceScaler(trigger)
         if isinstance(trigger.parameters, KafkaTrigger):
             password = trigger.parameters.security.password
             self.passwords.append(password.get_secret_value() if password else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from lagbench.core.keda_hpa import trigger_metric_spec
+from lagbench.core.keda_metric_specs import trigger_metric_spec
 from lagbench.core.keda_object import KedaObject, Tick
 from lagbench.core.keda_scaler import (
     MetricReading,

@@ -2,6 +2,11 @@
 
 Unlike other crons it knows no day 7 of the week and no ``@daily``; a day matches on either of its
 two fields when both are restricted, and on both when one is ``*`` or ``?``.
+
+Not croniter 7.0, which differs from that parser where it matters: it moves an instant that the
+clock skips (02:30 in March) to the next hour in place of leaving it out, takes a range of one
+(``3-3``) for any value, refuses ``?`` for minutes and empty list items, and is 20 times slower
+(0.4 ms an instant). The tests compare with it where both agree.
 """
 
 from __future__ import annotations

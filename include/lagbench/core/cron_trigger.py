@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict
@@ -18,6 +19,15 @@ from lagbench.core.trigger_refusals import TriggerRefused
 
 # How KEDA spells a schedule inside a metric's name.
 _IN_A_NAME = (" ", ""), ("*", "x"), ("/", "Sl"), ("?", "Qm"), (",", "Cm")
+_NEVER = timedelta(days=366)  # of schedules that do not come: look again in a year
+
+
+@dataclass(frozen=True, slots=True)
+class CronWindow:
+    """Whether an instant lies between a start and an end, and when that is next to be asked."""
+
+    is_within: bool
+    until: datetime
 
 
 class CronTrigger(BaseModel):
@@ -40,11 +50,12 @@ class CronTrigger(BaseModel):
         """Return the target in thousandths: the metric is a number of replicas."""
         return 1000
 
-    def is_within(self, at: datetime) -> bool:
-        """Say whether ``at`` (aware) lies between a start and the next end; ``ValueError`` if not.
+    def window_at(self, at: datetime) -> CronWindow:
+        """Return where ``at`` (aware) lies; ``ValueError`` when the time zone does not exist.
 
         KEDA compares the next start with the next end: inside, the end comes first. An end that
-        comes at the same instant as a start counts as inside until then.
+        comes at the same instant as a start counts as inside until then. Neither changes before
+        the earlier of them.
         """
         try:
             zone = ZoneInfo(self.timezone)
@@ -55,13 +66,9 @@ class CronTrigger(BaseModel):
         local = at.astimezone(zone)
         start = parse_schedule(self.start).next_after(local)
         end = parse_schedule(self.end).next_after(local)
-        if end is None:
-            return False
-        return start is None or end <= start
-
-    def value_at(self, at: datetime) -> float:
-        """Return the metric: the wanted replicas inside, 0 outside."""
-        return float(self.desired_replicas) if self.is_within(at) else 0.0
+        until = min((one for one in (start, end) if one is not None), default=at + _NEVER)
+        is_within = end is not None and (start is None or end <= start)
+        return CronWindow(is_within, until)
 
 
 def parse_cron_trigger(

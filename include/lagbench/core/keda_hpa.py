@@ -5,47 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lagbench.core.keda_scaler import COMPOSITE_METRIC, MetricSpec
+from lagbench.core.keda_metric_specs import composite_metric_spec
+from lagbench.core.keda_scaler import MetricSpec
 from lagbench.core.quantity import format_milli
-from lagbench.core.resource_trigger import ResourceTrigger
-from lagbench.core.scaled_object import (
-    API_VERSION,
-    KIND,
-    CronTrigger,
-    KafkaTrigger,
-    ScaledObjectSpec,
-    Trigger,
-)
+from lagbench.core.scaled_object import API_VERSION, KIND, ScaledObjectSpec
 from lagbench.core.scaling_annotations import EXCLUDED_LABELS
 
 SCALED_OBJECT_LABEL = "scaledobject.keda.sh/name"
 KEDA_VERSION = "2.21.0"
 # KEDA sorts by type; with scalingModifiers it keeps "Resource" only.
 _RANK = {"ContainerResource": 0, "External": 1, "Resource": 2}
-
-
-def trigger_metric_spec(trigger: Trigger) -> MetricSpec | None:
-    """Return a trigger's metric; None for an external one, whose server alone knows its metrics."""
-    parameters = trigger.parameters
-    if isinstance(parameters, ResourceTrigger):
-        return MetricSpec(
-            name=parameters.resource,
-            trigger_index=trigger.index,
-            kind="Resource",
-            target_type=parameters.target_type,
-            target_milli=parameters.target_milli or 0,
-            target_percent=parameters.target_percent,
-            container_name=parameters.container_name,
-        )
-    if isinstance(parameters, KafkaTrigger | CronTrigger):
-        return MetricSpec(
-            name=trigger.metric_name,
-            trigger_index=trigger.index,
-            kind="External",
-            target_type=trigger.metric_type,
-            target_milli=parameters.target_milli,
-        )
-    return None
 
 
 def build_hpa(
@@ -114,14 +83,8 @@ def _of_the_hpa(spec: ScaledObjectSpec, metric_specs: Sequence[MetricSpec]) -> l
     ordered = sorted(metric_specs, key=lambda item: _RANK[_type(item)])
     if spec.modifiers is None:
         return ordered
-    composite = MetricSpec(
-        name=COMPOSITE_METRIC,
-        trigger_index=-1,
-        kind="External",
-        target_type=spec.modifiers.metric_type,
-        target_milli=spec.modifiers.target_milli,
-    )
-    return [*(item for item in ordered if _type(item) == "Resource"), composite]
+    resources = (item for item in ordered if _type(item) == "Resource")
+    return [*resources, composite_metric_spec(spec.modifiers)]
 
 
 def _type(item: MetricSpec) -> str:

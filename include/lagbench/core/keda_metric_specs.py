@@ -1,11 +1,48 @@
-"""The metrics of an object's HPA, from those of its triggers."""
+"""The metrics of an object's HPA: those that its triggers tell, and what becomes of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from lagbench.core.keda_scaler import COMPOSITE_METRIC, MetricSpec, ScalerFailed
-from lagbench.core.scaled_object import ScaledObjectSpec
+from lagbench.core.resource_trigger import ResourceTrigger
+from lagbench.core.scaled_object import CronTrigger, KafkaTrigger, ScaledObjectSpec, Trigger
+from lagbench.core.scaling_modifiers import ScalingModifiers
+
+
+def trigger_metric_spec(trigger: Trigger) -> MetricSpec | None:
+    """Return a trigger's metric; None for an external one, whose server alone knows its metrics."""
+    parameters = trigger.parameters
+    if isinstance(parameters, ResourceTrigger):
+        return MetricSpec(
+            name=parameters.resource,
+            trigger_index=trigger.index,
+            kind="Resource",
+            target_type=parameters.target_type,
+            target_milli=parameters.target_milli or 0,
+            target_percent=parameters.target_percent,
+            container_name=parameters.container_name,
+        )
+    if isinstance(parameters, KafkaTrigger | CronTrigger):
+        return MetricSpec(
+            name=trigger.metric_name,
+            trigger_index=trigger.index,
+            kind="External",
+            target_type=trigger.metric_type,
+            target_milli=parameters.target_milli,
+        )
+    return None
+
+
+def composite_metric_spec(modifiers: ScalingModifiers) -> MetricSpec:
+    """Return the one metric that scalingModifiers makes of the external ones."""
+    return MetricSpec(
+        name=COMPOSITE_METRIC,
+        trigger_index=-1,
+        kind="External",
+        target_type=modifiers.metric_type,
+        target_milli=modifiers.target_milli,
+    )
 
 
 def object_metric_specs(
@@ -30,11 +67,4 @@ def object_metric_specs(
     resources = [item for item in plain if item.kind == "Resource"]
     if spec.modifiers is None:
         return (*external, *resources), names
-    composite = MetricSpec(
-        name=COMPOSITE_METRIC,
-        trigger_index=-1,
-        kind="External",
-        target_type=spec.modifiers.metric_type,
-        target_milli=spec.modifiers.target_milli,
-    )
-    return (*resources, composite), names
+    return (*resources, composite_metric_spec(spec.modifiers)), names

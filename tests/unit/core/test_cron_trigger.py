@@ -64,35 +64,34 @@ def test_what_keda_refuses(changes: dict[str, str], said: str) -> None:
     [(7, 59, False), (8, 0, True), (12, 0, True), (17, 59, True), (18, 0, False), (23, 0, False)],
 )
 def test_inside_the_office_hours(hour: int, minute: int, is_within: bool) -> None:
-    """The start is inside, the end is not; the value is the wanted replicas or 0."""
+    """The start is inside, the end is not."""
     at = MONDAY + timedelta(hours=hour, minutes=minute)
 
-    assert cron().is_within(at) == is_within
-    assert cron().value_at(at) == (5.0 if is_within else 0.0)
+    assert cron().window_at(at).is_within == is_within
 
 
 def test_hours_over_midnight_and_over_the_weekend() -> None:
     """A start later than the end spans the night; on Saturday the next start comes first."""
     night = cron(start="0 22 * * *", end="0 6 * * *")
 
-    assert night.is_within(MONDAY + timedelta(hours=23))
-    assert night.is_within(MONDAY + timedelta(hours=5))
-    assert not night.is_within(MONDAY + timedelta(hours=12))
-    assert not cron().is_within(MONDAY + timedelta(days=5, hours=12))
+    assert night.window_at(MONDAY + timedelta(hours=23)).is_within
+    assert night.window_at(MONDAY + timedelta(hours=5)).is_within
+    assert not night.window_at(MONDAY + timedelta(hours=12)).is_within
+    assert not cron().window_at(MONDAY + timedelta(days=5, hours=12)).is_within
 
 
 def test_the_hours_are_those_of_the_time_zone() -> None:
     """In July London is an hour ahead of UTC, so that the office opens at 07:00 UTC."""
     monday = datetime(2026, 7, 6, tzinfo=UTC)
 
-    assert not cron().is_within(monday + timedelta(hours=6, minutes=59))
-    assert cron().is_within(monday + timedelta(hours=7))
+    assert not cron().window_at(monday + timedelta(hours=6, minutes=59)).is_within
+    assert cron().window_at(monday + timedelta(hours=7)).is_within
 
 
 def test_a_schedule_that_never_comes() -> None:
     """Without an end the trigger is never inside, without a start always: as KEDA compares."""
-    assert not cron(end="0 0 30 2 *").is_within(MONDAY)
-    assert cron(start="0 0 30 2 *").is_within(MONDAY)
+    assert not cron(end="0 0 30 2 *").window_at(MONDAY).is_within
+    assert cron(start="0 0 30 2 *").window_at(MONDAY).is_within
 
 
 @pytest.mark.parametrize("zone", ["Mars/Base", "../etc/passwd"])
@@ -101,4 +100,4 @@ def test_a_wrong_time_zone_shows_at_the_first_look(zone: str) -> None:
     wrong = cron(timezone=zone)
 
     with pytest.raises(ValueError, match="unable to load timezone: unknown time zone"):
-        wrong.is_within(MONDAY)
+        wrong.window_at(MONDAY)

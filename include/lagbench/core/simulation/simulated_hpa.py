@@ -15,7 +15,7 @@ from lagbench.core.hpa import (
 from lagbench.core.hpa_metrics import MetricFailure, Proposal, propose_external
 from lagbench.core.hpa_pods import PodState, PodUsage
 from lagbench.core.hpa_resource import propose_resource
-from lagbench.core.hpa_spec import ExternalMetric, HpaSpec, Metric, ResourceMetric
+from lagbench.core.hpa_spec import HpaSpec, Metric, ResourceMetric
 from lagbench.core.hpa_state import HpaHistory
 from lagbench.core.instants import NS_PER_SECOND
 from lagbench.core.keda_scaler import TargetView

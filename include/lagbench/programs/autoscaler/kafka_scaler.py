@@ -15,6 +15,7 @@ from lagbench.adapters.kafka_lag import (
 )
 from lagbench.adapters.kafka_security import security_settings
 from lagbench.core.kafka_trigger import KafkaTrigger, kept_partitions
+from lagbench.core.keda_metric_specs import trigger_metric_spec
 from lagbench.core.keda_scaler import (
     MetricReading,
     MetricSpec,
@@ -60,15 +61,8 @@ class KafkaScaler:
 
     def metric_specs(self) -> Sequence[MetricSpec]:
         """Return the one metric of the trigger."""
-        return [
-            MetricSpec(
-                name=self._parameters.metric_name(self._trigger.index),
-                trigger_index=self._trigger.index,
-                kind="External",
-                target_type=self._trigger.metric_type,
-                target_milli=self._parameters.target_milli,
-            )
-        ]
+        spec = trigger_metric_spec(self._trigger)
+        return () if spec is None else (spec,)
 
     def read(self, metric_name: str) -> MetricReading:  # noqa: ARG002 - the trigger has one metric
         """Read all offsets and apply the rules; the memory advances only on success."""

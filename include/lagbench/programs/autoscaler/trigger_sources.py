@@ -9,17 +9,17 @@ from pydantic import SecretStr
 
 from lagbench.adapters.external_scaler_client import ExternalObject, ExternalScalerClient
 from lagbench.adapters.grpc_channels import ChannelPool, GrpcEndpoint
+from lagbench.core.cron_scaler import CronScaler
 from lagbench.core.cron_trigger import CronTrigger
 from lagbench.core.external_trigger import ExternalTrigger
 from lagbench.core.kafka_trigger import KafkaTrigger
 from lagbench.core.keda_scaler import Scaler, ScalersNotBuilt
+from lagbench.core.resource_scaler import ResourceScaler
 from lagbench.core.resource_trigger import ResourceTrigger
 from lagbench.core.scaled_object import Trigger
 from lagbench.programs.autoscaler.cluster import Cluster, ClusterError, ObjectKey
-from lagbench.programs.autoscaler.cron_scaler import CronScaler
 from lagbench.programs.autoscaler.external_scaler import ExternalScaler
 from lagbench.programs.autoscaler.kafka_scaler import KafkaScaler
-from lagbench.programs.autoscaler.resource_scaler import ResourceScaler
 from lagbench.programs.autoscaler.service_address import dialled_address
 
 
@@ -52,7 +52,7 @@ class LiveSources:
         if isinstance(parameters, CronTrigger):
             return CronScaler(trigger, parameters, self._wall_ns)
         if isinstance(parameters, ResourceTrigger):
-            return ResourceScaler(trigger, parameters)
+            return ResourceScaler(trigger)
         return ExternalScaler(trigger, self.external_client(key, parameters))
 
     def external_client(self, key: ObjectKey, parameters: ExternalTrigger) -> ExternalScalerClient:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.fakes.autoscaler_world import HPA_KEY, KEY, World, scaled_object, world
 
 from lagbench.core.hpa_metrics import MetricFailure, Proposal
 from lagbench.core.hpa_spec import parse_hpa
 from lagbench.programs.autoscaler.cluster import HPA
 from lagbench.programs.autoscaler.hpa_readings import Reading, read_metrics
-from tests.fakes.autoscaler_world import HPA_KEY, KEY, World, scaled_object, world
 
 STAMP = "2027-01-15T08:00:00Z"  # the instant at which the world's clock stands still
 

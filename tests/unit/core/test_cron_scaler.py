@@ -1,10 +1,10 @@
 """The cron trigger at an instant."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lagbench.core.cron_rule import CronScaler
+from lagbench.core.cron_scaler import CronScaler
 from lagbench.core.cron_trigger import CronTrigger
 from lagbench.core.keda_scaler import ScalerFailed
 from lagbench.core.scaled_object import parse_scaled_object
@@ -24,7 +24,7 @@ class Now:
         return int(datetime.fromisoformat(self.text).replace(tzinfo=UTC).timestamp()) * SECOND
 
 
-def scaler(now: Now, **metadata: str) -> CronScaler:
+def scaler(now: Now, metric_type: str = "AverageValue", **metadata: str) -> CronScaler:
     """Return a scaler of a trigger from 8:00 to 17:30 in Berlin, wanting 5 replicas."""
     given = {
         "timezone": "Europe/Berlin",
@@ -39,7 +39,7 @@ def scaler(now: Now, **metadata: str) -> CronScaler:
         "metadata": {"name": "w"},
         "spec": {
             "scaleTargetRef": {"name": "w"},
-            "triggers": [{"type": "cron", "metadata": given}],
+            "triggers": [{"type": "cron", "metricType": metric_type, "metadata": given}],
         },
     }
     trigger = parse_scaled_object(manifest, where="test").triggers[0]
@@ -76,6 +76,42 @@ def test_a_window_may_span_midnight() -> None:
         values.append(night.read("").values[0])
 
     assert values == [5.0, 5.0, 0.0]
+
+
+def test_a_poll_between_two_boundaries_does_not_look_at_the_schedule() -> None:
+    """The answer holds until the next start or end, and is given up when the clock steps back."""
+    now = Now("2026-07-01T06:00:00")
+    office = scaler(now)
+    looked = []
+    looking = office._look
+    office._look = lambda at: (looked.append(at), looking(at))[1]  # type: ignore[method-assign]
+
+    seen = []
+    for at in ("06:00:00", "06:00:01", "15:29:59", "15:30:00", "23:59:59", "05:00:00"):
+        now.text = f"2026-07-01T{at}"
+        seen.append(office.read("").values[0])
+
+    assert seen == [5.0, 5.0, 5.0, 0.0, 0.0, 0.0]
+    assert len(looked) == 3  # at first, at the end, and after the step back
+
+
+def test_the_cached_answer_is_that_of_looking_each_time() -> None:
+    """Over the two days around a change of clocks, polled every 10 minutes, nothing differs."""
+    now = Now("2026-10-24T00:00:00")
+    twice = {"start": "30 2 * * *", "end": "15 3 * * 0,1,6"}
+    cached = scaler(now, **twice)
+    begin = datetime(2026, 10, 24)  # noqa: DTZ001 - the clock reads it as UTC
+
+    for minutes in range(0, 2 * 24 * 60, 10):
+        now.text = (begin + timedelta(minutes=minutes)).isoformat()
+        assert cached.read("") == scaler(now, **twice).read(""), now.text
+
+
+def test_the_metric_type_is_the_triggers() -> None:
+    """A trigger with metricType Value tells the HPA so."""
+    (spec,) = scaler(Now("2026-07-01T00:00:00"), metric_type="Value").metric_specs()
+
+    assert spec.target_type == "Value"
 
 
 def test_a_time_zone_that_does_not_exist_fails_the_poll() -> None:

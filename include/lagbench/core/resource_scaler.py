@@ -1,0 +1,27 @@
+"""The scaler of a cpu or memory trigger: KEDA tells the HPA of it and reads nothing itself."""
+
+from __future__ import annotations
+
+from lagbench.core.keda_metric_specs import trigger_metric_spec
+from lagbench.core.keda_scaler import MetricReading, MetricSpec, ScalerFailed
+from lagbench.core.scaled_object import Trigger
+
+
+class ResourceScaler:
+    """Yields a metric that the HPA reads from the pods."""
+
+    def __init__(self, trigger: Trigger) -> None:
+        """Take the trigger."""
+        spec = trigger_metric_spec(trigger)
+        self._specs: tuple[MetricSpec, ...] = () if spec is None else (spec,)
+
+    def metric_specs(self) -> tuple[MetricSpec, ...]:
+        """Return the one metric of the trigger."""
+        return self._specs
+
+    def read(self, metric_name: str) -> MetricReading:
+        """Refuse: pods' usage is the HPA's business."""
+        raise ScalerFailed(f"{metric_name} is read by the HPA, not by KEDA")
+
+    def close(self) -> None:
+        """Hold nothing."""
