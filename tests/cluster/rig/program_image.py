@@ -16,7 +16,7 @@ from lagbench.project import PROJECT_ROOT
 from tests.cluster.rig.images import write_image, write_layer
 from tests.cluster.rig.versions import cache_folder
 
-PROGRAMS = "lagbench:latest"
+PROGRAMS = "docker.io/lagbench/programs:0.1.0"
 PYTHON = "rig.local/python:3.11"
 _REQUIREMENTS = PROJECT_ROOT / "k8s" / "images" / "programs.txt"
 _DEBIAN, _PYTHON = "bookworm", "3.11"
