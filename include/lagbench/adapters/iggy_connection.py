@@ -6,9 +6,13 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from lagbench.core.persistence.iggy_address import (
+    ALLOWED_ADDRESS,
+    shown_address,
+    split_iggy_address,
+)
 from lagbench.errors import WrongInput
 
-DEFAULT_PORT = 8090  # the TCP port of an Iggy server that is not told another
 _LONGEST_BYTES = 255  # the protocol counts a name, a password and a token in one byte
 _WHERE = "Iggy connection"
 
@@ -66,21 +70,10 @@ class IggyConnection(BaseModel):
 
 def split_address(text: str) -> tuple[str, int]:
     """Return (host, port) of ``host``, ``host:port`` or ``[v6]:port``."""
-    allowed = "host:port without scheme and credentials, for example iggy:8090"
-    if "@" in text or "/" in text:
-        # what stands before an @ may be a password
-        raise _wrong("serverAddress", "(hidden)" if "@" in text else text, allowed)
-    host, port = text, str(DEFAULT_PORT)
-    if text.startswith("["):
-        host, _, rest = text[1:].partition("]")
-        if rest:
-            port = rest.removeprefix(":") if rest.startswith(":") else "?"
-    elif text.count(":") == 1:
-        host, _, port = text.partition(":")
-    is_port = port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535
-    if not host or not is_port:
-        raise _wrong("serverAddress", text, allowed)
-    return host, int(port)
+    found = split_iggy_address(text)
+    if found is None:
+        raise _wrong("serverAddress", shown_address(text), ALLOWED_ADDRESS)
+    return found
 
 
 def _is_given(secret: SecretStr | None) -> bool:

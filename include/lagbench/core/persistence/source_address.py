@@ -7,6 +7,11 @@ from collections.abc import Mapping
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from lagbench.core.kafka_trigger_security import KafkaSecurity, check_security, read_security
+from lagbench.core.persistence.iggy_address import (
+    ALLOWED_ADDRESS,
+    shown_address,
+    split_iggy_address,
+)
 from lagbench.core.persistence.lag_source import GroupTopic
 from lagbench.core.persistence.metadata_keys import (
     ENVIRONMENT_DEFAULTS,
@@ -81,6 +86,8 @@ def _read_kafka(reader: MetadataReader) -> tuple[KafkaCluster, GroupTopic]:
 
 def _read_iggy(reader: MetadataReader) -> tuple[IggyServer, GroupTopic]:
     address = reader.required("serverAddress")
+    if address and split_iggy_address(address) is None:
+        reader.refuse("serverAddress", shown_address(address), ALLOWED_ADDRESS)
     login = _logins(reader, "serverAddress", IGGY_LOGIN_DEFAULTS)
     user, password, token = login["username"], login["password"], login["accessToken"]
     if token and (user or password):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from lagbench.core.persistence.rule import LagRule
 from lagbench.core.persistence.settings import InvalidMetadata, parse_lag_settings
 from lagbench.core.policy_limits import is_lag_scaler
 from lagbench.core.policy_review.finding import Finding, Subject, shown
-from lagbench.core.scaled_object import CronTrigger, ExternalTrigger, Trigger
+from lagbench.core.scaled_object import CronTrigger, ExternalTrigger, KafkaTrigger, Trigger
 from lagbench.core.scaling_annotations import (
     FORCE_ACTIVATION,
     PAUSED,
@@ -89,10 +90,12 @@ def _external(subject: Subject, trigger: Trigger, external: ExternalTrigger) -> 
             f"{address}:6000",
         )
     if is_lag_scaler(written):
-        yield from _lag_scaler(trigger, external.metadata)
+        yield from _lag_scaler(subject, trigger, external.metadata)
 
 
-def _lag_scaler(trigger: Trigger, metadata: Mapping[str, str]) -> Iterator[Finding]:
+def _lag_scaler(
+    subject: Subject, trigger: Trigger, metadata: Mapping[str, str]
+) -> Iterator[Finding]:
     field = f"spec.triggers[{trigger.index}].metadata"
     try:
         settings = parse_lag_settings(metadata)
@@ -126,6 +129,28 @@ def _lag_scaler(trigger: Trigger, metadata: Mapping[str, str]) -> Iterator[Findi
             f"nothing scales before lag has stood for {sustain:g} s; then the HPA's sync (15 s) "
             "and the pods' start follow",
         )
+    yield from _small_backlog_sleeps(subject, field, settings.rule)
+
+
+def _small_backlog_sleeps(subject: Subject, field: str, rule: LagRule) -> Iterator[Finding]:
+    """Yield what scaling to zero means where only lag that persists counts as activity."""
+    spec = subject.spec
+    may_stop_all = spec.floor == 0 or spec.idle_replica_count == 0
+    has_other_waker = any(isinstance(item.parameters, KafkaTrigger) for item in spec.triggers)
+    if not may_stop_all or has_other_waker:
+        return
+    unit = "s of age" if rule.lag_metric == "seconds" else "records"
+    place = "in all" if rule.lag_scope == "total" else "on one partition"
+    stands = f" for {rule.sustain_seconds:g} s" if rule.sustain_seconds else ""
+    yield Finding(
+        "warning",
+        "small-backlog-sleeps",
+        f"{field}.lagThreshold",
+        f"{rule.lag_threshold:,}",
+        f"with no pod running, a backlog below {rule.lag_threshold:,} {unit} {place} wakes none "
+        f"and is never read: only lag that stands there{stands} counts as activity",
+        "minReplicaCount: 1, or a kafka trigger beside it that starts the first pod",
+    )
 
 
 def annotation_findings(subject: Subject) -> Iterator[Finding]:

@@ -72,3 +72,22 @@ def test_what_cannot_work_is_refused_without_the_secret(
 
     assert field in [problem.field for problem in refused.value.problems]
     assert "very-secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("address", ["iggy:", "iggy:0", "iggy:65536", "tcp://iggy:8090", ":8090"])
+def test_an_address_that_cannot_be_dialled_is_refused(address: str) -> None:
+    """What no connection could use is refused with its value, before anything is sampled."""
+    with pytest.raises(InvalidMetadata) as refused:
+        parse_lag_settings({**_NAMED, **_LOGIN, "serverAddress": address})
+
+    (problem,) = refused.value.problems
+    assert (problem.field, problem.value) == ("serverAddress", address)
+    assert "host:port" in problem.allowed
+
+
+def test_credentials_in_an_address_are_not_repeated() -> None:
+    """What stands before an @ may be a password."""
+    with pytest.raises(InvalidMetadata) as refused:
+        parse_lag_settings({**_NAMED, **_LOGIN, "serverAddress": "root:very-secret@iggy"})
+
+    assert "very-secret" not in str(refused.value)

@@ -176,6 +176,8 @@ def test_a_plain_policy_warns_of_nothing() -> None:
             {"triggers": [{**EXTERNAL, "metadata": {"scalerAddress": "s"}}]},
         ),
         ("sustain-waits", "note", {"triggers": [LAG_SCALER]}),
+        ("small-backlog-sleeps", "warning", {"triggers": [LAG_SCALER], "minReplicaCount": 0}),
+        ("small-backlog-sleeps", "warning", {"triggers": [LAG_SCALER], "idleReplicaCount": 0}),
         (
             "lag-scaler-refuses",
             "broken",
@@ -219,6 +221,18 @@ def test_each_code(code: str, level: str, spec: dict[str, Any]) -> None:
 def test_annotations_that_hold_scaling(annotation: str, value: str, code: str) -> None:
     """What stops scaling, or is read as if it did, is named."""
     assert code in review({f"autoscaling.keda.sh/{annotation}": value}).codes
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"triggers": [LAG_SCALER], "minReplicaCount": 1},
+        {"triggers": [LAG_SCALER, kafka()], "minReplicaCount": 0},
+    ],
+)
+def test_something_else_reads_a_small_backlog(spec: dict[str, Any]) -> None:
+    """A pod that always runs, or a kafka trigger, takes care of lag below the threshold."""
+    assert "small-backlog-sleeps" not in review(**spec).codes
 
 
 @pytest.mark.parametrize("formula", ["max(a - b, 0)", "abs(a - b)", "a - b > 0 ? a : b", "a + b"])

@@ -1,0 +1,28 @@
+"""The address of an Iggy server as people write it: host, host:port or [v6]:port."""
+
+from __future__ import annotations
+
+DEFAULT_PORT = 8090  # the TCP port of an Iggy server that is not told another
+ALLOWED_ADDRESS = (
+    "host:port (port 1 to 65535) without scheme and credentials, for example iggy:8090"
+)
+
+
+def split_iggy_address(text: str) -> tuple[str, int] | None:
+    """Return (host, port); None when it is no address."""
+    if "@" in text or "/" in text:
+        return None
+    host, port = text, str(DEFAULT_PORT)
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        if rest:
+            port = rest.removeprefix(":") if rest.startswith(":") else "?"
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+    is_port = port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535
+    return (host, int(port)) if host and is_port else None
+
+
+def shown_address(text: str) -> str:
+    """Return an address for a message: what stands before an @ may be a password."""
+    return "(hidden)" if "@" in text else text
