@@ -129,8 +129,13 @@ class ClusterSampler:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def close(self) -> None:
-        """Take no more samples; what is under way ends by itself within its time limits."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Take no more samples; the source is closed after what is under way."""
+        self._pool.submit(self._close_source)
+        self._pool.shutdown(wait=False)
+
+    def _close_source(self) -> None:
+        if self._source is not None:
+            self._source.close()
 
     def _work(
         self,
