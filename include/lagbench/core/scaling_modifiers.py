@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import isfinite, isnan, nan
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from lagbench.core.field_names import refuse_unknown_fields
+from lagbench.core.go_float import go_float
 from lagbench.core.scaled_object_fields import text
 from lagbench.core.trigger_refusals import BenchRefused, TriggerRefused
 from lagbench.errors import WrongInput
 
 _FIELD = "spec.advanced.scalingModifiers"
 _FIELDS = ("formula", "target", "activationTarget", "metricType")
-_GO_FLOAT = re.compile(
-    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)", re.IGNORECASE
-)
 _GO_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
@@ -54,43 +53,64 @@ def parse_scaling_modifiers(given: object, *, where: str) -> ScalingModifiers | 
     metric_type = _metric_type(known, where)
     if not any((formula, target, activation, known.get("metricType"))):
         return None
-    if not formula:
-        raise _refused(where, "formula", formula, "error ScalingModifiers.Formula is mandatory")
-    if not target:
-        message = "error validating formula in ScalingModifiers\nformula is given but target is "
-        raise _refused(where, "target", target, f"{message}empty")
-    number = _target(target, where)
+    for field, problem in (
+        ("target" if formula else "formula", missing_problem(formula, target)),
+        ("target", target_problem(target) if target else None),
+    ):
+        if problem is not None:
+            raise TriggerRefused(
+                where=where,
+                field=f"{_FIELD}.{field}",
+                value=known.get(field) or "",
+                keda_message=problem,
+                stage="hpa",
+            )
     return ScalingModifiers(
         formula=formula,
-        target_milli=int(number * 1000),
+        target_milli=int(_finite(target, where) * 1000),
         target=target,
         activation_target=_activation(activation, where),
         metric_type=metric_type,
     )
 
 
-def go_float(text: str) -> float | None:
-    """Return what Go reads as a decimal number; None when it reads nothing."""
-    return float(text) if _GO_FLOAT.fullmatch(text) else None
+def missing_problem(formula: str, target: str) -> str | None:
+    """Return what KEDA says when one of the two is not there."""
+    if not formula:
+        return "error ScalingModifiers.Formula is mandatory"
+    if not target:
+        return "error validating formula in ScalingModifiers\nformula is given but target is empty"
+    return None
 
 
-def _target(target: str, where: str) -> float:
-    number = go_float(target)
-    if number is not None and 0 < number < float("inf"):
-        return number
-    # KEDA appends Go's error, which is none for a number that is merely not positive.
-    cause = f'strconv.ParseFloat: parsing "{target}": invalid syntax'
-    message = (
+def target_problem(target: str) -> str | None:
+    """Return what KEDA says of a target that is no number above zero."""
+    try:
+        if not go_float(target) <= 0:
+            return None
+        cause = "%!w(<nil>)"  # a slip of KEDA's: there is no error to print
+    except ValueError as error:
+        cause = str(error)
+    return (
         "error validating target in ScalingModifiers\nerror converting target for "
-        f"scalingModifiers (string->float) to valid target: "
-        f"{cause if number is None else '%!w(<nil>)'}"
+        f"scalingModifiers (string->float) to valid target: {cause}"
     )
-    raise _refused(where, "target", target, message)
+
+
+def _finite(target: str, where: str) -> float:
+    number = go_float(target)
+    if isfinite(number):
+        return number
+    allowed = "a finite number (KEDA takes this text, and no quantity can hold it)"
+    raise BenchRefused(where=where, field=f"{_FIELD}.target", value=target, allowed=allowed)
 
 
 def _activation(given: str, where: str) -> float:
-    number = go_float(given) if given else 0.0
-    if number is None or number != number:  # noqa: PLR0124 - true of NaN alone
+    try:
+        number = go_float(given) if given else 0.0
+    except ValueError:
+        number = nan
+    if isnan(number):
         allowed = "a number (KEDA takes this text and then never gets through a poll)"
         raise BenchRefused(
             where=where, field=f"{_FIELD}.activationTarget", value=given, allowed=allowed
@@ -107,9 +127,3 @@ def _metric_type(known: Mapping[str, Any], where: str) -> Literal["AverageValue"
             where=where, field=f"{_FIELD}.metricType", value=given, allowed="AverageValue, Value"
         )
     return "AverageValue"
-
-
-def _refused(where: str, field: str, value: object, message: str) -> TriggerRefused:
-    return TriggerRefused(
-        where=where, field=f"{_FIELD}.{field}", value=value, keda_message=message, stage="hpa"
-    )

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lagbench.core.admission.cluster import ClusterView, Manifest, target_type, type_text
-from lagbench.core.admission.go_quote import go_quote
 from lagbench.core.admission.resource_requests import request_problems
 from lagbench.core.admission.scaled_object_schema import DEFAULT_MAX_REPLICAS
 from lagbench.core.admission.scaling_modifiers import modifiers_problem
+from lagbench.core.go_quote import go_quote
 
 RESOURCE_TRIGGERS = ("cpu", "memory")
 _NEVER_CACHED = ("cpu", "memory", "cron")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lagbench.core.admission.formula_syntax import Node, parse_formula
-from lagbench.core.admission.formula_tokens import FormulaError
+from lagbench.core.composite_metric import compile_modifiers
+from lagbench.core.formula.node import Node
+from lagbench.core.formula.syntax import parse_formula
+from lagbench.core.formula.tokens import FormulaError
 from lagbench.core.policy_review.finding import Finding, Subject, shown
-from lagbench.core.scaled_object import ExternalTrigger, Fallback, KafkaTrigger
+from lagbench.core.scaled_object import BenchRefused, ExternalTrigger, Fallback, KafkaTrigger
 
 _FALLBACK, _FORMULA = "spec.fallback", "spec.advanced.scalingModifiers.formula"
 
@@ -107,6 +109,13 @@ def _composite(subject: Subject, formula: str) -> Iterator[Finding]:
             shown(formula),
             "the targets of the single triggers (lagThreshold) are not used; one that fails fails "
             "the whole formula",
+        )
+    try:
+        compile_modifiers(subject.spec)
+    except BenchRefused as error:
+        happens = "KEDA takes it, the embedded autoscaler cannot do it"
+        yield Finding(
+            "warning", "not-rehearsed-here", _FORMULA, shown(formula), happens, error.allowed
         )
     if _may_be_negative(formula):
         yield Finding(

@@ -195,6 +195,7 @@ def test_a_plain_policy_warns_of_nothing() -> None:
             {"advanced": behavior(scaleDown={"stabilizationWindowSeconds": 3601})},
         ),
         ("not-rehearsed-here", "warning", {"triggers": [{"type": "prometheus", "metadata": {}}]}),
+        ("not-rehearsed-here", "warning", composite("sum([a, b], # * 2)")),
         ("unknown-field", "refused", {"minReplicas": 3}),
         ("schema", "refused", {"pollingInterval": 0}),
         ("replica-counts", "refused", {"idleReplicaCount": 2}),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
-from lagbench.core.admission.formula_tokens import FormulaError, Token, tokens
+from lagbench.core.formula.node import PREDICATES, Node, integer_of
+from lagbench.core.formula.tokens import FormulaError, Token
+from lagbench.core.formula.words import Words, unexpected
 
 _UNARY = {"not": 50, "!": 50, "-": 90, "+": 90}
 _LEVELS = (
@@ -23,77 +24,45 @@ _BINARY = {name: level for level, names in _LEVELS for name in names.split()}
 _RIGHT = frozenset({"**", "^"})
 _COMPARISONS = frozenset({"<", ">", ">=", "<="})
 _NEGATED = frozenset({"contains", "matches", "startsWith", "endsWith", "in"})
-# Arguments of the functions that take a predicate: e expression, p predicate, ? optional.
-_PREDICATE_SHAPES = (
-    ("all none any one filter map find findIndex findLast findLastIndex groupBy", "e p"),
-    ("count sum", "e p?"),
-    ("sortBy reduce", "e p e?"),
-)
-PREDICATES = {name: shape for names, shape in _PREDICATE_SHAPES for name in names.split()}
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One node: kind, place in the text, its text (operator, name, literal), and its parts."""
-
-    kind: str
-    at: int
-    text: str = ""
-    parts: tuple[Node, ...] = field(default=())
-
 
 _Reader = Callable[[], Node]
 
 
 def parse_formula(formula: str) -> Node:
     """Return the tree of a formula; ``FormulaError`` at the first word that does not fit."""
-    return _Parser(tokens(formula)).whole()
+    return _Parser(Words(formula)).whole()
 
 
 class _Parser:
-    """Reads one list of tokens; ``depth`` counts the predicates around the current word."""
+    """Reads the words once; ``predicates`` counts those around the current word."""
 
-    def __init__(self, words: list[Token]) -> None:
-        self._words, self._at, self._depth = words, 0, 0
+    def __init__(self, words: Words) -> None:
+        self._words, self._predicates = words, 0
 
     @property
     def _now(self) -> Token:
-        return self._words[self._at]
-
-    def _next(self) -> Token:
-        word = self._now
-        if word.kind == "EOF":
-            raise FormulaError("unexpected token EOF", word.at)
-        self._at += 1
-        return word
-
-    def _expect(self, *, bracket: str = "", operator: str = "") -> Token:
-        word = self._now
-        if not (word.is_bracket(bracket) or word.is_operator(operator)):
-            raise _unexpected(word)
-        return self._next()
-
-    def _name(self) -> Token:
-        if self._now.kind != "Identifier":
-            raise _unexpected(self._now)
-        return self._next()
+        return self._words.now
 
     def whole(self) -> Node:
         node = self._sequence()
         if self._now.kind != "EOF":
-            raise _unexpected(self._now)
+            raise unexpected(self._now)
         return node
 
     def _sequence(self) -> Node:
         nodes = [self._expression(0)]
         while self._now.is_operator(";"):
-            self._next()
+            self._words.take()
             if self._now.kind == "EOF":
                 break
             nodes.append(self._expression(0))
         return nodes[0] if len(nodes) == 1 else Node("sequence", nodes[0].at, parts=tuple(nodes))
 
     def _expression(self, level: int) -> Node:
+        with self._words.one_level_deeper():
+            return self._operators(level)
+
+    def _operators(self, level: int) -> Node:
         if level == 0 and self._now.is_operator("let"):
             return self._let()
         if level == 0 and self._now.is_operator("if"):
@@ -102,17 +71,17 @@ class _Parser:
         while self._now.kind == "Operator":
             word, negated = self._now, None
             if word.text == "not":
-                following = self._words[self._at + 1]
+                following = self._words.following
                 if following.text not in _NEGATED:
-                    raise _unexpected(following)
+                    raise unexpected(following)
                 if _BINARY[following.text] < level:
                     break
-                self._next()
+                self._words.take()
                 word = negated = following
             own = _BINARY.get(word.text)
             if own is None or own < level:
                 break
-            self._next()
+            self._words.take()
             left = self._binary(left, word, own, previous)
             if negated is not None:
                 left = Node("unary", negated.at, "not", (left,))
@@ -121,7 +90,7 @@ class _Parser:
 
     def _binary(self, left: Node, word: Token, level: int, previous: str) -> Node:
         if word.text == "|":
-            return self._call(self._name(), (left,))
+            return self._call(self._words.name(), (left,))
         if previous == "??" and word.text != "??":
             raise FormulaError(
                 f"Operator ({word.text}) and coalesce expressions (??) cannot be mixed. Wrap "
@@ -142,79 +111,79 @@ class _Parser:
             root = one if root is None else Node("binary", word.at, "&&", (root, one))
             if not self._now.is_operator(*_COMPARISONS):
                 return root
-            left, word = right, self._next()
+            left, word = right, self._words.take()
 
     def _let(self) -> Node:
-        self._next()
-        name = self._name()
-        self._expect(operator="=")
+        self._words.take()
+        name = self._words.name()
+        self._words.expect(operator="=")
         value = self._expression(0)
-        self._expect(operator=";")
+        self._words.expect(operator=";")
         return Node("let", name.at, name.text, (value, self._sequence()))
 
     def _if(self) -> Node:
-        at = self._next().at
+        at = self._words.take().at
         condition = self._expression(0)
         first = self._block()
-        self._expect(operator="else")
+        self._words.expect(operator="else")
         second = self._if() if self._now.is_operator("if") else self._block()
         return Node("condition", at, "if", (condition, first, second))
 
     def _block(self) -> Node:
-        self._expect(bracket="{")
+        self._words.expect(bracket="{")
         node = self._sequence()
-        self._expect(bracket="}")
+        self._words.expect(bracket="}")
         return node
 
     def _conditional(self, node: Node) -> Node:
         while self._now.is_operator("?"):
-            self._next()
+            self._words.take()
             if self._now.is_operator(":"):
-                self._next()
+                self._words.take()
                 first = node
             else:
                 first = self._expression(0)
-                self._expect(operator=":")
+                self._words.expect(operator=":")
             node = Node("condition", node.at, "?", (node, first, self._expression(0)))
         return node
 
     def _primary(self) -> Node:
         word = self._now
         if word.kind == "Operator" and word.text in _UNARY:
-            self._next()
+            self._words.take()
             inner = self._expression(_UNARY[word.text])
             return self._postfix(Node("unary", word.at, word.text, (inner,)))
         if word.is_bracket("("):
-            self._next()
+            self._words.take()
             inner = self._sequence()
-            self._expect(bracket=")")
+            self._words.expect(bracket=")")
             return self._postfix(inner)
-        if self._depth and word.is_operator("#", "."):
+        if self._predicates and word.is_operator("#", "."):
             if word.text == "#":
-                self._next()
+                self._words.take()
             is_named = word.text == "#" and self._now.kind == "Identifier"
-            name = self._next().text if is_named else ""
+            name = self._words.take().text if is_named else ""
             return self._postfix(Node("pointer", word.at, name))
         return self._postfix(self._secondary())
 
     def _secondary(self) -> Node:
         word = self._now
         if word.kind == "Number":
-            self._next()
+            self._words.take()
             lower = word.text.lower()
             is_float = not lower.startswith("0x") and any(c in lower for c in ".e")
-            return Node("float" if is_float else "int", word.at, word.text)
+            return _literal(word, is_float=is_float)
         if word.kind == "String":
-            return Node("string", self._next().at, word.text)
+            return Node("string", self._words.take().at, word.text)
         if word.kind == "Identifier":
-            return self._named(self._next())
+            return self._named(self._words.take())
         if word.is_bracket("["):
-            self._next()
+            self._words.take()
             return Node("array", word.at, parts=self._listed("]", self._item))
         if word.is_bracket("{"):
-            self._next()
+            self._words.take()
             return Node("map", word.at, parts=self._listed("}", self._pair))
-        raise _unexpected(word)
+        raise unexpected(word)
 
     def _named(self, word: Token) -> Node:
         if self._now.is_bracket("(") and word.text not in {"true", "false", "nil"}:
@@ -226,11 +195,11 @@ class _Parser:
         nodes: list[Node] = []
         while not self._now.is_bracket(closing):
             if nodes:
-                self._expect(operator=",")
+                self._words.expect(operator=",")
                 if self._now.is_bracket(closing):
                     break
             nodes.append(read())
-        self._expect(bracket=closing)
+        self._words.expect(bracket=closing)
         return tuple(nodes)
 
     def _item(self) -> Node:
@@ -241,18 +210,18 @@ class _Parser:
         if word.is_bracket("("):
             self._expression(0)
         elif word.kind in {"Number", "String", "Identifier"}:
-            self._next()
+            self._words.take()
         else:
             raise FormulaError(
                 "a map key must be a quoted string, a number, a identifier, or an expression "
                 f"enclosed in parentheses (unexpected token {word})",
                 word.at,
             )
-        self._expect(operator=":")
+        self._words.expect(operator=":")
         return self._expression(0)
 
     def _call(self, name: Token, given: tuple[Node, ...]) -> Node:
-        self._expect(bracket="(")
+        self._words.expect(bracket="(")
         shape = PREDICATES.get(name.text)
         if shape is None:
             parts = given + self._listed(")", self._item)
@@ -265,37 +234,37 @@ class _Parser:
                     break
                 raise FormulaError(f"expected at least {len(wanted)} arguments", self._now.at)
             if index:
-                self._expect(operator=",")
+                self._words.expect(operator=",")
             parts += (self._predicate() if kind[0] == "p" else self._expression(0),)
         if self._now.is_operator(","):
-            self._next()
-        self._expect(bracket=")")
+            self._words.take()
+        self._words.expect(bracket=")")
         return Node("call", name.at, name.text, parts)
 
     def _predicate(self) -> Node:
         at = self._now.at
-        self._depth += 1
+        self._predicates += 1
         if self._now.is_bracket("{"):
             node = self._block()
         else:
             node = self._expression(0)
             if self._now.is_operator(";"):
                 raise FormulaError("wrap predicate with brackets { and }", self._now.at)
-        self._depth -= 1
+        self._predicates -= 1
         return Node("predicate", at, parts=(node,))
 
     def _postfix(self, node: Node) -> Node:
         while self._now.is_operator(".", "?.") or self._now.is_bracket("["):
-            word = self._next()
+            word = self._words.take()
             if word.text == "?." and self._now.is_bracket("["):
-                word = self._next()
+                word = self._words.take()
             if word.text != "[":
-                name = self._next()
+                name = self._words.take()
                 if name.kind != "Identifier" and not name.text.isidentifier():
                     raise FormulaError("expected name", name.at)
                 node = Node("member", name.at, name.text, (node,))
                 if self._now.is_bracket("("):
-                    self._next()
+                    self._words.take()
                     node = Node(
                         "method", name.at, name.text, (node, *self._listed(")", self._item))
                     )
@@ -307,15 +276,20 @@ class _Parser:
         parts, is_slice = [node], False
         while not self._now.is_bracket("]"):
             if self._now.is_operator(":") and not is_slice:
-                self._next()
+                self._words.take()
                 is_slice = True
             else:
                 parts.append(self._expression(0))
                 if not self._now.is_operator(":") or is_slice:
                     break
-        self._expect(bracket="]")
+        self._words.expect(bracket="]")
         return Node("slice" if is_slice else "index", word.at, parts=tuple(parts))
 
 
-def _unexpected(word: Token) -> FormulaError:
-    return FormulaError(f"unexpected token {word}", word.at)
+def _literal(word: Token, *, is_float: bool) -> Node:
+    if not is_float:
+        try:
+            integer_of(word.text)
+        except ValueError as error:
+            raise FormulaError("invalid integer literal", word.at) from error
+    return Node("float" if is_float else "int", word.at, word.text)

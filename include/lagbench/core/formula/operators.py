@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from lagbench.core.admission.formula_syntax import Node
-from lagbench.core.admission.formula_tokens import FormulaError
+from lagbench.core.formula.node import Node, integer_of
+from lagbench.core.formula.tokens import FormulaError
 
 ANY, ARRAY, MAP = "interface {}", "[]interface {}", "map[string]interface {}"
 FLOAT, INT, BOOL, STRING = "float64", "int", "bool", "string"
@@ -26,7 +26,7 @@ def binary_type(node: Node, left: str, right: str) -> str:
         message = f"invalid operation: {node.text} (mismatched types {left} and {right})"
         raise FormulaError(message, node.at)
     divisor = node.parts[1]
-    if node.text == "%" and divisor.kind == "int" and int(divisor.text, 0) == 0:
+    if node.text == "%" and divisor.kind == "int" and integer_of(divisor.text) == 0:
         # Found when the constants are folded, or when KEDA runs the formula once.
         when = "" if node.parts[0].kind == "int" else "runtime error: "
         raise FormulaError(f"{when}integer divide by zero", node.at)

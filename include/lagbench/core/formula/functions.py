@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NoReturn
 
-from lagbench.core.admission.formula_operators import (
+from lagbench.core.formula.node import PREDICATES, Node
+from lagbench.core.formula.operators import (
     ANY,
     ARRAY,
     BOOL,
@@ -19,8 +19,8 @@ from lagbench.core.admission.formula_operators import (
     STRING,
     TIME,
 )
-from lagbench.core.admission.formula_syntax import PREDICATES, Node
-from lagbench.core.admission.formula_tokens import FormulaError
+from lagbench.core.formula.tokens import FormulaError
+from lagbench.core.go_float import go_float
 
 # Of these only the result matters here; their arguments must be well-formed.
 _TABLE = (
@@ -44,10 +44,6 @@ _PREDICATE_RESULTS = {name: result for result, names in _PREDICATE_TABLE for nam
 _ASKS_A_QUESTION = frozenset(PREDICATES) - {"map", "sum", "groupBy", "sortBy", "reduce"}
 _CONVERSIONS = frozenset({"abs", "ceil", "floor", "round", "int", "float", "len"})
 _AGGREGATES = frozenset({"max", "min", "mean", "median"})
-_FLOAT_TEXT = re.compile(
-    r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.IGNORECASE
-)
-
 FUNCTIONS = _CONVERSIONS | _AGGREGATES | frozenset(_RESULTS) | frozenset(PREDICATES)
 
 
@@ -85,15 +81,24 @@ def _conversion(node: Node, arguments: Sequence[str]) -> str:
         allowed = COLLECTIONS | {STRING}
     elif name in {"int", "float"}:
         allowed |= {STRING}
-        literal = node.parts[0]
-        if literal.kind == "string" and not _FLOAT_TEXT.fullmatch(literal.text):
-            # Found when KEDA runs the formula once with dummy values.
-            raise FormulaError(f"invalid operation: {name}({literal.text})", node.at)
+        _check_literal(node)
     if given not in allowed:
         _refuse_argument(node, given)
     if name == "abs":
         return given
     return INT if name in {"int", "len"} else FLOAT
+
+
+def _check_literal(node: Node) -> None:
+    """Refuse to convert a text that is no number: KEDA runs the formula once to find that out."""
+    literal = node.parts[0]
+    if literal.kind == "string":
+        try:
+            go_float(literal.text)
+        except ValueError as error:
+            raise FormulaError(
+                f"invalid operation: {node.text}({literal.text})", node.at
+            ) from error
 
 
 def _aggregate(node: Node, arguments: Sequence[str]) -> str:
