@@ -6,7 +6,7 @@ come out, and with even distribution the metric is never below one threshold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lagbench.core.kafka_trigger import KafkaTrigger
@@ -108,7 +108,12 @@ def read_lag(
         if is_compared and partition.committed is not None:
             remembered[key] = partition.committed
     reading = LagReading(
-        metric=_capped_total(trigger, lags),
+        metric=capped_total(
+            trigger,
+            sum(lags.values()),
+            partitions=len(lags),
+            count_with_lag=lambda: sum(lag > 0 for lag in lags.values()),
+        ),
         is_active=total_with_persistent > trigger.activation_lag_threshold,
         total_with_persistent=total_with_persistent,
         partition_count=len(lags),
@@ -118,15 +123,18 @@ def read_lag(
     return reading, PersistentLagMemory(remembered)
 
 
-def _capped_total(trigger: KafkaTrigger, lags: Mapping[TopicPartition, int]) -> int:
-    total, threshold = sum(lags.values()), trigger.lag_threshold
+def capped_total(
+    trigger: KafkaTrigger, total: int, *, partitions: int, count_with_lag: Callable[[], int]
+) -> int:
+    """Return the metric of a total lag: at most as many thresholds as partitions may count."""
+    threshold = trigger.lag_threshold
     is_limited = trigger.limit_to_partitions_with_lag
     is_even = trigger.ensure_even_distribution_of_partitions
     if trigger.allow_idle_consumers and not is_limited and not is_even:
         return total
     if is_even:
-        total = even_factor(total, len(lags), threshold) * threshold
-    bound = sum(lag > 0 for lag in lags.values()) if is_limited else len(lags)
+        total = even_factor(total, partitions, threshold) * threshold
+    bound = count_with_lag() if is_limited else partitions
     # Go divides toward zero; below zero no bound is ever exceeded.
     if total > 0 and total // threshold > bound:
         return bound * threshold

@@ -19,7 +19,7 @@ from lagbench.core.go_float import go_float
     ],
 )
 def test_a_number(text: str, number: float) -> None:
-    """Go 1.25 gives the same for each of these."""
+    """Go 1.26 gives the same for each of these."""
     assert go_float(text) == number
 
 

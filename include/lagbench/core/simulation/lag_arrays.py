@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lagbench.core.kafka_trigger import KafkaTrigger
-from lagbench.core.lag_rules import even_factor
+from lagbench.core.lag_rules import capped_total
 from lagbench.core.statistics import Ints
 
 
@@ -40,7 +40,12 @@ def read_lag_arrays(
     if trigger.exclude_persistent_lag:
         full, remembered = _without_persistent(full, committed, remembered, is_compared)
         total = int(full.sum())
-    metric = _capped(trigger, total, full)
+    metric = capped_total(
+        trigger,
+        total,
+        partitions=len(full),
+        count_with_lag=lambda: int((full > 0).sum()),
+    )
     return metric, with_persistent > trigger.activation_lag_threshold, remembered
 
 
@@ -67,17 +72,3 @@ def _without_persistent(
         return np.where(stands_still, 0, full), committed
     new = np.where(is_compared, committed, remembered)
     return np.where(stands_still & is_compared, 0, full), new
-
-
-def _capped(trigger: KafkaTrigger, total: int, lags: Ints) -> int:
-    threshold = trigger.lag_threshold
-    is_limited = trigger.limit_to_partitions_with_lag
-    is_even = trigger.ensure_even_distribution_of_partitions
-    if trigger.allow_idle_consumers and not is_limited and not is_even:
-        return total
-    if is_even:
-        total = even_factor(total, len(lags), threshold) * threshold
-    bound = int((lags > 0).sum()) if is_limited else len(lags)
-    if total > 0 and total // threshold > bound:
-        return bound * threshold
-    return total

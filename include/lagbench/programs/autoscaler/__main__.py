@@ -13,14 +13,13 @@ import signal
 import sys
 import threading
 
-import structlog
-
 from lagbench.core.hpa_state import HpaSettings
 from lagbench.errors import LagbenchError, WrongInput
 from lagbench.programs.autoscaler.bench import make_bench
 from lagbench.programs.autoscaler.clocks import HpaClock
 from lagbench.programs.autoscaler.kube_cluster import KubeCluster
 from lagbench.programs.autoscaler.operator import Operator
+from lagbench.programs.json_log import log_as_json
 
 log = logging.getLogger("lagbench.programs.autoscaler")
 
@@ -53,27 +52,6 @@ def parse_flags(arguments: list[str]) -> argparse.Namespace:
     return flags
 
 
-def log_as_json() -> None:
-    """Write every log line as one JSON object to standard error."""
-    shared: list[structlog.typing.Processor] = [
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-    ]
-    formatter = structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=shared,
-        processors=[
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            structlog.processors.JSONRenderer(),
-        ],
-    )
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(formatter)
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    logging.getLogger("kubernetes").setLevel(logging.WARNING)
-
-
 def run(flags: argparse.Namespace, until: threading.Event) -> None:
     """Work until ``until`` is set."""
     bench = make_bench(
@@ -96,6 +74,7 @@ def main() -> int:
     """Run as a program."""
     faulthandler.enable()  # a crash inside librdkafka or gRPC then says where
     log_as_json()
+    logging.getLogger("kubernetes").setLevel(logging.WARNING)
     until = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: until.set())

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Mapping
 
 from lagbench.errors import LagbenchError
-from lagbench.programs.external_scaler.json_log import log_as_json
 from lagbench.programs.external_scaler.options import ScalerOptions, parse_options
+from lagbench.programs.json_log import log_as_json
 
 log = logging.getLogger("lagbench.programs.external_scaler")
 # Sampling and answering share the interpreter: at the default of 5 ms a call could wait as long.
