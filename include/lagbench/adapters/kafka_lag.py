@@ -2,16 +2,21 @@
 
 A reading is whole or it fails with ``NotReady``: a partition that could not be read is never
 shown as zero. Reading joins no group and creates no topic.
+
+Committed offsets are asked for by a consumer that never subscribes, not by the admin client: with
+librdkafka 2.16.1 an admin request to a group's coordinator that times out while the broker goes
+away makes a later answer crash the process (assertion in rd_kafka_admin_coord_response_parse).
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
+    Consumer,
     KafkaException,
     TopicCollection,
     TopicPartition,
@@ -32,9 +37,28 @@ _SPEC: Any = OffsetSpec  # its methods carry no types
 _MARGIN_SECONDS = 1.0
 
 
-def open_admin(bootstrap_servers: str, settings: Mapping[str, Any] | None = None) -> AdminClient:
+class LagClient(AdminClient):
+    """An admin client with a consumer beside it for each group whose commits were asked for."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        """Connect with librdkafka's settings."""
+        super().__init__(dict(settings))
+        self._settings = dict(settings)
+        self._consumers: dict[str, Consumer] = {}
+        self._consumers_lock = threading.Lock()
+
+    def consumer_of(self, group: str) -> Consumer:
+        """Return the consumer that speaks to the group's coordinator; it joins no group."""
+        with self._consumers_lock:
+            if group not in self._consumers:
+                own = {"group.id": group, "enable.auto.commit": False}
+                self._consumers[group] = Consumer({**self._settings, **own})
+            return self._consumers[group]
+
+
+def open_admin(bootstrap_servers: str, settings: Mapping[str, Any] | None = None) -> LagClient:
     """Return an admin client that reconnects quickly and keeps its own log lines quiet."""
-    return AdminClient(
+    return LagClient(
         {
             "bootstrap.servers": bootstrap_servers,
             "client.id": "lagbench-lag-reader",
@@ -47,7 +71,7 @@ def open_admin(bootstrap_servers: str, settings: Mapping[str, Any] | None = None
 
 
 def read_group_lag(
-    admin: AdminClient,
+    admin: LagClient,
     group: str,
     topic: str,
     *,
@@ -74,15 +98,21 @@ def read_partitions(
 
 
 def read_group_topics(
-    admin: AdminClient, group: str, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    admin: LagClient, group: str, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
 ) -> list[str]:
     """Return the topics for which the group has committed offsets."""
-    committed = _committed(admin, group, None, timeout_seconds)()
-    return sorted({topic for topic, _ in committed})
+    what = f"list the topics of {group}"
+    try:
+        topics = admin.list_topics(timeout=timeout_seconds).topics
+    except KafkaException as error:
+        raise NotReady(f"could not {what}: {_reason(error)}") from error
+    places = [(name, number) for name, topic in topics.items() for number in topic.partitions]
+    committed = _committed(admin, group, places, timeout_seconds)
+    return sorted({topic for (topic, _), offset in committed.items() if offset is not None})
 
 
 def read_offsets(
-    admin: AdminClient,
+    admin: LagClient,
     group: str,
     places: Iterable[Place],
     *,
@@ -94,9 +124,8 @@ def read_offsets(
     Oldest offsets are asked for where ``wants_earliest`` says so; not getting one is no error.
     """
     wanted = list(places)
-    committed_answer = _committed(admin, group, wanted, timeout_seconds)
     end_answers = _list_offsets(admin, wanted, _SPEC.latest(), timeout_seconds)
-    committed = committed_answer()
+    committed = _committed(admin, group, wanted, timeout_seconds)
     missing = [place for place in wanted if place not in committed]
     if missing:
         raise NotReady(
@@ -119,34 +148,32 @@ def read_offsets(
 
 
 def _committed(
-    admin: AdminClient, group: str, places: list[Place] | None, timeout_seconds: float
-) -> Callable[[], dict[Place, int | None]]:
-    """Ask for committed offsets; the returned function waits for the answer."""
+    admin: LagClient, group: str, places: list[Place], timeout_seconds: float
+) -> dict[Place, int | None]:
+    if not places:
+        return {}
     what = f"read the committed offsets of group {group}"
-    partitions = None if places is None else [TopicPartition(*place) for place in places]
-    asked = _asked(
-        what,
-        lambda: admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, partitions)], request_timeout=timeout_seconds
-        ),
-    )
-
-    def answer() -> dict[Place, int | None]:
-        found: dict[Place, int | None] = {}
-        for item in _answer(what, asked[group], timeout_seconds).topic_partitions:
-            if item.error is not None:
-                raise NotReady(
-                    f"could not {what}: {item.topic} partition {item.partition}: {item.error}. "
-                    "Try again"
-                )
-            found[item.topic, item.partition] = item.offset if item.offset >= 0 else None
-        return found
-
-    return answer
+    partitions = [TopicPartition(*place) for place in places]
+    try:
+        answers = admin.consumer_of(group).committed(partitions, timeout=timeout_seconds)
+    except (KafkaException, RuntimeError) as error:
+        raise NotReady(f"could not {what}: {_reason(error)}") from error
+    found: dict[Place, int | None] = {}
+    for item in answers:
+        if item.error is not None:
+            raise NotReady(
+                f"could not {what}: {item.topic} partition {item.partition}: {item.error}. "
+                "Try again"
+            )
+        found[item.topic, item.partition] = item.offset if item.offset >= 0 else None
+    return found
 
 
 def _list_offsets(
-    admin: AdminClient, places: list[Place], spec: Any, timeout_seconds: float
+    admin: AdminClient,
+    places: list[Place],
+    spec: Any,
+    timeout_seconds: float,
 ) -> dict[Place, Any]:
     if not places:
         return {}
@@ -191,6 +218,9 @@ def _answer(what: str, future: Any, timeout_seconds: float) -> Any:
             "Check that the broker is up"
         ) from error
     except KafkaException as error:
-        reason = error.args[0]
-        text = reason.str() if hasattr(reason, "str") else str(reason)
-        raise NotReady(f"could not {what}: {text}") from error
+        raise NotReady(f"could not {what}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    reason = error.args[0] if error.args else error
+    return str(reason.str() if hasattr(reason, "str") else reason)
