@@ -156,7 +156,8 @@ def _paced(stage: Stage, setting: _Setting, count: int, seconds: float) -> Itera
     with _server(stage) as server:
         caller = Caller(server.port)
         caller.first_answers(objects, within_seconds=_LIMIT_SECONDS)
-        time.sleep(INTERVAL_SECONDS)  # one whole interval with all objects, not measured
+        # What was sent is counted with the next sample: the start's requests are counted by then.
+        time.sleep(2 * INTERVAL_SECONDS + 2)
         server_process = psutil.Process(server.child.pid)
         # The answering one and the one that reads Kafka; pages that both share count twice.
         processes = [server_process, *server_process.children(recursive=True)]
@@ -164,7 +165,6 @@ def _paced(stage: Stage, setting: _Setting, count: int, seconds: float) -> Itera
         sent = server.metric("lagbench_scaler_broker_requests_total")
         samples = server.metric("lagbench_scaler_samples_total")
         calls = caller.paced(objects, CALLS_PER_SECOND, seconds)
-        # What was sent is counted 2 s late and taken in with the next sample.
         elapsed = time.monotonic() - began_at
         cpu_percent = (_cpu_seconds(processes) - cpu) / elapsed * 100
         rss_mib = sum(process.memory_info().rss for process in processes) / _MIB

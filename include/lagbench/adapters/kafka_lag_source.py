@@ -44,8 +44,8 @@ from lagbench.core.persistence.lag_source import (
     failed_sample,
 )
 
-PARTITIONS_KEPT_SECONDS = 60.0
-"""How old the knowledge of a topic's partitions gets; one request then renews all topics."""
+PARTITIONS_KEPT_SECONDS = 300.0
+"""How old the knowledge of a topic's partitions gets, as in librdkafka; one request renews all."""
 ENTRIES_UNDER_WAY = 1_000
 """Committed offsets that are asked for at the same time, whatever the number of groups."""
 _FIRST_ANSWER_ENTRIES = 100  # expected of a group that has never answered
@@ -139,7 +139,7 @@ class KafkaLagSource:
         }
         if len(kept) == len(names):
             return {}
-        # The others are renewed with them, so that one request a minute does for all.
+        # The others are renewed with them, so that one request in five minutes does for all.
         client = self._connections.first
         try:
             asked = client.describe_topics(
