@@ -50,8 +50,6 @@ class KafkaScaler:
                 timeout=timeout_seconds,
             )
         except KafkaException as error:
-            # Not asked for by error_cb: with it librdkafka's thread crashed the process now and
-            # then when the broker went away (confluent-kafka 2.16.1, one run in five).
             raise ScalersNotBuilt(
                 f"error creating kafka client: no broker of {servers} answers: "
                 f"{error.args[0].str()}"
