@@ -147,7 +147,7 @@ def _server(stage: Stage) -> Iterator[_Server]:
         yield _Server(child, *found)
     finally:
         stage.end(child)
-        child.log.unlink()
+        child.log.unlink(missing_ok=True)
 
 
 def _paced(stage: Stage, setting: _Setting, count: int, seconds: float) -> Iterator[Figure]:
