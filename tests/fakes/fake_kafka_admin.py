@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
-from lagbench.adapters.kafka_admin import GroupMember, GroupSnapshot, TopicSpec
+from lagbench.adapters.kafka_admin import TopicSpec
+from lagbench.adapters.kafka_groups import GroupMember, GroupSnapshot
 from lagbench.errors import NotReady, StillWaiting
 
 

@@ -2,44 +2,21 @@
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self, TypeVar
 
 from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no __all__
-    AdminClient,
-    ClusterMetadata,
     ConsumerGroupDescription,
     NewTopic,
     OffsetSpec,
 )
 
+from lagbench.adapters.kafka_calls import KafkaCalls
+from lagbench.adapters.kafka_groups import GroupSnapshot, group_snapshot
 from lagbench.core.run import GROUP_PREFIX, TOPIC_PREFIX
-from lagbench.errors import NotReady, StillWaiting, WrongInput
-
-_POLL_SECONDS = 0.05
-# librdkafka prints each refused connection to standard error; the errors raised here say it once.
-_SILENT = logging.getLogger("lagbench.librdkafka")
-_SILENT.addHandler(logging.NullHandler())
-_SILENT.propagate = False
-
-_WRONG_INPUT_CODES = {
-    KafkaError.INVALID_CONFIG,
-    KafkaError.INVALID_PARTITIONS,
-    KafkaError.INVALID_REPLICATION_FACTOR,
-    KafkaError.INVALID_REQUEST,
-    KafkaError.POLICY_VIOLATION,
-    KafkaError.TOPIC_EXCEPTION,
-    KafkaError._INVALID_ARG,  # noqa: SLF001 - librdkafka's local codes are spelt so in its API
-}
-
-Answer = TypeVar("Answer")
+from lagbench.errors import NotReady, WrongInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,66 +29,8 @@ class TopicSpec:
     replication_factor: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMember:
-    """A member of a consumer group and its partitions as (topic, partition), ascending."""
-
-    member_id: str
-    client_id: str
-    instance_id: str | None
-    host: str
-    partitions: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSnapshot:
-    """What the coordinator says of a group; a group that does not exist has the state DEAD."""
-
-    group_id: str
-    state: str
-    protocol: str
-    assignor: str
-    members: tuple[GroupMember, ...]
-
-    @property
-    def is_stable(self) -> bool:
-        """True when the group has members and none waits for a rebalance."""
-        return self.state == ConsumerGroupState.STABLE.name and bool(self.members)
-
-
-class KafkaAdmin:
+class KafkaAdmin(KafkaCalls):
     """A connection for administration; use it as a context manager."""
-
-    def __init__(
-        self, settings: str | Mapping[str, object], *, timeout_seconds: float = 15.0
-    ) -> None:
-        """Take bootstrap servers or librdkafka settings; each call ends in ``timeout_seconds``."""
-        given: dict[str, Any] = {"bootstrap.servers": settings}
-        if not isinstance(settings, str):
-            given = dict(settings)
-        self._servers = str(given.get("bootstrap.servers", ""))
-        self._timeout_seconds = timeout_seconds
-        try:
-            self._client: AdminClient | None = AdminClient(given, logger=_SILENT)
-        except KafkaException as error:
-            raise self._mapped(error, "connect") from error
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the connections."""
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections (librdkafka does so when the object is gone)."""
-        self._client = None
 
     def check_reachable(self) -> int:
         """Return the number of brokers that the cluster names; NotReady when nobody answers."""
@@ -228,7 +147,7 @@ class KafkaAdmin:
             raise self._mapped(error, f"describe group {group_id}") from error
         except FutureTimeoutError as error:
             raise self._no_answer(f"describe group {group_id}") from error
-        return _snapshot(description)
+        return group_snapshot(description)
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         """Return the end offset of each partition of ``topic``."""
@@ -249,114 +168,3 @@ class KafkaAdmin:
             place.partition: int(self._answer(future, f"read offsets of {topic}").offset)
             for place, future in futures.items()
         }
-
-    @property
-    def _open(self) -> AdminClient:
-        if self._client is None:
-            message = f"the connection to Kafka at {self._servers} was closed"
-            raise NotReady(message)
-        return self._client
-
-    @property
-    def _limits(self) -> dict[str, float]:
-        return {
-            "operation_timeout": self._timeout_seconds,
-            "request_timeout": self._timeout_seconds,
-        }
-
-    @property
-    def _patience(self) -> float:
-        """How long to wait for a future: its own request ends before that."""
-        return self._timeout_seconds + 5.0
-
-    def _metadata(self, purpose: str) -> ClusterMetadata:
-        try:
-            return self._open.list_topics(timeout=self._timeout_seconds)
-        except KafkaException as error:
-            raise self._mapped(error, purpose) from error
-
-    def _answer(self, future: Future[Answer], purpose: str) -> Answer:
-        try:
-            return future.result(self._patience)
-        except KafkaException as error:
-            raise self._mapped(error, purpose) from error
-        except FutureTimeoutError as error:
-            raise self._no_answer(purpose) from error
-
-    def _each(
-        self, futures: Mapping[str, Future[None]], purpose: str, *, accept: set[int]
-    ) -> set[int]:
-        """Await all ``futures``; return the accepted error codes that were seen."""
-        seen: set[int] = set()
-        for name, future in futures.items():
-            try:
-                future.result(self._patience)
-            except KafkaException as error:
-                code = error.args[0].code()
-                if code not in accept:
-                    raise self._mapped(error, f"{purpose} {name}") from error
-                seen.add(code)
-            except FutureTimeoutError as error:
-                raise self._no_answer(f"{purpose} {name}") from error
-        return seen
-
-    def _poll_until(self, condition: Callable[[], tuple[bool, str]], purpose: str) -> None:
-        """Ask until the condition holds: the cluster's metadata sends no notice of a change."""
-        deadline = time.monotonic() + self._timeout_seconds
-        while True:
-            holds, seen = condition()
-            if holds:
-                return
-            if time.monotonic() > deadline:
-                message = (
-                    f"could not {purpose} at {self._servers} within "
-                    f"{self._timeout_seconds:.0f} s: {seen}"
-                )
-                raise StillWaiting(message)
-            time.sleep(_POLL_SECONDS)
-
-    def _mapped(self, error: KafkaException, purpose: str) -> WrongInput | NotReady:
-        cause: KafkaError = error.args[0]
-        if cause.code() in _WRONG_INPUT_CODES:
-            return WrongInput(
-                where=f"Kafka at {self._servers}",
-                field=purpose,
-                value=cause.str(),
-                allowed="what the broker's message asks for",
-            )
-        message = (
-            f"could not {purpose} at {self._servers}: {cause.name()} ({cause.str()}); "
-            "check that the broker runs (lagbench status) and that the address is right"
-        )
-        return NotReady(message)
-
-    def _no_answer(self, purpose: str) -> NotReady:
-        return NotReady(
-            f"could not {purpose} at {self._servers}: no answer in {self._patience:.0f} s"
-        )
-
-
-def _snapshot(description: ConsumerGroupDescription) -> GroupSnapshot:
-    members = [
-        GroupMember(
-            member_id=member.member_id,
-            client_id=member.client_id,
-            instance_id=member.group_instance_id or None,
-            host=member.host,
-            partitions=tuple(
-                sorted((place.topic, place.partition) for place in _assigned(member.assignment))
-            ),
-        )
-        for member in description.members
-    ]
-    return GroupSnapshot(
-        group_id=description.group_id,
-        state=description.state.name,
-        protocol=description.type.name,
-        assignor=description.partition_assignor,
-        members=tuple(sorted(members, key=lambda member: (member.client_id, member.member_id))),
-    )
-
-
-def _assigned(assignment: object) -> list[TopicPartition]:
-    return list(getattr(assignment, "topic_partitions", None) or [])

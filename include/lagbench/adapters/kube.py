@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lagbench.adapters.kube_errors import describe, translated
 from lagbench.core.run import NAMESPACE
-from lagbench.errors import NotReady, StillWaiting, WrongInput
+from lagbench.errors import NotReady, StillWaiting
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -35,8 +36,6 @@ API_VERSIONS: Mapping[str, str] = {
     "HorizontalPodAutoscaler": "autoscaling/v2",
     "ScaledObject": "keda.sh/v1alpha1",
 }
-_REFUSED = frozenset({400, 422})
-_NOT_ALLOWED = frozenset({401, 403})
 _NOT_FOUND, _CONFLICT = 404, 409
 _POLL_SECONDS = 0.25
 
@@ -94,7 +93,7 @@ class Kube:
 
         Fields that an earlier apply set and this one leaves out are removed.
         """
-        what = f"apply {_describe(manifest)}"
+        what = f"apply {describe(manifest)}"
         with self._translated(what, manifest):
             resource = self._resource(manifest["kind"], manifest.get("apiVersion"))
             return _plain(
@@ -112,7 +111,7 @@ class Kube:
         """Create the object; False when one of that name is there already (it is left as it is)."""
         from kubernetes.client import ApiException
 
-        with self._translated(f"create {_describe(manifest)}", manifest):
+        with self._translated(f"create {describe(manifest)}", manifest):
             resource = self._resource(manifest["kind"], manifest.get("apiVersion"))
             try:
                 resource.create(
@@ -250,55 +249,12 @@ class Kube:
         wanted = api_version or API_VERSIONS[kind]
         return self._dynamic.resources.get(api_version=wanted, kind=kind)
 
-    @contextlib.contextmanager
-    def _translated(self, what: str, manifest: Manifest | None = None) -> Iterator[None]:
-        """Map the client's errors to lagbench's two families."""
-        from kubernetes.client import ApiException
-        from kubernetes.dynamic.exceptions import ResourceNotFoundError
-        from urllib3.exceptions import HTTPError
-
+    def _translated(
+        self, what: str, manifest: Manifest | None = None
+    ) -> contextlib.AbstractContextManager[None]:
         host = self._api_client.configuration.host
-        try:
-            yield
-        except ApiException as error:
-            said = _message(error)
-            if error.status in _REFUSED and manifest is not None:
-                raise WrongInput(
-                    where=_describe(manifest),
-                    field="manifest",
-                    value=said,
-                    allowed="what the schema of its kind allows",
-                ) from error
-            hint = "Check the role of the account" if error.status in _NOT_ALLOWED else "Try again"
-            raise NotReady(
-                f"could not {what}: {host} answered {error.status}: {said}. {hint}"
-            ) from error
-        except ResourceNotFoundError as error:
-            raise NotReady(
-                f"could not {what}: {host} does not know that kind ({error}). "
-                "A cluster needs KEDA 2.x installed for a ScaledObject"
-            ) from error
-        except (HTTPError, OSError) as error:
-            raise NotReady(
-                f"could not {what}: {host} does not answer ({error}). "
-                "Bring the bench up (lagbench up) or check the connection kubernetes_default"
-            ) from error
+        return translated(what, host, refusable=None if manifest is None else describe(manifest))
 
 
 def _plain(instance: Any) -> Manifest:
     return dict(instance.to_dict())
-
-
-def _describe(manifest: Manifest) -> str:
-    return f"{manifest['kind']}/{manifest['metadata']['name']}"
-
-
-def _message(error: Any) -> str:
-    """Return the Status object's message, else the reason."""
-    import json
-
-    body = error.body.decode(errors="replace") if isinstance(error.body, bytes) else error.body
-    try:
-        return str(json.loads(body or "")["message"])
-    except (ValueError, KeyError, TypeError):
-        return str(body or error.reason)
