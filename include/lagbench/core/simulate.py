@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import nan
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from lagbench.core.simulation.surroundings import Surroundings
 from lagbench.core.simulation.world import World
 
 DEFAULT_SLO_SECONDS = 30.0
+_due = attrgetter("next_at")
 _Row = tuple[float, float, int, int, float]
 
 
@@ -69,7 +71,7 @@ def _run(world: World, scaler: SimulatedAutoscaler, until: float) -> Timeline:
     rows: list[_Row] = []
     shown = -1
     while clocks:
-        clock = min(clocks, key=lambda item: item.next_at)
+        clock = min(clocks, key=_due)
         if clock.next_at > until:
             break
         world.advance(clock.next_at)

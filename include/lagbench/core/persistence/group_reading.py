@@ -83,11 +83,16 @@ class GroupReading:
         log_start = self._log_start = history.log_start[columns]
         end, committed = history.row(1)
         end, committed = end[columns], committed[columns]
-        without_commit = int(np.count_nonzero(committed < 0)) if least(committed) < 0 else 0
         self.unknown_partitions: list[int] = []
-        if without_commit and key.reading.needs_log_start:
-            self.unknown_partitions = partitions[(committed < 0) & (log_start < 0)].tolist()
-        lag = self.lag = counted = key.reading.lag(end, committed, log_start)
+        without_commit = 0
+        if least(committed) >= 0:
+            lag = key.reading.waiting(end, committed, log_start)
+        else:
+            lag = key.reading.lag(end, committed, log_start)
+            without_commit = int(np.count_nonzero(committed < 0))
+            if key.reading.needs_log_start:
+                self.unknown_partitions = partitions[(committed < 0) & (log_start < 0)].tolist()
+        self.lag = counted = lag
         total = counted_total = int(np.add.reduce(lag))
         self._is_excluded: npt.NDArray[np.bool_] | None = None
         if key.excludes_stuck:

@@ -30,8 +30,9 @@ class GroupSample:
 
     ``partitions``: ascending, without repeats; the other arrays have its length and order.
     ``end``: the offset that the next record will get. ``committed``: the next record to be read;
-    -1 when the group has none. ``earliest``: the first offset still in the log, at least where
-    ``committed`` is -1; -1 where it was not asked for, None when nowhere.
+    below 0 when the group has none (librdkafka says -1001). ``earliest``: the first offset still in
+    the log, at least where ``committed`` is below 0; -1 where it was not asked for, None when
+    nowhere.
     ``error``: not empty when the read failed; the arrays then say nothing and may be empty.
     """
 

@@ -37,7 +37,7 @@ class OffsetHistory:
     @property
     def newest_at_ns(self) -> int | None:
         """Return the instant of the newest sample; None when there is none."""
-        return int(self._times[self._past - 1]) if self._past > self._first else None
+        return self._newest_at_ns
 
     def times(self, rows: int | None = None) -> Instants:
         """Return the instants of the last ``rows`` samples (all by default)."""
@@ -48,7 +48,7 @@ class OffsetHistory:
         return self._end[self._from(rows) : self._past]
 
     def committed(self, rows: int | None = None) -> Offsets:
-        """Return the committed offsets of the last ``rows`` samples; -1 where there was none."""
+        """Return the commits of the last ``rows`` samples; below 0 where there was none."""
         return self._committed[self._from(rows) : self._past]
 
     def row(self, back: int) -> tuple[Offsets, Offsets]:
@@ -60,6 +60,7 @@ class OffsetHistory:
         self.partitions: PartitionIds = np.empty(0, dtype=np.int32)
         self.log_start: Offsets = np.empty(0, dtype=np.int64)
         self._first = self._past = 0
+        self._newest_at_ns: int | None = None
         self._times: Instants = np.empty(0, dtype=np.int64)
         self._end: Offsets = np.empty((0, 0), dtype=np.int64)
         self._committed: Offsets = np.empty((0, 0), dtype=np.int64)
@@ -89,13 +90,11 @@ class OffsetHistory:
         if sample.earliest is not None:
             self.log_start = np.maximum(self.log_start, sample.earliest)
         self._make_room()
-        row, committed = self._past, sample.committed
-        if least(committed) < NO_OFFSET:  # librdkafka has -1001 for "none"
-            committed = np.maximum(committed, NO_OFFSET)
-        self._times[row] = sample.at_ns
-        self._end[row], self._committed[row] = sample.end, committed
-        self._past = past = row + 1
-        self._first = max(self._first, past - self._depth)
+        row = self._past
+        self._times[row] = self._newest_at_ns = sample.at_ns
+        self._end[row], self._committed[row] = sample.end, sample.committed
+        self._past = row + 1
+        self._first = max(self._first, self._past - self._depth)
 
     def load(
         self,
@@ -109,6 +108,7 @@ class OffsetHistory:
         self.partitions, self.log_start = partitions, log_start
         self._times, self._end, self._committed = times, end, committed
         self._past = times.size
+        self._newest_at_ns = int(times[-1]) if times.size else None
         self._first = max(0, self._past - self._depth)
 
     def _from(self, rows: int | None) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lagbench.core.kafka_trigger import OffsetResetPolicy
-from lagbench.core.persistence.lag_source import NO_OFFSET, Offsets, PartitionIds
+from lagbench.core.persistence.lag_source import Offsets, PartitionIds
 from lagbench.core.persistence.offset_history import Columns, Instants, least
 
 Records = npt.NDArray[np.int64]
@@ -34,15 +34,21 @@ class OffsetReading:
         """Say whether a partition without a commit is read from the start of the log."""
         return self.reset_policy == "earliest" and not self.scale_to_zero
 
+    @staticmethod
+    def waiting(end: Offsets, committed: Offsets, log_start: Offsets) -> Records:
+        """Return ``lag`` where every partition has a commit."""
+        waiting = end - np.maximum(committed, log_start)
+        if waiting.size and least(waiting) < 0:
+            np.maximum(waiting, 0, out=waiting)
+        return waiting
+
     def lag(self, end: Offsets, committed: Offsets, log_start: Offsets) -> Records:
         """Return the records that can still be read; expired ones never count.
 
         Without a commit: with ``latest`` 1, as in KEDA, so that one consumer starts and commits
         (0 with scaleToZeroOnInvalidOffset); with ``earliest`` all that the log still holds.
         """
-        waiting = end - np.maximum(committed, log_start)
-        if waiting.size and least(waiting) < 0:
-            np.maximum(waiting, 0, out=waiting)
+        waiting = self.waiting(end, committed, log_start)
         if committed.size and least(committed) >= 0:
             return waiting
         if self.scale_to_zero:
@@ -90,5 +96,5 @@ def stuck(committed: Offsets) -> npt.NDArray[np.bool_]:
     if len(committed) < 2:
         return np.zeros(committed.shape[1], dtype=np.bool_)
     is_still: npt.NDArray[np.bool_] = committed[-1] == committed[-2]
-    is_still &= committed[-1] != NO_OFFSET
+    is_still &= committed[-1] >= 0
     return is_still

@@ -39,10 +39,14 @@ class Stretches:
 
     def advance(self, at_ns: int, values: Values, *, is_continuous: bool) -> None:
         """Take in the values of a new sample; a gap before it ends every stretch."""
-        if not is_continuous:
+        is_below = values < self._limits
+        is_all_below = np.count_nonzero(is_below) == is_below.size
+        if is_all_below or not is_continuous:
             self.started_at.fill(NO_STRETCH)
+        if is_all_below:
+            return
         np.minimum(self.started_at, at_ns, out=self.started_at)
-        self.started_at[values < self._limits] = NO_STRETCH
+        self.started_at[is_below] = NO_STRETCH
 
     def select(self, known: npt.NDArray[np.intp], place: npt.NDArray[np.intp], width: int) -> None:
         """Rearrange the columns: column ``known[i]`` is the old ``place[i]``, others are new."""

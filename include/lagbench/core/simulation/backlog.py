@@ -1,9 +1,11 @@
 """The lag of each partition as straight lines between breakpoints, in closed form.
 
 A breakpoint is a change of the offered rate, of the owners, or a partition that runs empty. Between
-two of them every rate is constant, so the state at any instant is one multiplication away. A
-partition that runs empty changes the rates of its own pod only: a handful of numbers, so they are
-kept in lists (numpy took four times as long); reads go over all partitions at once, in arrays.
+two of them every rate is constant, so the state at any instant is one multiplication away. Kept is
+the lag alone: what is done is what has arrived minus the lag. A pod that keeps up with all of its
+partitions has no line to change when the offered rate does, so it is passed over as long as it can.
+The others change a handful of numbers each, so they are kept in lists (numpy took four times as
+long); reads go over all partitions at once, in arrays.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ _UNBOUNDED_RATE = 1e9
 _LEAST_SECONDS = 1e-9
 
 NOBODY = -1
-Point = tuple[float, float, float]
-"""(instant, lag, records done by then); straight from one to the next."""
+Course = list[float]
+"""instant, lag, instant, lag, ...: straight from one to the next; flat, which numpy reads fast."""
 
 
 class Backlog:
@@ -43,12 +45,15 @@ class Backlog:
         self._commit_phase = np.zeros(partitions)
         self._revoked_at_records = np.zeros(partitions)
         self._since = [starts_at] * partitions
-        self._done, self._lag, self._served, self._arriving = ([0.0] * partitions for _ in range(4))
-        self._courses: list[list[Point]] = [[(starts_at, 0.0, 0.0)] for _ in range(partitions)]
+        self._lag, self._growth = [0.0] * partitions, [0.0] * partitions
+        self._courses: list[Course] = [[starts_at, 0.0] for _ in range(partitions)]
         self._segment = traffic.segment_at(starts_at)
+        self._rate = 0.0
         self._held: dict[int, list[int]] = {NOBODY: list(range(partitions))}
         self._empty_at: dict[int, float] = {}
-        self._arrays: tuple[Reals, Reals, Reals, Reals, Reals] | None = None
+        self._calm_shares: dict[int, float] = {}
+        """Sum of the shares of each pod whose partitions have no lag and get none."""
+        self._arrays: tuple[Reals, Reals, Reals] | None = None
         self._changed_at = starts_at
         self._next_at = -inf
         self._break(starts_at, self._held)
@@ -56,7 +61,7 @@ class Backlog:
     @property
     def served_per_second(self) -> float:
         """Return the rate at which all pods work now."""
-        return sum(self._served)
+        return sum(self._shares) * self._rate - sum(self._growth)
 
     def advance(self, second: float) -> None:
         """Move on to ``second``, over every breakpoint on the way."""
@@ -80,16 +85,19 @@ class Backlog:
         self.advance(second)
         arrived = self._traffic.count_at(second)
         touched: set[int] = set()
-        for partition, (before, after) in enumerate(zip(self.owners, owners, strict=True)):
-            if before == after:
-                continue
-            touched |= {before, after}
-            self._move(partition, second, arrived)
-            self._revoked_at_records[partition] = self._done[partition]
+        both = enumerate(zip(self.owners, owners, strict=True))
+        for partition, (before, after) in [one for one in both if one[1][0] != one[1][1]]:
+            touched.add(before)
+            touched.add(after)
+            self._move(partition, second)
+            done = self._shares[partition] * arrived - self._lag[partition]
+            self._revoked_at_records[partition] = done
             self._commit_phase[partition] = commit_phases.get(after, 0.0)
             self._held[before].remove(partition)
             self._held.setdefault(after, []).append(partition)
         self.owners = list(owners)
+        for pod in touched:
+            self._calm_shares.pop(pod, None)
         self._break(second, touched)
         for pod in touched:
             if not self._held[pod]:
@@ -97,86 +105,101 @@ class Backlog:
 
     def lag_at(self, second: float) -> float:
         """Return the records that wait in all at an instant not before the last advance."""
-        since, _, _, lag, growth = self._lines()
-        return float((lag + growth * (second - since)).sum())
+        since, lag, growth = self._lines()
+        return float(np.add.reduce(lag + growth * (second - since)))
 
     def courses(self, until: float) -> list[tuple[Reals, Reals]]:
         """Return the lag of each partition as (instants, lags), straight in between."""
         self.advance(until)
         for partition in range(len(self._shares)):
-            self._move(partition, until, self._traffic.count_at(until))
+            self._move(partition, until)
         self._arrays = None
-        ways = (np.array(course) for course in self._courses)
+        ways = (np.array(course).reshape(-1, 2) for course in self._courses)
         return [(way[:, 0], way[:, 1]) for way in ways]
 
     def offsets_at(self, second: float) -> tuple[Ints, Ints]:
         """Return (end, committed) offset per partition as the broker would tell them."""
         self.advance(second)
-        end = (self._traffic.shares * self._traffic.count_at(second)).astype(np.int64)
-        committed_at = second - (second - self._commit_phase) % self._commit_seconds
-        since, done, served, _, _ = self._lines()
-        records = done + served * (committed_at - since)
-        if self._changed_at > second - self._commit_seconds:
+        traffic, earliest_commit = self._traffic, second - self._commit_seconds
+        arrived = traffic.count_at(second)
+        uncommitted_seconds = (second - self._commit_phase) % self._commit_seconds
+        committed_at = second - uncommitted_seconds
+        since, lag, growth = self._lines()
+        waiting = lag + growth * (committed_at - since)
+        if self._changed_at > earliest_commit:
             for partition in np.flatnonzero(committed_at < since).tolist():
                 instant = float(committed_at[partition])
-                records[partition] = _records_at(self._courses[partition], instant)
-        committed = np.maximum(records, self._revoked_at_records)
-        return end, np.minimum((committed + _EMPTY_RECORDS).astype(np.int64), end)
+                waiting[partition] = _lag_at(self._courses[partition], instant)
+        if self._segment < 0 or traffic.starts[self._segment] <= earliest_commit:
+            arrived_by_commit = arrived - self._rate * uncommitted_seconds
+        else:
+            arrived_by_commit = traffic.counts_at(committed_at)
+        records = traffic.shares * arrived_by_commit - waiting
+        committed = np.maximum(records, self._revoked_at_records) + _EMPTY_RECORDS
+        end = (traffic.shares * arrived).astype(np.int64)
+        return end, np.minimum(committed.astype(np.int64), end)
 
-    def _lines(self) -> tuple[Reals, Reals, Reals, Reals, Reals]:
-        """Return the present lines as arrays: since, done, served, lag, growth of the lag."""
+    def _lines(self) -> tuple[Reals, Reals, Reals]:
+        """Return the present lines as arrays: since, lag then, its growth per second."""
         if self._arrays is None:
-            rows = (self._since, self._done, self._served, self._lag, self._arriving)
-            since, done, served, lag, arriving = np.array(rows)
-            self._arrays = (since, done, served, lag, arriving - served)
+            since, lag, growth = np.array((self._since, self._lag, self._growth))
+            self._arrays = (since, lag, growth)
         return self._arrays
 
-    def _move(self, partition: int, second: float, arrived: float) -> None:
+    def _move(self, partition: int, second: float) -> None:
         """End the partition's line at ``second`` and begin the next one there."""
-        since, served = self._since[partition], self._served[partition]
-        lag = self._lag[partition] + (self._arriving[partition] - served) * (second - since)
+        lag = self._lag[partition] + self._growth[partition] * (second - self._since[partition])
         if lag < _EMPTY_RECORDS:
             lag = 0.0
-        done = self._shares[partition] * arrived - lag
-        self._lag[partition], self._since[partition], self._done[partition] = lag, second, done
-        self._courses[partition].append((second, lag, done))
+        self._lag[partition], self._since[partition] = lag, second
+        self._courses[partition] += (second, lag)
 
     def _break(self, at: float, pods: Iterable[int]) -> None:
         """Work out the rates of these pods anew from ``at`` on."""
-        traffic, lags, shares = self._traffic, self._lag, self._shares
-        rate = traffic.rates[self._segment] if self._segment >= 0 else 0.0
-        arrived = traffic.count_at(at)
+        traffic = self._traffic
+        rate = self._rate = traffic.rates[self._segment] if self._segment >= 0 else 0.0
         for pod in pods:
-            demand = {}
-            for partition in self._held[pod]:
-                if self._since[partition] != at:
-                    self._move(partition, at, arrived)
-                arriving = self._arriving[partition] = shares[partition] * rate
-                demand[partition] = inf if lags[partition] > 0.0 else arriving
-            share_fairly(self._served, demand, 0.0 if pod == NOBODY else self._pod_rate)
-            self._empty_at[pod] = max(self._first_empty_at(pod, at), at + _LEAST_SECONDS)
+            pod_rate = 0.0 if pod == NOBODY else self._pod_rate
+            calm_share = self._calm_shares.get(pod)
+            if calm_share is None or calm_share * rate > pod_rate:
+                self._share_out(pod, pod_rate, at)
         following = self._segment + 1
         change_at = traffic.starts[following] if following < len(traffic.starts) else inf
         self._next_at = min(*self._empty_at.values(), change_at)
+
+    def _share_out(self, pod: int, pod_rate: float, at: float) -> None:
+        """Begin new lines for a pod's partitions, with what it does for each of them."""
+        lags, shares, growths, rate = self._lag, self._shares, self._growth, self._rate
+        held = self._held[pod]
+        has_lag, share = False, 0.0
+        for partition in held:
+            if self._since[partition] != at:
+                self._move(partition, at)
+            has_lag = has_lag or lags[partition] > 0.0
+            share += shares[partition]
+        first_empty_at = inf
         self._changed_at, self._arrays = at, None
+        if not has_lag and share * rate <= pod_rate:
+            self._calm_shares[pod] = share
+            for partition in held:
+                growths[partition] = 0.0
+        else:
+            self._calm_shares.pop(pod, None)
+            demand = {p: inf if lags[p] > 0.0 else shares[p] * rate for p in held}
+            for partition, served in share_fairly(demand, pod_rate).items():
+                growth = growths[partition] = shares[partition] * rate - served
+                if growth < -_EMPTY_RECORDS:
+                    first_empty_at = min(first_empty_at, lags[partition] / -growth)
+        self._empty_at[pod] = at + max(first_empty_at, _LEAST_SECONDS)
 
-    def _first_empty_at(self, pod: int, at: float) -> float:
-        first = inf
-        for partition in self._held[pod]:
-            lag = self._lag[partition]
-            if lag > 0.0:
-                falls = self._served[partition] - self._arriving[partition]
-                if falls > _EMPTY_RECORDS:
-                    first = min(first, lag / falls)
-        return at + first
 
-
-def _records_at(course: Sequence[Point], instant: float) -> float:
-    """Return the records done at an instant of the past, which is nearly always just over."""
-    after, _, done_after = course[-1]
-    for at, _, done in reversed(course):
+def _lag_at(course: Course, instant: float) -> float:
+    """Return the lag at an instant of the past, which is nearly always just over."""
+    after, lag_after = course[-2:]
+    for place in range(len(course) - 2, -1, -2):
+        at, lag = course[place], course[place + 1]
         if at <= instant:
             share = (instant - at) / (after - at) if after > at else 0.0
-            return done + share * (done_after - done)
-        after, done_after = at, done
+            return lag + share * (lag_after - lag)
+        after, lag_after = at, lag
     return 0.0

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-def share_fairly(served: list[float], demand: Mapping[int, float], pod_rate: float) -> None:
-    """Write into ``served`` the rate at which each partition of one pod is worked on.
+def share_fairly(demand: Mapping[int, float], pod_rate: float) -> dict[int, float]:
+    """Return the rate at which each partition of one pod is worked on.
 
     ``demand`` is what each partition could use: no bound while it has lag, else what arrives. What
     it leaves goes evenly to the pod's others (max-min fairness, which is what a worker that takes
     from one queue after the other comes to).
     """
+    served: dict[int, float] = {}
     spare, left = pod_rate, len(demand)
     # Smallest demand first: what it leaves raises the share of all that follow.
     for partition in sorted(demand, key=demand.__getitem__):
         served[partition] = rate = min(demand[partition], spare / left)
         spare -= rate
         left -= 1
+    return served

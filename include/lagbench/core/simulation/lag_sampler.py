@@ -28,6 +28,8 @@ class LagSampler:
         self._window = GroupWindow("simulated", rule.sampling_interval_seconds)
         self.rule = self._window.watch(rule)
         self._partitions = np.arange(world.scenario.partitions, dtype=np.int32)
+        # Nothing of the simulated log ever expires.
+        self._log_start = np.zeros(world.scenario.partitions, dtype=np.int64)
 
     @property
     def interval_seconds(self) -> float:
@@ -36,8 +38,11 @@ class LagSampler:
 
     def sample(self) -> None:
         """Take in the offsets of this instant."""
-        offsets, now_ns = self._world.offsets(), self._world.now_ns
-        self._window.add(GroupSample(now_ns, self._partitions, offsets.end, offsets.committed))
+        world = self._world
+        end, committed = world.backlog.offsets_at(world.second)
+        self._window.add(
+            GroupSample(world.now_ns, self._partitions, end, committed, self._log_start)
+        )
 
 
 class LagScaler:

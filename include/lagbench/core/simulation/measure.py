@@ -19,7 +19,8 @@ def measure(
 ) -> SimulationMeasures:
     """Return the measures of [stream start, ``until``]; ``drained_records``: one threshold."""
     courses = world.backlog.courses(until)
-    instants = np.unique(np.concatenate([at for at, _ in courses]))
+    # A partition without lag has no breakpoints; second 0 is always measured.
+    instants = np.unique(np.concatenate([[0.0], *(at for at, _ in courses)]))
     instants = instants[instants >= 0]
     lags = np.column_stack([np.interp(instants, at, lag) for at, lag in courses])
     totals: Reals = lags.sum(axis=1)
@@ -114,6 +115,8 @@ def seconds_over(traffic: Traffic, instants: Reals, lags: Reals, limit_seconds: 
     for column, share in zip(lags.T, traffic.shares, strict=True):
         excess = np.interp(grid, instants, column) - share * recent
         excess[np.abs(excess) < 1e-6] = 0.0
+        if excess.max() <= 0.0:
+            continue
         start, end = excess[:-1], excess[1:]
         with np.errstate(divide="ignore", invalid="ignore"):
             zero = np.clip(start / (start - end), 0.0, 1.0)

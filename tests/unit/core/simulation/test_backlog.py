@@ -28,7 +28,8 @@ def fair_service(arrivals: np.ndarray, lag: np.ndarray, owner: list[int], pods: 
     for number in range(pods):
         mine = [partition for partition, pod in enumerate(owner) if pod == number]
         demand = {p: math.inf if lag[p] > 0 else float(arrivals[p]) for p in mine}
-        share_fairly(served, demand, 100.0)
+        for partition, rate in share_fairly(demand, 100.0).items():
+            served[partition] = rate
     return np.array(served)
 
 
