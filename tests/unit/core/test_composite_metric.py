@@ -1,5 +1,7 @@
 """Formulas of scalingModifiers: what they compute, what is refused, and in KEDA's words."""
 
+import copy
+
 import pytest
 
 from lagbench.core.composite_metric import NO_INTEGER_MILLI, CompositeFormula, FormulaFailed
@@ -63,6 +65,13 @@ def test_a_nil_result_is_the_fallbacks_value() -> None:
     assert milli("b ?? nil", {"a": 1.0, "b": None}, nil=60_000) == 60_000
     with pytest.raises(FormulaFailed, match="evaluated to nil but no fallback"):
         milli("b ?? nil", {"a": 1.0, "b": None})
+
+
+def test_a_formula_can_be_copied() -> None:
+    """A runtime that is tried ahead on a copy takes its formula along."""
+    formula = CompositeFormula(compile_formula("a + (b ?? 30)", ["a", "b"]), nil_milli=None)
+
+    assert copy.deepcopy(formula).evaluate_milli({"a": 1.0, "b": None}) == 31_000
 
 
 def test_nil_in_arithmetic_fails() -> None:

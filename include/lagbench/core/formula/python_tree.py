@@ -40,19 +40,18 @@ class NotEvaluatedError(ValueError):
 class Coalesce(ast.expr):
     """``left ?? right``: the right side is looked at only when the left one is nil."""
 
-    def __init__(self, left: ast.expr, right: ast.expr) -> None:
-        """Keep both sides."""
-        super().__init__()
-        self.left, self.right = left, right
+    _fields = ("left", "right")
+    left: ast.expr
+    right: ast.expr
 
 
 class Let(ast.expr):
     """``let name = value; body``."""
 
-    def __init__(self, name: str, value: ast.expr, body: ast.expr) -> None:
-        """Keep the name, what it stands for, and where it does so."""
-        super().__init__()
-        self.name, self.value, self.body = name, value, body
+    _fields = ("name", "value", "body")
+    name: str
+    value: ast.expr
+    body: ast.expr
 
 
 def python_tree(node: Node) -> ast.expr:
@@ -71,7 +70,7 @@ def python_tree(node: Node) -> ast.expr:
 def _binary(node: Node, parts: list[ast.expr]) -> ast.expr:
     text, (left, right) = node.text, parts
     if text == "??":
-        return Coalesce(left, right)
+        return Coalesce(left=left, right=right)  # type: ignore[call-arg]
     if text in _LOGIC:
         return ast.BoolOp(_LOGIC[text](), [left, right])
     if text in _COMPARISONS:
@@ -79,6 +78,11 @@ def _binary(node: Node, parts: list[ast.expr]) -> ast.expr:
     if text in _ARITHMETIC:
         return ast.BinOp(left, _ARITHMETIC[text](), right)
     raise NotEvaluatedError(f"the operator {text} is not evaluated here")
+
+
+def _let(node: Node, parts: list[ast.expr]) -> ast.expr:
+    value, body = parts
+    return Let(name=node.text, value=value, body=body)  # type: ignore[call-arg]
 
 
 _LITERALS: dict[str, Callable[[str], float | str | None]] = {
@@ -89,7 +93,7 @@ _LITERALS: dict[str, Callable[[str], float | str | None]] = {
     "nil": lambda _text: None,
 }
 _BUILDERS: dict[str, Callable[[Node, list[ast.expr]], ast.expr]] = {
-    "let": lambda node, parts: Let(node.text, *parts),
+    "let": _let,
     "condition": lambda _, parts: ast.IfExp(*parts),
     "unary": lambda node, parts: ast.UnaryOp(_UNARY[node.text](), *parts),
     "binary": _binary,
