@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from lagbench.core.composite_metric import (
     NO_INTEGER_MILLI,
     CompositeFormula,
-    FormulaFailed,
     compile_modifiers,
 )
-from lagbench.core.fallback import fallback_milli
 from lagbench.core.hpa_state import Condition
 from lagbench.core.keda import (
     ScaleLoopDecision,
@@ -32,17 +30,16 @@ from lagbench.core.keda_scaler import (
     ScalerBuilder,
     ScalerFailed,
     TargetView,
-    served_milli,
 )
 from lagbench.core.metric_health import HealthBook, MetricHealth
+from lagbench.core.metric_observer import MetricObserver
+from lagbench.core.metric_round import MetricRound, Observation
 from lagbench.core.scaled_object import ScaledObjectSpec, ScalingAnnotations, Trigger
 from lagbench.core.scaler_cache import ScalerCache
 from lagbench.errors import NotReady
 
 # The HPA takes a sum below zero for an overflow and reckons with the largest number instead.
 _OVERFLOW_MILLI = 2**63 - 1
-# KEDA's stand-in for a trigger that its formula sees as nil.
-_NIL_PLACEHOLDER = (-1000,)
 _RESOURCE_TYPES = frozenset({"cpu", "memory"})
 
 FALLBACK_EXISTS = Condition(
@@ -58,16 +55,6 @@ FALLBACK_UNKNOWN = Condition("Fallback", "Unknown")
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
-    """One metric of one poll after fallback; ``error`` non-empty: no value."""
-
-    values_milli: tuple[int, ...]
-    is_active: bool = False
-    in_fallback: bool = False
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Tick:
     """One round of the scale loop: what to do, and what to say in status and events."""
 
@@ -78,16 +65,6 @@ class Tick:
     fallback: Condition
     is_in_fallback: bool = False
     composite_milli: int | None = None
-
-
-@dataclass(slots=True)
-class _Round:
-    """The observations of one read, gathered over the triggers."""
-
-    values_milli: list[int]
-    by_trigger_name: dict[str, float | None]
-    first_fallback_milli: int | None = None
-    has_error: bool = False
 
 
 def _ignore(_: Trigger) -> None:
@@ -113,6 +90,7 @@ class KedaObject:
         self._created_at_ns = created_at_ns
         self._cache = ScalerCache(spec.triggers, build, on_built)
         self._health = HealthBook(health)
+        self._observer = MetricObserver(spec, self._cache, self._health)
         self._fallback = spec.valid_fallback
         self._formula: CompositeFormula | None = compile_modifiers(spec)
         self._reuses_hpa_readings = reuses_hpa_readings(spec)
@@ -176,12 +154,15 @@ class KedaObject:
         the composite of all triggers, whatever name is asked for.
         """
         self.ensure_built()
-        gathered = _Round([], {})
+        gathered = MetricRound()
         for trigger in self.spec.triggers:
             # Also a trigger that is not asked for spoils the reading when it cannot tell its specs.
             for spec in self._specs(trigger, gathered):
                 if spec.kind == "External" and (self._formula or spec.name == metric_name):
-                    seen = self._observe(trigger, spec, target, for_hpa=True)
+                    cached = self._records.get(spec.name) if trigger.uses_cached_metrics else None
+                    seen = self._observer.observe(
+                        trigger, spec, target, cached=cached, for_hpa=True
+                    )
                     self._gather(gathered, trigger, spec, seen, for_hpa=True)
                     if self._reuses_hpa_readings:
                         self._records[spec.name] = seen
@@ -190,7 +171,7 @@ class KedaObject:
             if gathered.first_fallback_milli is None:
                 raise ScalerFailed(f"metric:{metric_name} encountered error")
         if self._formula is not None:
-            return self._composite_for_hpa(metric_name, gathered)
+            return self._composite_for_hpa(metric_name, gathered.composite_milli(self._formula))
         if not gathered.values_milli:
             raise ScalerFailed(f"no matching metrics found for {metric_name}")
         return sum(gathered.values_milli)
@@ -204,7 +185,7 @@ class KedaObject:
             self._cache.build_all()
             self._health.share_with_hpa()
         may_reuse = is_hpa_active and self._reuses_hpa_readings
-        gathered = _Round([], {})
+        gathered = MetricRound()
         polls: list[TriggerPoll] = []
         cached: dict[str, Observation] = {}
         for trigger in self.spec.triggers:
@@ -215,7 +196,7 @@ class KedaObject:
                     continue
                 seen = self._records.get(spec.name) if may_reuse else None
                 if seen is None:
-                    seen = self._observe(trigger, spec, target, for_hpa=False)
+                    seen = self._observer.observe(trigger, spec, target, cached=None, for_hpa=False)
                 self._gather(gathered, trigger, spec, seen, for_hpa=False)
                 seen_here.append((spec.name, seen))
                 if trigger.uses_cached_metrics:
@@ -239,7 +220,7 @@ class KedaObject:
         return Tick(decision, polls, (name,), False, self.fallback_condition)
 
     def _specs(
-        self, trigger: Trigger, gathered: _Round, polls: list[TriggerPoll] | None = None
+        self, trigger: Trigger, gathered: MetricRound, polls: list[TriggerPoll] | None = None
     ) -> Sequence[MetricSpec]:
         try:
             return self._cache.specs(trigger.index)
@@ -249,81 +230,20 @@ class KedaObject:
                 polls.append(TriggerPoll(f"s{trigger.index}-{trigger.type}", error=str(error)))
             return ()
 
-    def _observe(
-        self, trigger: Trigger, spec: MetricSpec, target: TargetView, *, for_hpa: bool
-    ) -> Observation:
-        """Read one metric and apply the fallback; counts on the calling path's own counters."""
-        seen: Observation | None = None
-        if for_hpa and trigger.uses_cached_metrics:
-            seen = self._records.get(spec.name)
-        if seen is None:
-            try:
-                reading = self._cache.read(trigger.index, spec.name)
-            except NotReady as error:
-                seen = Observation((), error=str(error) or "the trigger could not be read")
-            else:
-                seen = Observation(
-                    tuple([served_milli(value) for value in reading.values]), reading.is_active
-                )
-        fallback = self._fallback
-        if fallback is None:
-            return seen
-        if not seen.error:
-            self._health.succeed(spec.name, for_hpa=for_hpa)
-            # A cached reading keeps its value, but what the fallback gave counts as a success.
-            return Observation(seen.values_milli, seen.is_active) if seen.in_fallback else seen
-        failures = self._health.fail(spec.name, for_hpa=for_hpa)
-        if failures <= fallback.failure_threshold:
-            return seen
-        if fallback.behavior == "scalingModifiers":
-            return Observation(_NIL_PLACEHOLDER)
-        try:
-            milli = fallback_milli(fallback, spec, self.spec.modifiers, target)
-        except ScalerFailed as error:
-            return Observation((), error=str(error))
-        return Observation((milli,), in_fallback=True)
-
     def _gather(
         self,
-        gathered: _Round,
+        gathered: MetricRound,
         trigger: Trigger,
         spec: MetricSpec,
         seen: Observation,
         *,
         for_hpa: bool,
     ) -> None:
-        if seen.error:
-            gathered.has_error = True
-            return
-        gathered.values_milli += seen.values_milli
-        if seen.in_fallback and gathered.first_fallback_milli is None:
-            gathered.first_fallback_milli = seen.values_milli[0]
-        if self._formula is not None and trigger.name and seen.values_milli:
-            is_nil = self._is_nil(spec.name, for_hpa=for_hpa)
-            gathered.by_trigger_name[trigger.name] = (
-                None if is_nil else seen.values_milli[-1] / 1000
-            )
+        is_in_formula = self._formula is not None
+        is_nil = is_in_formula and self._observer.is_nil(spec.name, for_hpa=for_hpa)
+        gathered.add(trigger.name if is_in_formula else "", seen, is_nil=is_nil)
 
-    def _is_nil(self, metric_name: str, *, for_hpa: bool) -> bool:
-        fallback = self.spec.fallback
-        if fallback is None or fallback.behavior != "scalingModifiers":
-            return False
-        health = self._health.seen_by(metric_name, for_hpa=for_hpa)
-        return health is not None and health.failures > fallback.failure_threshold
-
-    def _composite_milli(self, gathered: _Round) -> int | None:
-        """Return the composite value; None when the formula cannot be evaluated."""
-        if self._formula is None:
-            return None
-        if gathered.first_fallback_milli is not None:
-            return gathered.first_fallback_milli
-        try:
-            return self._formula.evaluate_milli(gathered.by_trigger_name)
-        except FormulaFailed:
-            return None
-
-    def _composite_for_hpa(self, metric_name: str, gathered: _Round) -> int:
-        milli = self._composite_milli(gathered)
+    def _composite_for_hpa(self, metric_name: str, milli: int | None) -> int:
         if milli is None:
             raise ScalerFailed(f"no matching metrics found for {metric_name}")
         if milli == NO_INTEGER_MILLI:
@@ -334,12 +254,12 @@ class KedaObject:
         return _OVERFLOW_MILLI if milli < 0 and is_average else milli
 
     def _decide(
-        self, target: TargetView, now_ns: int, gathered: _Round, polls: list[TriggerPoll]
+        self, target: TargetView, now_ns: int, gathered: MetricRound, polls: list[TriggerPoll]
     ) -> Tick:
         active = tuple([poll.metric_name for poll in polls if poll.is_active])
         is_active, composite = any(poll.is_active for poll in polls), None
-        if self.spec.modifiers is not None:
-            composite = self._composite_milli(gathered)
+        if self.spec.modifiers is not None and self._formula is not None:
+            composite = gathered.composite_milli(self._formula)
             is_active = (
                 not gathered.has_error
                 and composite is not None

@@ -1,0 +1,95 @@
+"""Telemetry of a consumer pod: membership, partitions, commits, its end."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from lagbench.core.telemetry_record import Record
+
+
+class PodStarted(Record, tag="pod_started"):
+    """The consumer's process runs (``process_started_at``: from the operating system)."""
+
+    process_started_at: int
+    balancer: str
+    concurrency: int
+    process_ms: float
+    instance_id: str | None
+
+
+class GroupJoined(Record, tag="group_joined"):
+    """The consumer became a member of the group."""
+
+    member_id: str
+
+
+class PartitionsAssigned(Record, tag="partitions_assigned"):
+    """Partitions were given to the pod; ``owned`` is everything it holds afterwards."""
+
+    member_id: str
+    partitions: list[int]
+    owned: list[int]
+    is_incremental: bool
+    rebalance: int  # counts the pod's own rebalances from 1
+
+
+class PartitionsRevoked(Record, tag="partitions_revoked"):
+    """Partitions were taken away; lost means that the group had already given them to others."""
+
+    member_id: str
+    partitions: list[int]
+    owned: list[int]
+    is_lost: bool
+    in_flight: int  # records that were begun or queued when the revoke came
+    finish_seconds: float  # time to finish and commit them
+    rebalance: int
+
+
+class FirstRecordDone(Record, tag="first_record_done"):
+    """The pod's first record is processed and acknowledged in the ledger."""
+
+    partition: int
+    offset: int
+
+
+class OffsetsCommitted(Record, tag="offsets_committed"):
+    """A commit succeeded: next offset to read, by partition (key: decimal string)."""
+
+    member_id: str
+    offsets: dict[str, int]
+    cause: Literal["interval", "revoke", "shutdown", "auto"]
+
+
+class CommitFailed(Record, tag="commit_failed"):
+    """A commit was refused."""
+
+    member_id: str
+    offsets: dict[str, int]
+    reason: str
+
+
+class SigtermReceived(Record, tag="sigterm_received"):
+    """The pod was asked to end."""
+
+    queued: int
+    in_flight: int
+
+
+class PodStopped(Record, tag="pod_stopped"):
+    """The consumer ended by itself; absent for a pod that was killed."""
+
+    reason: str
+    is_drained: bool
+    abandoned: int  # records begun or queued but not finished
+    processed_total: int
+
+
+class ConsumerProgress(Record, tag="consumer_progress"):
+    """Running figures of a pod, once a second."""
+
+    processed_total: int
+    consume_rate: float
+    inflight: int
+    queued: int
+    assigned_partitions: int
+    cpu_seconds: float
