@@ -204,7 +204,7 @@ class KedaObject:
                 if not seen.error:
                     # The last metric without an error decides for its trigger.
                     is_active = seen.is_active or seen.in_fallback
-            polls += [_poll(name, seen, is_active=is_active) for name, seen in seen_here]
+            polls += [seen.as_poll(name, is_active=is_active) for name, seen in seen_here]
         if gathered.has_error:
             self._cache.clear()
         if cached:
@@ -294,9 +294,3 @@ class KedaObject:
         decision = execute(self.spec, view)
         self.last_active_at_ns = decision.last_active_at_ns
         return decision
-
-
-def _poll(name: str, seen: Observation, *, is_active: bool) -> TriggerPoll:
-    if seen.error:
-        return TriggerPoll(name, error=seen.error)
-    return TriggerPoll(name, sum(seen.values_milli) / 1000, is_active, in_fallback=seen.in_fallback)

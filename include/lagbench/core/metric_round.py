@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lagbench.core.composite_metric import CompositeFormula, FormulaFailed
+from lagbench.core.keda import TriggerPoll
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,13 @@ class Observation:
     is_active: bool = False
     in_fallback: bool = False
     error: str = ""
+
+    def as_poll(self, metric_name: str, *, is_active: bool) -> TriggerPoll:
+        """Return what the scale loop reports; ``is_active`` is the trigger's own."""
+        if self.error:
+            return TriggerPoll(metric_name, error=self.error)
+        value = sum(self.values_milli) / 1000
+        return TriggerPoll(metric_name, value, is_active, in_fallback=self.in_fallback)
 
 
 @dataclass(slots=True)
