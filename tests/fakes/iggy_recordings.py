@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lagbench.adapters import iggy_wire as wire
+from lagbench.adapters.iggy_frames import FrameLayout, PlainLayout, ReplicaLayout
 
 _FOLDER = Path(__file__).parents[1] / "data" / "iggy"
 _FILES = {"0.8": "exchanges_0.8.0.json.gz", "0.9": "exchanges_0.9.0-edge.5.json.gz"}
@@ -42,12 +43,12 @@ class Exchange:
         body: dict[str, Any] = self.answered.get("body", {})
         return {} if body.get("empty") else body
 
-    def layout(self) -> wire.FrameLayout:
+    def layout(self) -> FrameLayout:
         """Return the layout of the client that was recorded, logged in as it was."""
         if self.version == "0.8":
-            return wire.PlainLayout()
+            return PlainLayout()
         packed = self.asked["payload"].get("protocol_version", 11 << 10)
-        layout = wire.ReplicaLayout(
+        layout = ReplicaLayout(
             bytes.fromhex(self.asked["client_hex"]),
             protocol=(packed >> 20, packed >> 10 & 1023, packed & 1023),
             client_name=self.asked["payload"].get("sdk_name", "lagbench"),

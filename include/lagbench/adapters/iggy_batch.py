@@ -14,6 +14,7 @@ import numpy as np
 
 from lagbench.adapters import iggy_wire as wire
 from lagbench.adapters.iggy_channel import Deadline, IggyChannel, Request
+from lagbench.adapters.iggy_frames import FrameLayout
 from lagbench.core.persistence.lag_source import (
     NO_OFFSET,
     GroupSample,
@@ -123,7 +124,7 @@ class _TopicRead:
         asked: tuple[int, ...],
         items: Sequence[GroupTopic],
         replies: Iterator[wire.Reply],
-        layout: wire.FrameLayout,
+        layout: FrameLayout,
     ) -> None:
         self._place, self._asked = place, asked
         self._replies = [(item, next(replies), [next(replies) for _ in asked]) for item in items]

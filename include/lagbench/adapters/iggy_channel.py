@@ -18,6 +18,7 @@ from typing import Self
 import lagbench
 from lagbench.adapters import iggy_wire as wire
 from lagbench.adapters.iggy_connection import IggyConnection
+from lagbench.adapters.iggy_frames import FrameLayout, PlainLayout, ReplicaLayout, is_plain_answer
 from lagbench.errors import NotReady
 
 Request = tuple[int, bytes]  # command code and payload
@@ -60,7 +61,7 @@ class Deadline:
 class IggyChannel:
     """A connection that is open and logged in until ``close``; not for two threads at once."""
 
-    def __init__(self, connected: socket.socket, layout: wire.FrameLayout, where: str) -> None:
+    def __init__(self, connected: socket.socket, layout: FrameLayout, where: str) -> None:
         """Talk over a connected socket; ``open`` makes one and logs in."""
         self.layout = layout
         self._socket = connected
@@ -97,13 +98,13 @@ class IggyChannel:
     @classmethod
     def _probed(cls, connection: IggyConnection, deadline: Deadline) -> Self:
         where = connection.server_address
-        layout = wire.ReplicaLayout(os.urandom(16), client_version=lagbench.__version__)
+        layout = ReplicaLayout(os.urandom(16), client_version=lagbench.__version__)
         channel = cls(_connected(connection, deadline), layout, where)
         try:
             channel._send(layout.request(wire.PING, b""), deadline)
-            if wire.is_plain_answer(channel._peek(_PROBE_BYTES, deadline)):
+            if is_plain_answer(channel._peek(_PROBE_BYTES, deadline)):
                 channel.close()
-                return cls(_connected(connection, deadline), wire.PlainLayout(), where)
+                return cls(_connected(connection, deadline), PlainLayout(), where)
             channel._reply(deadline).ok_body()
         except BaseException:
             channel.close()

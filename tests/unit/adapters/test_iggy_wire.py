@@ -6,6 +6,7 @@ import pytest
 from tests.fakes.iggy_recordings import VERSIONS, Exchange, exchanges
 
 from lagbench.adapters import iggy_wire as wire
+from lagbench.adapters.iggy_frames import PlainLayout, ReplicaLayout, is_plain_answer
 
 _ALL = {version: exchanges(version) for version in VERSIONS}
 _NOT_OURS = {
@@ -190,9 +191,9 @@ def test_one_ping_tells_the_layouts_apart() -> None:
     plain = _ALL["0.8"]["cross_ping_0.9_framing_to_0.8_server"]
     replica = _ALL["0.9"]["ping_unauthenticated"]
 
-    assert wire.is_plain_answer(plain.response[:8])
-    assert not wire.is_plain_answer(replica.response[:8])
-    assert len(replica.response) == wire.ReplicaLayout.header_bytes
+    assert is_plain_answer(plain.response[:8])
+    assert not is_plain_answer(replica.response[:8])
+    assert len(replica.response) == ReplicaLayout.header_bytes
     assert plain.request[:128] == replica.request[:128]
 
 
@@ -213,7 +214,7 @@ def test_a_reply_of_the_wrong_length_is_malformed(version: str, name: str) -> No
 
 def test_a_frame_that_no_iggy_server_sends_is_malformed() -> None:
     """Too short a frame, one of 4 GiB, one of an unknown kind: the connection is given up."""
-    layout = wire.ReplicaLayout(b"c" * 16)
+    layout = ReplicaLayout(b"c" * 16)
 
     for size in (0, 255, 2**32 - 1):
         header = bytes(48) + size.to_bytes(4, "little") + bytes(204)
@@ -222,7 +223,7 @@ def test_a_frame_that_no_iggy_server_sends_is_malformed() -> None:
     with pytest.raises(wire.MalformedReply):
         layout.reply(bytes(256), b"")
     with pytest.raises(wire.MalformedReply):
-        wire.PlainLayout().body_bytes(b"\0\0\0\0HTTP")
+        PlainLayout().body_bytes(b"\0\0\0\0HTTP")
 
 
 def test_digits_are_a_numeric_id_and_anything_else_a_name() -> None:
@@ -240,4 +241,4 @@ def test_digits_are_a_numeric_id_and_anything_else_a_name() -> None:
 def test_a_client_id_of_zero_is_refused() -> None:
     """A 0.9 server drops such frames without a word."""
     with pytest.raises(ValueError, match="16 bytes"):
-        wire.ReplicaLayout(bytes(16))
+        ReplicaLayout(bytes(16))
