@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from typing import Any
 
 from lagbench.core.instants import parse_instant_ns
-from lagbench.core.keda import READY
-from lagbench.core.keda_object import FALLBACK_UNKNOWN, NO_FALLBACK, KedaObject
-from lagbench.core.keda_scaler import MetricSpec, Scaler, ScalerFailed, ScalersNotBuilt
+from lagbench.core.keda_object import KedaObject
+from lagbench.core.keda_scaler import Scaler, ScalerFailed, ScalersNotBuilt
 from lagbench.core.scaled_object import ScaledObjectSpec, Trigger, TriggerRefused
 from lagbench.core.scaling_annotations import ScalingAnnotations, parse_scaling_annotations
 from lagbench.errors import WrongInput
@@ -22,20 +20,11 @@ from lagbench.programs.autoscaler.cluster import (
     Manifest,
     key_of,
 )
-from lagbench.programs.autoscaler.conditions import condition_of
 from lagbench.programs.autoscaler.live_object import LiveObject
 from lagbench.programs.autoscaler.pausing import Pausing
+from lagbench.programs.autoscaler.readiness import Readiness
 from lagbench.programs.autoscaler.running_loop import RunningLoop
-from lagbench.programs.autoscaler.scaled_object_status import (
-    ACTIVE_UNKNOWN,
-    CHECK_FAILED_ACTIVE,
-    NEVER_PAUSED,
-    READY_UNKNOWN,
-    check_failed,
-    parse_health,
-    static_fields,
-    target_fields,
-)
+from lagbench.programs.autoscaler.scaled_object_status import parse_health
 from lagbench.programs.autoscaler.status_writer import StatusWriter
 from lagbench.programs.autoscaler.worker import Worker
 
@@ -58,6 +47,7 @@ class ScaledObjectWorker(Worker):
         self._latest = manifest
         self._status = StatusWriter(bench.cluster, SCALED_OBJECT, manifest)
         self._pausing = Pausing(bench, self._status)
+        self._readiness = Readiness(bench, self._status, self._about)
         self._taken: Manifest | None = None
         self._spec: ScaledObjectSpec | None = None
         self._live: LiveObject | None = None
@@ -144,7 +134,7 @@ class ScaledObjectWorker(Worker):
             self._drop()
         annotations = parse_scaling_annotations(manifest)
         try:
-            self._write_first_conditions()
+            self._readiness.tell_first()
             if annotations.is_paused:
                 self._stop_loop()
                 self._pausing.hold(manifest, annotations)
@@ -187,7 +177,7 @@ class ScaledObjectWorker(Worker):
         reconcile.ensure_hpa(manifest, spec, metrics, bench.cluster)
         self._spec = spec
         bench.directory.offer(self.key, live)
-        self._tell_ready(spec, live, metrics, original_replicas=scale.spec_replicas)
+        self._readiness.tell_ready(spec, live, metrics, original_replicas=scale.spec_replicas)
         if self._loop is None:
             self._start_loop(live)
 
@@ -244,46 +234,12 @@ class ScaledObjectWorker(Worker):
         if self._loop is None:
             self._drop()
 
-    def _tell_ready(
-        self,
-        spec: ScaledObjectSpec,
-        live: LiveObject,
-        metrics: Sequence[MetricSpec],
-        *,
-        original_replicas: int,
-    ) -> None:
-        status = self._status.status
-        names = live.external_metric_names
-        fields = {**static_fields(spec, metrics, names), **target_fields(spec.target)}
-        if status.get("originalReplicaCount") is None:
-            fields["originalReplicaCount"] = original_replicas
-        if set(status.get("health") or {}) - set(names):
-            self._status.write({"health": None}, [])  # the counters left are written with a poll
-        was_ready = condition_of(status, "Ready").get("status") == "True"
-        active = condition_of(status, "Active").get("reason")
-        is_first = active == CHECK_FAILED_ACTIVE.reason
-        self._status.write(
-            fields, [READY, *([ACTIVE_UNKNOWN] if is_first else []), live.fallback_condition]
-        )
-        if not was_ready:
-            self._event("Normal", "ScaledObjectReady", "ScaledObject is ready for scaling")
-
-    def _write_first_conditions(self) -> None:
-        if not self._status.status.get("conditions"):
-            first = [READY_UNKNOWN, ACTIVE_UNKNOWN, FALLBACK_UNKNOWN, NEVER_PAUSED]
-            self._status.write({}, first)
-
     def _scaler_built(self, trigger: Trigger) -> None:
         self._event("Normal", "KEDAScalersStarted", f"Scaler {trigger.type} is built")
 
     def _fail(self, message: str, *, event: str, event_message: str) -> None:
-        log.warning("%s: %s", self.name, message)
         self._give_up_unstarted()
-        self._event("Warning", event, event_message)
-        try:
-            self._status.write({}, [check_failed(message), CHECK_FAILED_ACTIVE, NO_FALLBACK])
-        except ClusterError as error:
-            log.warning("%s: status not written: %s", self.name, error)
+        self._readiness.tell_failure(message, event=event, event_message=event_message)
         self._retry_later()
 
     def _retry_later(self) -> None:
