@@ -150,8 +150,20 @@ class NaiveRule:
         value = self.values(index)[place]
         before = self.lag(index - intervals, index)
         known = before[place] if rule.lag_scope == "partition" else sum(before)
-        growth = (value - known) / ((now - then) / 1000)
+        kept = self.limited(list(range(len(self.rows[index][1]))))
+        looked_at = [kept[place]] if rule.lag_scope == "partition" else kept
+        growth = (value - known) / ((now - then) / 1000) + self.falls_by(index, looked_at)
         return value + growth * max(0.0, rule.sustain_seconds - span) >= rule.lag_threshold
+
+    def falls_by(self, index: int, partitions: list[int]) -> float:
+        """Return what the in-rate loses (0 or less) when it goes back to that of the window."""
+        first = max(0, index + 1 - self.rule.window_size)
+        recent, usual = (
+            sum(self.rows[index][1][number] - self.rows[start][1][number] for number in partitions)
+            / ((self.rows[index][0] - self.rows[start][0]) / 1000)
+            for start in (index - self.evidence(), first)
+        )
+        return min(0.0, usual - recent)
 
     def counted(self, index: int) -> list[bool]:
         """Return which partitions excludePersistentLag leaves in."""
@@ -173,7 +185,10 @@ class NaiveRule:
         then = self.lag(index - intervals, index)
         before = sum(lag for lag, counts in zip(then, counted, strict=True) if counts)
         elapsed = (self.rows[index][0] - self.rows[index - intervals][0]) / 1000
-        return total + max(0, (total - before) / elapsed) * self.rule.window_span_seconds
+        kept = self.limited(list(range(len(self.rows[index][1]))))
+        looked_at = [number for number, counts in zip(kept, counted, strict=True) if counts]
+        growth = (total - before) / elapsed + self.falls_by(index, looked_at)
+        return total + max(0, growth) * self.rule.window_span_seconds
 
     def capped(self, index: int) -> float:
         """Return the metric: ceil(metric / threshold) stays within the bound."""

@@ -34,16 +34,17 @@ class GroupFigures(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Rates over the evidence time, in records per second."""
+    """Rates over the evidence time, in records per second; ``usual_in``: over the rule's window."""
 
     in_per_second: float
     out_per_second: float
     over_seconds: float
+    usual_in_per_second: float
 
     @property
     def per_second(self) -> float:
-        """Return by how much the backlog grows."""
-        return self.in_per_second - self.out_per_second
+        """Return by how much the backlog provably grows: should the arrivals fall to the usual."""
+        return min(self.in_per_second, self.usual_in_per_second) - self.out_per_second
 
 
 class Decision(NamedTuple):

@@ -111,8 +111,9 @@ def _projection(decision: Decision) -> Step:
         result = "cannot be drained below the threshold within the sustain time: acted on early"
     return Step(
         "projection",
-        f"in {growth.in_per_second:.1f}/s, out {growth.out_per_second:.1f}/s, so "
-        f"{growth.per_second:+.1f}/s over the last {growth.over_seconds:.0f} s",
+        f"in {growth.in_per_second:.1f}/s (usually {growth.usual_in_per_second:.1f}/s), out "
+        f"{growth.out_per_second:.1f}/s over the last {growth.over_seconds:.0f} s: "
+        f"{growth.per_second:+.1f}/s at the lower of both",
         f"a stretch of {span:g} s or more which at these rates lasts until sustainSeconds is early",
         result,
     )

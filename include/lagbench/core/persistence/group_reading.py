@@ -79,7 +79,7 @@ class GroupReading:
         ``unknown_partitions`` are those whose lag cannot be said: their start was never told.
         """
         self.history, self.key, self.columns, self.partitions = history, key, columns, partitions
-        self._growths: dict[int, tuple[Rates, Growth]] | None = None
+        self._growths: dict[tuple[int, int], tuple[Rates, Growth]] | None = None
         log_start = self._log_start = history.log_start[columns]
         end, committed = history.row(1)
         end, committed = end[columns], committed[columns]
@@ -142,34 +142,48 @@ class GroupReading:
         """Return the partition that a column of ``values`` stands for; None for the total."""
         return int(self.partitions[column]) if self.key.scope == "partition" else None
 
-    def growth(self, intervals: int) -> tuple[Rates, Growth] | None:
-        """Return (growth of each value, rates of the counted total) over the last ``intervals``.
+    def growth(self, intervals: int, window_rows: int) -> tuple[Rates, Growth] | None:
+        """Return (provable growth of each value, rates of the counted total).
 
-        None while there are fewer samples. The out-rate is the in-rate minus the growth of the
-        lag, so that a partition without a commit takes part as well.
+        Rates are those of the last ``intervals``, the usual in-rate that of ``window_rows``
+        samples. None while there are too few samples. The out-rate is the in-rate minus the growth
+        of the lag, so that a partition without a commit takes part as well.
         """
         if len(self.history) <= intervals:
             return None
         if self._growths is None:
             self._growths = {}
-        if intervals not in self._growths:
-            self._growths[intervals] = self._measure_growth(intervals)
-        return self._growths[intervals]
+        spans = (intervals + 1, min(window_rows, len(self.history)))
+        if spans not in self._growths:
+            self._growths[spans] = self._measure_growth(*spans)
+        return self._growths[spans]
 
-    def _measure_growth(self, intervals: int) -> tuple[Rates, Growth]:
-        times = self.history.times(intervals + 1)
-        elapsed_seconds = int(times[-1] - times[0]) / NS_PER_SECOND
-        then_end, _ = self.history.row(intervals + 1)
-        now_end, _ = self.history.row(1)
-        grown = self.lag - self.lag_of_row(intervals + 1)
-        arrived = now_end[self.columns] - then_end[self.columns]
-        of_values = grown if self.key.scope == "partition" else grown.sum(keepdims=True)
-        if self._is_excluded is not None:
-            is_counted = ~self._is_excluded
-            grown, arrived = grown[is_counted], arrived[is_counted]
-        in_rate = int(np.add.reduce(arrived)) / elapsed_seconds
-        growth = int(np.add.reduce(grown)) / elapsed_seconds
-        return of_values / elapsed_seconds, Growth(in_rate, in_rate - growth, elapsed_seconds)
+    def _measure_growth(self, rows: int, window_rows: int) -> tuple[Rates, Growth]:
+        arrived, seconds = self._arrivals(rows)
+        usually_arrived, window_seconds = self._arrivals(window_rows)
+        grown = self.lag - self.lag_of_row(rows)
+        counted = slice(None) if self._is_excluded is None else ~self._is_excluded
+        in_rate = int(np.add.reduce(arrived[counted])) / seconds
+        total = Growth(
+            in_per_second=in_rate,
+            out_per_second=in_rate - int(np.add.reduce(grown[counted])) / seconds,
+            over_seconds=seconds,
+            usual_in_per_second=int(np.add.reduce(usually_arrived[counted])) / window_seconds,
+        )
+        if self.key.scope == "total":
+            arrived, usually_arrived, grown = (
+                each.sum(keepdims=True) for each in (arrived, usually_arrived, grown)
+            )
+        falls_by = np.minimum(usually_arrived / window_seconds - arrived / seconds, 0.0)
+        return grown / seconds + falls_by, total
+
+    def _arrivals(self, rows: int) -> tuple[Records, float]:
+        """Return (records that arrived since the first of the last ``rows`` samples, seconds)."""
+        then, _ = self.history.row(rows)
+        now, _ = self.history.row(1)
+        times = self.history.times(rows)
+        elapsed_ns = int(times[-1] - times[0])
+        return now[self.columns] - then[self.columns], elapsed_ns / NS_PER_SECOND
 
     def _ages_of(self, rows: int | None, skip: int) -> tuple[Values, npt.NDArray[np.bool_]]:
         """Return the ages as they were ``skip`` samples before the newest one."""

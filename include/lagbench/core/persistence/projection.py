@@ -2,7 +2,11 @@
 
 Rates are means over the evidence time, a quarter of the sustain time and at least two intervals:
 shorter ones swing with the commit interval, longer ones see a step too late.
-    growth    = (lag now - lag at the start of the evidence) / its duration = in-rate - out-rate
+    out-rate  = in-rate - (lag now - lag at the start of the evidence) / its duration
+    growth    = the lower of the in-rate and the usual in-rate - out-rate
+The usual in-rate is the mean over the window. A burst may end at any moment: as long as the usual
+traffic would let the pods drain what it left in time, nothing is proved. After a step that stays,
+the backlog itself is soon too large for that.
     projected = lag now + max(0, growth) x window        (window: (windowSize - 1) x interval)
 Below the present lag the metric never goes: draining consumers are still needed.
     early     = the stretch has lasted the evidence time, and

@@ -113,7 +113,7 @@ class WatchedRule:
         if self.early_since is None:
             self.early_since = np.full(starts.size, NO_STRETCH, dtype=np.int64)
         stays = self.early_since == starts
-        measured = reading.growth(evidence_intervals(self.rule))
+        measured = reading.growth(evidence_intervals(self.rule), self.rule.window_size)
         if measured is not None:
             at_ns = reading.figures.at_ns
             stays |= cannot_drain(self.rule, at_ns, reading.values, measured[0], starts)

@@ -1,7 +1,7 @@
 """lagMetric projected: rates of the backlog, and acting before the sustain time."""
 
 import pytest
-from tests.fakes.lag_samples import at, lags, rule, window
+from tests.fakes.lag_samples import at, lags, offsets, rule, window
 
 from lagbench.core.persistence.decision import Decision
 
@@ -53,6 +53,39 @@ def test_a_burst_shorter_than_the_evidence_is_ignored() -> None:
     burst = [0] * 10 + [3000, 6000, 9000, 9000] + [0] * 10
 
     assert not any(one.is_early or one.is_persistent for one in decisions(burst))
+
+
+def test_a_burst_that_the_usual_traffic_lets_drain_is_waited_out() -> None:
+    """500/s too many for 12 s: at the usual in-rate that is drained before 40 s."""
+    by = rule(**PROJECTED, lag_scope="total")
+    over = window(by)
+    watched = over.watch(by)
+    end = committed = 0
+    early = []
+    for number in range(60):
+        end += 3000 if 30 <= number < 36 else 800  # 1,500/s for 12 s, else 400/s
+        committed = min(end, committed + 2000)  # 1,000/s
+        over.add(offsets(2 * number, [end], [committed]))
+        decision = watched.decide(at(2 * number))
+        early.append(decision.is_early or decision.is_persistent)
+
+    assert not any(early)
+
+
+def test_a_step_that_stays_counts_after_the_evidence_time() -> None:
+    """4,000/s at 1,000/s: after 10 s the backlog is larger than the usual 400/s would let drain."""
+    by = rule(**PROJECTED, lag_scope="total")
+    over = window(by)
+    watched = over.watch(by)
+    end = committed = 0
+    early = []
+    for number in range(60):
+        end += 8000 if number >= 30 else 800  # 4,000/s, else 400/s
+        committed = min(end, committed + 2000)
+        over.add(offsets(2 * number, [end], [committed]))
+        early.append(watched.decide(at(2 * number)).is_early)
+
+    assert early.index(True) == 30 + 5
 
 
 def test_an_early_stretch_counts_until_it_ends() -> None:
