@@ -256,14 +256,23 @@ def test_a_broker_that_stops_changes_no_replicas(setting: Setting, own_broker: B
 
 
 def test_a_plain_hpa_on_cpu_follows_the_load_of_the_pods(setting: Setting) -> None:
-    """Pods that burn far more than they request are added up to the maximum."""
+    """Pods that burn far more than they request are added up to the maximum.
+
+    Read twice: as the whole pod's usage, and as that of its only container.
+    """
     setting.deployment("cpu", replicas=1, code=BUSY, cpu="50m")
     target = {"type": "Utilization", "averageUtilization": 50}
     spec = {
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "cpu"},
         "minReplicas": 1,
         "maxReplicas": 2,
-        "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],
+        "metrics": [
+            {"type": "Resource", "resource": {"name": "cpu", "target": target}},
+            {
+                "type": "ContainerResource",
+                "containerResource": {"name": "cpu", "container": "main", "target": target},
+            },
+        ],
     }
     setting.create(HPA, "cpu", spec)
 
@@ -276,6 +285,9 @@ def test_a_plain_hpa_on_cpu_follows_the_load_of_the_pods(setting: Setting) -> No
     messages = [message for _, _, message in setting.events("cpu")]
     wanted = "New size: 2; reason: cpu resource utilization (percentage of request) above target"
     assert wanted in messages
+    _, one = (setting.get(HPA, "cpu") or {})["status"]["currentMetrics"]
+    assert one["containerResource"]["container"] == "main"
+    assert one["containerResource"]["current"]["averageUtilization"] > 50
 
 
 def test_sigterm_ends_it_at_once(tmp_path: Path) -> None:
