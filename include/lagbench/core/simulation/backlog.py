@@ -170,12 +170,13 @@ class Backlog:
     def _share_out(self, pod: int, pod_rate: float, at: float) -> None:
         """Begin new lines for a pod's partitions, with what it does for each of them."""
         lags, shares, growths, rate = self._lag, self._shares, self._growth, self._rate
-        held = self._held[pod]
+        held, since = self._held[pod], self._since
         has_lag, share = False, 0.0
         for partition in held:
-            if self._since[partition] != at:
+            if since[partition] != at:
                 self._move(partition, at)
-            has_lag = has_lag or lags[partition] > 0.0
+            if lags[partition] > 0.0:
+                has_lag = True
             share += shares[partition]
         first_empty_at = inf
         self._changed_at, self._arrays = at, None
@@ -188,8 +189,8 @@ class Backlog:
             demand = {p: inf if lags[p] > 0.0 else shares[p] * rate for p in held}
             for partition, served in share_fairly(demand, pod_rate).items():
                 growth = growths[partition] = shares[partition] * rate - served
-                if growth < -_EMPTY_RECORDS:
-                    first_empty_at = min(first_empty_at, lags[partition] / -growth)
+                if growth < -_EMPTY_RECORDS and lags[partition] < first_empty_at * -growth:
+                    first_empty_at = lags[partition] / -growth
         self._empty_at[pod] = at + max(first_empty_at, _LEAST_SECONDS)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 
 def share_fairly(demand: Mapping[int, float], pod_rate: float) -> dict[int, float]:
@@ -12,6 +13,8 @@ def share_fairly(demand: Mapping[int, float], pod_rate: float) -> dict[int, floa
     it leaves goes evenly to the pod's others (max-min fairness, which is what a worker that takes
     from one queue after the other comes to).
     """
+    if demand and min(demand.values()) == inf:
+        return dict.fromkeys(demand, pod_rate / len(demand))
     served: dict[int, float] = {}
     spare, left = pod_rate, len(demand)
     # Smallest demand first: what it leaves raises the share of all that follow.
