@@ -89,7 +89,8 @@ class Backlog:
         for partition, (before, after) in [one for one in both if one[1][0] != one[1][1]]:
             touched.add(before)
             touched.add(after)
-            self._move(partition, second)
+            if self._lag[partition] or self._growth[partition]:
+                self._move(partition, second)
             done = self._shares[partition] * arrived - self._lag[partition]
             self._revoked_at_records[partition] = done
             self._commit_phase[partition] = commit_phases.get(after, 0.0)
@@ -173,7 +174,8 @@ class Backlog:
         held, since = self._held[pod], self._since
         has_lag, share = False, 0.0
         for partition in held:
-            if since[partition] != at:
+            # A line at rest needs no new beginning before it leaves.
+            if since[partition] != at and (lags[partition] or growths[partition]):
                 self._move(partition, at)
             if lags[partition] > 0.0:
                 has_lag = True
@@ -188,7 +190,10 @@ class Backlog:
             self._calm_shares.pop(pod, None)
             demand = {p: inf if lags[p] > 0.0 else shares[p] * rate for p in held}
             for partition, served in share_fairly(demand, pod_rate).items():
-                growth = growths[partition] = shares[partition] * rate - served
+                growth = shares[partition] * rate - served
+                if growth and since[partition] != at:
+                    self._move(partition, at)
+                growths[partition] = growth
                 if growth < -_EMPTY_RECORDS and lags[partition] < first_empty_at * -growth:
                     first_empty_at = lags[partition] / -growth
         self._empty_at[pod] = at + max(first_empty_at, _LEAST_SECONDS)
