@@ -17,6 +17,11 @@ log = logging.getLogger(__name__)
 
 _ATTEMPTS = 3
 _RETRY_SECONDS = 0.1
+# The group has begun a generation that this member has not heard of yet. It still owns the
+# partitions, and the next attempt carries the new generation: when nine pods left at once, the one
+# commit that gave up made 33 messages be processed again. Not inside a rebalance callback: there
+# the client may not learn the generation before the callback is over.
+_STALE_GENERATION = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS})
 
 
 class OffsetCommits:
@@ -71,7 +76,8 @@ class OffsetCommits:
         """Commit what is new and wait for the broker; True when nothing is left uncommitted."""
         deadline = time.monotonic() + timeout_seconds
         by_partition = {work.partition: work for work in works}
-        for _ in range(_ATTEMPTS):
+        attempts = 0
+        while attempts < _ATTEMPTS:
             offsets = _uncommitted(works)
             if not offsets or time.monotonic() > deadline:
                 break
@@ -80,8 +86,12 @@ class OffsetCommits:
             else:
                 error, results = self._commit_waiting(offsets)
             self._take(error, results, by_partition, cause)
-            if error is not None and not error.retriable():
+            is_stale = (
+                cause == "shutdown" and error is not None and error.code() in _STALE_GENERATION
+            )
+            if error is not None and not is_stale and not error.retriable():
                 break
+            attempts += not is_stale  # those end with the rejoin, or with the deadline
             if _uncommitted(works):
                 time.sleep(_RETRY_SECONDS)  # the group's state is the broker's: nothing to await
         return not _uncommitted(works)

@@ -31,7 +31,9 @@ class FakeClient:
             self.asked_asynchronously.append(asked)
             return None
         if self.refusals:
-            raise KafkaException(KafkaError(self.refusals.pop(0)))
+            code = self.refusals.pop(0)
+            is_retriable = code == KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+            raise KafkaException(KafkaError(code, "refused", retriable=is_retriable))
         self.committed |= asked
         return offsets
 
