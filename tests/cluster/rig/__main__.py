@@ -13,13 +13,17 @@ import time
 from pathlib import Path
 
 from tests.cluster.rig.binaries import build_all
-from tests.cluster.rig.network import enter, is_inside
+from tests.cluster.rig.network import enter, is_inside, problem
 from tests.cluster.rig.rig import Rig
 
 
 def main(command: list[str]) -> int:
     """Return the command's exit code."""
     if not is_inside():
+        reason = problem()
+        if reason is not None:
+            sys.stderr.write(f"not ready: {reason}\n")
+            return 3
         build_all(lambda line: sys.stderr.write(f"{line}\n"))
         enter([sys.executable, "-m", "tests.cluster.rig", *command])
     with tempfile.TemporaryDirectory(prefix="lagbench-rig-") as folder:

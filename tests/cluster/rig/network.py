@@ -10,13 +10,26 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 NODE_ADDRESS = "10.99.0.1"
 POD_NETWORK = "10.244.0.0/24"
 SERVICE_NETWORK = "10.96.0.0/16"
 _INSIDE = "LAGBENCH_RIG_NETWORK"
-_TOOLS = {"unshare": "util-linux", "ip": "iproute2", "sysctl": "procps", "iptables": "iptables"}
+_TOOLS = {
+    "unshare": "util-linux",
+    "ip": "iproute2",
+    "sysctl": "procps",
+    "iptables": "iptables",
+    "conntrack": "conntrack",
+    "containerd": "containerd",
+    "runc": "runc",
+    "debootstrap": "debootstrap",
+    "gcc": "gcc",
+    "go": "golang",
+}
+_CNI_PLUGINS = Path("/usr/lib/cni/bridge")
 
 
 def is_inside() -> bool:
@@ -24,9 +37,13 @@ def is_inside() -> bool:
     return os.environ.get(_INSIDE) == "1"
 
 
-def missing_tools() -> list[str]:
-    """Return the Debian packages that lack."""
-    return [package for tool, package in _TOOLS.items() if shutil.which(tool) is None]
+def problem() -> str | None:
+    """Return what keeps a rig from starting on this machine, or None."""
+    if os.geteuid() != 0:
+        return "namespaces and containers need root: run it as root"
+    lacking = [package for tool, package in _TOOLS.items() if shutil.which(tool) is None]
+    lacking += [] if _CNI_PLUGINS.exists() else ["containernetworking-plugins"]
+    return f"install Debian's packages {' '.join(lacking)}" if lacking else None
 
 
 def enter(command: list[str]) -> NoReturn:
