@@ -88,7 +88,8 @@ def _prepare(broker: Broker, topics: list[str], partitions: int) -> _Setting:
     """Create and fill the topics; every group has lag in each partition, and commits."""
     with KafkaAdmin(broker.bootstrap_servers, timeout_seconds=_LIMIT_SECONDS) as admin:
         admin.create_topics([TopicSpec(name, partitions) for name in topics])
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 50})
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 50, "log_level": 2}
+    producer = Producer(settings)
     for name in topics:
         for number in range(partitions):
             for _ in range(RECORDS_PER_PARTITION):
