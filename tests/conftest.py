@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from tests.cluster.rig_fixture import rig
+from tests.cluster.rig_fixture import program_image, rig, rig_broker
 
-__all__ = ["rig"]  # a fixture of the suites that need a real Kubernetes
+__all__ = ["program_image", "rig", "rig_broker"]  # for suites that need a real Kubernetes
 
 # py4j logs the end of its connections at interpreter exit, when pytest has closed the streams.
 logging.getLogger("py4j").setLevel(logging.ERROR)

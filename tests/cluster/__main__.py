@@ -1,18 +1,31 @@
-"""``python -m tests.cluster [PYTEST ARGUMENTS]``: run the suite that needs a real Kubernetes."""
+"""``python -m tests.cluster [PYTEST ARGUMENTS]``: run the suite that needs a real Kubernetes.
+
+Arguments that name files or folders are run instead of the whole suite.
+"""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from typing import NoReturn
 
 from tests.cluster.rig.binaries import build_all
 from tests.cluster.rig.network import enter, problem
 
 NOT_READY = 3
+SUITE = ("tests/cluster", "tests/contract")
 
-if __name__ == "__main__":
+
+def main(arguments: list[str]) -> NoReturn:
+    """Become pytest inside the rig's namespaces; exit with 3 where a rig cannot start."""
     reason = problem()
     if reason is not None:
         sys.stderr.write(f"not ready: {reason}\n")
         sys.exit(NOT_READY)
     build_all(lambda line: sys.stderr.write(f"{line}\n"))
-    enter([sys.executable, "-m", "pytest", "tests/cluster", "tests/contract", *sys.argv[1:]])
+    named = any(Path(argument.split("::")[0]).exists() for argument in arguments)
+    enter([sys.executable, "-m", "pytest", *(() if named else SUITE), *arguments])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

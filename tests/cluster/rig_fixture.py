@@ -1,14 +1,17 @@
-"""The rig that the tests of a real Kubernetes share: up once, gone with the session."""
+"""What the tests of a real Kubernetes share: up once, gone with the session."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.rig.network import is_inside
+from lagbench.embedded.broker import Broker
+from tests.cluster.rig.network import NODE_ADDRESS, is_inside
 
 if TYPE_CHECKING:
     from tests.cluster.rig.rig import Rig
@@ -28,3 +31,33 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     os.environ["LAGBENCH_TEST_IMAGE"] = PYTHON
     yield running
     running.down()
+
+
+@pytest.fixture(scope="session")
+def program_image(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Provide the name of the programs' image, which the rig's node has."""
+    from tests.cluster.rig.program_image import PROGRAMS, write_program_image
+
+    archive = tmp_path_factory.mktemp("image") / "programs.tar"
+    write_program_image(archive)
+    rig.import_image(archive)
+    archive.unlink()
+    return PROGRAMS
+
+
+@pytest.fixture(scope="session")
+def rig_broker(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Provide a broker for pods, KEDA and the test; leave it running (``broker_for_pods``)."""
+    with broker_for_pods(tmp_path_factory.mktemp("rig-broker")) as broker:
+        yield broker
+
+
+@contextmanager
+def broker_for_pods(folder: Path) -> Iterator[Broker]:
+    """Run a broker at the node's address for the time of the block."""
+    broker = Broker(folder, host=NODE_ADDRESS)
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.stop()

@@ -1,4 +1,4 @@
-"""A real Apache Kafka broker (KRaft, one node) as a child process on the loopback interface."""
+"""A real Apache Kafka broker (KRaft, one node) as a child process, on loopback unless told."""
 
 from __future__ import annotations
 
@@ -67,11 +67,16 @@ class Broker:
         folder: Path,
         *,
         port: int | None = None,
+        host: str = LOOPBACK,
         free_bytes: FreeBytes = free_disk_bytes,
     ) -> None:
-        """Keep all files below ``folder``; without ``port`` a free one is chosen, once."""
+        """Keep all files below ``folder``; without ``port`` a free one is chosen, once.
+
+        ``host`` is an address of this machine: where it listens, and what clients are told.
+        """
         self._layout = BrokerLayout(folder.absolute())
         self._port = port
+        self._host = host
         self._free_bytes = free_bytes
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -85,7 +90,7 @@ class Broker:
     @property
     def bootstrap_servers(self) -> str:
         """What clients are given."""
-        return f"{LOOPBACK}:{self.port}"
+        return f"{self._host}:{self.port}"
 
     @property
     def folder(self) -> Path:
@@ -108,14 +113,16 @@ class Broker:
         if self.state() == "running":
             return
         require_disk(self._layout.folder, free_bytes=self._free_bytes)
-        require_free(self.port, "Kafka broker")
+        require_free(self.port, "Kafka broker", self._host)
         java, jars = find_java(), jar_paths(BROKER)
         layout = self._layout
         layout.data.mkdir(parents=True, exist_ok=True)
         controller_port = free_port()
         while controller_port == self.port:
             controller_port = free_port()
-        properties = server_properties(layout, port=self.port, controller_port=controller_port)
+        properties = server_properties(
+            layout, port=self.port, controller_port=controller_port, host=self._host
+        )
         layout.settings.write_text(properties, encoding="utf-8")
         layout.logging.write_text(logging_properties(layout), encoding="utf-8")
         if not (layout.data / "meta.properties").is_file():
@@ -175,7 +182,7 @@ class Broker:
         deadline = time.monotonic() + timeout_seconds
         last_seen = "nobody listens"
         while time.monotonic() < deadline:
-            if accepts_connections(self.port):
+            if accepts_connections(self.port, self._host):
                 try:
                     with KafkaAdmin(self.bootstrap_servers, timeout_seconds=5.0) as admin:
                         admin.check_reachable()

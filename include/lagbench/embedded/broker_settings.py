@@ -59,13 +59,18 @@ class BrokerLayout:
         return self.folder / "stdout.log"
 
 
-def server_properties(layout: BrokerLayout, *, port: int, controller_port: int) -> str:
-    """Return server.properties for one node that is broker and controller."""
+def server_properties(
+    layout: BrokerLayout, *, port: int, controller_port: int, host: str = LOOPBACK
+) -> str:
+    """Return server.properties for one node that is broker and controller.
+
+    ``host`` is the address of the clients' listener; the controller's stays on loopback.
+    """
     settings: dict[str, object] = {
         "node.id": NODE_ID,
         "process.roles": "broker,controller",
-        "listeners": f"PLAINTEXT://{LOOPBACK}:{port},CONTROLLER://{LOOPBACK}:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{port}",
+        "listeners": f"PLAINTEXT://{host}:{port},CONTROLLER://{LOOPBACK}:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{host}:{port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
         "controller.listener.names": "CONTROLLER",

@@ -1,4 +1,4 @@
-"""Find loopback ports for servers, and say who holds one that is taken."""
+"""Find ports for servers, on loopback unless told, and say who holds one that is taken."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ def free_port() -> int:
     raise NotReady(message)
 
 
-def is_free(port: int) -> bool:
+def is_free(port: int, host: str = LOOPBACK) -> bool:
     """Say whether a server could listen on the port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # As the servers do: connections that linger after a stop do not block a restart.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((LOOPBACK, port))
+            probe.bind((host, port))
         except OSError:
             return False
         return True
 
 
-def accepts_connections(port: int) -> bool:
+def accepts_connections(port: int, host: str = LOOPBACK) -> bool:
     """Say whether somebody listens on the port."""
     try:
-        with socket.create_connection((LOOPBACK, port), timeout=1.0):
+        with socket.create_connection((host, port), timeout=1.0):
             return True
     except OSError:
         return False
 
 
-def require_free(port: int, purpose: str) -> None:
+def require_free(port: int, purpose: str, host: str = LOOPBACK) -> None:
     """Raise NotReady with the port and, where the system tells it, the process that holds it."""
-    if is_free(port):
+    if is_free(port, host):
         return
     message = (
         f"port {port} ({purpose}) is taken by {_owner(port)}; "

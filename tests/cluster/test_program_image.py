@@ -1,0 +1,89 @@
+"""The programs' image runs as its manifests ask: no root, nothing to write, no capability."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kubernetes import client, config
+
+from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.kube import Kube
+from lagbench.adapters.manifest_files import base_manifest
+from lagbench.core.cluster_settings import ClusterSettings
+from lagbench.core.manifests import RunTarget, consumer_for_run
+from lagbench.core.run import RunNames
+from lagbench.core.scenario import ConsumerSettings
+from lagbench.embedded.broker import Broker
+from tests.cluster.rig.rig import Rig
+from tests.integration.localkube_process import eventually
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+NAMES, NAMESPACE = RunNames("image"), "lagbench-image"
+
+
+@pytest.fixture(scope="module")
+def kube(rig: Rig) -> Iterator[Kube]:
+    """Provide a client of a namespace that goes with the module."""
+    connected = Kube.from_kubeconfig(str(rig.kubeconfig), namespace=NAMESPACE)
+    namespace = base_manifest("namespace", "Namespace")
+    namespace["metadata"]["name"] = NAMESPACE
+    connected.apply(namespace)
+    yield connected
+    connected.delete("Namespace", NAMESPACE)
+    connected.close()
+
+
+def test_a_program_starts_without_root_and_without_a_disk(
+    rig: Rig, kube: Kube, program_image: str
+) -> None:
+    """The pod of the consumer's own restrictions prints the consumer's help and ends with 0."""
+    template = base_manifest("consumer", "Deployment")["spec"]["template"]["spec"]
+    container = template["containers"][0]
+    del container["readinessProbe"], container["livenessProbe"]
+    container.update(args=["--help"], image=program_image, imagePullPolicy="Never")
+    kube.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "help", "namespace": NAMESPACE},
+            "spec": {**template, "restartPolicy": "Never"},
+        }
+    )
+
+    def phase() -> str:
+        pod = kube.get("Pod", "help") or {}
+        found: str = pod.get("status", {}).get("phase", "")
+        return found if found in {"Succeeded", "Failed"} else ""
+
+    ended = eventually(phase, "the end of the pod", within_seconds=60)
+
+    assert ended == "Succeeded", kube.pod_logs("help")
+    assert "lagbench's consumer under test" in kube.pod_logs("help")
+
+
+def test_the_consumers_join_through_the_nodes_address(
+    rig: Rig, kube: Kube, program_image: str, rig_broker: Broker
+) -> None:
+    """Two pods of the committed Deployment become Ready, and they are the group's two members."""
+    with KafkaAdmin(rig_broker.bootstrap_servers) as admin:
+        topics = (NAMES.events_topic, NAMES.processed_topic, NAMES.telemetry_topic)
+        admin.create_topics([TopicSpec(topic, 4, {}) for topic in topics])
+    cluster = ClusterSettings(namespace=NAMESPACE, image=program_image)
+    target = RunTarget(NAMES, rig_broker.bootstrap_servers, cluster)
+    manifest = consumer_for_run(
+        base_manifest("consumer", "Deployment"), target, ConsumerSettings(), replicas=2
+    )
+    manifest["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = "Never"
+    kube.apply(manifest)
+    apps = client.AppsV1Api(config.new_client_from_config(str(rig.kubeconfig)))
+
+    def ready() -> Any:
+        status = apps.read_namespaced_deployment("consumer", NAMESPACE).status
+        return status.ready_replicas == 2
+
+    eventually(ready, "two Ready consumers", within_seconds=60)
+
+    with KafkaAdmin(rig_broker.bootstrap_servers) as admin:
+        assert len(admin.describe_group(NAMES.group).members) == 2
