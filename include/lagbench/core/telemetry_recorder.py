@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from lagbench.core.telemetry_record import Record
 
 
@@ -22,13 +24,14 @@ class ReplicaSample(Record, tag="replica_sample"):
 
 
 class HpaSample(Record, tag="hpa_sample"):
-    """The HPA's status as stored."""
+    """The HPA's status as stored, and the targets of its spec in the form of ``metrics``."""
 
     name: str
     desired: int | None
     current: int | None
     metrics: list[str]
     conditions: list[str]
+    targets: list[str] = msgspec.field(default_factory=list)  # absent from older runs
 
 
 class GroupSample(Record, tag="group_sample"):

@@ -32,18 +32,31 @@ def _run(
     options: RecorderOptions, environment: Mapping[str, str], stopping: threading.Event
 ) -> None:
     from lagbench.adapters.telemetry_log import TelemetryLog
-    from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
+    from lagbench.core.telemetry import Record
+    from lagbench.programs.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
+    from lagbench.programs.recorder.metrics import Exposition
+    from lagbench.programs.recorder.newest_readings import NewestReadings
     from lagbench.programs.recorder.sources import build_sources
+    from lagbench.programs.recorder.telemetry_follower import TelemetryFollower
 
-    telemetry = TelemetryLog(options.bootstrap_servers, options.telemetry_topic)
-    sources = build_sources(options, environment, telemetry.send)
-    for source in sources:
-        source.start()
+    servers, topic = options.bootstrap_servers, options.telemetry_topic
+    telemetry = TelemetryLog(servers, topic)
+    newest = NewestReadings(interval_seconds=options.interval_seconds)
+
+    def tell(record: Record) -> None:
+        telemetry.send(record)
+        newest.take(record)
+
+    sources = build_sources(options, environment, tell)
+    follower = TelemetryFollower(servers, topic, newest.take, options.source)
+    for thread in (*sources, follower):
+        thread.start()
 
     def is_ready() -> bool:
         return all(source.has_read for source in sources)
 
-    HttpEndpoint(*address_and_port(environment), probe_routes(is_ready))
+    routes: Routes = {"/metrics": Exposition(newest), **probe_routes(is_ready)}
+    HttpEndpoint(*address_and_port(environment), routes)
     stopping.wait()
     for source in sources:
         source.stop()

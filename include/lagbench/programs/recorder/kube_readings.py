@@ -71,7 +71,8 @@ def hpa_sample(hpa: Mapping[str, Any], *, at: int, source: str) -> HpaSample:
         name=hpa["metadata"]["name"],
         desired=status.get("desiredReplicas"),
         current=status.get("currentReplicas"),
-        metrics=[_metric_text(metric) for metric in status.get("currentMetrics") or []],
+        metrics=[_metric_text(metric, "current") for metric in status.get("currentMetrics") or []],
+        targets=[_metric_text(metric, "target") for metric in hpa["spec"].get("metrics") or []],
         conditions=[
             f"{condition['type']}={condition['status']} {condition.get('reason', '')}".rstrip()
             for condition in status.get("conditions") or []
@@ -79,10 +80,10 @@ def hpa_sample(hpa: Mapping[str, Any], *, at: int, source: str) -> HpaSample:
     )
 
 
-def _metric_text(metric: Mapping[str, Any]) -> str:
+def _metric_text(metric: Mapping[str, Any], part: str) -> str:
     kind = metric.get("type", "")
     detail = metric.get(kind[:1].lower() + kind[1:]) or {}
     name = detail.get("name") or (detail.get("metric") or {}).get("name") or kind
-    current = detail.get("current") or {}
-    values = ", ".join(f"{key} {value}" for key, value in sorted(current.items()))
+    found = detail.get(part) or {}
+    values = ", ".join(f"{key} {value}" for key, value in sorted(found.items()) if key != "type")
     return f"{name}: {values}" if values else f"{name}: unknown"

@@ -13,7 +13,18 @@ from lagbench.programs.recorder.kube_readings import HpaReading, ReplicaReading,
 
 HPA: dict[str, Any] = {
     "metadata": {"name": "keda-hpa-consumer"},
-    "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "consumer"}},
+    "spec": {
+        "scaleTargetRef": {"kind": "Deployment", "name": "consumer"},
+        "metrics": [
+            {
+                "type": "External",
+                "external": {
+                    "metric": {"name": "s0-kafka-events"},
+                    "target": {"type": "AverageValue", "averageValue": "100"},
+                },
+            }
+        ],
+    },
     "status": {
         "desiredReplicas": 6,
         "currentReplicas": 4,
@@ -79,6 +90,7 @@ def test_an_hpas_status_is_told_as_stored() -> None:
         current=4,
         metrics=["s0-kafka-events: averageValue 250", "cpu: averageValue 3m"],
         conditions=["AbleToScale=True ReadyForNewScale"],
+        targets=["s0-kafka-events: averageValue 100"],
     )
 
 

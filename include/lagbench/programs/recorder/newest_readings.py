@@ -1,0 +1,108 @@
+"""The newest record of each kind, and which of them are too old to be shown."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from typing import TypeVar
+
+from lagbench.core.telemetry import (
+    ConsumerProgress,
+    HpaSample,
+    LoadStep,
+    Phase,
+    PodStarted,
+    PodStopped,
+    ReadGap,
+    Record,
+    StreamFinished,
+    UsageSample,
+)
+
+Kind = TypeVar("Kind", bound=Record)
+
+# Beyond two intervals a reading is missing: then the last good one says nothing of now.
+_INTERVALS_SHOWN = 2.5
+_SHORTEST_SHOWN_SECONDS = 2.5
+# Pods and producer report once a second, by Kafka and by clocks of their own.
+_REPORT_SHOWN_SECONDS = 10.0
+
+
+class NewestReadings:
+    """Takes records from any thread; what was not renewed in time is missing, never zero."""
+
+    def __init__(self, *, interval_seconds: float) -> None:
+        """Expect the recorder's own samples every ``interval_seconds``."""
+        shown_seconds = max(_INTERVALS_SHOWN * interval_seconds, _SHORTEST_SHOWN_SECONDS)
+        self._sample_shown_ns = round(shown_seconds * 1e9)
+        self._report_shown_ns = round(_REPORT_SHOWN_SECONDS * 1e9)
+        self._newest: dict[tuple[type[Record], str], Record] = {}
+        self._phases: dict[str, Phase] = {}
+        self._gaps: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def take(self, record: Record) -> None:
+        """Keep ``record`` until a newer one comes, or what it tells has ended."""
+        with self._lock:
+            if isinstance(record, ReadGap):
+                self._gaps[record.what] += 1
+            elif isinstance(record, Phase):
+                self._take_phase(record)
+            elif isinstance(record, StreamFinished):
+                self._newest.pop((LoadStep, ""), None)  # the planned rate has ended
+            elif isinstance(record, PodStopped):
+                self._newest.pop((ConsumerProgress, record.source), None)
+                self._newest.pop((PodStarted, record.source), None)
+            else:
+                self._keep(record)
+
+    def samples(self, kind: type[Kind], *, now: int) -> list[Kind]:
+        """Return the recorder's own samples of a kind that are still true at ``now`` (unix ns)."""
+        return self._newer_than(kind, now - self._sample_shown_ns)
+
+    def reports(self, kind: type[Kind], *, now: int) -> list[Kind]:
+        """Return what others reported of a kind and renew every second."""
+        return self._newer_than(kind, now - self._report_shown_ns)
+
+    def facts(self, kind: type[Kind]) -> list[Kind]:
+        """Return what stays true until something else is told."""
+        return self._newer_than(kind, 0)
+
+    def phases(self) -> list[Phase]:
+        """Return the phases that are going on."""
+        with self._lock:
+            return list(self._phases.values())
+
+    def gaps(self) -> Mapping[str, int]:
+        """Return how many readings of each sort failed."""
+        with self._lock:
+            return dict(self._gaps)
+
+    def _keep(self, record: Record) -> None:
+        place = (type(record), _place(record))
+        before = self._newest.get(place)
+        if before is None or record.at >= before.at:  # history is read while samples are taken
+            self._newest[place] = record
+
+    def _take_phase(self, record: Phase) -> None:
+        if record.state == "started":
+            self._phases[record.name] = record
+        else:
+            self._phases.pop(record.name, None)
+
+    def _newer_than(self, kind: type[Kind], limit_at: int) -> list[Kind]:
+        with self._lock:
+            records = list(self._newest.values())
+        return [found for found in records if isinstance(found, kind) and found.at >= limit_at]
+
+
+def _place(record: Record) -> str:
+    """Return which of several records of a kind stand side by side."""
+    if isinstance(record, HpaSample):
+        return record.name
+    if isinstance(record, UsageSample):
+        return record.component
+    if isinstance(record, (ConsumerProgress, PodStarted)):
+        return record.source
+    return ""
