@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 UV_VERSION := 0.13.9
 SCENARIO ?= quick_spike
+TARGET ?= embedded
 ARGS ?=
 
 .PHONY: help install lock proto rehearse ui down test test-unit test-kubernetes check format bench clean
@@ -51,11 +52,11 @@ proto: install ## Generate the gRPC modules from externalscaler.proto.
 	$(BIN)/python -m grpc_tools.protoc -Iinclude --python_out=include --pyi_out=include \
 	  --grpc_python_out=include include/lagbench/wire/externalscaler.proto
 
-rehearse: install ## Run a rehearsal: SCENARIO=quick_spike ARGS="--seed 7".
-	@$(BIN)/lagbench run $(SCENARIO) $(ARGS)
+rehearse: install ## Run a rehearsal: SCENARIO=quick_spike ARGS="--seed 7" TARGET=kind|context:NAME.
+	@$(BIN)/lagbench run $(SCENARIO) --target "$(TARGET)" $(ARGS)
 
-ui: install ## Start Airflow with its web UI, the bench and the Dags.
-	@$(BIN)/lagbench ui $(ARGS)
+ui: install ## Start Airflow with its web UI, the bench (or TARGET=…) and the Dags.
+	@$(BIN)/lagbench ui --target "$(TARGET)" $(ARGS)
 
 down: ## Stop everything that was started.
 	@test ! -x $(BIN)/lagbench || $(BIN)/lagbench down

@@ -12,9 +12,11 @@ from typing import Any, Literal
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from lagbench.adapters.cluster_check import check_cluster, ready_namespace
 from lagbench.adapters.kafka_admin import TopicSpec
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.adapters.run_manifest import write_manifest
+from lagbench.adapters.workloads import remove_everything
 from lagbench.catalog import checked_cell
 from lagbench.core.run import NAMESPACE, RunNames
 from lagbench.embedded import bench
@@ -24,7 +26,6 @@ from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.hooks.kafka import KafkaHook
 from lagbench_airflow.hooks.kube import open_kube
 from lagbench_airflow.params import settings_of
-from lagbench_airflow.workloads import remove_everything
 
 LEDGER_PARTITIONS, TELEMETRY_PARTITIONS = 6, 1
 RUN_ID_NAME_LENGTH = 28
@@ -88,17 +89,23 @@ def bring_bench_up(say: Say, *, sweeps: bool) -> dict[str, Any]:
 
     for name in CONNECTIONS:
         _connection(name)
-    is_started = False
-    if is_embedded():
+    is_started, embedded = False, is_embedded()
+    if embedded:
         state_dir = bench.state_dir()
         is_started = bench.running(state_dir) is None
         bench.up(state_dir, attached=False, on_progress=say)
     kube = open_kube()
     try:
-        kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        if embedded:
+            kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        else:
+            ready_namespace(kube)
+            check_cluster(kube)
         with KafkaHook().get_conn() as admin:
             admin.check_reachable()
-            swept = asdict(remove_everything(kube, admin, say)) if sweeps else {}
+            swept: dict[str, Any] = {}
+            if sweeps:
+                swept = asdict(remove_everything(kube, admin, say, is_embedded=embedded))
     finally:
         kube.close()
     return {
@@ -127,7 +134,7 @@ def clean_up(say: Say) -> dict[str, Any]:
     kube = open_kube()
     try:
         with KafkaHook().get_conn() as admin:
-            return asdict(remove_everything(kube, admin, say))
+            return asdict(remove_everything(kube, admin, say, is_embedded=is_embedded()))
     finally:
         kube.close()
 

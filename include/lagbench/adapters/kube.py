@@ -29,11 +29,15 @@ API_VERSIONS: Mapping[str, str] = {
     "Namespace": "v1",
     "Pod": "v1",
     "Service": "v1",
+    "ServiceAccount": "v1",
     "ConfigMap": "v1",
     "Event": "v1",
     "Deployment": "apps/v1",
     "Job": "batch/v1",
     "HorizontalPodAutoscaler": "autoscaling/v2",
+    "PodDisruptionBudget": "policy/v1",
+    "Role": "rbac.authorization.k8s.io/v1",
+    "RoleBinding": "rbac.authorization.k8s.io/v1",
     "ScaledObject": "keda.sh/v1alpha1",
 }
 _NOT_FOUND, _CONFLICT = 404, 409
@@ -52,14 +56,19 @@ class Kube:
     ) -> None:
         """Use ``api_client``; nothing is asked of the server yet."""
         self.namespace = namespace
-        self._api_client = api_client
+        self.api_client = api_client
         self._request_timeout_seconds = request_timeout_seconds
         self._cache = tempfile.TemporaryDirectory(prefix="lagbench-kube-")
         self._dynamic: Any = None
 
     @classmethod
     def from_kubeconfig(
-        cls, path: Path | str | None = None, *, context: str | None = None, in_cluster: bool = False
+        cls,
+        path: Path | str | None = None,
+        *,
+        context: str | None = None,
+        in_cluster: bool = False,
+        namespace: str = NAMESPACE,
     ) -> Kube:
         """Read a kubeconfig (None: where kubectl looks), or a pod's own service account."""
         from kubernetes import client, config
@@ -81,11 +90,11 @@ class Kube:
                 "Bring the bench up (lagbench up) or correct the connection kubernetes_default"
             ) from error
         configuration.retries = 1
-        return cls(client.ApiClient(configuration))
+        return cls(client.ApiClient(configuration), namespace=namespace)
 
     def close(self) -> None:
         """Close the connections and drop the discovery cache."""
-        self._api_client.close()
+        self.api_client.close()
         self._cache.cleanup()
 
     def apply(self, manifest: Manifest) -> Manifest:
@@ -190,7 +199,7 @@ class Kube:
         from kubernetes.client import CoreV1Api
 
         with self._translated(f"read the log of Pod/{pod}"):
-            text = CoreV1Api(self._api_client).read_namespaced_pod_log(
+            text = CoreV1Api(self.api_client).read_namespaced_pod_log(
                 pod,
                 self.namespace,
                 _request_timeout=self._request_timeout_seconds,
@@ -245,14 +254,14 @@ class Kube:
             from kubernetes.dynamic import DynamicClient
 
             cache_file = str(Path(self._cache.name) / "discovery.json")
-            self._dynamic = DynamicClient(self._api_client, cache_file=cache_file)
+            self._dynamic = DynamicClient(self.api_client, cache_file=cache_file)
         wanted = api_version or API_VERSIONS[kind]
         return self._dynamic.resources.get(api_version=wanted, kind=kind)
 
     def _translated(
         self, what: str, manifest: Manifest | None = None
     ) -> contextlib.AbstractContextManager[None]:
-        host = self._api_client.configuration.host
+        host = self.api_client.configuration.host
         return translated(what, host, refusable=None if manifest is None else describe(manifest))
 
 

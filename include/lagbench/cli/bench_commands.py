@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from lagbench.cli.cell_options import TargetOption, TargetSettingsOption
 from lagbench.errors import ExitCode
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -84,16 +85,27 @@ def doctor() -> int:
 
 def ui(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the web UI.")] = 8080,
+    target: TargetOption = "embedded",
+    target_settings: TargetSettingsOption = None,
 ) -> int:
     """Start the bench and Airflow with its web UI in the background; print how to log in."""
     from lagbench.embedded import bench
     from lagbench.orchestrator.airflow_environment import admin_password
     from lagbench.orchestrator.airflow_server import start_server
+    from lagbench.orchestrator.target import find_target
 
     console = Console()
     state_dir = bench.state_dir()
-    state = bench.up(state_dir, attached=False, on_progress=console.print)
-    server = start_server(state_dir, bench.connections(state), port=port, on_progress=console.print)
+    cluster = find_target(target, target_settings)
+    if cluster is None:
+        state = bench.up(state_dir, attached=False, on_progress=console.print)
+        connections = bench.connections(state)
+    else:
+        cluster.check()
+        connections = cluster.connections()
+    server = start_server(
+        state_dir, connections, port=port, target=target, on_progress=console.print
+    )
     console.print(f"\nAirflow   [bold]{server.url}[/bold]")
     console.print(f"user      {server.user}", highlight=False)
     console.print(f"password  {admin_password(state_dir)}", highlight=False, markup=False)

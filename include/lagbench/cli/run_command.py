@@ -6,6 +6,8 @@ import json
 import secrets
 import signal
 import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -19,6 +21,8 @@ from lagbench.cli.cell_options import (
     ScenarioArgument,
     SeedOption,
     SettingsOption,
+    TargetOption,
+    TargetSettingsOption,
 )
 from lagbench.cli.live_figures import LiveFigures
 from lagbench.cli.progress import PhaseLog, ProgressDisplay, TelemetryFollower
@@ -34,21 +38,26 @@ LOG_TAIL_LINES = 25
 
 def run(
     scenario: ScenarioArgument,
+    *,
     policy: PolicyOption = None,
     seed: SeedOption = None,
     settings: SettingsOption = None,
     keep_bench: Annotated[bool, typer.Option(help="Leave the bench up afterwards.")] = False,
+    target: TargetOption = "embedded",
+    target_settings: TargetSettingsOption = None,
 ) -> int:
     """Rehearse a scenario: drive the Dag scenario_run, show progress, print the verdict."""
     from lagbench.catalog import checked_cell, parse_settings
     from lagbench.embedded import bench
-    from lagbench.orchestrator.airflow_server import running_server
+    from lagbench.orchestrator.airflow_server import require_target, running_server
+    from lagbench.orchestrator.target import find_target
 
     console = Console()
     overrides = parse_settings(settings or [])
     if seed is not None:
         overrides["seed"] = str(seed)
     cell = checked_cell(scenario, policy=policy, overrides=overrides)
+    cluster = find_target(target, target_settings)
     _require_disk(cell)
     state_dir = bench.state_dir()
     run_id = new_run_id(cell.scenario.name)
@@ -59,14 +68,35 @@ def run(
 
     with one_run_at_a_time(state_dir):
         server = running_server(state_dir)
+        if server is not None:
+            require_target(server, target)
+        if cluster is not None:
+            cluster.check()
+            reach = Reach(cluster.connections(), cluster.bootstrap_servers)
+            try:
+                _follow(console, state_dir, reach=reach, conf=conf, server=server)
+            except KeyboardInterrupt:
+                if server is None:  # else the teardown of the Dag run does it
+                    cluster.clean_up(console.print)
+                raise
+            return _conclude(console, run_id)
         owns_bench = bench.running(state_dir) is None and not keep_bench
         state = bench.up(state_dir, attached=owns_bench, on_progress=console.print)
         try:
-            _follow(console, state_dir, state=state, conf=conf, server=server)
+            reach = Reach(bench.connections(state), state.bootstrap_servers)
+            _follow(console, state_dir, reach=reach, conf=conf, server=server)
         finally:
             if owns_bench:
                 bench.down(state_dir)
     return _conclude(console, run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How Airflow's tasks, and this command, reach the bench."""
+
+    connections: Mapping[str, str]
+    bootstrap_servers: str
 
 
 def _require_disk(cell: Cell) -> None:
@@ -88,12 +118,11 @@ def new_run_id(scenario_name: str) -> str:
 
 
 def _follow(
-    console: Console, state_dir: Path, *, state: Any, conf: dict[str, Any], server: Any
+    console: Console, state_dir: Path, *, reach: Reach, conf: dict[str, Any], server: Any
 ) -> None:
     """Start the Dag run and show it until it ends; Ctrl-C and SIGTERM end it and clean up."""
     run_id = str(conf["run_id"])
     from lagbench.adapters.run_folder import runs_root
-    from lagbench.embedded import bench
     from lagbench.orchestrator.dag_run import DagRun, ProcessDagRun, ServerDagRun
 
     def stop(_signum: int, _frame: FrameType | None) -> None:
@@ -102,13 +131,13 @@ def _follow(
     signal.signal(signal.SIGTERM, stop)
     dag_run: DagRun
     if server is None:
-        dag_run = ProcessDagRun(state_dir, bench.connections(state), conf)
+        dag_run = ProcessDagRun(state_dir, reach.connections, conf)
     else:
         dag_run = ServerDagRun(server, state_dir, conf)
     folder = runs_root() / run_id
     console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
     phases = PhaseLog(folder / "phases.jsonl")
-    follower = TelemetryFollower(state.bootstrap_servers, RunNames(run_id).telemetry_topic)
+    follower = TelemetryFollower(reach.bootstrap_servers, RunNames(run_id).telemetry_topic)
     figures, pause = LiveFigures(), threading.Event()
     try:
         with ProgressDisplay(console, run_id) as display:

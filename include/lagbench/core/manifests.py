@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lagbench.core.cluster_settings import NO_STORAGE, ClusterSettings
 from lagbench.core.policy_limits import is_lag_scaler
 from lagbench.core.run import (
     BOOTSTRAP_ANNOTATION,
-    NAMESPACE,
+    LAG_SCALER,
     POLICY_OBJECT,
     RUN_ID_ANNOTATION,
     RUN_ID_LABEL,
@@ -32,13 +33,16 @@ POLICY_KINDS = (SCALED_OBJECT, HPA)
 GRACE_MARGIN_SECONDS = 10
 """Beyond the drain timeout: flush, commit and leave took below 2 s here; 10 s is ample."""
 
+_AS_COMMITTED = ClusterSettings()
+
 
 @dataclass(frozen=True, slots=True)
 class RunTarget:
-    """The run that a manifest is made for, and the Kafka that its pods see."""
+    """The run that a manifest is made for, the Kafka that its pods see, and their cluster."""
 
     names: RunNames
     bootstrap_servers: str
+    cluster: ClusterSettings = _AS_COMMITTED
 
 
 def policy_for_run(policy: Mapping[str, Any], target: RunTarget) -> Manifest:
@@ -70,6 +74,10 @@ def policy_for_run(policy: Mapping[str, Any], target: RunTarget) -> Manifest:
             "topic": target.names.events_topic,
             "consumerGroup": target.names.group,
         }
+    for trigger in _dialling(manifest, LAG_SCALER):
+        port = trigger["metadata"]["scalerAddress"].rpartition(":")[2]
+        address = f"{LAG_SCALER}.{target.cluster.namespace}:{port}"
+        trigger["metadata"] = {**trigger["metadata"], "scalerAddress": address}
     return manifest
 
 
@@ -160,7 +168,8 @@ def recorder_for_run(
     if observed_pids:
         environment["LAGBENCH_OBSERVED_PIDS"] = json.dumps(dict(observed_pids))
     _set_environment(container, environment)
-    _set_arguments(container, {"run-id": target.names.run_id})
+    named = {"run-id": target.names.run_id, "namespace": target.cluster.namespace}
+    _set_arguments(container, named)
     return manifest
 
 
@@ -179,10 +188,17 @@ def _is_on_kafka_lag(trigger: Mapping[str, Any]) -> bool:
 
 
 def lag_scaler_for_run(deployment: Mapping[str, Any], target: RunTarget) -> Manifest:
-    """Return the lag scaler's Deployment; what it samples stands in each ScaledObject."""
+    """Return the lag scaler's Deployment; what it samples stands in each ScaledObject.
+
+    Where nothing is to be stored its claim is an empty folder, which ends with the pod.
+    """
     manifest = copy.deepcopy(dict(deployment))
     _named(manifest, manifest["metadata"]["name"], target)
-    _pod_template(manifest, target)
+    pod = _pod_template(manifest, target)
+    if target.cluster.storage_class == NO_STORAGE:
+        for volume in pod.get("volumes") or []:
+            if volume.pop("persistentVolumeClaim", None) is not None:
+                volume["emptyDir"] = {}
     return manifest
 
 
@@ -190,19 +206,40 @@ def companion_for_run(companion: Mapping[str, Any], target: RunTarget) -> Manife
     """Return an object beside a workload with the run's label, so that it goes with the run."""
     manifest = copy.deepcopy(dict(companion))
     _named(manifest, manifest["metadata"]["name"], target)
+    for subject in manifest.get("subjects") or []:
+        subject["namespace"] = target.cluster.namespace
+    return manifest
+
+
+def claim_for_cluster(claim: Mapping[str, Any], cluster: ClusterSettings) -> Manifest | None:
+    """Return a claim for storage, which outlives the run; None where nothing is to be stored."""
+    if cluster.storage_class == NO_STORAGE:
+        return None
+    manifest = copy.deepcopy(dict(claim))
+    manifest["metadata"]["namespace"] = cluster.namespace
+    if cluster.storage_class is not None:
+        manifest["spec"]["storageClassName"] = cluster.storage_class
     return manifest
 
 
 def asks_lag_scaler(policy: Mapping[str, Any], service: str) -> bool:
     """Say whether a trigger of the policy dials ``service``, by whichever of its DNS names."""
+    return bool(_dialling(policy, service))
+
+
+def _dialling(policy: Mapping[str, Any], service: str) -> list[dict[str, Any]]:
     triggers = (policy.get("spec") or {}).get("triggers") or []
     addresses = [str((t.get("metadata") or {}).get("scalerAddress") or "") for t in triggers]
-    return any(address.split(":")[0].split(".")[0] == service for address in addresses)
+    return [
+        trigger
+        for trigger, address in zip(triggers, addresses, strict=True)
+        if address.split(":")[0].split(".")[0] == service
+    ]
 
 
 def _named(manifest: Manifest, name: str, target: RunTarget) -> dict[str, Any]:
     metadata: dict[str, Any] = manifest.setdefault("metadata", {})
-    metadata["name"], metadata["namespace"] = name, NAMESPACE
+    metadata["name"], metadata["namespace"] = name, target.cluster.namespace
     metadata["labels"] = _labels(metadata, target)
     return metadata
 
@@ -217,6 +254,9 @@ def _pod_template(manifest: Manifest, target: RunTarget) -> dict[str, Any]:
     metadata = template.setdefault("metadata", {})
     metadata["labels"] = _labels(metadata, target)
     pod: dict[str, Any] = template["spec"]
+    if target.cluster.image is not None:
+        for container in pod["containers"]:
+            container["image"] = target.cluster.image
     return pod
 
 

@@ -46,6 +46,8 @@ class AirflowServer:
     started_at: float
     url: str
     user: str
+    target: str = "embedded"
+    """Where the runs of its Dags go: its connections stand in its environment."""
 
 
 def server_file(state_dir: Path) -> Path:
@@ -67,6 +69,7 @@ def start_server(
     connections: Mapping[str, str],
     *,
     port: int = 8080,
+    target: str = "embedded",
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> AirflowServer:
     """Start Airflow in the background and wait until the UI and the Dags answer.
@@ -75,6 +78,7 @@ def start_server(
     """
     running = running_server(state_dir)
     if running is not None:
+        require_target(running, target)
         return running
     _refuse_taken_port(port)
     prepare_database(state_dir)
@@ -103,6 +107,7 @@ def start_server(
         started_at=psutil.Process(supervisor.pid).create_time(),
         url=f"http://127.0.0.1:{port}",
         user=ADMIN,
+        target=target,
     )
     server_file(state_dir).write_text(json.dumps(asdict(server)))
     try:
@@ -112,6 +117,18 @@ def start_server(
         stop_server(state_dir)
         raise
     return server
+
+
+def require_target(server: AirflowServer, target: str) -> None:
+    """Refuse a running Airflow whose Dags rehearse elsewhere.
+
+    :raises NotReady: its target is another one.
+    """
+    if server.target != target:
+        raise NotReady(
+            f"the running Airflow rehearses on {server.target}, not on {target}; stop it first "
+            "(make down), or give the same target"
+        )
 
 
 def stop_server(state_dir: Path) -> bool:

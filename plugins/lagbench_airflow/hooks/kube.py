@@ -8,6 +8,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from lagbench.adapters.kube import Kube
+from lagbench.core.cluster_settings import ClusterSettings, cluster_settings
 from lagbench.errors import NotReady
 
 DEFAULT_CONNECTION = "kubernetes_default"
@@ -21,19 +22,35 @@ def open_kube(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> Kube:
 
     :raises NotReady: the connection is not defined or its kubeconfig cannot be used.
     """
+    extra = _extra(kubernetes_conn_id)
+    return Kube.from_kubeconfig(
+        _field(extra, "kube_config_path") or None,
+        context=_field(extra, "cluster_context") or None,
+        in_cluster=_field(extra, "in_cluster") in ("True", "true"),
+        namespace=settings_of_cluster(kubernetes_conn_id).namespace,
+    )
+
+
+def settings_of_cluster(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> ClusterSettings:
+    """Return the namespace, image, servers and storage class that the connection names.
+
+    :raises WrongInput: one of them cannot be.
+    :raises NotReady: the connection is not defined.
+    """
+    where = f"the connection {kubernetes_conn_id}"
+    return cluster_settings(_extra(kubernetes_conn_id), where=where)
+
+
+def _extra(kubernetes_conn_id: str) -> dict[str, object]:
     try:
-        extra = BaseHook.get_connection(kubernetes_conn_id).extra_dejson
+        extra: dict[str, object] = BaseHook.get_connection(kubernetes_conn_id).extra_dejson
     except AirflowNotFoundException as error:
         raise NotReady(
             f"the connection {kubernetes_conn_id} is not defined. Bring the bench up (lagbench up) "
             "and start Airflow through lagbench, or define it with extra "
             '{"kube_config_path": "PATH"}'
         ) from error
-    return Kube.from_kubeconfig(
-        _field(extra, "kube_config_path") or None,
-        context=_field(extra, "cluster_context") or None,
-        in_cluster=_field(extra, "in_cluster") in ("True", "true"),
-    )
+    return extra
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +66,7 @@ def embedded_access(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> EmbeddedAcc
     from lagbench.embedded import bench
 
     state = bench.running(bench.state_dir())
-    extra = BaseHook.get_connection(kubernetes_conn_id).extra_dejson
+    extra = _extra(kubernetes_conn_id)
     path = _field(extra, "kube_config_path")
     if state is None or path != str(state.kubeconfig):
         return None

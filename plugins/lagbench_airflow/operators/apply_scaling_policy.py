@@ -15,6 +15,7 @@ from lagbench.core.manifests import (
     SCALED_OBJECT,
     RunTarget,
     asks_lag_scaler,
+    claim_for_cluster,
     companion_for_run,
     lag_scaler_for_run,
     policy_for_run,
@@ -46,7 +47,7 @@ class ApplyScalingPolicyOperator(CellOperator):
         from lagbench_airflow.hooks.kube import embedded_access, open_kube
 
         is_embedded = embedded_access(self.kubernetes_conn_id) is not None
-        target = RunTarget(cell.names, self.bootstrap_servers())
+        target = self.target(cell)
         manifest = policy_for_run(cell.policy, target)
         kube = open_kube(self.kubernetes_conn_id)
         try:
@@ -75,8 +76,10 @@ def _start_lag_scaler(kube: Kube, target: RunTarget, *, is_embedded: bool) -> No
     for companion in base_objects("external-scaler"):
         if companion["kind"] != "PersistentVolumeClaim":
             kube.apply(companion_for_run(companion, target))
-        elif not is_embedded:  # which has no volumes; the claim outlives the run, as it is meant to
-            kube.apply(companion)
+        elif not is_embedded:  # which has no volumes
+            claim = claim_for_cluster(companion, target.cluster)
+            if claim is not None:
+                kube.apply(claim)
     deployment = lag_scaler_for_run(base_manifest("external-scaler", "Deployment"), target)
     kube.apply(deployment)
     wait_ready(kube, deployment["metadata"]["name"], 1)

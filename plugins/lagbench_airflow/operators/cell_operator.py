@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
+from lagbench.core.manifests import RunTarget
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.phases import phase
@@ -52,8 +53,15 @@ class CellOperator(BaseOperator):
             with phase(cell.folder, self.task_id, bootstrap_servers=servers):
                 return self.act(cell, context)
 
+    def target(self, cell: CellRun) -> RunTarget:
+        """Return what the run's manifests are made for; pods may know Kafka by another address."""
+        from lagbench_airflow.hooks.kube import settings_of_cluster
+
+        cluster = settings_of_cluster(self.kubernetes_conn_id)
+        return RunTarget(cell.names, cluster.bootstrap_servers or self.bootstrap_servers(), cluster)
+
     def bootstrap_servers(self) -> str:
-        """Return the servers of the connection."""
+        """Return the servers of the connection, as Airflow's tasks reach them."""
         from lagbench_airflow.hooks.kafka import KafkaHook
 
         return KafkaHook(self.kafka_conn_id).bootstrap_servers

@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.manifest_files import base_manifest
 from lagbench.adapters.telemetry_read import first_record
-from lagbench.core.manifests import RunTarget, producer_job_for_run
+from lagbench.core.manifests import producer_job_for_run
 from lagbench.core.run import RUN_ID_LABEL
 from lagbench.core.telemetry import StreamStarted
 from lagbench_airflow.cell_run import CellRun
@@ -39,7 +39,7 @@ class InjectSpikeOperator(CellOperator):
         """Create or adopt the Job, note it, wait for the stream."""
         from lagbench_airflow.hooks.kube import open_kube
 
-        target = RunTarget(cell.names, self.bootstrap_servers())
+        target = self.target(cell)
         store = context.get("task_state_store")
         noted = store.get(STORE_KEY) if store is not None else None
         is_noted = isinstance(noted, dict) and noted.get("run_id") == cell.names.run_id
@@ -54,7 +54,7 @@ class InjectSpikeOperator(CellOperator):
                 if store is not None:
                     store.set(STORE_KEY, {"run_id": cell.names.run_id})
             self.log.info("%s Job %s", "created" if is_new else "adopted", cell.names.producer_job)
-            started = self._stream_start(kube, cell, target.bootstrap_servers)
+            started = self._stream_start(kube, cell, self.bootstrap_servers())
         finally:
             kube.close()
         cell.folder.update_manifest(stream_started_at=started)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube import Kube
-from lagbench.adapters.manifest_files import base_manifest
-from lagbench.core.manifests import RunTarget, consumer_for_run
+from lagbench.adapters.manifest_files import base_manifest, base_objects
+from lagbench.core.manifests import companion_for_run, consumer_for_run
 from lagbench.core.policy_limits import policy_limits
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
@@ -26,17 +26,21 @@ class RunConsumersOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Apply the Deployment and wait for its pods."""
-        from lagbench_airflow.hooks.kube import open_kube
+        from lagbench_airflow.hooks.kube import embedded_access, open_kube
 
+        target = self.target(cell)
         replicas = policy_limits(cell.policy).floor_replicas
         manifest = consumer_for_run(
             base_manifest("consumer", "Deployment"),
-            RunTarget(cell.names, self.bootstrap_servers()),
+            target,
             cell.scenario.consumer,
             replicas=replicas,
         )
         kube = open_kube(self.kubernetes_conn_id)
         try:
+            if embedded_access(self.kubernetes_conn_id) is None:  # localkube drains no nodes
+                for companion in base_objects("consumer"):
+                    kube.apply(companion_for_run(companion, target))
             kube.apply(manifest)
             wait_ready(kube, manifest["metadata"]["name"], replicas)
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.manifest_files import base_manifest, base_objects
-from lagbench.core.manifests import RunTarget, recorder_for_run
+from lagbench.core.manifests import companion_for_run, recorder_for_run
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 from lagbench_airflow.operators.run_consumers import wait_ready
@@ -25,9 +25,10 @@ class StartRecorderOperator(CellOperator):
         from lagbench_airflow.hooks.kube import embedded_access, open_kube
 
         embedded = embedded_access(self.kubernetes_conn_id)
+        target = self.target(cell)
         manifest = recorder_for_run(
             base_manifest("recorder", "Deployment"),
-            RunTarget(cell.names, self.bootstrap_servers()),
+            target,
             kubeconfig=embedded.kubeconfig if embedded else None,
             observed_pids=embedded.observed_pids if embedded else None,
         )
@@ -35,7 +36,7 @@ class StartRecorderOperator(CellOperator):
         try:
             if embedded is None:  # localkube has no accounts: its pods use the kubeconfig
                 for companion in base_objects("recorder"):
-                    kube.apply(companion)
+                    kube.apply(companion_for_run(companion, target))
             kube.apply(manifest)
             wait_ready(kube, manifest["metadata"]["name"], 1)
         finally:

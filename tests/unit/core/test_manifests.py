@@ -7,9 +7,13 @@ import json
 import pytest
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, SCENARIO, workload
 
+from lagbench.core.cluster_settings import ClusterSettings
 from lagbench.core.manifests import (
     RunTarget,
+    claim_for_cluster,
+    companion_for_run,
     consumer_for_run,
+    lag_scaler_for_run,
     policy_for_run,
     producer_job_for_run,
     recorder_for_run,
@@ -155,3 +159,62 @@ def test_the_lag_scaler_gets_the_runs_topic_and_group() -> None:
         "consumerGroup": "enrich.r1",
     }
     assert rest == [iggy, other, cron]
+
+
+CLUSTER = ClusterSettings(namespace="spikes", image="example.com/programs:1", storage_class="fast")
+ELSEWHERE = RunTarget(NAMES, "kafka:9092", CLUSTER)
+
+
+def test_a_policy_dials_the_scaler_of_its_own_namespace() -> None:
+    """In another namespace the lag scaler's address follows; its port stays."""
+    address = "lagbench-external-scaler.lagbench.svc.cluster.local:6001"
+    trigger = {"type": "external", "metadata": {"scalerAddress": address}}
+    policy = SCALED_OBJECT | {"spec": SCALED_OBJECT["spec"] | {"triggers": [trigger]}}
+
+    made = policy_for_run(policy, ELSEWHERE)
+
+    dialled = made["spec"]["triggers"][0]["metadata"]["scalerAddress"]
+    assert dialled == "lagbench-external-scaler.spikes:6001"
+    assert made["metadata"]["namespace"] == "spikes"
+
+
+def test_the_recorder_watches_the_run_s_namespace() -> None:
+    """Its flag and its image follow the cluster's settings."""
+    made = recorder_for_run(workload("Deployment", "recorder"), ELSEWHERE)
+
+    container = made["spec"]["template"]["spec"]["containers"][0]
+    assert "--namespace=spikes" in container["args"]
+    assert container["image"] == "example.com/programs:1"
+
+
+def test_a_companion_s_subjects_move_with_it() -> None:
+    """A RoleBinding in another namespace names the account there."""
+    binding = {
+        "kind": "RoleBinding",
+        "metadata": {"name": "recorder"},
+        "subjects": [{"kind": "ServiceAccount", "name": "recorder", "namespace": "lagbench"}],
+    }
+
+    made = companion_for_run(binding, ELSEWHERE)
+
+    assert made["subjects"][0]["namespace"] == "spikes"
+    assert made["metadata"]["labels"] == {RUN_ID_LABEL: NAMES.run_id}
+
+
+def test_the_scaler_s_storage_is_a_setting() -> None:
+    """A class goes into the claim; with `none` there is no claim and the volume is a folder."""
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "state"}, "spec": {}}
+    deployment = workload("Deployment", "lagbench-external-scaler")
+    volume = {"name": "state", "persistentVolumeClaim": {"claimName": "state"}}
+    deployment["spec"]["template"]["spec"]["volumes"] = [volume]
+    nowhere = RunTarget(NAMES, "kafka:9092", ClusterSettings(storage_class="none"))
+
+    made = claim_for_cluster(claim, CLUSTER)
+
+    assert made is not None
+    assert (made["metadata"]["namespace"], made["spec"]["storageClassName"]) == ("spikes", "fast")
+    assert claim_for_cluster(claim, nowhere.cluster) is None
+    volumes = lag_scaler_for_run(deployment, nowhere)["spec"]["template"]["spec"]["volumes"]
+    assert volumes == [{"name": "state", "emptyDir": {}}]
+    kept = lag_scaler_for_run(deployment, ELSEWHERE)["spec"]["template"]["spec"]["volumes"]
+    assert kept == [volume]

@@ -13,6 +13,7 @@ from tests.fakes.fake_kafka_admin import FakeKafkaAdmin
 from tests.fakes.fake_kube import FakeKube
 
 from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.cluster_settings import ClusterSettings
 from lagbench.core.run import RunNames
 
 RUN_ID = "quick-spike-20261121-120000-abcd"
@@ -112,6 +113,7 @@ class World:
     total_lag: int = 0
     stream_started_at: int | None = 1_000
     store: FakeStore = field(default_factory=FakeStore)
+    cluster: ClusterSettings = field(default_factory=ClusterSettings)
 
     @property
     def names(self) -> RunNames:
@@ -166,6 +168,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(kafka, "KafkaHook", FakeKafkaHook)
     monkeypatch.setattr(kube, "open_kube", lambda *_: world.kube)
     monkeypatch.setattr(kube, "embedded_access", lambda *_: None)
+    monkeypatch.setattr(kube, "settings_of_cluster", lambda *_: world.cluster)
     monkeypatch.setattr(phases, "TelemetryLog", FakeTelemetryLog)
     monkeypatch.setattr(manifest_files, "BASE", tmp_path / "base")
     monkeypatch.setattr(manifest_files, "PROJECT_ROOT", tmp_path)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
 
+from lagbench.adapters.workloads import remove_workloads
 from lagbench.core.run import RUN_ID_LABEL
 from lagbench.errors import StillWaiting
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
-from lagbench_airflow.workloads import remove_workloads
 
 
 def operator(world: World) -> ApplyScalingPolicyOperator:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.plugins.conftest import World
+import yaml
+from tests.unit.plugins.conftest import SCALED_OBJECT, World
 
+from lagbench.adapters import manifest_files
 from lagbench.adapters.kafka_admin import TopicSpec
+from lagbench.adapters.workloads import Removed, remove_everything
+from lagbench.core.cluster_settings import ClusterSettings
 from lagbench.core.lag_rules import PartitionOffsets
+from lagbench.core.run import RUN_ID_LABEL
 from lagbench_airflow.operators import fence_run
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.run_consumers import RunConsumersOperator
 from lagbench_airflow.operators.start_recorder import StartRecorderOperator
-from lagbench_airflow.workloads import remove_everything
 
 
 def start(world: World) -> None:
@@ -91,13 +95,53 @@ def test_nothing_is_left(world: World) -> None:
     """Removing leaves no workload, topic or group of any run; twice is fine."""
     start(world)
     world.admin.groups[world.names.group] = {}
+    world.admin.groups["enrich.orders"] = {}
     world.admin.topics["someone-elses"] = {0: 0}
 
-    removed = remove_everything(world.kube, world.admin, lambda _: None)  # type: ignore[arg-type]
+    removed = _remove_everything(world)
 
     assert removed.workloads == ["Deployment/consumer", "Deployment/recorder"]
     assert removed.groups == [world.names.group]
     assert not world.kube.objects
     assert list(world.admin.topics) == ["someone-elses"]
-    again = remove_everything(world.kube, world.admin, lambda _: None)  # type: ignore[arg-type]
+    assert list(world.admin.groups) == ["enrich.orders"]
+    again = _remove_everything(world)
     assert (again.workloads, again.topics, again.groups) == ([], [], [])
+
+
+def test_a_policy_of_somebody_else_stays(world: World) -> None:
+    """A ScaledObject of the policy's name without a run's label is not a run's to delete."""
+    world.kube.apply(SCALED_OBJECT | {"metadata": {"name": "consumer", "labels": {}}})
+
+    assert _remove_everything(world).workloads == []
+    assert ("ScaledObject", "consumer") in world.kube.objects
+
+
+def test_a_cluster_gets_the_disruption_budget_and_gives_it_back(world: World) -> None:
+    """Off the embedded bench the consumers' companions are made and removed with the run."""
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "consumer"},
+        "spec": {"maxUnavailable": 1},
+    }
+    (manifest_files.BASE / "consumer" / "budget.yaml").write_text(yaml.safe_dump(budget))
+    world.cluster = ClusterSettings(
+        namespace="spikes", image="example.com/programs:1", bootstrap_servers="kafka:9092"
+    )
+
+    start(world)
+
+    stored = world.kube.objects["PodDisruptionBudget", "consumer"]["metadata"]
+    assert (stored["namespace"], stored["labels"][RUN_ID_LABEL]) == ("spikes", world.names.run_id)
+    container = world.kube.objects["Deployment", "consumer"]["spec"]["template"]["spec"][
+        "containers"
+    ][0]
+    assert container["image"] == "example.com/programs:1"
+    assert {"name": "KAFKA_BOOTSTRAP_SERVERS", "value": "kafka:9092"} in container["env"]
+    removed = remove_everything(world.kube, world.admin, lambda _: None, is_embedded=False)  # type: ignore[arg-type]
+    assert "PodDisruptionBudget/consumer" in removed.workloads
+
+
+def _remove_everything(world: World) -> Removed:
+    return remove_everything(world.kube, world.admin, lambda _: None, is_embedded=True)  # type: ignore[arg-type]

@@ -1,0 +1,131 @@
+"""Look at a cluster before a run: KEDA is there, the account may do what a run does, all is free.
+
+Everything that is missing is told at once, before anything is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from lagbench.adapters.kube_errors import translated
+from lagbench.adapters.manifest_files import base_manifest
+from lagbench.core.run import (
+    CONSUMER_DEPLOYMENT,
+    LAG_SCALER,
+    RECORDER_DEPLOYMENT,
+    RUN_ID_LABEL,
+)
+from lagbench.core.run_rights import RUN_RIGHTS, Right
+from lagbench.errors import NotReady
+
+if TYPE_CHECKING:
+    from lagbench.adapters.kube import Kube
+
+KEDA_GROUP = "keda.sh"
+EXTERNAL_METRICS = "external.metrics.k8s.io"
+INSTALL_KEDA = (
+    "Install KEDA 2.21: helm install keda kedacore/keda --namespace keda --create-namespace, "
+    "or apply its release manifest keda-2.21.0.yaml (kubectl apply --server-side -f)"
+)
+
+
+def ready_namespace(kube: Kube) -> None:
+    """Make the namespace where it is missing; one that is there keeps its labels."""
+    if kube.get("Namespace", kube.namespace) is None:
+        manifest = base_manifest("namespace", "Namespace")
+        manifest["metadata"]["name"] = kube.namespace
+        kube.apply(manifest)
+
+
+def check_cluster(kube: Kube) -> None:
+    """Refuse a cluster in which a run cannot work, or would touch what is not its own.
+
+    :raises NotReady: no KEDA, a right that is missing, or an object of somebody else in the way.
+    """
+    client = kube.api_client
+    _require_keda(client)
+    missing = [right for right in RUN_RIGHTS if not _may(client, kube.namespace, right)]
+    if missing:
+        told = "; ".join(f"{' '.join(right.verbs)} on {right.resource_text}" for right in missing)
+        raise NotReady(
+            f"the account may not do in namespace {kube.namespace} what a run does: {told}. "
+            "Give it the Role of k8s/base/runner/rbac.yaml (kubectl apply -k k8s/overlays/context)"
+        )
+    foreign = list(_foreign_objects(kube))
+    if foreign:
+        raise NotReady(
+            f"namespace {kube.namespace} has what no run made and a run would replace: "
+            f"{', '.join(foreign)}. Delete it, or name another namespace in the target's settings"
+        )
+
+
+def _require_keda(client: Any) -> None:
+    groups = {group["name"] for group in _get(client, "/apis").get("groups") or []}
+    if KEDA_GROUP not in groups:
+        raise NotReady(
+            f"{client.configuration.host} has no KEDA: it does not know the API group "
+            f"{KEDA_GROUP}. {INSTALL_KEDA}"
+        )
+    if EXTERNAL_METRICS not in groups:
+        raise NotReady(
+            f"{client.configuration.host} knows ScaledObjects, but nothing serves "
+            f"{EXTERNAL_METRICS}: KEDA's metrics server does not run. Look at its pods "
+            f"(kubectl -n keda get pods). {INSTALL_KEDA}"
+        )
+
+
+def _may(client: Any, namespace: str, right: Right) -> bool:
+    return all(_may_verb(client, namespace, right, verb) for verb in right.verbs)
+
+
+def _may_verb(client: Any, namespace: str, right: Right, verb: str) -> bool:
+    from kubernetes.client import AuthorizationV1Api
+
+    asked = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {
+            "resourceAttributes": {
+                "namespace": namespace,
+                "verb": verb,
+                "group": right.group,
+                "resource": right.resource,
+                "subresource": right.subresource,
+            }
+        },
+    }
+    with translated(f"ask for the right to {verb} {right.resource}", client.configuration.host):
+        answer = AuthorizationV1Api(client).create_self_subject_access_review(asked)
+    return bool(answer.status.allowed)
+
+
+def _foreign_objects(kube: Kube) -> Iterator[str]:
+    for name in (CONSUMER_DEPLOYMENT, RECORDER_DEPLOYMENT, LAG_SCALER):
+        found = kube.get("Deployment", name)
+        if found is not None and _is_foreign(found):
+            yield f"Deployment/{name}"
+    for kind in ("ScaledObject", "HorizontalPodAutoscaler"):
+        for found in kube.list(kind):
+            target = (found.get("spec") or {}).get("scaleTargetRef") or {}
+            owners = (found["metadata"].get("ownerReferences")) or []
+            is_on_ours = target.get("name") == CONSUMER_DEPLOYMENT
+            is_kedas = any(owner.get("kind") == "ScaledObject" for owner in owners)
+            if is_on_ours and not is_kedas and _is_foreign(found):
+                yield f"{kind}/{found['metadata']['name']}"
+
+
+def _is_foreign(found: dict[str, Any]) -> bool:
+    return RUN_ID_LABEL not in (found["metadata"].get("labels") or {})
+
+
+def _get(client: Any, path: str) -> dict[str, Any]:
+    with translated(f"read {path}", client.configuration.host):
+        answer, _status, _headers = client.call_api(
+            path,
+            "GET",
+            header_params={"Accept": "application/json"},
+            auth_settings=["BearerToken"],
+            response_type="object",
+        )
+    return dict(answer)

@@ -1,0 +1,115 @@
+"""Carry what Spark reads and writes of a run between the run folder and where Spark sees it."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyarrow import fs
+
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.errors import NotReady
+
+# A job that runs on landed tables needs them there, unless an earlier job has put them there.
+LANDED_TABLES = ("events", "processed", "telemetry")
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """A run's second folder, on another file system or at another place of this one."""
+
+    file_system: Any
+    location: str
+
+    @classmethod
+    def in_folder(cls, root: str, run_id: str) -> Staging:
+        """Return the run's place below a folder that this machine and Spark see alike."""
+        return cls(fs.LocalFileSystem(), f"{root}/{run_id}")
+
+    @classmethod
+    def in_s3(cls, runs: str, run_id: str, *, endpoint: str | None, region: str | None) -> Staging:
+        """Return the run's place in an object store, with the credentials of the environment."""
+        scheme, _, host = (endpoint or "").rpartition("://")
+        try:
+            store = fs.S3FileSystem(
+                endpoint_override=host or None,
+                scheme=scheme or None,
+                region=region,
+                connect_timeout=10,
+                request_timeout=60,
+            )
+        except (OSError, ValueError) as error:
+            raise NotReady(
+                f"the object store {endpoint or runs} cannot be used: {error}"
+            ) from error
+        return cls(store, f"{runs.removeprefix('s3a://')}/{run_id}")
+
+    def put(self, folder: RunFolder, *, lands: bool) -> None:
+        """Copy what a job reads; ``lands`` says that it makes the landed tables itself.
+
+        :raises NotReady: the place cannot be written.
+        """
+        with self._named("write"):
+            self.file_system.create_dir(self.location, recursive=True)
+            self._copy_in(folder.fence, "fence.json")
+            for name in () if lands else LANDED_TABLES:
+                if not self._is_there(f"tables/{name}"):
+                    self._copy_in(folder.table(name), f"tables/{name}")
+
+    def fetch(self, folder: RunFolder) -> None:
+        """Replace the run folder's tables and accounting by those that Spark wrote.
+
+        Each is complete beside the final place before it takes it; a repetition is safe.
+
+        :raises NotReady: the place cannot be read.
+        """
+        with tempfile.TemporaryDirectory(dir=folder.path, prefix=".fetched-") as part_name:
+            part = Path(part_name)
+            with self._named("read"):
+                if self._is_there("tables"):
+                    self._copy_out("tables", part / "tables")
+                if self._is_there("accounting.json"):
+                    self._copy_out("accounting.json", part / "accounting.json")
+            folder.tables.mkdir(exist_ok=True)
+            for table in sorted((part / "tables").glob("[!.]*")):
+                final = folder.table(table.name)
+                if final.exists():
+                    shutil.rmtree(final)
+                table.rename(final)
+            if (part / "accounting.json").exists():
+                (part / "accounting.json").replace(folder.accounting)
+
+    def _is_there(self, name: str) -> bool:
+        found = self.file_system.get_file_info(f"{self.location}/{name}")
+        return bool(found.type != fs.FileType.NotFound)
+
+    def _copy_in(self, source: Path, name: str) -> None:
+        here = fs.LocalFileSystem()
+        target = f"{self.location}/{name}"
+        fs.copy_files(
+            str(source), target, source_filesystem=here, destination_filesystem=self.file_system
+        )
+
+    def _copy_out(self, name: str, target: Path) -> None:
+        here = fs.LocalFileSystem()
+        source = f"{self.location}/{name}"
+        fs.copy_files(
+            source, str(target), source_filesystem=self.file_system, destination_filesystem=here
+        )
+
+    @contextlib.contextmanager
+    def _named(self, verb: str) -> Iterator[None]:
+        """Say which place failed, and what the client said."""
+        try:
+            yield
+        except OSError as error:
+            raise NotReady(
+                f"could not {verb} {self.location} for Spark: {error}. Check lagbench_runs, "
+                "lagbench_s3_endpoint and the credentials in the environment (AWS_ACCESS_KEY_ID, "
+                "AWS_SECRET_ACCESS_KEY)"
+            ) from error

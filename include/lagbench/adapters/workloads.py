@@ -1,0 +1,74 @@
+"""Remove what runs leave in the bench: workloads, topics, groups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.kube import Kube
+from lagbench.core.manifests import POLICY_KINDS
+from lagbench.core.run import GROUP_PREFIX, RUN_ID_LABEL, TOPIC_PREFIX
+
+PODS_GONE_TIMEOUT_SECONDS = 180.0
+WORKLOADS = ("Job", "Deployment", "Service")
+ON_A_CLUSTER = ("PodDisruptionBudget", "RoleBinding", "Role", "ServiceAccount")
+"""What a run makes beside its workloads where there are nodes and accounts; not on localkube."""
+
+
+POLICY_GONE_TIMEOUT_SECONDS = 60.0
+_EVENTS_OF_RUN = re.compile(rf"{re.escape(TOPIC_PREFIX)}(.+)\.events")
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What was removed."""
+
+    workloads: list[str]
+    topics: list[str]
+    groups: list[str]
+
+
+def remove_everything(
+    kube: Kube, admin: KafkaAdmin, say: Callable[[str], None], *, is_embedded: bool
+) -> Removed:
+    """Remove every run's workloads, topics and groups; one cell runs at a time, so all are dead.
+
+    Topics go after the pods: a pod that lost its topic would log errors and hang in its drain.
+    Groups go before them: only a run's topic tells its group from one that others own.
+    """
+    kinds = WORKLOADS if is_embedded else WORKLOADS + ON_A_CLUSTER
+    workloads = remove_workloads(kube, f"{RUN_ID_LABEL}", kinds)
+    topics = admin.topic_names(TOPIC_PREFIX)
+    runs = [found[1] for topic in topics if (found := _EVENTS_OF_RUN.fullmatch(topic))]
+    of_runs = {f"{GROUP_PREFIX}{run_id}" for run_id in runs}
+    groups = [group for group in admin.group_ids(GROUP_PREFIX) if group in of_runs]
+    for group in groups:
+        admin.delete_group(group)
+    admin.delete_topics(topics)
+    removed = Removed(workloads=workloads, topics=topics, groups=groups)
+    say(f"removed workloads {workloads}, topics {topics}, groups {groups}")
+    return removed
+
+
+def remove_workloads(
+    kube: Kube, label_selector: str, kinds: Sequence[str] = WORKLOADS
+) -> list[str]:
+    """Delete policies first, then the other ``kinds``; wait until policies and pods are gone.
+
+    Only what has the labels: a ScaledObject of somebody else may have the same name.
+    """
+    removed: list[str] = []
+    for kind in (*POLICY_KINDS, *kinds):
+        for found in kube.list(kind, label_selector=label_selector):
+            name = found["metadata"]["name"]
+            if kube.delete(kind, name):
+                removed.append(f"{kind}/{name}")
+    # KEDA takes its finalizer off when it has let the target go; without KEDA it stays for good.
+    for kind in POLICY_KINDS:
+        kube.wait_gone(
+            kind, label_selector=label_selector, timeout_seconds=POLICY_GONE_TIMEOUT_SECONDS
+        )
+    kube.wait_gone("Pod", label_selector=label_selector, timeout_seconds=PODS_GONE_TIMEOUT_SECONDS)
+    return removed

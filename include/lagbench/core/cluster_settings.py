@@ -1,0 +1,77 @@
+"""What differs from cluster to cluster: namespace, image, Kafka as pods see it, storage class.
+
+They come from the connection ``kubernetes_default``; what it leaves out is as the committed
+manifests say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lagbench.core.run import NAMESPACE
+from lagbench.errors import WrongInput
+
+NO_STORAGE = "none"
+"""As storage class: keep nothing, the lag scaler's windows end with its pod."""
+
+NAMESPACE_FIELD = "namespace"  # the Kubernetes provider's own
+SERVERS_FIELD = "lagbench_bootstrap_servers"
+IMAGE_FIELD = "lagbench_image"
+STORAGE_CLASS_FIELD = "lagbench_storage_class"
+
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_CLASS = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_SERVER = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
+_HIGHEST_PORT = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """Where and how the pods of a run are made; None leaves the committed manifest's value."""
+
+    namespace: str = NAMESPACE
+    bootstrap_servers: str | None = None
+    image: str | None = None
+    storage_class: str | None = None
+
+
+def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSettings:
+    """Return the settings among a connection's ``fields``; the other fields are the provider's.
+
+    :raises WrongInput: a value that Kubernetes or Kafka would refuse; it names ``where``.
+    """
+    namespace = _text(fields, NAMESPACE_FIELD)
+    servers = _text(fields, SERVERS_FIELD)
+    image = _text(fields, IMAGE_FIELD)
+    storage_class = _text(fields, STORAGE_CLASS_FIELD)
+    checks = (
+        (NAMESPACE_FIELD, namespace, bool(_LABEL.fullmatch(namespace or "a")), "a DNS label"),
+        (SERVERS_FIELD, servers, _are_servers(servers), "host:port, more of them after commas"),
+        (IMAGE_FIELD, image, bool(_IMAGE.fullmatch(image or "a")), "an image reference"),
+        (
+            STORAGE_CLASS_FIELD,
+            storage_class,
+            bool(_CLASS.fullmatch(storage_class or "a")),
+            f"the name of a storage class, or {NO_STORAGE}",
+        ),
+    )
+    for field, value, is_allowed, allowed in checks:
+        if not is_allowed:
+            raise WrongInput(where=where, field=field, value=value, allowed=allowed)
+    return ClusterSettings(namespace or NAMESPACE, servers, image, storage_class)
+
+
+def _text(fields: Mapping[str, object], name: str) -> str | None:
+    """Return a field as text; empty is as good as absent."""
+    value = fields.get(name)
+    return None if value is None or not str(value).strip() else str(value).strip()
+
+
+def _are_servers(servers: str | None) -> bool:
+    if servers is None:
+        return True
+    found = [_SERVER.fullmatch(part.strip()) for part in servers.split(",")]
+    return all(match and 1 <= int(match[2]) <= _HIGHEST_PORT for match in found)

@@ -1,0 +1,169 @@
+"""Where a rehearsal runs: the embedded bench, or a cluster that a kubeconfig context names.
+
+A cluster's settings stand in a file of ``KEY=VALUE`` lines, the one that its overlay reads too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from lagbench.adapters.cluster_check import check_cluster, ready_namespace
+from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.kube import Kube
+from lagbench.adapters.workloads import remove_everything
+from lagbench.core.cluster_settings import (
+    IMAGE_FIELD,
+    NAMESPACE_FIELD,
+    SERVERS_FIELD,
+    STORAGE_CLASS_FIELD,
+    cluster_settings,
+)
+from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE
+from lagbench.embedded.project import STATE_VARIABLE, state_dir
+from lagbench.embedded.spark_packages import spark_environment
+from lagbench.errors import NotReady, WrongInput
+from lagbench.project import PROJECT_ROOT
+
+EMBEDDED, KIND = "embedded", "kind"
+CONTEXT_PREFIX = "context:"
+KUBERNETES_VARIABLE = "AIRFLOW_CONN_KUBERNETES_DEFAULT"
+OVERLAYS = PROJECT_ROOT / "k8s" / "overlays"
+
+_FIELD_OF_KEY = {
+    "NAMESPACE": NAMESPACE_FIELD,
+    "IMAGE": IMAGE_FIELD,
+    "KAFKA_BOOTSTRAP_SERVERS": SERVERS_FIELD,
+    "STORAGE_CLASS": STORAGE_CLASS_FIELD,
+}
+_AIRFLOWS_SERVERS = "AIRFLOW_KAFKA_BOOTSTRAP_SERVERS"
+_KEYS = (*_FIELD_OF_KEY, _AIRFLOWS_SERVERS)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTarget:
+    """A cluster and how Airflow's tasks reach it and its Kafka."""
+
+    name: str
+    kubeconfig: str | None
+    context: str | None
+    fields: Mapping[str, str]
+    bootstrap_servers: str
+
+    def connections(self) -> dict[str, str]:
+        """Return the environment by which Airflow and its tasks reach the cluster."""
+        kubernetes = dict(self.fields)
+        if self.kubeconfig is not None:
+            kubernetes["kube_config_path"] = self.kubeconfig
+        if self.context is not None:
+            kubernetes["cluster_context"] = self.context
+        kafka = {"bootstrap.servers": self.bootstrap_servers}
+        return {
+            CONNECTION_VARIABLE: json.dumps({"conn_type": "kafka", "extra": kafka}),
+            KUBERNETES_VARIABLE: json.dumps({"conn_type": "kubernetes", "extra": kubernetes}),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+            STATE_VARIABLE: str(state_dir()),
+            **spark_environment(),
+        }
+
+    def check(self) -> None:
+        """Refuse, before Airflow is started, a cluster or a Kafka that a run cannot work with.
+
+        :raises NotReady: what is missing and how to get it.
+        """
+        with self._open_kube() as kube:
+            ready_namespace(kube)
+            check_cluster(kube)
+        with self._open_admin() as admin:
+            admin.check_reachable()
+
+    def clean_up(self, say: Callable[[str], None]) -> None:
+        """Remove what a run that was ended has left in the cluster and in Kafka."""
+        with self._open_kube() as kube, self._open_admin() as admin:
+            remove_everything(kube, admin, say, is_embedded=False)
+
+    def _open_kube(self) -> contextlib.closing[Kube]:
+        settings = cluster_settings(self.fields, where=f"target {self.name}")
+        return contextlib.closing(
+            Kube.from_kubeconfig(
+                self.kubeconfig, context=self.context, namespace=settings.namespace
+            )
+        )
+
+    def _open_admin(self) -> KafkaAdmin:
+        return KafkaAdmin({"bootstrap.servers": self.bootstrap_servers})
+
+
+def find_target(name: str, settings_file: Path | None) -> ClusterTarget | None:
+    """Return the cluster that ``name`` means, None for the embedded bench.
+
+    :raises WrongInput: the name, a key or a value of the settings file cannot be.
+    :raises NotReady: the kind cluster has not been made.
+    """
+    if name == EMBEDDED:
+        if settings_file is not None:
+            _refuse("--target-settings", str(settings_file), "only with a cluster as --target")
+        return None
+    if name != KIND and not name.removeprefix(CONTEXT_PREFIX).strip():
+        _refuse("--target", name, "context:NAME with the name of a kubeconfig context")
+    if name != KIND and not name.startswith(CONTEXT_PREFIX):
+        _refuse("--target", name, f"{EMBEDDED}, {KIND} or {CONTEXT_PREFIX}NAME")
+    for variable in (KUBERNETES_VARIABLE, CONNECTION_VARIABLE):
+        if variable in os.environ:
+            raise WrongInput(
+                where="environment",
+                field=variable,
+                value="(hidden)",
+                allowed=f"nothing: --target {name} says what it would; unset it",
+            )
+    overlay = KIND if name == KIND else "context"
+    default_file = OVERLAYS / overlay / "settings" / "settings.env"
+    given = _read_settings(settings_file or default_file)
+    file = str(settings_file or default_file.relative_to(PROJECT_ROOT))
+    fields = {field: given[key] for key, field in _FIELD_OF_KEY.items() if given.get(key)}
+    settings = cluster_settings(fields, where=file)
+    servers = given.get(_AIRFLOWS_SERVERS) or settings.bootstrap_servers
+    if servers is None:
+        _refuse("KAFKA_BOOTSTRAP_SERVERS", "", "host:port of the Kafka of the pods", where=file)
+    if name == KIND:
+        kubeconfig = state_dir() / "kind.kubeconfig"
+        if not kubeconfig.is_file():
+            raise NotReady(f"there is no kind cluster of the bench ({kubeconfig}): make kind")
+        return ClusterTarget(name, str(kubeconfig), None, fields, str(servers))
+    context = name.removeprefix(CONTEXT_PREFIX)
+    return ClusterTarget(name, _kubeconfig(), context, fields, str(servers))
+
+
+def _kubeconfig() -> str | None:
+    """Return KUBECONFIG with absolute paths: Airflow's tasks run in folders of their own."""
+    named = os.environ.get("KUBECONFIG")
+    if not named:
+        return None
+    paths = [str(Path(part).absolute()) for part in named.split(os.pathsep) if part]
+    return os.pathsep.join(paths)
+
+
+def _read_settings(path: Path) -> dict[str, str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        _refuse("--target-settings", str(path), f"a file that can be read ({error.strerror})")
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        key, sign, value = line.partition("=")
+        if not sign or key.strip() not in _KEYS:
+            allowed = f"KEY=VALUE with one of {', '.join(_KEYS)}"
+            _refuse(f"line {number}", line.strip(), allowed, where=str(path))
+        found[key.strip()] = value.strip()
+    return found
+
+
+def _refuse(field: str, value: str, allowed: str, *, where: str = "target") -> NoReturn:
+    raise WrongInput(where=where, field=field, value=value, allowed=allowed)

@@ -1,0 +1,127 @@
+"""Where a rehearsal runs, and what the file of a cluster's settings may say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lagbench.errors import NotReady, WrongInput
+from lagbench.orchestrator import target
+from lagbench.orchestrator.target import KUBERNETES_VARIABLE, ClusterTarget, find_target
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a file of settings, with nothing about clusters in the environment."""
+    for variable in (KUBERNETES_VARIABLE, "AIRFLOW_CONN_KAFKA_DEFAULT", "KUBECONFIG"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("LAGBENCH_STATE_DIR", str(tmp_path / "state"))
+    path = tmp_path / "mine.env"
+    path.write_text(
+        "# mine\nNAMESPACE=spikes\nIMAGE=example.com/programs:1\nSTORAGE_CLASS=none\n"
+        "KAFKA_BOOTSTRAP_SERVERS=kafka:9092\n"
+    )
+    return path
+
+
+def found(name: str, settings: Path | None) -> ClusterTarget:
+    """Return the cluster."""
+    cluster = find_target(name, settings)
+    assert cluster is not None
+    return cluster
+
+
+def test_the_embedded_bench_is_no_cluster(settings: Path) -> None:
+    """Without a cluster the settings of one are a mistake."""
+    assert find_target("embedded", None) is None
+    with pytest.raises(WrongInput, match="only with a cluster"):
+        find_target("embedded", settings)
+
+
+def test_a_context_gives_the_connections(
+    settings: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Tasks get kubeconfig, context and settings; Airflow reaches Kafka as the pods do."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    monkeypatch.setattr(target, "spark_environment", dict)
+
+    connections = found("context:prod", settings).connections()
+
+    assert json.loads(connections[KUBERNETES_VARIABLE])["extra"] == {
+        "kube_config_path": str(tmp_path / "config"),
+        "cluster_context": "prod",
+        "namespace": "spikes",
+        "lagbench_image": "example.com/programs:1",
+        "lagbench_storage_class": "none",
+        "lagbench_bootstrap_servers": "kafka:9092",
+    }
+    kafka = json.loads(connections["AIRFLOW_CONN_KAFKA_DEFAULT"])["extra"]
+    assert kafka == {"bootstrap.servers": "kafka:9092"}
+
+
+def test_airflow_may_reach_kafka_by_another_address(settings: Path) -> None:
+    """The pods' address stays what it is."""
+    with settings.open("a") as file:
+        file.write("AIRFLOW_KAFKA_BOOTSTRAP_SERVERS=localhost:30092\n")
+
+    cluster = found("context:prod", settings)
+
+    assert cluster.bootstrap_servers == "localhost:30092"
+    assert cluster.fields["lagbench_bootstrap_servers"] == "kafka:9092"
+
+
+@pytest.mark.parametrize("name", ["", "minikube", "context:", "context: "])
+def test_another_name_is_refused(name: str, settings: Path) -> None:
+    """A target is embedded, kind or a context's name."""
+    with pytest.raises(WrongInput, match="--target"):
+        find_target(name, settings)
+
+
+@pytest.mark.parametrize("line", ["NAMESPACES=a", "IMAGE", "NAMESPACE=UPPER", "STORAGE_CLASS=a b"])
+def test_a_wrong_line_names_the_file(line: str, settings: Path) -> None:
+    """What cannot be is refused with file, field, value and what is allowed."""
+    with settings.open("a") as file:
+        file.write(f"{line}\n")
+
+    with pytest.raises(WrongInput) as refused:
+        find_target("context:prod", settings)
+
+    assert refused.value.where == str(settings)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path, settings: Path) -> None:
+    """The message has its path."""
+    with pytest.raises(WrongInput, match=r"absent\.env"):
+        find_target("context:prod", settings.with_name("absent.env"))
+
+
+def test_a_connection_in_the_environment_would_win(
+    settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused without being shown: it may hold a password."""
+    monkeypatch.setenv(KUBERNETES_VARIABLE, "secret")
+
+    with pytest.raises(WrongInput) as refused:
+        find_target("context:prod", settings)
+
+    assert "secret" not in str(refused.value)
+
+
+def test_kind_needs_make_kind(settings: Path) -> None:
+    """Without the kubeconfig that make kind writes the cluster is not there."""
+    with pytest.raises(NotReady, match="make kind"):
+        find_target("kind", None)
+
+
+def test_the_committed_settings_are_read(settings: Path, tmp_path: Path) -> None:
+    """Both overlays' files are right; kind's names other servers for Airflow."""
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "kind.kubeconfig").write_text("{}")
+
+    kind = found("kind", None)
+
+    assert kind.bootstrap_servers == "localhost:30092"
+    assert kind.fields["lagbench_bootstrap_servers"].startswith("kafka.lagbench.svc")
+    assert found("context:prod", None).fields["namespace"] == "lagbench"
