@@ -23,8 +23,26 @@ class ReactionLink(MeasureModel):
     at: int | None  # as placed in the chain: never before the previous link
     stamped_at: int | None  # as its owner stamped it
     part_seconds: float | None  # since the previous known link; t0 has none
-    precision_seconds: float | None  # how exact the stamp is
+    precision_seconds: float | None  # how exact the stamp is, skew included; None: not bounded
     note: str = ""
+
+
+class ClockBound(MeasureModel):
+    """How far a clock is ahead of the recorder's; not steady: it moved inside the bound."""
+
+    clock: str
+    low_seconds: float
+    high_seconds: float
+    is_steady: bool
+    answers: int
+
+
+class Clocks(MeasureModel):
+    """The clocks that stamped the chain."""
+
+    is_one_clock: bool
+    bounds: tuple[ClockBound, ...]
+    text: str
 
 
 class Reaction(MeasureModel):
@@ -43,6 +61,7 @@ class Reaction(MeasureModel):
     is_threshold_crossed: bool | None
     ruling_clock: RulingClock
     ruling_clock_text: str
+    clocks: Clocks | None = None  # None: measured before clocks were bounded
 
 
 class RebalanceEpisode(MeasureModel):

@@ -37,16 +37,20 @@ from lagbench.core.telemetry_producer import (
 )
 from lagbench.core.telemetry_record import Record
 from lagbench.core.telemetry_recorder import (
+    ClockOffset,
     GroupSample,
     HpaSample,
+    KubeEvent,
     LagSample,
     PodSeen,
     ReadGap,
     ReplicaSample,
+    ReplicasChanged,
     UsageSample,
 )
 
 __all__ = [
+    "ClockOffset",
     "CommitFailed",
     "ConsumerProgress",
     "FirstRecordDone",
@@ -55,6 +59,7 @@ __all__ = [
     "HpaSample",
     "HpaSync",
     "KedaPoll",
+    "KubeEvent",
     "LagSample",
     "LoadStep",
     "OffsetsCommitted",
@@ -68,6 +73,7 @@ __all__ = [
     "ReadGap",
     "Record",
     "ReplicaSample",
+    "ReplicasChanged",
     "Scaled",
     "SigtermReceived",
     "StreamFinished",
@@ -97,6 +103,9 @@ TelemetryRecord = (
     | LagSample
     | ReplicaSample
     | HpaSample
+    | ReplicasChanged
+    | KubeEvent
+    | ClockOffset
     | GroupSample
     | PodSeen
     | UsageSample

@@ -23,6 +23,15 @@ class ReplicaSample(Record, tag="replica_sample"):
     ready: int
 
 
+class ReplicasChanged(Record, tag="replicas_changed"):
+    """The wanted replicas of the Deployment changed; ``at`` is when the watch showed it."""
+
+    target: str
+    replicas_before: int
+    replicas_after: int
+    manager: str  # who wrote them (metadata.managedFields); empty: not told
+
+
 class HpaSample(Record, tag="hpa_sample"):
     """The HPA's status as stored, and the targets of its spec in the form of ``metrics``."""
 
@@ -32,6 +41,35 @@ class HpaSample(Record, tag="hpa_sample"):
     metrics: list[str]
     conditions: list[str]
     targets: list[str] = msgspec.field(default_factory=list)  # absent from older runs
+    totals: dict[str, float] = msgspec.field(default_factory=dict)  # by metric, over all pods
+    last_scaled_at: int | None = None  # whole second of the controller's clock
+
+
+class KubeEvent(Record, tag="kube_event"):
+    """A Kubernetes event on what scales or on a consumer; its instants are whole seconds."""
+
+    object_kind: str
+    object_name: str
+    type: str  # Normal or Warning
+    reason: str
+    message: str
+    count: int
+    first_at: int | None
+    last_at: int | None
+
+
+class ClockOffset(Record, tag="clock_offset"):
+    """A clock is ahead of the recorder's by ``low_ns`` to ``high_ns``, since ``since_at``.
+
+    A clock that contradicts what was known starts a new stretch with its own ``since_at``.
+    """
+
+    clock: str  # the API server, or a node by name
+    pods: list[str]  # that have this clock
+    low_ns: int
+    high_ns: int
+    answers: int
+    since_at: int
 
 
 class GroupSample(Record, tag="group_sample"):
@@ -70,5 +108,5 @@ class UsageSample(Record, tag="usage_sample"):
 class ReadGap(Record, tag="read_gap"):
     """A reading failed: ``what`` was not seen at this instant."""
 
-    what: Literal["lag", "replicas", "hpa", "group", "pods", "usage", "broker"]
+    what: Literal["lag", "replicas", "hpa", "group", "pods", "usage", "broker", "events"]
     reason: str

@@ -1,0 +1,130 @@
+"""The clocks whose stamps a run mixes, each bounded against the recorder's.
+
+On the embedded bench everything runs on one machine: one clock. On a cluster the recorder bounds
+the API server's clock and that of each node from the ``Date`` of their answers. A clock that it
+could not ask is not bounded, which is not an offset of zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lagbench.core.clock_offset import OffsetBound
+from lagbench.core.measure_model import NANOSECONDS, Fidelity
+from lagbench.core.scaling_measures import ClockBound, Clocks
+from lagbench.core.telemetry import ClockOffset, PodSeen, TelemetryRecord
+
+API_SERVER = "API server"
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """One clock against the recorder's; not steady: the offset moved inside the bound."""
+
+    name: str
+    bound: OffsetBound
+    is_steady: bool
+    answers: int
+
+    @property
+    def shift_ns(self) -> int:
+        """What to take off its stamps: nothing while the offset may be none."""
+        is_zero_allowed = self.bound.low_ns <= 0 <= self.bound.high_ns
+        return 0 if is_zero_allowed else self.bound.middle_ns
+
+    @property
+    def error_ns(self) -> int:
+        """How wrong a stamp may be after that."""
+        shift = self.shift_ns
+        return max(abs(self.bound.low_ns - shift), abs(self.bound.high_ns - shift))
+
+
+@dataclass(frozen=True, slots=True)
+class ClockSet:
+    """The clocks of a run by name, and which of them each pod has."""
+
+    is_one_clock: bool
+    by_name: Mapping[str, Clock] = field(default_factory=dict)
+    name_of_pod: Mapping[str, str] = field(default_factory=dict)
+    unbounded_pods: tuple[str, ...] = ()
+
+    def of_api_server(self) -> Clock | None:
+        """Return the API server's clock; None: not bounded."""
+        return _THIS_MACHINE if self.is_one_clock else self.by_name.get(API_SERVER)
+
+    def of_pod(self, pod: str) -> Clock | None:
+        """Return the clock of a pod, which is its node's; None: not bounded."""
+        if self.is_one_clock:
+            return _THIS_MACHINE
+        return self.by_name.get(self.name_of_pod.get(pod, ""))
+
+
+_THIS_MACHINE = Clock("this machine", OffsetBound(0, 0), is_steady=True, answers=0)
+ONE_CLOCK = ClockSet(is_one_clock=True)
+
+
+def clock_set(records: Sequence[TelemetryRecord], fidelity: Fidelity) -> ClockSet:
+    """Return the clocks of a run from what the recorder said last of each stretch."""
+    if fidelity != "kubernetes":
+        return ONE_CLOCK
+    stretches: dict[str, dict[int, ClockOffset]] = {}
+    name_of_pod: dict[str, str] = {}
+    for record in records:
+        if isinstance(record, ClockOffset):
+            stretches.setdefault(record.clock, {})[record.since_at] = record
+            name_of_pod |= dict.fromkeys(record.pods, record.clock)
+    seen = {record.pod for record in records if isinstance(record, PodSeen)}
+    return ClockSet(
+        is_one_clock=False,
+        by_name={name: _clock(name, list(of.values())) for name, of in stretches.items()},
+        name_of_pod=name_of_pod,
+        unbounded_pods=tuple(sorted(seen - name_of_pod.keys())),
+    )
+
+
+def _clock(name: str, stretches: Sequence[ClockOffset]) -> Clock:
+    """Return what all stretches allow; when they contradict, what is true of each of them."""
+    bounds = [OffsetBound(found.low_ns, found.high_ns) for found in stretches]
+    common: OffsetBound | None = bounds[0]
+    hull = bounds[0]
+    for bound in bounds[1:]:
+        common = None if common is None else common.narrowed_by(bound)
+        hull = hull.joined_with(bound)
+    answers = sum(found.answers for found in stretches)
+    return Clock(name, common or hull, is_steady=common is not None, answers=answers)
+
+
+def clocks_measure(clocks: ClockSet) -> Clocks:
+    """Return the clocks as ``measures.json`` states them."""
+    if clocks.is_one_clock:
+        return Clocks(is_one_clock=True, bounds=(), text="one clock: all ran on one machine")
+    by_name = sorted(clocks.by_name.values(), key=lambda clock: clock.name)
+    found = sorted(by_name, key=lambda clock: clock.name != API_SERVER)
+    parts = [_text(clock) for clock in found]
+    if API_SERVER not in clocks.by_name:
+        parts.insert(0, f"{API_SERVER} not bounded")
+    if clocks.unbounded_pods:
+        parts.append(f"not bounded: the clocks of {', '.join(clocks.unbounded_pods)}")
+    return Clocks(
+        is_one_clock=False,
+        bounds=tuple(
+            ClockBound(
+                clock=clock.name,
+                low_seconds=clock.bound.low_ns / NANOSECONDS,
+                high_seconds=clock.bound.high_ns / NANOSECONDS,
+                is_steady=clock.is_steady,
+                answers=clock.answers,
+            )
+            for clock in found
+        ),
+        text=f"clocks against the recorder's: {'; '.join(parts)}",
+    )
+
+
+def _text(clock: Clock) -> str:
+    low, high = clock.bound.low_ns / NANOSECONDS, clock.bound.high_ns / NANOSECONDS
+    text = f"{clock.name} {low:+.3f} to {high:+.3f} s"
+    if clock.is_steady:
+        return text
+    return f"{text}, drifting: its offset is undetermined within that"
