@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +20,7 @@ from lagbench.core.scaled_object import Trigger
 from lagbench.core.telemetry import Record
 from lagbench.programs.autoscaler.bench import Bench, make_bench
 from lagbench.programs.autoscaler.clocks import Clock, HpaClock
-from lagbench.programs.autoscaler.cluster import HPA, SCALED_OBJECT, Manifest
+from lagbench.programs.autoscaler.cluster import HPA, SCALED_OBJECT, Cluster, Manifest
 from lagbench.programs.autoscaler.hpa_worker import HpaWorker
 from lagbench.programs.autoscaler.scaled_object_worker import ScaledObjectWorker
 from lagbench.programs.autoscaler.telemetry_router import TelemetryRouter
@@ -202,13 +203,21 @@ def scaled_object(**spec: Any) -> Manifest:
     }
 
 
-def world(manifest: Manifest, *, replicas: int | None = 1) -> World:
-    """Return a world with that object; ``replicas`` None: without its target."""
+def world(
+    manifest: Manifest,
+    *,
+    replicas: int | None = 1,
+    through: Callable[[FakeCluster], Cluster] = lambda cluster: cluster,
+) -> World:
+    """Return a world with that object; ``replicas`` None: without its target.
+
+    ``through``: what the worker's calls go through.
+    """
     cluster, source, time, records = FakeCluster(), Source(), Time(), Records()
     if replicas is not None:
         cluster.scales[KEY] = replicas
     bench = make_bench(
-        cluster,
+        through(cluster),
         clock=time.clock(),
         hpa_clock=HpaClock(15.0, first_sync_seconds=0.0),
         sources=source,

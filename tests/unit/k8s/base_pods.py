@@ -1,4 +1,4 @@
-"""The pod templates of k8s/base that are meant for clusters."""
+"""The objects of k8s/base and their pod templates."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 import yaml
 
 K8S = Path(__file__).parents[3] / "k8s"
-EMBEDDED_ONLY = "autoscaler"  # a cluster has KEDA
 
 
 def base_objects() -> Iterator[dict[str, Any]]:
-    """Yield every object of k8s/base but the embedded bench's own."""
+    """Yield every object of k8s/base."""
     for path in sorted((K8S / "base").rglob("*.yaml")):
-        if EMBEDDED_ONLY in path.parts or path.name == "kustomization.yaml":
+        if path.name == "kustomization.yaml":
             continue
         for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
             if isinstance(document, dict) and "kind" in document:

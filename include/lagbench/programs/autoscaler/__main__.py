@@ -1,72 +1,76 @@
 """Run the autoscaler against the API server of a kubeconfig until SIGTERM.
 
-Exit code 0 after SIGTERM or SIGINT, 2 for wrong flags, 3 when no kubeconfig can be used.
+Exit code 0 after SIGTERM or SIGINT, 2 for wrong flags, 3 when the cluster cannot be used or, with
+``--instead-of-keda``, when a target has a second controller.
 """
 
 from __future__ import annotations
 
-import argparse
 import faulthandler
 import logging
 import os
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 
+from lagbench.core.handover import CONTROLLER
 from lagbench.core.hpa_state import HpaSettings
-from lagbench.errors import LagbenchError, WrongInput
+from lagbench.errors import LagbenchError, NotReady
 from lagbench.programs.autoscaler.bench import make_bench
-from lagbench.programs.autoscaler.clocks import HpaClock
+from lagbench.programs.autoscaler.clocks import Clock, HpaClock
+from lagbench.programs.autoscaler.cluster import Cluster
+from lagbench.programs.autoscaler.handover import Handover
+from lagbench.programs.autoscaler.instead_of_keda import InsteadOfKeda, require_kinds
 from lagbench.programs.autoscaler.kube_cluster import KubeCluster
 from lagbench.programs.autoscaler.operator import Operator
+from lagbench.programs.autoscaler.options import AutoscalerOptions, parse_options
+from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
 from lagbench.programs.json_log import log_as_json
 
 log = logging.getLogger("lagbench.programs.autoscaler")
 
-
-def parse_flags(arguments: list[str]) -> argparse.Namespace:
-    """Return the flags; the defaults are those of Kubernetes."""
-    parser = argparse.ArgumentParser(prog="python -m lagbench.programs.autoscaler")
-    parser.add_argument("--kubeconfig", help="default: KUBECONFIG, else the pod's service account")
-    parser.add_argument("--hpa-sync-seconds", type=float, default=15.0)
-    parser.add_argument("--downscale-stabilization-seconds", type=int, default=300)
-    parser.add_argument(
-        "--hpa-phase-seconds",
-        type=float,
-        help="wait before an HPA's first sync; default: one sync period, as in Kubernetes",
-    )
-    parser.add_argument(
-        "--seed", type=int, help="draw each HPA's phase at random from this seed instead"
-    )
-    flags = parser.parse_args(arguments)
-    for name in ("hpa_sync_seconds", "downscale_stabilization_seconds", "hpa_phase_seconds"):
-        value = getattr(flags, name)
-        low = 0.1 if name == "hpa_sync_seconds" else 0
-        if value is not None and value < low:
-            raise WrongInput(
-                where="flags",
-                field=f"--{name.replace('_', '-')}",
-                value=value,
-                allowed=f"at least {low}",
-            )
-    return flags
+_LOOK_SECONDS = 1.0
 
 
-def run(flags: argparse.Namespace, until: threading.Event) -> None:
-    """Work until ``until`` is set."""
+def run(options: AutoscalerOptions, environment: Mapping[str, str], until: threading.Event) -> None:
+    """Work until ``until`` is set.
+
+    :raises NotReady: a target that is driven here has a second controller.
+    """
+    refused: list[NotReady] = []
+
+    def refuse(error: NotReady) -> None:
+        refused.append(error)
+        until.set()
+
+    clock = Clock()
+    cluster: Cluster = KubeCluster.connect(options.kubeconfig, options.namespace)
+    handover = Handover(refuse, clock.monotonic_seconds)
+    if options.instead_of_keda:
+        require_kinds(cluster, options.namespace or "")
+        cluster = InsteadOfKeda(cluster, handover)
     bench = make_bench(
-        KubeCluster.connect(flags.kubeconfig),
-        hpa_clock=HpaClock(flags.hpa_sync_seconds, flags.hpa_phase_seconds, flags.seed),
+        cluster,
+        clock=clock,
+        hpa_clock=HpaClock(options.hpa_sync_seconds, options.hpa_phase_seconds, options.seed),
         hpa_settings=HpaSettings(
-            downscale_stabilization_seconds=flags.downscale_stabilization_seconds
+            tolerance=options.hpa_tolerance,
+            downscale_stabilization_seconds=options.downscale_stabilization_seconds,
         ),
+        component=CONTROLLER if options.instead_of_keda else "",
     )
     operator = Operator(bench)
     operator.start()
+    if environment.get("PORT_METRICS"):  # a pod's probes; a plain process has none
+        HttpEndpoint(*address_and_port(environment), probe_routes(lambda: operator.is_ready))
     log.info("autoscaler started")
-    until.wait()
+    while not until.wait(_LOOK_SECONDS):
+        handover.look_again()
     operator.stop()
     bench.telemetry.close()
+    if refused:
+        raise refused[0]
     log.info("autoscaler ends")
 
 
@@ -79,7 +83,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: until.set())
     try:
-        run(parse_flags(sys.argv[1:]), until)
+        run(parse_options(sys.argv[1:]), os.environ, until)
     except LagbenchError as error:
         log.error("%s", error)
         return int(error.exit_code)

@@ -12,6 +12,8 @@ from lagbench.programs.autoscaler.event_recorder import EventRecorder
 from lagbench.programs.autoscaler.telemetry_router import TelemetryRouter
 from lagbench.programs.autoscaler.trigger_sources import LiveSources, TriggerSources
 
+_KEDA, _HPA = "keda-operator", "horizontal-pod-autoscaler"
+
 
 @dataclass(frozen=True, slots=True)
 class Bench:
@@ -36,14 +38,18 @@ def make_bench(
     hpa_settings: HpaSettings | None = None,
     sources: TriggerSources | None = None,
     telemetry: TelemetryRouter | None = None,
+    component: str = "",
 ) -> Bench:
-    """Return the surroundings over one cluster."""
+    """Return the surroundings over one cluster.
+
+    ``component``: who reports the events; empty: KEDA's operator and the HPA's controller.
+    """
     clock = clock or Clock()
     return Bench(
         cluster=cluster,
         directory=Directory(),
-        keda_events=EventRecorder(cluster, "keda-operator", clock.wall_ns),
-        hpa_events=EventRecorder(cluster, "horizontal-pod-autoscaler", clock.wall_ns),
+        keda_events=EventRecorder(cluster, component or _KEDA, clock.wall_ns),
+        hpa_events=EventRecorder(cluster, component or _HPA, clock.wall_ns),
         telemetry=telemetry or TelemetryRouter(),
         sources=sources or LiveSources(cluster, clock.wall_ns),
         clock=clock,

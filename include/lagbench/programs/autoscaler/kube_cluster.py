@@ -36,15 +36,19 @@ _RETRY_SECONDS = 1.0
 class KubeCluster:
     """The API server of a kubeconfig, or of the pod's own cluster."""
 
-    def __init__(self, api_client: Any) -> None:
-        """Use ``api_client``; discovery is asked for at the first call and kept in memory."""
+    def __init__(self, api_client: Any, namespace: str | None = None) -> None:
+        """Use ``api_client``; discovery is asked for at the first call and kept in memory.
+
+        ``namespace``: follow objects there only.
+        """
         self._api_client = api_client
+        self._namespace = namespace
         self._cache = tempfile.TemporaryDirectory(prefix="lagbench-autoscaler-")
         self._dynamic: Any = None
         self._discovery_lock = threading.Lock()
 
     @classmethod
-    def connect(cls, kubeconfig: str | None) -> KubeCluster:
+    def connect(cls, kubeconfig: str | None, namespace: str | None = None) -> KubeCluster:
         """Read ``kubeconfig``, else KUBECONFIG, else the pod's service account."""
         from kubernetes import client, config
 
@@ -64,7 +68,7 @@ class KubeCluster:
                 f"the kubeconfig {path or '(in-cluster)'} cannot be used: {error}. "
                 "Give --kubeconfig or set KUBECONFIG"
             ) from error
-        return cls(client.ApiClient(configuration))
+        return cls(client.ApiClient(configuration), namespace)
 
     def follow(
         self, kind: Kind, seen: Callable[[Snapshot], None], is_over: Callable[[], bool]
@@ -85,12 +89,15 @@ class KubeCluster:
 
         with _translated(f"follow {kind[1]}"):
             resource = self._resource(kind)
-            found = resource.get(_request_timeout=_REQUEST_TIMEOUT_SECONDS).to_dict()
+            found = resource.get(
+                namespace=self._namespace, _request_timeout=_REQUEST_TIMEOUT_SECONDS
+            ).to_dict()
             objects = {key_of(item): _with_kind(item, kind) for item in found.get("items") or []}
             seen(dict(objects))
             stream = watch.Watch().stream(
                 resource.get,
                 serialize=False,
+                namespace=self._namespace,
                 resource_version=found["metadata"]["resourceVersion"],
                 timeout_seconds=_WATCH_SECONDS,
                 _request_timeout=(_REQUEST_TIMEOUT_SECONDS, _WATCH_SECONDS + 15),

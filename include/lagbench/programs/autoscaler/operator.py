@@ -1,4 +1,4 @@
-"""Follow ScaledObjects and HPAs in all namespaces and keep one worker for each."""
+"""Follow ScaledObjects and HPAs as the cluster shows them and keep one worker for each."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ class Operator:
         self._scaled_objects: dict[ObjectKey, ScaledObjectWorker] = {}
         self._hpas: dict[ObjectKey, HpaWorker] = {}
         self._is_over = threading.Event()
+        self._seen: set[str] = set()
+
+    @property
+    def is_ready(self) -> bool:
+        """Say whether both kinds have been listed."""
+        return len(self._seen) == len((HPA, SCALED_OBJECT))
 
     def start(self) -> None:
         """Follow both kinds, each in its own thread."""
@@ -57,6 +63,7 @@ class Operator:
                 scaler = self._scaled_objects[key] = ScaledObjectWorker(manifest, self._bench)
                 scaler.start()
         self._keep_telemetry()
+        self._seen.add(SCALED_OBJECT[1])
 
     def _see_hpas(self, snapshot: Snapshot) -> None:
         if self._is_over.is_set():
@@ -76,6 +83,7 @@ class Operator:
                 log.info("HPA %s/%s seen", *key)
                 scaler = self._hpas[key] = HpaWorker(manifest, self._bench)
                 scaler.start()
+        self._seen.add(HPA[1])
 
     def _mend_hpa(self, key: ObjectKey) -> None:
         """Let the owner of an HPA that someone deleted or edited make it as it should be."""

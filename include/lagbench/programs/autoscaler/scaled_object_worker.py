@@ -119,6 +119,10 @@ class ScaledObjectWorker(Worker):
         try:
             if spec is not None:
                 cluster.delete(HPA, (spec.namespace, spec.hpa_name))
+            if self._is_anothers():
+                log.info("%s: handed back as it is", self.name)
+                return
+            if spec is not None:
                 original = self._status.status.get("originalReplicaCount")
                 if spec.restores_replicas and original is not None:
                     cluster.set_replicas(spec.target, spec.namespace, original)
@@ -127,6 +131,14 @@ class ScaledObjectWorker(Worker):
             if not error.is_not_found:
                 log.warning("%s: deletion not completed: %s", self.name, error)
         self._event("Warning", "ScaledObjectDeleted", "ScaledObject was deleted")
+
+    def _is_anothers(self) -> bool:
+        """Say whether the object stays, so that another controller has it from now on."""
+        try:
+            stored = self._bench.cluster.get(SCALED_OBJECT, self.key)
+        except ClusterError:
+            return False
+        return stored["metadata"].get("uid") == self.uid and not _is_deleting(stored)
 
     def _reconcile(self, manifest: Manifest) -> None:
         previous, self._taken, self._retry_at = self._taken, manifest, None

@@ -1,0 +1,234 @@
+"""The controller on a cluster that has KEDA: its HPAs in memory, and never two controllers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from tests.fakes.autoscaler_world import HPA_KEY, KEY, World, scaled_object, world
+from tests.fakes.cluster import FakeCluster
+
+from lagbench.core.handover import CONTROLLER, SCALED_BY, as_driven
+from lagbench.core.hpa_state import Condition
+from lagbench.core.scaling_annotations import PAUSED
+from lagbench.errors import NotReady, WrongInput
+from lagbench.programs.autoscaler.cluster import EVENT, HPA, SCALED_OBJECT, ClusterError, Manifest
+from lagbench.programs.autoscaler.event_recorder import EventRecorder
+from lagbench.programs.autoscaler.handover import Handover
+from lagbench.programs.autoscaler.hpa_worker import HpaWorker
+from lagbench.programs.autoscaler.instead_of_keda import InsteadOfKeda, require_kinds
+from lagbench.programs.autoscaler.options import parse_options
+from lagbench.programs.autoscaler.status_writer import StatusWriter
+
+MARKS = {SCALED_BY: CONTROLLER, PAUSED: "true"}
+
+
+@dataclass
+class Guard:
+    """A handover with a clock that a test sets, and what it refused."""
+
+    seconds: float = 0.0
+    refused: list[str] = field(default_factory=list)
+    handover: Handover = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the handover."""
+        self.handover = Handover(lambda e: self.refused.append(str(e)), lambda: self.seconds)
+
+    def sees(self, manifest: Manifest, *hpas: Manifest) -> bool:
+        """Show one object and the HPAs; return whether it may be driven."""
+        self.handover.see_hpas({(h["metadata"]["namespace"], "h"): h for h in hpas})
+        return KEY in (self.handover.see_scaled_objects({KEY: manifest}) or {})
+
+
+def handed_over(**annotations: str) -> Manifest:
+    """Return a ScaledObject with these annotations, by default both that hand it over."""
+    manifest = scaled_object()
+    manifest["metadata"]["annotations"] = annotations or MARKS
+    return manifest
+
+
+def hpa_on_w() -> Manifest:
+    """Return KEDA's HPA on the same target."""
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "w"}
+    return {
+        "metadata": {"name": "keda-hpa-w", "namespace": "n"},
+        "spec": {"scaleTargetRef": target},
+    }
+
+
+def standing_in(*, replicas: int = 1) -> World:
+    """Return a world whose object KEDA has paused and this controller drives."""
+    guard, manifest = Guard(), handed_over()
+    manifest["status"] = {"conditions": [{"type": "Paused", "status": "True"}]}
+    here = world(
+        manifest, replicas=replicas, through=lambda real: InsteadOfKeda(real, guard.handover)
+    )
+    stored = here.cluster.get(SCALED_OBJECT, KEY)
+    assert guard.sees(stored)
+    here.worker.update(as_driven(stored))
+    return here
+
+
+def test_only_what_is_handed_over_is_driven() -> None:
+    """An object of KEDA's is left alone, in silence; one with both marks is driven."""
+    guard = Guard()
+
+    assert not guard.sees(handed_over(other="x"))
+    assert not guard.sees(handed_over(**{PAUSED: "true"}))
+    assert guard.sees(handed_over())
+    assert guard.refused == []
+
+
+def test_a_mark_without_a_pause_is_refused() -> None:
+    """KEDA would scale the same target, whether its operator runs now or later."""
+    guard = Guard()
+
+    assert not guard.sees(handed_over(**{SCALED_BY: CONTROLLER}))
+    assert "KEDA is not told to leave it" in guard.refused[0]
+
+
+def test_keda_has_time_to_delete_its_hpa() -> None:
+    """The object waits for that, and is driven once the HPA is gone."""
+    guard = Guard()
+
+    assert not guard.sees(handed_over(), hpa_on_w())
+    guard.seconds = 14.0
+    guard.handover.look_again()
+    assert guard.refused == []
+    assert guard.sees(handed_over())
+
+
+def test_an_hpa_that_stays_is_refused() -> None:
+    """After 15 s the message names the HPA and what to do with it."""
+    guard = Guard()
+    guard.sees(handed_over(), hpa_on_w())
+
+    guard.seconds = 16.0
+    guard.handover.look_again()
+
+    assert "the HPA keda-hpa-w is on its target" in guard.refused[0]
+    assert "delete the HPA by hand" in guard.refused[0]
+
+
+def test_an_hpa_that_comes_later_ends_it_at_once() -> None:
+    """Somebody else has begun to drive the target: no time is given."""
+    guard = Guard()
+    guard.sees(handed_over())
+
+    assert not guard.sees(handed_over(), hpa_on_w())
+    assert len(guard.refused) == 1
+
+
+def test_taking_the_pause_away_first_ends_it() -> None:
+    """KEDA takes the object up with the pause gone, so the mark has to go first."""
+    guard = Guard()
+    guard.sees(handed_over())
+
+    assert not guard.sees(handed_over(**{SCALED_BY: CONTROLLER}))
+    assert len(guard.refused) == 1
+
+
+def test_a_driven_object_is_seen_to_its_deletion() -> None:
+    """KEDA's finalizer may hold it for a while; that is no reason to look away."""
+    guard, leaving = Guard(), handed_over()
+    guard.sees(handed_over())
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+    assert guard.sees(leaving)
+    assert not Guard().sees(leaving)
+
+
+def test_nothing_is_driven_before_the_hpas_are_known() -> None:
+    """A target may have an HPA that was not listed yet."""
+    assert Guard().handover.see_scaled_objects({KEY: handed_over()}) is None
+
+
+def test_hpas_stay_in_memory_and_scale_all_the_same() -> None:
+    """The cluster gets the new count and an event about the ScaledObject, but no HPA."""
+    here = standing_in(replicas=1)
+    here.source.lag = 25
+    here.worker.step()
+    own = here.bench.cluster
+    HpaWorker(own.get(HPA, HPA_KEY), here.bench).step()
+
+    assert here.cluster.scales[KEY] == 3
+    assert not here.has_hpa()
+    assert own.get(HPA, HPA_KEY)["status"]["desiredReplicas"] == 3
+    events = [item for (kind, _), item in here.cluster.objects.items() if kind == EVENT]
+    assert {item["involvedObject"]["kind"] for item in events} == {"ScaledObject"}
+    assert any(item["reason"] == "SuccessfulRescale" for item in events)
+
+
+def test_of_the_scaled_object_only_the_status_is_written() -> None:
+    """No label and no finalizer is added, and KEDA's Paused condition stays."""
+    here = standing_in()
+    here.worker.step()
+    stored = here.cluster.get(SCALED_OBJECT, KEY)
+
+    assert stored["metadata"].get("labels") is None
+    assert stored["metadata"].get("finalizers") is None
+    found = {c["type"]: c["status"] for c in stored["status"]["conditions"]}
+    assert (found["Ready"], found["Paused"]) == ("True", "True")
+
+
+def test_a_status_without_a_pause_of_kedas_gets_none() -> None:
+    """Where no operator runs, nobody says Paused."""
+    guard, real = Guard(), FakeCluster()
+    stored = real.put(handed_over())
+    guard.sees(stored)
+    writer = StatusWriter(InsteadOfKeda(real, guard.handover), SCALED_OBJECT, stored)
+
+    writer.write({}, [Condition("Paused", "False"), Condition("Ready", "True")])
+
+    conditions = real.get(SCALED_OBJECT, KEY)["status"]["conditions"]
+    assert [c["type"] for c in conditions] == ["Ready"]
+
+
+def test_an_object_that_is_handed_back_keeps_its_replicas() -> None:
+    """The HPA in memory goes; the count, the finalizers and the object stay."""
+    here = standing_in(replicas=7)
+    here.source.lag = 70
+    here.worker.step()
+    here.cluster.patch(SCALED_OBJECT, KEY, {"metadata": {"finalizers": ["finalizer.keda.sh"]}})
+    here.bench.directory.scaled_objects = {}
+    here.worker.stop()
+    here.worker.finish()
+
+    with pytest.raises(ClusterError):
+        here.bench.cluster.get(HPA, HPA_KEY)
+    assert here.cluster.scales[KEY] == 7
+    assert here.cluster.get(SCALED_OBJECT, KEY)["metadata"]["finalizers"] == ["finalizer.keda.sh"]
+    assert "ScaledObjectDeleted" not in here.reasons()
+
+
+def test_events_of_an_unknown_hpa_are_written_as_they_are() -> None:
+    """The event of an HPA that has just gone is still told."""
+    real = FakeCluster()
+    cluster = InsteadOfKeda(real, Guard().handover)
+    about = {**hpa_on_w(), "apiVersion": HPA[0], "kind": HPA[1]}
+
+    EventRecorder(cluster, CONTROLLER, lambda: 0).record(about, "Normal", "Reason", "text")
+
+    assert real.events("keda-hpa-w") == [("Reason", "text")]
+
+
+def test_a_cluster_without_kedas_definitions_is_refused() -> None:
+    """The message says what to install."""
+
+    class Bare(FakeCluster):
+        def list(self, kind: Any, namespace: str, label_selector: str) -> list[Manifest]:
+            raise ClusterError("no matches for kind ScaledObject", status=404)
+
+    with pytest.raises(NotReady, match="Install KEDA's CustomResourceDefinitions"):
+        require_kinds(Bare(), "n")
+
+
+def test_standing_in_needs_a_namespace() -> None:
+    """The rest of the cluster stays KEDA's."""
+    with pytest.raises(WrongInput, match="--namespace"):
+        parse_options(["--instead-of-keda"])
+    with pytest.raises(WrongInput, match="--hpa-tolerance"):
+        parse_options(["--hpa-tolerance", "-1"])
+    assert parse_options(["--instead-of-keda", "--namespace", "n"]).hpa_tolerance == 0.1
