@@ -31,8 +31,10 @@ class ClusterView:
     """What is known of the cluster, all of one namespace.
 
     ``missing``: (kind, name) of workloads known not to be there; one that is neither listed nor
-    missing is taken to be as the rules need it. ``knows_all_kinds`` False: kinds of other custom
-    resources may be installed, so an unknown one is not refused.
+    missing is taken to be as the rules need it, unless ``knows_workloads``: all are listed.
+    ``kinds``: (apiVersion, kind) of all that the API server serves; None: not asked.
+    ``knows_all_kinds`` False: kinds of other custom resources may be installed, so an unknown one
+    is not refused.
     """
 
     scaled_objects: tuple[Manifest, ...] = ()
@@ -41,6 +43,8 @@ class ClusterView:
     limit_ranges: tuple[Manifest, ...] = ()
     missing: frozenset[tuple[str, str]] = field(default_factory=frozenset)
     knows_all_kinds: bool = False
+    knows_workloads: bool = False
+    kinds: frozenset[tuple[str, str]] | None = None
 
     def workload(self, kind: str, name: str) -> Manifest | None:
         """Return a workload's manifest; None when it is not known."""
@@ -50,8 +54,15 @@ class ClusterView:
                 return manifest
         return None
 
+    def lacks_workload(self, kind: str, name: str) -> bool:
+        """Say whether a workload is known not to be there."""
+        is_unlisted = self.knows_workloads and self.workload(kind, name) is None
+        return is_unlisted or (kind, name) in self.missing
+
     def has_kind(self, api_version: str, kind: str) -> bool:
         """Say whether the API server serves that kind, as far as is known."""
+        if self.kinds is not None:
+            return (api_version, kind) in self.kinds
         if (api_version, kind) in BUILT_IN_KINDS:
             return True
         return not self.knows_all_kinds and api_version not in _KINDS

@@ -138,7 +138,7 @@ def _resource_triggers(spec: Mapping[str, Any], cluster: ClusterView) -> Iterato
     }:
         return
     name = spec["scaleTargetRef"]["name"]
-    if (kind, name) in cluster.missing:
+    if cluster.lacks_workload(kind, name):
         yield f'{kind}.apps "{name}" not found'
         return
     workload = cluster.workload(kind, name)

@@ -1,0 +1,141 @@
+"""Requests to a real API server as they are, with everything that comes back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kubernetes import config
+
+from lagbench.core.admission.cluster import ClusterView
+from lagbench.core.admission.verdict import FieldValidation
+
+Manifest = Mapping[str, Any]
+
+_CALL_LIMIT_SECONDS = 15
+_WARNING = re.compile(r'299 - "((?:[^"\\]|\\.)*)"')
+_PLACES = {
+    "Deployment": ("apps/v1", "deployments"),
+    "HorizontalPodAutoscaler": ("autoscaling/v2", "horizontalpodautoscalers"),
+    "LimitRange": ("v1", "limitranges"),
+    "ScaledObject": ("keda.sh/v1alpha1", "scaledobjects"),
+    "StatefulSet": ("apps/v1", "statefulsets"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LiveAnswer:
+    """What the API server answered; ``message`` is None when it stored the object."""
+
+    code: int
+    message: str | None
+    warnings: tuple[str, ...]
+    body: Mapping[str, Any]
+
+    @property
+    def is_accepted(self) -> bool:
+        """Say whether the object is stored."""
+        return self.message is None
+
+
+class LiveApi:
+    """The API server of a kubeconfig; manifests go over the wire as they are."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        """Read credentials; nothing is asked yet."""
+        client = config.new_client_from_config(str(kubeconfig))
+        self._pool = client.rest_client.pool_manager
+        self._host = client.configuration.host
+
+    def send(
+        self,
+        manifest: Manifest,
+        namespace: str,
+        *,
+        field_validation: FieldValidation = "Strict",
+        is_dry_run: bool = False,
+    ) -> LiveAnswer:
+        """Create the object, or replace the stored one of that name."""
+        path = self._path(manifest, namespace)
+        query = f"?fieldValidation={field_validation}{'&dryRun=All' if is_dry_run else ''}"
+        metadata = manifest.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, Mapping) else None
+        stored = (
+            self._ask("GET", f"{path}/{name}") if name and re.fullmatch(r"[\w.-]+", name) else None
+        )
+        if stored is None or not stored.is_accepted or is_dry_run:
+            return self._ask("POST", path + query, manifest)
+        version = stored.body["metadata"]["resourceVersion"]
+        update = {**manifest, "metadata": {**metadata, "resourceVersion": version}}
+        return self._ask("PUT", f"{path}/{name}{query}", update)
+
+    def delete_namespace(self, namespace: str) -> None:
+        """Ask for the end of a namespace and all in it; does not wait."""
+        self._ask("DELETE", f"/api/v1/namespaces/{namespace}")
+
+    def create_namespace(self, namespace: str) -> LiveAnswer:
+        """Create a namespace."""
+        manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        return self._ask("POST", "/api/v1/namespaces", manifest)
+
+    def view(self, namespace: str, kinds: frozenset[tuple[str, str]]) -> ClusterView:
+        """Return what the webhook can see of a namespace; ``kinds`` are those of ``served_kinds``."""
+        found = {kind: self._list(kind, namespace) for kind in _PLACES}
+        return ClusterView(
+            scaled_objects=found["ScaledObject"],
+            hpas=found["HorizontalPodAutoscaler"],
+            workloads=(*found["Deployment"], *found["StatefulSet"]),
+            limit_ranges=found["LimitRange"],
+            knows_workloads=True,
+            kinds=kinds,
+        )
+
+    def served_kinds(self) -> frozenset[tuple[str, str]]:
+        """Return apiVersion and kind of everything that this API server serves."""
+        groups = self._ask("GET", "/apis").body["groups"]
+        versions = [v["groupVersion"] for group in groups for v in group["versions"]]
+        found = set()
+        for version, path in [("v1", "/api/v1"), *((v, f"/apis/{v}") for v in versions)]:
+            for resource in self._ask("GET", path).body.get("resources", []):
+                if "/" not in resource["name"]:
+                    found.add((version, str(resource["kind"])))
+        return frozenset(found)
+
+    def _list(self, kind: str, namespace: str) -> tuple[Manifest, ...]:
+        version, plural = _PLACES[kind]
+        found = self._ask("GET", f"{_root(version)}/namespaces/{namespace}/{plural}").body
+        return tuple({**item, "kind": kind, "apiVersion": version} for item in found["items"])
+
+    def _path(self, manifest: Manifest, namespace: str) -> str:
+        version = str(manifest.get("apiVersion"))
+        plural = _PLACES[str(manifest.get("kind"))][1]
+        return f"{_root(version)}/namespaces/{namespace}/{plural}"
+
+    def _ask(self, method: str, path: str, manifest: Manifest | None = None) -> LiveAnswer:
+        answer = self._pool.request(
+            method,
+            self._host + path,
+            body=None if manifest is None else json.dumps(manifest),
+            headers={"Content-Type": "application/json", "Accept": "application/json"},
+            timeout=_CALL_LIMIT_SECONDS,
+            retries=False,
+        )
+        text = answer.data.decode()
+        is_json = "json" in answer.headers.get("Content-Type", "")
+        body = json.loads(text) if is_json else {"message": text}
+        warnings = [json.loads(f'"{found}"') for found in _WARNING.findall(_warnings(answer))]
+        is_stored = answer.status < 400
+        message = None if is_stored else str(body["message"])
+        return LiveAnswer(answer.status, message, tuple(warnings), body)
+
+
+def _warnings(answer: Any) -> str:
+    return ", ".join(answer.headers.getlist("Warning"))
+
+
+def _root(version: str) -> str:
+    return "/api/v1" if version == "v1" else f"/apis/{version}"

@@ -1,0 +1,268 @@
+"""Live answers to the manifests of ``policy_cases``, beside what ``lagbench policy check`` says.
+
+``python -m tests.cluster.rig python -m tests.cluster.policy_agreement`` prints them as a table.
+
+A file is applied from top to bottom in a namespace of its own; the live API server with KEDA's
+webhook is the oracle: no expected answer is written down anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lagbench.core.admission.cluster import ClusterView
+from lagbench.core.admission.verdict import Admission, FieldValidation, admit
+from lagbench.core.policy_review.finding import Surroundings
+from lagbench.core.policy_review.review import review_policy
+from lagbench.strict_yaml import parse_yaml
+from tests.cluster.live_admission import LiveAnswer, LiveApi
+from tests.integration.localkube_process import eventually
+
+CASES = Path(__file__).parent / "policy_cases"
+_SEPARATOR = "---\n"
+_SEEN_LIMIT_SECONDS = 20
+_STRICT_REFUSAL = "strict decoding error"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One document: ``about`` is the comment above it."""
+
+    subject: str
+    number: int
+    about: str
+    manifest: Mapping[str, Any]
+
+    @property
+    def is_policy(self) -> bool:
+        """Say whether it is asked about, or only there for others."""
+        return self.manifest.get("kind") == "ScaledObject"
+
+    def __str__(self) -> str:
+        """Return a short name for a test."""
+        metadata = self.manifest.get("metadata") or {}
+        return f"{self.subject}-{self.number:02}-{metadata.get('name', 'unnamed')[:30]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Both answers to one request; ``is_reviewed_good`` is the verdict of the policy's review."""
+
+    case: Case
+    field_validation: FieldValidation
+    live: LiveAnswer
+    ours: Admission
+    is_reviewed_good: bool
+
+    @property
+    def has_same_verdict(self) -> bool:
+        """Say whether both store it, or both refuse it in the same place with the same code."""
+        if self.live.is_accepted:
+            return self.ours.is_accepted
+        return not self.ours.is_accepted and self.live.code == self.ours.code
+
+    @property
+    def has_same_text(self) -> bool:
+        """Say whether the live text is one of ours, field errors in any order."""
+        if self.live.message is None:
+            return self.ours.is_accepted
+        return any(_is_same(self.live.message, text) for text in self.ours.messages)
+
+    @property
+    def has_same_warnings(self) -> bool:
+        """Say whether the same warnings are given, in any order."""
+        return sorted(self.live.warnings) == sorted(self.ours.warnings)
+
+
+def read_cases(folder: Path = CASES) -> tuple[Case, ...]:
+    """Return every document of every file."""
+    return tuple(
+        Case(path.stem, number, _about(text), parse_yaml(text, where=str(path)))
+        for path in sorted(folder.glob("*.yaml"))
+        for number, text in enumerate(path.read_text().split(_SEPARATOR), start=1)
+    )
+
+
+def agreements(api: LiveApi, cases: Sequence[Case]) -> Iterator[Agreement]:
+    """Yield the answers to all cases, those to unknown fields in both ways to validate."""
+    kinds = api.served_kinds()
+    subjects = list(dict.fromkeys(case.subject for case in cases))
+    for subject in subjects:
+        api.create_namespace(_namespace(subject))
+    try:
+        _give_facts(api, [case for case in cases if not case.is_policy])
+        for case in cases:
+            if not case.is_policy:
+                continue
+            found = _agreement(api, case, "Strict", kinds)
+            yield found
+            if found.live.message is not None and _STRICT_REFUSAL in found.live.message:
+                yield _agreement(api, case, "Warn", kinds)
+    finally:
+        for subject in subjects:
+            api.delete_namespace(_namespace(subject))
+
+
+def _agreement(
+    api: LiveApi, case: Case, mode: FieldValidation, kinds: frozenset[tuple[str, str]]
+) -> Agreement:
+    namespace = _namespace(case.subject)
+    live = api.send(case.manifest, namespace, field_validation=mode)
+    if live.is_accepted:
+        _await_seen(api, live.body, namespace)
+    # Read after the answer: what the webhook saw is in it, and the object itself does not count.
+    cluster = api.view(namespace, kinds)
+    ours = admit(case.manifest, cluster, field_validation=mode)
+    return Agreement(case, mode, live, ours, _is_reviewed_good(case.manifest, cluster))
+
+
+def _is_reviewed_good(manifest: Mapping[str, Any], cluster: ClusterView) -> bool:
+    around = Surroundings(cluster=cluster)
+    return review_policy(manifest, where="case", surroundings=around).is_accepted
+
+
+def _give_facts(api: LiveApi, facts: Sequence[Case]) -> None:
+    """Create what the policies find there, and wait until the webhook has seen the last of it.
+
+    It reads from caches that a watch per kind fills in order: once the markers are seen, all is.
+    """
+    for fact in facts:
+        answer = api.send(fact.manifest, _namespace(fact.subject))
+        assert answer.is_accepted, f"{fact}: {answer.message}"
+    namespace = _namespace(facts[-1].subject)
+    for marker in _markers():
+        answer = api.send(marker, namespace)
+        assert answer.is_accepted, answer.message
+        probe = _scaled_object("probe", {"name": "marker", "kind": _target_kind(marker)}, "cpu")
+        eventually(
+            lambda probe=probe: _is_marker_seen(api.send(probe, namespace)),  # type: ignore[misc]
+            f"the webhook to see the {marker['kind']}",
+            within_seconds=_SEEN_LIMIT_SECONDS,
+        )
+
+
+def _is_marker_seen(answer: LiveAnswer) -> bool:
+    message = answer.message or ""
+    return "request defined" in message or "managed by the hpa" in message
+
+
+def _await_seen(api: LiveApi, stored: Mapping[str, Any], namespace: str) -> None:
+    """Wait until the webhook's cache has a ScaledObject: it then refuses another on the target."""
+    probe = _scaled_object("probe", stored["spec"]["scaleTargetRef"], "kafka")
+    eventually(
+        lambda: not api.send(probe, namespace, is_dry_run=True).is_accepted,
+        f"the webhook to see {stored['metadata']['name']}",
+        within_seconds=_SEEN_LIMIT_SECONDS,
+    )
+
+
+def _markers() -> list[dict[str, Any]]:
+    labels, metadata = {"app": "marker"}, {"name": "marker"}
+    pod = {"containers": [{"name": "none", "image": "none"}]}
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    target = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "marker"}
+    hpa = {"scaleTargetRef": target, "maxReplicas": 1}
+    return [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec},
+        {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec},
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": metadata,
+            "spec": hpa,
+        },
+    ]
+
+
+def _target_kind(marker: Mapping[str, Any]) -> str:
+    target = marker["spec"].get("scaleTargetRef")
+    return str(target["kind"] if target else marker["kind"])
+
+
+def _scaled_object(name: str, target: Mapping[str, Any], trigger: str) -> dict[str, Any]:
+    version = {"CronJob": "batch/v1"}.get(target.get("kind", ""), "apps/v1")
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": name},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": version, **target},
+            "minReplicaCount": 1,
+            "triggers": [{"type": trigger, "metadata": {}}],
+        },
+    }
+
+
+def _is_same(live: str, ours: str) -> bool:
+    """Compare two texts; the API server walks through a mapping's keys in random order."""
+    return live == ours or (len(live) == len(ours) and "[" in live and sorted(live) == sorted(ours))
+
+
+def _about(text: str) -> str:
+    return text.partition("\n")[0].removeprefix("#").strip()
+
+
+def _namespace(subject: str) -> str:
+    return f"policy-{subject}"
+
+
+def markdown(rows: Sequence[Agreement]) -> Iterator[str]:
+    """Yield the table, line by line, with a summary below it."""
+    yield "| subject | case | live | `policy check` | text and warnings |"
+    yield "|---|---|---|---|---|"
+    for row in rows:
+        mode = "" if row.field_validation == "Strict" else " (unknown fields allowed)"
+        about = row.case.about.replace("|", "\\|").rstrip(".") + mode
+        texts = "same" if row.has_same_text and row.has_same_warnings else "differ"
+        if texts == "same" and len(row.ours.messages) > 1:
+            texts = f"one of ours ({len(row.ours.messages)})"
+        live = _verdict(row.live.is_accepted, row.live.code, row.live.warnings)
+        ours = _verdict(row.ours.is_accepted, row.ours.code, row.ours.warnings)
+        yield f"| {row.case.subject} | {about} | {live} | {ours} | {texts} |"
+    yield ""
+    stored = sum(row.live.is_accepted for row in rows)
+    verdicts = sum(row.has_same_verdict for row in rows)
+    texts_same = sum(row.has_same_text and row.has_same_warnings for row in rows)
+    yield (
+        f"{len(rows)} requests with {len({str(row.case) for row in rows})} manifests: {stored} "
+        f"stored, {len(rows) - stored} refused. Same verdict: {verdicts}. Same text and warnings: "
+        f"{texts_same}."
+    )
+
+
+def _verdict(is_accepted: bool, code: int, warnings: Sequence[str]) -> str:
+    if not is_accepted:
+        return f"refused ({code})"
+    if not warnings:
+        return "stored"
+    return f"stored, {len(warnings)} warning{'s' if len(warnings) > 1 else ''}"
+
+
+def differences(rows: Sequence[Agreement]) -> Iterator[str]:
+    """Yield both answers wherever they differ."""
+    for row in rows:
+        reviewed = row.is_reviewed_good == admit_strict(row)
+        if row.has_same_verdict and row.has_same_text and row.has_same_warnings and reviewed:
+            continue
+        yield f"{row.case} ({row.field_validation}): {row.case.about}"
+        yield f"  live {row.live.code}: {row.live.message} {list(row.live.warnings)}"
+        for text in row.ours.messages or ("(stored)",):
+            yield f"  ours {row.ours.code}: {text} {list(row.ours.warnings)}"
+        yield f"  reviewed as {'good' if row.is_reviewed_good else 'refused'}"
+
+
+def admit_strict(row: Agreement) -> bool:
+    """Return what the review must say: it reads as kubectl sends, strictly."""
+    return row.live.is_accepted and row.field_validation == "Strict"
+
+
+if __name__ == "__main__":
+    found = list(agreements(LiveApi(Path(os.environ["KUBECONFIG"])), read_cases()))
+    sys.stdout.writelines(f"{line}\n" for line in markdown(found))
+    sys.stderr.writelines(f"{line}\n" for line in differences(found))
