@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from bench_spark.accounting import account
 from bench_spark.arguments import add_fence, fence_of, job_parser
+from bench_spark.executors import require_shared
 from bench_spark.run_folder import RunFolder
 from bench_spark.session import open_session, size_shuffles
 from bench_spark.work import read_work
@@ -20,6 +21,7 @@ def main(argv: Sequence[str]) -> None:
     session = open_session("lagbench account")
     try:
         folder = RunFolder(session, options.run_folder)
+        require_shared(folder)
         fence = fence_of(options, folder)
         size_shuffles(session, fence.messages)
         account(folder, read_work(folder), fence)

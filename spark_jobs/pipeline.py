@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from bench_spark.accounting import account
 from bench_spark.arguments import add_fence, add_topics, fence_of, job_parser, topics_of
+from bench_spark.executors import require_shared
 from bench_spark.landing import land
 from bench_spark.run_folder import RunFolder
 from bench_spark.session import open_session, size_shuffles
@@ -26,6 +27,7 @@ def main(argv: Sequence[str]) -> None:
     session = open_session("lagbench pipeline")
     try:
         folder = RunFolder(session, options.run_folder)
+        require_shared(folder)
         fence = fence_of(options, folder)
         size_shuffles(session, fence.messages)
         land(folder, topics_of(options), fence)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from bench_spark.arguments import add_fence, fence_of, job_parser
+from bench_spark.executors import require_shared
 from bench_spark.run_folder import RunFolder
 from bench_spark.session import open_session, size_shuffles
 from bench_spark.timelines import draw
@@ -20,6 +21,7 @@ def main(argv: Sequence[str]) -> None:
     session = open_session("lagbench timeline")
     try:
         folder = RunFolder(session, options.run_folder)
+        require_shared(folder)
         size_shuffles(session, fence_of(options, folder).messages)
         draw(folder, read_work(folder))
     finally:

@@ -79,6 +79,11 @@ class RunFolder:
         if not file_system.rename(part, final):
             raise UnreadableRun(f"{part.toString()} could not be renamed to {final.toString()}")
 
+    def remove(self, name: str) -> None:
+        """Remove a file of the folder; one that is not there is no error."""
+        path = self._hadoop_path(name)
+        self._file_system(path).delete(path, False)
+
     def _hadoop_path(self, name: str) -> Any:
         path_class = self.session.sparkContext._jvm.org.apache.hadoop.fs.Path  # noqa: SLF001
         return path_class(f"{self.location.rstrip('/')}/{name}")

@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.integration.landed_run import landed
 
 from lagbench.adapters.kafka_admin import KafkaAdmin
 from lagbench.embedded.broker import Broker
+
+__all__ = ["landed"]  # a fixture of the Spark tests
 
 
 @pytest.fixture(scope="session")

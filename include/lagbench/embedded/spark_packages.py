@@ -1,12 +1,29 @@
-"""What Spark needs beside PySpark: the Kafka connector's jars and a Java its launcher takes."""
+"""What Spark needs beside PySpark: the Kafka connector's jars, a Java, and the jobs' own code.
+
+``python -m lagbench.embedded.spark_packages FOLDER`` writes what a cluster needs of the project
+into FOLDER: the entry scripts, the package as a zip and the jars.
+"""
 
 from __future__ import annotations
 
+import shutil
 import sys
+import zipfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import lagbench
+from lagbench.core.spark_submission import CODE_ZIP
 from lagbench.embedded.jars import SPARK, jar_paths
 from lagbench.embedded.java import find_java, spark_java_home
+from lagbench.errors import LagbenchError
+from lagbench.project import PROJECT_ROOT
+
+SPARK_JOBS = PROJECT_ROOT / "spark_jobs"
+POD_TEMPLATE = PROJECT_ROOT / "k8s" / "base" / "spark" / "pod-template.yaml"
+# All that bench_spark imports of lagbench, held by an import contract.
+_LAGBENCH_FILES = ("__init__.py", "core/__init__.py", "core/event.py")
+_ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # same code, same zip
 
 
 def spark_jars() -> list[Path]:
@@ -14,11 +31,56 @@ def spark_jars() -> list[Path]:
     return jar_paths(SPARK)
 
 
-def spark_environment() -> dict[str, str]:
-    """Return the variables for ``spark-submit``: Java, this Python, and the loopback address."""
+def submit_environment() -> dict[str, str]:
+    """Return the variables for any ``spark-submit`` on this machine: Java and this Python."""
     return {
         "JAVA_HOME": str(spark_java_home(find_java())),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
+
+
+def spark_environment() -> dict[str, str]:
+    """Return the variables for Spark in one process here; executors elsewhere have their own."""
+    return {
+        **submit_environment(),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+
+
+def write_code_zip(folder: Path) -> Path:
+    """Write the zip that executors without this project need (``--py-files``); return its path."""
+    path = folder / CODE_ZIP
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, source in _code():
+            archive.writestr(zipfile.ZipInfo(name, _ZIP_EPOCH), source.read_bytes())
+    return path
+
+
+def _code() -> Iterator[tuple[str, Path]]:
+    for source in sorted((SPARK_JOBS / "bench_spark").rglob("*.py")):
+        yield source.relative_to(SPARK_JOBS).as_posix(), source
+    package = Path(lagbench.__file__).parent
+    for name in _LAGBENCH_FILES:
+        yield f"lagbench/{name}", package / name
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write code and jars into the folder given."""
+    if len(arguments) != 1:
+        sys.stderr.write(f"{__doc__}")
+        return 2
+    folder = Path(arguments[0])
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        sources = [*sorted(SPARK_JOBS.glob("*.py")), *spark_jars()]
+        written = [write_code_zip(folder), *(shutil.copy(source, folder) for source in sources)]
+    except LagbenchError as error:
+        sys.stderr.write(f"{error}\n")
+        return int(error.exit_code)
+    sys.stdout.write("".join(f"{path}\n" for path in written))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Sequence
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lagbench.project import PROJECT_ROOT
+from lagbench.core.spark_settings import SparkPlace
+from lagbench.core.spark_submission import Here, Submission, compose_submission
+from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 
@@ -15,16 +21,26 @@ if TYPE_CHECKING:
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
     from airflow.sdk import Context
 
-SPARK_JOBS = PROJECT_ROOT / "spark_jobs"
+    from lagbench.adapters.run_folder import RunFolder
+    from lagbench.adapters.run_staging import Staging
+    from lagbench_airflow.hooks.spark import SparkTarget
+
 KAFKA_READERS = ("land", "pipeline")
 SHORT_JOB_MESSAGES = 2_000_000
 """Below this the first-tier compiler alone is faster: 22 s of CPU instead of 46 s at 45,000."""
+WRITTEN_TABLES = {
+    "land": ("telemetry", "events", "processed"),
+    "account": ("bad_messages",),
+    "timeline": ("timeline",),
+    "pipeline": ("telemetry", "events", "processed", "bad_messages", "timeline"),
+}
 
 
 class SubmitSparkJobOperator(CellOperator):
     """Run ``spark_jobs/<job>.py`` on the run, through ``SparkSubmitOperator``.
 
     After success: the job's tables are in the run folder. A retry overwrites them and is safe.
+    Where Spark runs, and how it reaches jars, code and run, is the connection's: docs/spark.md.
 
     A wrapper, because importing the provider's operator costs 3 s here (it imports both Kubernetes
     clients), and every task of a Dag, in a process of its own, would pay that for parsing the file.
@@ -52,25 +68,19 @@ class SubmitSparkJobOperator(CellOperator):
         self._submit: SparkSubmitOperator | None = None
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
-        """Build the provider's operator and let it work."""
-        from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+        """Build the provider's operator and let it work, between putting and fetching the run."""
+        from lagbench_airflow.hooks.spark import SparkTarget
 
-        from lagbench.embedded.spark_packages import spark_environment, spark_jars
-
-        application = SPARK_JOBS / f"{self.job}.py"
-        self._submit = SparkSubmitOperator(
-            task_id=self.task_id,
-            conn_id=self.spark_conn_id,
-            application=str(application),
-            application_args=[*self._arguments(cell)],
-            jars=",".join(str(path) for path in spark_jars()),
-            env_vars=spark_environment(),
-            driver_memory=self.driver_memory,
-            conf=_compiler(cell),
-            name=f"lagbench-{self.job}",
-        )
-        # The undecorated method: the safeguard around it warns of operators called by hand.
-        inspect.unwrap(SparkSubmitOperator.execute)(self._submit, context)
+        target = SparkTarget.read(self.spark_conn_id)
+        staging = staging_of(target, cell.folder)
+        if staging is not None:
+            staging.put(cell.folder, lands=self.job in KAFKA_READERS)
+        with tempfile.TemporaryDirectory(prefix="lagbench-spark-") as scratch:
+            submission = self._compose(target, cell, Path(scratch))
+            self._run(target, submission, cell, context)
+        if staging is not None:
+            staging.fetch(cell.folder)
+        require_tables(cell.folder, WRITTEN_TABLES[self.job], seen_by_spark=submission.run_folder)
         return {"job": self.job, "tables": _tables(cell.folder.tables)}
 
     def on_kill(self) -> None:
@@ -78,14 +88,138 @@ class SubmitSparkJobOperator(CellOperator):
         if self._submit is not None:
             self._submit.on_kill()
 
-    def _arguments(self, cell: CellRun) -> Sequence[str]:
-        arguments = ["--run-folder", str(cell.folder.path)]
+    def _compose(self, target: SparkTarget, cell: CellRun, scratch: Path) -> Submission:
+        from lagbench.embedded.spark_packages import (
+            POD_TEMPLATE,
+            SPARK_JOBS,
+            spark_jars,
+            write_code_zip,
+        )
+
+        fetches = target.place is not SparkPlace.KUBERNETES and target.settings.jars is None
+        here = Here(
+            run_folder=cell.folder.path,
+            spark_jobs=SPARK_JOBS,
+            jars=tuple(spark_jars()) if fetches else (),
+            code_zip=write_code_zip(scratch),
+            python=sys.executable,
+            pod_template=POD_TEMPLATE,
+        )
+        return compose_submission(
+            target.place, target.settings, here, job=self.job, namespace=target.namespace
+        )
+
+    def _run(
+        self, target: SparkTarget, submission: Submission, cell: CellRun, context: Context
+    ) -> None:
+        from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+        from lagbench.embedded.spark_packages import spark_environment, submit_environment
+
+        environment = submit_environment()
+        if target.place is SparkPlace.LOCAL:
+            environment = spark_environment()
+        if target.settings.kubeconfig is not None:
+            environment["KUBECONFIG"] = target.settings.kubeconfig
+        self._submit = SparkSubmitOperator(
+            task_id=self.task_id,
+            conn_id=self.spark_conn_id,
+            application=submission.application,
+            application_args=[*self._arguments(target, submission, cell)],
+            jars=",".join(submission.jars) or None,
+            py_files=",".join(submission.py_files) or None,
+            driver_memory=self.driver_memory,
+            conf={**_compiler(cell), **submission.conf},
+            deploy_mode=submission.deploy_mode,
+            name=f"lagbench-{self.job}",
+        )
+        # Not as env_vars: on Kubernetes the provider hands those to the driver's pod instead.
+        with _variables(environment, without=_foreign_variables(target.place)):
+            # The undecorated method: the safeguard around it warns of operators called by hand.
+            inspect.unwrap(SparkSubmitOperator.execute)(self._submit, context)
+
+    def _arguments(
+        self, target: SparkTarget, submission: Submission, cell: CellRun
+    ) -> Sequence[str]:
+        arguments = ["--run-folder", submission.run_folder]
         if self.job in KAFKA_READERS:
-            arguments += ["--bootstrap-servers", self.bootstrap_servers()]
+            servers = target.settings.bootstrap_servers or self.bootstrap_servers()
+            arguments += ["--bootstrap-servers", servers]
             arguments += ["--events-topic", cell.names.events_topic]
             arguments += ["--processed-topic", cell.names.processed_topic]
             arguments += ["--telemetry-topic", cell.names.telemetry_topic]
         return arguments
+
+
+def staging_of(target: SparkTarget, folder: RunFolder) -> Staging | None:
+    """Return where the run is copied for Spark; None when Spark sees the run folder itself.
+
+    :raises WrongInput: the driver, which runs here, does not see the root of the runs.
+    """
+    from lagbench.adapters.run_staging import Staging
+
+    settings = target.settings
+    if settings.runs is None:
+        return None
+    if settings.runs_in_s3:
+        return Staging.in_s3(
+            settings.runs, folder.run_id, endpoint=settings.s3_endpoint, region=settings.s3_region
+        )
+    root = Path(settings.runs)
+    if target.place is SparkPlace.KUBERNETES:
+        return None  # the claim's volume is the one that holds this machine's run folders
+    if not root.is_dir():
+        raise WrongInput(
+            where="Spark's connection",
+            field="lagbench_runs",
+            value=settings.runs,
+            allowed="a folder that this machine (the driver) and all workers see at the same "
+            "path, or s3a://BUCKET/PREFIX",
+        )
+    own = root / folder.run_id
+    if own.exists() and own.samefile(folder.path):
+        return None
+    return Staging.in_folder(settings.runs, folder.run_id)
+
+
+def require_tables(folder: RunFolder, names: Sequence[str], *, seen_by_spark: str) -> None:
+    """Refuse the success of a job whose tables are not in the run folder.
+
+    Executors that do not share the driver's disk write where nobody looks, and Spark calls it well.
+
+    :raises NotReady: a table has no file.
+    """
+    missing = [name for name in names if not any(folder.table(name).glob("part-*.parquet"))]
+    if missing:
+        raise NotReady(
+            f"Spark ended well, but {', '.join(missing)} have no file in {folder.tables}. Spark "
+            f"wrote to {seen_by_spark}: lagbench_runs of Spark's connection must be the place "
+            "where this machine's run folders are, seen by all executors (docs/spark.md)"
+        )
+
+
+@contextlib.contextmanager
+def _variables(given: Mapping[str, str], *, without: Sequence[str]) -> Iterator[None]:
+    """Have environment variables set and absent, and restore them."""
+    before = {name: os.environ.get(name) for name in (*given, *without)}
+    for name in without:
+        os.environ.pop(name, None)
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _foreign_variables(place: SparkPlace) -> Sequence[str]:
+    """Return what the embedded bench sets for Spark in one process and other Sparks must not get.
+
+    Executors could not reach a driver that says it is at 127.0.0.1, nor find this machine's Python.
+    """
+    return () if place is SparkPlace.LOCAL else ("SPARK_LOCAL_IP", "PYSPARK_PYTHON")
 
 
 def _compiler(cell: CellRun) -> dict[str, str]:

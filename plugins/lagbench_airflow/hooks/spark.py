@@ -1,0 +1,53 @@
+"""Where Spark runs, from a connection of the Spark provider with our settings in its extra."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from lagbench.core.spark_settings import SparkPlace, SparkSettings, check_fit, place_of
+from lagbench.errors import NotReady
+
+
+@dataclass(frozen=True, slots=True)
+class SparkTarget:
+    """A connection, read and found consistent."""
+
+    master: str
+    place: SparkPlace
+    namespace: str | None
+    settings: SparkSettings
+
+    @classmethod
+    def read(cls, spark_conn_id: str) -> SparkTarget:
+        """Read the connection; the provider would silently take YARN for one that is missing.
+
+        :raises NotReady: there is no such connection.
+        :raises WrongInput: it cannot work.
+        """
+        try:
+            connection = BaseHook.get_connection(spark_conn_id)
+        except AirflowNotFoundException as error:
+            raise NotReady(
+                f"the connection {spark_conn_id} is not defined. Start Airflow through lagbench "
+                '(make ui, lagbench run), or define it with host "local[2]", spark://HOST:PORT or '
+                "k8s://https://HOST:PORT"
+            ) from error
+        where = f"connection {spark_conn_id}"
+        extra = connection.extra_dejson
+        master = _master(connection)
+        place = place_of(where, master)
+        settings = SparkSettings.read(where, extra)
+        check_fit(where, place, settings, deploy_mode=extra.get("deploy-mode"))
+        return cls(master, place, extra.get("namespace") or None, settings)
+
+
+def _master(connection: Any) -> str:
+    """Return the master as the provider puts it together: the type is the scheme of a URI."""
+    host, port = connection.host or "", connection.port
+    is_whole = connection.conn_type == "spark" and host and ("://" in host or not port)
+    master = host if is_whole else f"{connection.conn_type}://{host}"
+    return f"{master}:{port}" if port else master

@@ -1,0 +1,54 @@
+"""Executors that share the driver's run folder, or an error before anything is written.
+
+An executor without the shared disk writes its part of a table to its own, the driver commits
+what it sees, and Spark calls the job a success: seen as an empty table without any message.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from bench_spark.errors import UnreadableRun
+from bench_spark.run_folder import RunFolder
+
+_MARKER = "seen-by-executors.json"
+# Tasks are dealt out in turn: twice as many as cores reach every executor that has registered.
+_TASKS_PER_CORE = 2
+
+
+def require_shared(folder: RunFolder) -> None:
+    """Have the executors read what the driver wrote, unless they are one process or use a store.
+
+    :raises UnreadableRun: an executor does not see the run folder.
+    """
+    context = folder.session.sparkContext
+    parts = urlsplit(folder.location)
+    if context.master.startswith("local") or parts.scheme not in {"", "file"}:
+        return
+    key = uuid.uuid4().hex
+    folder.write_json(_MARKER, {"key": key})
+    marker = f"{parts.path.rstrip('/')}/{_MARKER}"
+
+    def blind_host(_: Iterator[int]) -> Iterator[str]:
+        try:
+            is_seen = json.loads(Path(marker).read_text(encoding="utf-8"))["key"] == key
+        except (OSError, ValueError):
+            is_seen = False
+        return iter([] if is_seen else [socket.gethostname()])
+
+    tasks = _TASKS_PER_CORE * context.defaultParallelism
+    try:
+        blind = context.parallelize(range(tasks), tasks).mapPartitions(blind_host).collect()
+    finally:
+        folder.remove(_MARKER)
+    if blind:
+        raise UnreadableRun(
+            f"executors on {', '.join(sorted(set(blind)))} do not see {folder.location}, which the "
+            "driver has written; the root of the runs must be one file system at the same path on "
+            "the driver and on all workers, or s3a://BUCKET/PREFIX"
+        )

@@ -1,0 +1,75 @@
+"""A standalone Spark cluster on loopback: a master and two workers, from PySpark's own classes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pyspark
+
+from lagbench.adapters.processes import end_process, start_tied
+from lagbench.embedded.ports import LOOPBACK, free_port
+from lagbench.embedded.spark_packages import submit_environment
+
+WORKERS = 2
+_SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+# Seen 4 s on idle cores for all three.
+_START_LIMIT_SECONDS = 60
+_SMALL_JVM = {"SPARK_DAEMON_MEMORY": "192m", "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1"}
+
+
+@contextlib.contextmanager
+def standalone_cluster(folder: Path) -> Iterator[str]:
+    """Yield the master's URL when both workers have registered; end all three afterwards."""
+    port, page = free_port(), free_port()
+    address = ["--host", LOOPBACK]
+    master = f"spark://{LOOPBACK}:{port}"
+    worker = ["org.apache.spark.deploy.worker.Worker", *address, "--webui-port", "0"]
+    # The least that an executor may have is 450 MB.
+    worker += ["--cores", "1", "--memory", "600m", "--work-dir", str(folder / "work"), master]
+    with contextlib.ExitStack() as ended:
+        page_option = ["--webui-port", str(page)]
+        commands = [["org.apache.spark.deploy.master.Master", *address, "--port", str(port)]]
+        commands[0] += page_option
+        commands += [worker] * WORKERS
+        running = [
+            ended.enter_context(_daemon(command, folder / f"daemon-{number}.log"))
+            for number, command in enumerate(commands)
+        ]
+        _await_workers(f"http://{LOOPBACK}:{page}/json/", running, folder)
+        yield master
+
+
+@contextlib.contextmanager
+def _daemon(command: list[str], log_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    # A machine of a cluster knows nothing of this project's environment.
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    environment = {**kept, **_SMALL_JVM, "JAVA_HOME": submit_environment()["JAVA_HOME"]}
+    with log_path.open("wb") as log:
+        process = start_tied(
+            [str(_SPARK_CLASS), *command], log=log, env=environment, cwd=log_path.parent
+        )
+        try:
+            yield process
+        finally:
+            end_process(process.pid, grace_seconds=5)
+
+
+def _await_workers(url: str, running: list[subprocess.Popen[bytes]], folder: Path) -> None:
+    give_up_at = time.monotonic() + _START_LIMIT_SECONDS
+    alive = 0
+    while time.monotonic() < give_up_at:
+        with contextlib.suppress(httpx.HTTPError, ValueError):
+            alive = int(httpx.get(url, timeout=2).json()["aliveworkers"])
+        if alive == WORKERS:
+            return
+        if any(process.poll() is not None for process in running):
+            break
+        time.sleep(0.1)  # the master tells nobody
+    logs = "".join(path.read_text()[-1500:] for path in sorted(folder.glob("daemon-*.log")))
+    raise AssertionError(f"{alive} of {WORKERS} workers after {_START_LIMIT_SECONDS} s:\n{logs}")

@@ -1,0 +1,98 @@
+"""The operator on a standalone cluster of two workers, on the run that ``local[2]`` was given."""
+
+from __future__ import annotations
+
+import json
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
+from tests.integration.landed_run import NAMES
+from tests.integration.spark_standalone import WORKERS, standalone_cluster
+from tests.unit.plugins.conftest import SCENARIO
+from tests.unit.spark_jobs.synthetic_run import SyntheticRun
+
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.scenario import Scenario
+from lagbench.embedded.broker import Broker
+from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.operators.submit_spark_job import SubmitSparkJobOperator
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    """Return a folder that driver and workers see, and that is not where the runs are."""
+    path = tmp_path / "volume"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def strange_python(tmp_path: Path) -> Path:
+    """Return a Python with the libraries but without this project, as on a worker elsewhere."""
+    path = tmp_path / "python-of-a-worker"
+    libraries = sysconfig.get_path("purelib")
+    # Without site no .pth is read, and the editable installation of lagbench is one.
+    path.write_text(
+        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"\n'
+    )
+    path.chmod(0o755)
+    return path
+
+
+def _connection(master: str, volume: Path, python: Path) -> str:
+    conf = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "500m",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    }
+    extra = {"lagbench_runs": str(volume), "lagbench_python": str(python), "lagbench_conf": conf}
+    return json.dumps({"conn_type": "spark", "host": master, "extra": extra})
+
+
+def _rows(folder: Path, table: str) -> list[Any]:
+    """Return a table's rows in an order of their own: two workers write in another."""
+    return sorted(map(repr, pq.read_table(folder / "tables" / table).to_pylist()))
+
+
+def test_two_workers_find_what_one_process_found(
+    landed: tuple[SyntheticRun, Path],
+    broker: Broker,
+    volume: Path,
+    strange_python: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tables and accounting come back into the run folder, equal to those of local[2]."""
+    _, expected = landed
+    folder = RunFolder.create(NAMES.run_id, tmp_path / "runs")
+    folder.write_text(folder.fence, (expected / "fence.json").read_text())
+    cell = CellRun(folder, NAMES, Scenario.model_validate(SCENARIO), {})
+    kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(kafka))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+    task = SubmitSparkJobOperator(
+        task_id="account", job="pipeline", run_folder=str(folder.path), driver_memory="700m"
+    )
+
+    with standalone_cluster(tmp_path) as master:
+        monkeypatch.setenv(
+            "AIRFLOW_CONN_SPARK_DEFAULT", _connection(master, volume, strange_python)
+        )
+        done = task.act(cell, {})
+
+    tables = sorted(path.name for path in (expected / "tables").iterdir())
+    assert done == {"job": "pipeline", "tables": tables}
+    for table in tables:
+        assert _rows(folder.path, table) == _rows(expected, table), table
+    accounting = folder.read_json(folder.accounting)
+    assert accounting == json.loads((expected / "accounting.json").read_text())
+    executors = list((tmp_path / "work").glob("app-*/[0-9]*"))
+    assert len(executors) == WORKERS
