@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from lagbench.core.telemetry import (
     ConsumerProgress,
@@ -19,6 +19,7 @@ from lagbench.core.telemetry import (
     StreamFinished,
     UsageSample,
 )
+from lagbench.programs.recorder.sampling_grid import What
 
 Kind = TypeVar("Kind", bound=Record)
 
@@ -39,7 +40,7 @@ class NewestReadings:
         self._report_shown_ns = round(_REPORT_SHOWN_SECONDS * 1e9)
         self._newest: dict[tuple[type[Record], str], Record] = {}
         self._phases: dict[str, Phase] = {}
-        self._gaps: Counter[str] = Counter()
+        self._gaps: Counter[str] = Counter(dict.fromkeys(get_args(What), 0))
         self._lock = threading.Lock()
 
     def take(self, record: Record) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -23,17 +25,25 @@ from lagbench.core.telemetry import (
 )
 from lagbench.programs.recorder.metrics import Exposition
 from lagbench.programs.recorder.newest_readings import NewestReadings
+from lagbench.programs.recorder.sampling_grid import What
 
 NOW = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000
 Series = dict[tuple[str, tuple[str, ...]], float]
+GAPS = {("lagbench_recorder_gaps_total", (what,)) for what in get_args(What)}
 
 
 def scrape(*records: Record, now: int = NOW) -> Series:
-    """Return what a scrape sees after ``records``: values by name and, in the order of their names, labels."""
+    """Return what a scrape sees after ``records``: values by name and label values."""
     newest = NewestReadings(interval_seconds=1.0)
     for record in records:
         newest.take(record)
+    seen = exposed(newest, now)
+    return {place: seen[place] for place in seen if seen[place] or place not in GAPS}
+
+
+def exposed(newest: NewestReadings, now: int) -> Series:
+    """Return all that a scrape sees."""
     status, text = Exposition(newest, now=lambda: now)()
     assert status == 200
     return {
@@ -86,8 +96,11 @@ def pod_started(pod: str) -> PodStarted:
 
 
 def test_before_any_reading_there_is_no_series() -> None:
-    """Missing is not zero."""
-    assert scrape() == {}
+    """Missing is not zero; that no reading failed is known."""
+    series = exposed(NewestReadings(interval_seconds=1.0), NOW)
+
+    assert set(series.values()) == {0}
+    assert {name for name, _ in series} == {"lagbench_recorder_gaps_total"}
 
 
 def test_lag_is_told_in_total_and_by_partition() -> None:

@@ -1,0 +1,1 @@
+"""The board of a run for Grafana, generated: ``python -m lagbench.grafana`` writes it."""

@@ -1,0 +1,10 @@
+"""``python -m lagbench.grafana``: write ``include/grafana/lagbench.json`` anew."""
+
+from __future__ import annotations
+
+from lagbench.grafana.board import board
+from lagbench.project import project_root
+
+if __name__ == "__main__":
+    path = project_root() / "include" / "grafana" / "lagbench.json"
+    path.write_text(board().to_json(), encoding="utf-8")

@@ -1,0 +1,122 @@
+"""The board's graphs of the group and of what scales it."""
+
+from __future__ import annotations
+
+from lagbench.grafana.layout import STEP, Graph, Section, States, dashed
+from lagbench.grafana.queries import NAMESPACE, RUN, increase, quantile, slope
+
+GROUP = Section(
+    "Partitions and the group",
+    [
+        Graph(
+            "Lag by partition",
+            "A hot partition drains at one consumer's pace, whatever the replicas.",
+            [(f"lagbench_partition_lag_records{{{RUN}}}", "{{partition}}")],
+        ),
+        Graph(
+            "Committed per second by partition",
+            "Slope of the committed offset; flat means that nobody works on the partition.",
+            [(slope("lagbench_partition_committed_offset"), "{{partition}}")],
+            unit="cps",
+        ),
+        Graph(
+            "Written per second by partition",
+            "Slope of the end offset: how the keys spread.",
+            [(slope("lagbench_partition_end_offset"), "{{partition}}")],
+            unit="cps",
+        ),
+        Graph(
+            "Members and rebalances",
+            "Members of the group, those without a partition, and the rebalances that pods saw.",
+            [
+                (f"sum(lagbench_group_members{{{RUN}}})", "members"),
+                (f"sum(lagbench_group_idle_members{{{RUN}}})", "idle members"),
+                (f"sum(increase(rebalances_total{{{RUN}}}[$__rate_interval]))", "rebalances"),
+            ],
+            style=STEP,
+        ),
+        Graph(
+            "Rebalance duration",
+            "From the first partition given up until the new assignment is in force, last minute.",
+            [
+                (quantile(0.5, "rebalance_duration_seconds"), "p50"),
+                (quantile(0.99, "rebalance_duration_seconds"), "p99"),
+            ],
+            unit="s",
+        ),
+        States(
+            "State of the group",
+            "As the broker says; all but stable and empty is a rebalance going on.",
+            [(f"lagbench_group_state{{{RUN}}}", "{{state}}")],
+            one="yes",
+            zero="no",
+        ),
+    ],
+)
+AUTOSCALER = Section(
+    "The autoscaler: HPA and KEDA",
+    [
+        Graph(
+            "Replicas: decided, wanted, existing, ready",
+            "The HPA's decision, then what the Deployment makes of it.",
+            [
+                (f"lagbench_hpa_desired_replicas{{{RUN}}}", "decided by {{hpa}}"),
+                (f"sum by (state) (lagbench_replicas{{{RUN}}})", "{{state}}"),
+            ],
+            unit="none",
+            style=STEP,
+        ),
+        Graph(
+            "What the HPA reads, and its target",
+            "An averageValue is divided by the replicas already: at the target, replicas stay.",
+            [
+                (f"lagbench_hpa_metric{{{RUN}}}", "{{metric}} {{type}}"),
+                (f"lagbench_hpa_metric_target{{{RUN}}}", "target of {{metric}} {{type}}"),
+            ],
+            style=STEP,
+            overrides=[dashed("target of .*")],
+        ),
+        States(
+            "Conditions of the HPA",
+            "AbleToScale, ScalingActive, ScalingLimited as the API server stores them.",
+            [(f"lagbench_hpa_condition{{{RUN}}}", "{{condition}}")],
+            one="true",
+            zero="false",
+        ),
+        Graph(
+            "KEDA: values of the triggers",
+            "What the operator last read. The embedded bench has no KEDA, so nothing here.",
+            [(f"keda_scaler_metrics_value{{{NAMESPACE}}}", "{{scaledObject}} {{metric}}")],
+            style=STEP,
+        ),
+        Graph(
+            "KEDA: latency",
+            "How long each trigger took to answer, and how late the scale loop was.",
+            [
+                (
+                    f"keda_scaler_metrics_latency_seconds{{{NAMESPACE}}}",
+                    "{{scaler}} {{triggerIndex}}",
+                ),
+                (
+                    f"keda_internal_scale_loop_latency_seconds{{{NAMESPACE}}}",
+                    "scale loop {{resource}}",
+                ),
+            ],
+            unit="s",
+        ),
+        Graph(
+            "KEDA: errors per minute",
+            "Readings of triggers that failed, and errors of the ScaledObject.",
+            [
+                (
+                    increase("keda_scaler_detail_errors_total", by="scaler", where=NAMESPACE),
+                    "{{scaler}}",
+                ),
+                (
+                    increase("keda_scaled_object_errors_total", by="scaledObject", where=NAMESPACE),
+                    "{{scaledObject}}",
+                ),
+            ],
+        ),
+    ],
+)

@@ -1,0 +1,26 @@
+"""PromQL of the board: ``$namespace`` and ``$run_id`` are chosen at its top."""
+
+from __future__ import annotations
+
+NAMESPACE = 'namespace="$namespace"'
+RUN = f'{NAMESPACE},run_id="$run_id"'
+
+
+def rate(counter: str, *where: str) -> str:
+    """Return a counter's growth per second, of the series for which ``where`` holds."""
+    return f"rate({counter}{{{','.join((RUN, *where))}}}[$__rate_interval])"
+
+
+def slope(gauge: str) -> str:
+    """Return a gauge's growth per second; one that falls is at rest."""
+    return f"clamp_min(deriv({gauge}{{{RUN}}}[$__rate_interval]), 0)"
+
+
+def increase(counter: str, *, by: str, where: str = RUN) -> str:
+    """Return a counter's growth in the last minute, by a label."""
+    return f"sum by ({by}) (increase({counter}{{{where}}}[1m]))"
+
+
+def quantile(share: float, histogram: str, by: str = "le") -> str:
+    """Return a quantile of what a histogram saw in the last minute."""
+    return f"histogram_quantile({share}, sum by ({by}) (rate({histogram}_bucket{{{RUN}}}[1m])))"
