@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from lagbench.core.measures import NANOSECONDS, ReplicaChange
 from lagbench.core.telemetry import ReplicaSample, Scaled, TelemetryRecord
+from lagbench.core.watched_steps import WatchedSteps, leads
 
 
 def replica_changes(
@@ -25,25 +26,27 @@ def replica_changes(
 ) -> tuple[ReplicaChange, ...]:
     """Return the changes of the wanted replicas in [from_at, until_at], by instant.
 
-    The recorder's samples say that something changed; the autoscaler's own records between two
-    samples say exactly when, and by whom, as far as they lead from one sample to the next.
+    The recorder's samples say that something changed. The autoscaler's own records between two
+    samples say exactly when, and by whom, as far as they lead from one sample to the next; else
+    the steps that the recorder's watch saw do (``core/watched_steps.py``).
     """
     samples = sorted(
         (r for r in records if isinstance(r, ReplicaSample) and r.at <= until_at),
         key=lambda sample: sample.at,
     )
     scaled = sorted((r for r in records if isinstance(r, Scaled)), key=lambda step: step.at)
+    watched = WatchedSteps.of(records)
     raw: list[ReplicaChange] = []
     for before, after in pairwise(samples):
         if after.at >= from_at and before.spec != after.spec:
-            raw.extend(_between(before, after, scaled))
+            raw.extend(_between(before, after, scaled) or watched.between(before, after))
     return tuple(mark_flips(raw, last_spike_ended_at))
 
 
 def _between(
     before: ReplicaSample, after: ReplicaSample, scaled: Sequence[Scaled]
 ) -> list[ReplicaChange]:
-    """Return the autoscaler's steps from one sample to the next; one change if they do not fit.
+    """Return the autoscaler's steps from one sample to the next; none if they do not fit.
 
     The sample is read up to a second before or after its stamp, so a step counts from one second
     before the first sample on.
@@ -52,7 +55,7 @@ def _between(
     steps = [step for step in scaled if since_at <= step.at <= after.at]
     for start in range(len(steps)):
         chain = steps[start:]
-        if _leads(chain, before.spec, after.spec):
+        if leads(chain, before.spec, after.spec):
             return [
                 ReplicaChange(
                     at=step.at,
@@ -66,23 +69,7 @@ def _between(
                 )
                 for step in chain
             ]
-    change = ReplicaChange(
-        at=after.at,
-        replicas_before=before.spec,
-        replicas_after=after.spec,
-        by="unknown",
-        reason="",
-        precision_seconds=(after.at - before.at) / NANOSECONDS,
-        is_reversal=False,
-        is_flip=False,
-    )
-    return [change]
-
-
-def _leads(chain: Sequence[Scaled], first: int, last: int) -> bool:
-    places = [first, *(step.replicas_after for step in chain)]
-    befores = [step.replicas_before for step in chain]
-    return befores == places[:-1] and places[-1] == last
+    return []
 
 
 def mark_flips(

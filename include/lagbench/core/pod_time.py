@@ -16,25 +16,8 @@ from dataclasses import dataclass
 
 from lagbench.core.group_events import GroupEvent, GroupState
 from lagbench.core.measures import NANOSECONDS, SurplusPod
+from lagbench.core.pod_lives import PodLife
 from lagbench.core.rebalance import EpisodeSpan
-from lagbench.core.telemetry import PodSeen, TelemetryRecord
-
-
-@dataclass(frozen=True, slots=True)
-class PodLife:
-    """A consumer pod's instants as Kubernetes tells them."""
-
-    pod: str
-    created_at: int
-    ready_at: int | None
-    gone_at: int | None
-    precision_seconds: float
-
-    def seconds_between(self, from_at: int, until_at: int) -> float:
-        """Return the seconds of its life inside [from_at, until_at]."""
-        start = max(self.created_at, from_at)
-        end = until_at if self.gone_at is None else min(self.gone_at, until_at)
-        return max(0, end - start) / NANOSECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +28,6 @@ class Surplus:
     max_members: int
     is_idle: bool | None
     text: str
-
-
-def pod_lives(records: Sequence[TelemetryRecord]) -> dict[str, PodLife]:
-    """Return each pod's life from the last thing said of it, by creation."""
-    last: dict[str, PodSeen] = {}
-    for record in records:
-        if isinstance(record, PodSeen) and (
-            record.pod not in last or record.at >= last[record.pod].at
-        ):
-            last[record.pod] = record
-    lives = [
-        PodLife(r.pod, r.created_at, r.ready_at, r.gone_at, r.precision_ns / NANOSECONDS)
-        for r in last.values()
-    ]
-    return {life.pod: life for life in sorted(lives, key=lambda life: (life.created_at, life.pod))}
 
 
 def idle_ratio(

@@ -2,7 +2,8 @@
 
 t0 load step         planned instant of the first spike's start
 t1 lag crosses       total lag rises above lagThreshold x replicas at t0 (interpolated)
-t2 autoscaler reads  first sync (or poll) after t1 whose metric is above that
+t2 autoscaler reads  first sync (or poll) after t1 whose metric is above that; a cluster's HPA
+                     tells of it by its status alone (reaction_reading.py)
 t3 desired changes   wanted replicas rise
 t4 pod created       \
 t5 Ready              |
@@ -14,6 +15,9 @@ Each link is placed at its stamp, but never before the link before it; so parts 
 and sum to the total. A stamp that lies before its predecessor (a pod that joins before its
 readiness probe was answered) is kept in ``stamped_at`` with a note.
 
+All instants are on the recorder's clock. A link's precision is how far its stamp may be off, the
+bound of its clock's skew included (clocks.py); one that exceeds its part is said to.
+
 From one replica on, the HPA's sync is the clock that rules; KEDA's pollingInterval counts only from
 zero replicas.
 """
@@ -22,9 +26,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from lagbench.core.clocks import clocks_measure
 from lagbench.core.measures import NANOSECONDS, Reaction, ReactionLink
-from lagbench.core.reaction_stamps import ReactionInput, Stamp, reaction_stamps, ruling_clock
-from lagbench.core.scaling_measures import RulingClock
+from lagbench.core.reaction_reading import Stamp
+from lagbench.core.reaction_stamps import ReactionInput, reaction_stamps, ruling_clock
+from lagbench.core.scaling_measures import Clocks, RulingClock
 
 TITLES = {
     "t0": "load step",
@@ -57,6 +63,7 @@ def reaction(given: ReactionInput) -> Reaction:
         is_threshold_crossed=is_crossed,
         ruling_clock=clock,
         ruling_clock_text=clock_text,
+        clocks=clocks_measure(given.clocks),
     )
 
 
@@ -73,8 +80,11 @@ def _place(stamps: Mapping[str, Stamp]) -> tuple[ReactionLink, ...]:
                 at = previous
             part = (at - previous) / NANOSECONDS
         previous = at if at is not None else previous
-        fields = {"name": name, "title": title, "at": at, "stamped_at": stamp.at, "note": note}
         precision = None if stamp.at is None else stamp.precision_seconds
+        if part is not None and precision is not None and precision > part > 0:
+            note = f"{note}; " * bool(note) + f"its precision of {precision:.3f} s exceeds the part"
+        stamped_at = stamp.at if stamp.stamped_at is None else stamp.stamped_at
+        fields = {"name": name, "title": title, "at": at, "stamped_at": stamped_at, "note": note}
         links.append(
             ReactionLink.model_validate(
                 {**fields, "part_seconds": part, "precision_seconds": precision}
@@ -92,6 +102,7 @@ def _chain(
     is_threshold_crossed: bool | None,
     ruling_clock: RulingClock,
     ruling_clock_text: str,
+    clocks: Clocks,
 ) -> Reaction:
     at = {link.name: link.at for link in links}
     start, end = at["t0"], at["t8"]
@@ -118,6 +129,7 @@ def _chain(
         is_threshold_crossed=is_threshold_crossed,
         ruling_clock=ruling_clock,
         ruling_clock_text=ruling_clock_text,
+        clocks=clocks,
     )
 
 

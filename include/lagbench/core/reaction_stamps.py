@@ -5,28 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lagbench.core.clocks import ONE_CLOCK, ClockSet
 from lagbench.core.lag import LagSeries, first_crossing
 from lagbench.core.measures import NANOSECONDS, LoadWindow, ReplicaChange
-from lagbench.core.pod_time import PodLife
+from lagbench.core.pod_lives import PodLife
 from lagbench.core.policy_limits import PolicyLimits
+from lagbench.core.reaction_reading import Stamp, autoscaler_reading
 from lagbench.core.scaling_measures import RulingClock
 from lagbench.core.telemetry import (
     FirstRecordDone,
     GroupJoined,
-    HpaSync,
-    KedaPoll,
+    LoadStep,
     PartitionsAssigned,
+    Scaled,
     TelemetryRecord,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """An instant as its owner stamped it."""
-
-    at: int | None
-    precision_seconds: float | None = None
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +34,7 @@ class ReactionInput:
     limits: PolicyLimits
     replicas_at_step: int | None
     until_at: int
+    clocks: ClockSet = ONE_CLOCK
 
     @property
     def crossing_records(self) -> float | None:
@@ -58,16 +52,28 @@ def reaction_stamps(
         return {}, None
     change = next((c for c in given.changes if _is_rise(c) and c.at >= step_at), None)
     crossed = _crossed(given.lag, step_at, threshold, given.until_at)
+    read, reader = autoscaler_reading(given.records, crossed, threshold, clock, change)
     stamps = {
-        "t0": Stamp(step_at, 0.0, "planned instant"),
+        "t0": _by(given, Stamp(step_at, 0.0, "planned instant"), _source(given, LoadStep, step_at)),
         "t1": crossed,
-        "t2": _read(given.records, crossed, threshold, clock, change),
+        "t2": _by(given, read, reader),
     }
     if change is None:
         return stamps, None
-    stamps["t3"] = Stamp(change.at, change.precision_seconds, f"by {change.by}")
+    changed = Stamp(change.at, change.precision_seconds, f"by {change.by}")
+    stamps["t3"] = _by(given, changed, _source(given, Scaled, change.at))
     pod, of_pod = _first_new_pod(given, change)
     return {**stamps, **of_pod}, pod
+
+
+def _source(given: ReactionInput, kind: type[LoadStep | Scaled], at: int) -> str | None:
+    """Return whose record of a kind says that something happened at ``at``."""
+    return next((r.source for r in given.records if isinstance(r, kind) and r.at == at), None)
+
+
+def _by(given: ReactionInput, stamp: Stamp, source: str | None) -> Stamp:
+    """Return a stamp of ``source`` on the recorder's clock; None: it is the recorder's own."""
+    return stamp if source is None else stamp.on(given.clocks.of_pod(source))
 
 
 def _is_rise(change: ReplicaChange) -> bool:
@@ -93,39 +99,12 @@ def _crossed(series: LagSeries, step_at: int, threshold: float | None, until_at:
     return Stamp(crossing.at, crossing.precision_seconds, how)
 
 
-def _read(
-    records: Sequence[TelemetryRecord],
-    crossed: Stamp,
-    threshold: float | None,
-    clock: RulingClock,
-    change: ReplicaChange | None,
-) -> Stamp:
-    """Return the first reading above the threshold, at most one precision before the crossing.
-
-    A policy that reads something else (CPU) never shows such a reading: then the sync that changed
-    the replicas is the one that read what it acted on.
-    """
-    kind = KedaPoll if clock == "keda_poll" else HpaSync
-    readings = sorted((r for r in records if isinstance(r, kind)), key=lambda record: record.at)
-    if threshold is not None and crossed.at is not None:
-        since_at = crossed.at - round((crossed.precision_seconds or 0) * NANOSECONDS)
-        for reading in readings:
-            seen = [value for value in reading.metrics.values() if value is not None]
-            if reading.at >= since_at and seen and max(seen) > threshold:
-                return Stamp(reading.at, 0.0, clock.replace("_", " "))
-    if change is not None:
-        before = [reading for reading in readings if reading.at <= change.at]
-        if before:
-            return Stamp(before[-1].at, 0.0, "the sync that changed the replicas")
-    return Stamp(None, None, "no reading above the threshold was recorded")
-
-
 def _first_new_pod(
     given: ReactionInput, change: ReplicaChange
 ) -> tuple[str | None, dict[str, Stamp]]:
     early = round(max(change.precision_seconds, 1.0) * NANOSECONDS)
     chains = [
-        (life.pod, _pod_stamps(given.records, life))
+        (life.pod, _pod_stamps(given, life))
         for life in given.lives.values()
         if life.created_at >= change.at - early and life.created_at <= given.until_at
     ]
@@ -140,15 +119,16 @@ def _first_new_pod(
     return min(chains, key=furthest)
 
 
-def _pod_stamps(records: Sequence[TelemetryRecord], life: PodLife) -> dict[str, Stamp]:
-    own = [record for record in records if record.source == life.pod]
+def _pod_stamps(given: ReactionInput, life: PodLife) -> dict[str, Stamp]:
+    own = [record for record in given.records if record.source == life.pod]
     joined = [r.at for r in own if isinstance(r, GroupJoined)]
     assigned = [r.at for r in own if isinstance(r, PartitionsAssigned) and r.owned]
     done = [r.at for r in own if isinstance(r, FirstRecordDone)]
+    clock = given.clocks.of_pod(life.pod)
     return {
-        "t4": Stamp(life.created_at, life.precision_seconds),
-        "t5": Stamp(life.ready_at, life.precision_seconds),
-        "t6": Stamp(min(joined, default=None), 0.0),
-        "t7": Stamp(min(assigned, default=None), 0.0),
-        "t8": Stamp(min(done, default=None), 0.0),
+        "t4": Stamp(life.created_at, life.created_precision_seconds, life.note),
+        "t5": Stamp(life.ready_at, life.ready_precision_seconds, life.note),
+        "t6": Stamp(min(joined, default=None), 0.0).on(clock),
+        "t7": Stamp(min(assigned, default=None), 0.0).on(clock),
+        "t8": Stamp(min(done, default=None), 0.0).on(clock),
     }

@@ -94,6 +94,7 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
                 limits=run.limits,
                 replicas_at_step=run.replicas_at(run.load.first_spike_started_at),
                 until_at=until_at,
+                clocks=run.clocks,
             )
         ),
         lag=_lag(run, from_at, until_at),

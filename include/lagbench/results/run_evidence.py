@@ -12,13 +12,14 @@ from pydantic import ValidationError
 
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.accounting import BadMessage
+from lagbench.core.clocks import ClockSet, clock_set
 from lagbench.core.group_events import GroupEvent, group_events
 from lagbench.core.lag import LagSeries
 from lagbench.core.load import load_window
 from lagbench.core.measured_stretch import measured_until
 from lagbench.core.measures import LoadWindow
 from lagbench.core.partition_gaps import Handover
-from lagbench.core.pod_time import PodLife, pod_lives
+from lagbench.core.pod_lives import PodLife, pod_lives
 from lagbench.core.policy_limits import PolicyLimits, policy_limits
 from lagbench.core.rate_dip import RateSeries
 from lagbench.core.scenario import Scenario
@@ -80,7 +81,12 @@ class RunEvidence:
     @cached_property
     def lives(self) -> dict[str, PodLife]:
         """The consumer pods' lives."""
-        return pod_lives(self.records)
+        return pod_lives(self.records, self.clocks)
+
+    @cached_property
+    def clocks(self) -> ClockSet:
+        """The clocks that stamped the run."""
+        return clock_set(self.records, self.manifest["fidelity"])
 
     @cached_property
     def replica_samples(self) -> list[ReplicaSample]:

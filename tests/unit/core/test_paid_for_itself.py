@@ -5,7 +5,7 @@ import pytest
 
 from lagbench.core.measures import PaidForItself, RebalanceEpisode, ReplicaChange
 from lagbench.core.paid_for_itself import paid_for_itself
-from lagbench.core.pod_time import PodLife
+from lagbench.core.pod_lives import PodLife
 from lagbench.core.rate_dip import RateSeries
 
 SECOND = 1_000_000_000
@@ -20,9 +20,9 @@ RISE = ReplicaChange(
     is_flip=False,
 )
 LIVES = [
-    PodLife("old", 0, 0, None, 0),
-    PodLife("new-a", 20 * SECOND, 21 * SECOND, None, 0),
-    PodLife("new-b", 20 * SECOND, 21 * SECOND, 50 * SECOND, 0),
+    PodLife("old", 0, 0, None, 0, 0),
+    PodLife("new-a", 20 * SECOND, 21 * SECOND, None, 0, 0),
+    PodLife("new-b", 20 * SECOND, 21 * SECOND, 50 * SECOND, 0, 0),
 ]
 
 

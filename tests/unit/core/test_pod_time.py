@@ -3,15 +3,9 @@
 import pytest
 
 from lagbench.core.group_events import EventKind, GroupEvent
-from lagbench.core.pod_time import (
-    PodLife,
-    idle_ratio,
-    pod_lives,
-    surplus,
-    zero_partition_seconds,
-)
+from lagbench.core.pod_lives import PodLife
+from lagbench.core.pod_time import idle_ratio, surplus, zero_partition_seconds
 from lagbench.core.rebalance import episode_spans
-from lagbench.core.telemetry import PodSeen
 
 SECOND = 1_000_000_000
 
@@ -26,32 +20,7 @@ def event(second: float, pod: str, kind: EventKind, owned: set[int] | None = Non
 def life(pod: str, created: int, ready: int | None, gone: int | None) -> PodLife:
     """Return a life in seconds."""
     instants = [None if s is None else s * SECOND for s in (created, ready, gone)]
-    return PodLife(pod, created * SECOND, instants[1], instants[2], 0.0)
-
-
-def seen(at: int, ready_at: int | None, gone_at: int | None) -> PodSeen:
-    """One report on pod a."""
-    return PodSeen(
-        at=at,
-        source="recorder",
-        pod="a",
-        created_at=1,
-        started_at=2,
-        ready_at=ready_at,
-        deleted_at=None,
-        gone_at=gone_at,
-        exit_code=None,
-        exit_reason="",
-        precision_ns=1_000_000_000,
-    )
-
-
-def test_the_last_report_of_a_pod_counts() -> None:
-    """Reports may arrive in any order; the latest says everything."""
-    lives = pod_lives([seen(30, 5, 29), seen(10, 5, None)])
-
-    assert lives["a"].gone_at == 29
-    assert lives["a"].precision_seconds == 1.0
+    return PodLife(pod, created * SECOND, instants[1], instants[2], 0.0, 0.0)
 
 
 def test_pod_time_is_cut_to_the_measured_stretch() -> None:

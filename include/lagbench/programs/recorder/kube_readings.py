@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from lagbench.adapters.kube import Kube
+from lagbench.core.quantity import parse_milli
 from lagbench.core.telemetry import HpaSample, Record, ReplicaSample
 from lagbench.errors import NotReady
+
+# What these read is an amount of work; of a Resource it is a share of the pods' own.
+_AMOUNTS = ("External", "Object", "Pods")
 
 
 class ReplicaReading:
@@ -65,6 +70,7 @@ class HpaReading:
 def hpa_sample(hpa: Mapping[str, Any], *, at: int, source: str) -> HpaSample:
     """Return an HPA's status as a record; what the status lacks is None or empty."""
     status = hpa.get("status") or {}
+    scaled_at = status.get("lastScaleTime")
     return HpaSample(
         at=at,
         source=source,
@@ -77,13 +83,39 @@ def hpa_sample(hpa: Mapping[str, Any], *, at: int, source: str) -> HpaSample:
             f"{condition['type']}={condition['status']} {condition.get('reason', '')}".rstrip()
             for condition in status.get("conditions") or []
         ],
+        totals=_totals(status),
+        last_scaled_at=None
+        if scaled_at is None
+        else round(datetime.fromisoformat(scaled_at).timestamp()) * 1_000_000_000,
     )
 
 
+def _totals(status: Mapping[str, Any]) -> dict[str, float]:
+    """Return what each metric came to over all pods; the status may hold the average only."""
+    replicas, found = status.get("currentReplicas"), dict[str, float]()
+    for metric in status.get("currentMetrics") or []:
+        name, current = _metric(metric, "current")
+        if metric.get("type") not in _AMOUNTS:
+            continue
+        if "value" in current:
+            found[name] = _amount(current["value"], name)
+        elif "averageValue" in current and replicas is not None:
+            found[name] = _amount(current["averageValue"], name) * replicas
+    return found
+
+
+def _amount(quantity: str, name: str) -> float:
+    return parse_milli(quantity, where="HPA status", field=name) / 1000
+
+
 def _metric_text(metric: Mapping[str, Any], part: str) -> str:
+    name, found = _metric(metric, part)
+    values = ", ".join(f"{key} {value}" for key, value in sorted(found.items()) if key != "type")
+    return f"{name}: {values}" if values else f"{name}: unknown"
+
+
+def _metric(metric: Mapping[str, Any], part: str) -> tuple[str, Mapping[str, Any]]:
     kind = metric.get("type", "")
     detail = metric.get(kind[:1].lower() + kind[1:]) or {}
     name = detail.get("name") or (detail.get("metric") or {}).get("name") or kind
-    found = detail.get(part) or {}
-    values = ", ".join(f"{key} {value}" for key, value in sorted(found.items()) if key != "type")
-    return f"{name}: {values}" if values else f"{name}: unknown"
+    return name, detail.get(part) or {}

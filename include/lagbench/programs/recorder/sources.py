@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from lagbench.adapters.kube import Kube
 from lagbench.core.telemetry import Record
+from lagbench.programs.recorder.clock_probe import ClockProbe
 from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
 from lagbench.programs.recorder.kube_readings import HpaReading, ReplicaReading
-from lagbench.programs.recorder.pod_watch import PodApi, PodWatch
+from lagbench.programs.recorder.node_clocks import ClockSources
+from lagbench.programs.recorder.object_watch import Event, ObjectApi, ObjectWatch
+from lagbench.programs.recorder.pod_watch import PodWatch
 from lagbench.programs.recorder.sampling_grid import GridSampler, Read, What
+from lagbench.programs.recorder.scaling_watch import EventWatch, HpaWatch, ReplicaWatch
 from lagbench.programs.recorder.settings import RecorderOptions
 from lagbench.programs.recorder.usage_readings import UsageReading
 
@@ -25,16 +29,19 @@ _KUBE_TIMEOUT_SECONDS = 2.0
 
 def build_sources(
     options: RecorderOptions, environment: Mapping[str, str], send: Callable[[Record], None]
-) -> Sequence[GridSampler | PodWatch]:
+) -> Sequence[GridSampler | ObjectWatch | ClockProbe]:
     """Return the threads, not started."""
     # Importing the Kubernetes client takes a second or two: before the grid starts, not on it.
     import_module("kubernetes.dynamic")
     source, servers = options.source, options.bootstrap_servers
     is_in_cluster = "KUBECONFIG" not in environment
 
+    def open_client() -> ApiClient:
+        return _open_client(is_in_cluster=is_in_cluster)
+
     def open_kube() -> Kube:
         return Kube(
-            _open_client(is_in_cluster=is_in_cluster),
+            open_client(),
             namespace=options.namespace,
             request_timeout_seconds=_KUBE_TIMEOUT_SECONDS,
         )
@@ -55,12 +62,46 @@ def build_sources(
         )
         for what, read in reads.items()
     ]
-    pods = PodApi(
-        lambda: _open_client(is_in_cluster=is_in_cluster),
-        options.namespace,
-        f"app={options.deployment}",
-    )
-    return [*samplers, PodWatch(pods.events, send, source)]
+    watches = _watches(options, open_client, send, since_at=origin_at)
+    return [*samplers, *watches, *_clocks(options, open_client, open_kube, send)]
+
+
+def _watches(
+    options: RecorderOptions,
+    open_client: Callable[[], ApiClient],
+    send: Callable[[Record], None],
+    *,
+    since_at: int,
+) -> list[ObjectWatch]:
+    source, deployment, place = options.source, options.deployment, options.namespace
+
+    def events_of(path: str, **selection: str) -> Callable[[], Iterator[Event]]:
+        return ObjectApi(open_client, path, selection).events
+
+    named = f"metadata.name={deployment}"
+    pods = events_of(f"/api/v1/namespaces/{place}/pods", labelSelector=f"app={deployment}")
+    deployments = events_of(f"/apis/apps/v1/namespaces/{place}/deployments", fieldSelector=named)
+    hpas = events_of(f"/apis/autoscaling/v2/namespaces/{place}/horizontalpodautoscalers")
+    told = events_of(f"/api/v1/namespaces/{place}/events")
+    return [
+        PodWatch(pods, send, source),
+        ReplicaWatch(deployments, send, source, deployment=deployment),
+        HpaWatch(hpas, send, source, deployment=deployment),
+        EventWatch(told, send, source, deployment=deployment, since_at=since_at),
+    ]
+
+
+def _clocks(
+    options: RecorderOptions,
+    open_client: Callable[[], ApiClient],
+    open_kube: Callable[[], Kube],
+    send: Callable[[Record], None],
+) -> list[ClockProbe]:
+    """Return the probe of the cluster's clocks; on the embedded bench there is one clock."""
+    clocks = ClockSources(open_client, open_kube)
+    if clocks.is_on_this_machine():
+        return []
+    return [ClockProbe(clocks.ask_api_server, clocks.find_nodes, send=send, source=options.source)]
 
 
 def _open_client(*, is_in_cluster: bool) -> ApiClient:

@@ -1,0 +1,95 @@
+"""The consumer pods' lives, each instant as tight as what is known of it.
+
+localkube stamps exactly. A cluster writes whole seconds, and the recorder's watch shows a change
+after it was made: so an instant lies between the begin of its whole second on the recorder's clock
+and the first record that shows it, at most a second (plus the skew's bound) apart. The latter is
+taken where it lies inside the second, else the former.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lagbench.core.clocks import ONE_CLOCK, Clock, ClockSet
+from lagbench.core.measure_model import NANOSECONDS
+from lagbench.core.telemetry import PodSeen, TelemetryRecord
+
+
+@dataclass(frozen=True, slots=True)
+class PodLife:
+    """A consumer pod's instants as Kubernetes tells them; a precision of None is not bounded."""
+
+    pod: str
+    created_at: int
+    ready_at: int | None
+    gone_at: int | None
+    created_precision_seconds: float | None
+    ready_precision_seconds: float | None
+    note: str = ""
+
+    def seconds_between(self, from_at: int, until_at: int) -> float:
+        """Return the seconds of its life inside [from_at, until_at]."""
+        start = max(self.created_at, from_at)
+        end = until_at if self.gone_at is None else min(self.gone_at, until_at)
+        return max(0, end - start) / NANOSECONDS
+
+
+def pod_lives(
+    records: Sequence[TelemetryRecord], clocks: ClockSet = ONE_CLOCK
+) -> dict[str, PodLife]:
+    """Return each pod's life from what was said of it, by creation.
+
+    Ready is when it was first so: a pod that ends is no longer Ready.
+    """
+    seen_of: dict[str, list[PodSeen]] = {}
+    for record in sorted(records, key=lambda record: record.at):
+        if isinstance(record, PodSeen):
+            seen_of.setdefault(record.pod, []).append(record)
+    lives = [_life(pod, seen, clocks) for pod, seen in seen_of.items()]
+    return {life.pod: life for life in sorted(lives, key=lambda life: (life.created_at, life.pod))}
+
+
+def _life(pod: str, seen: Sequence[PodSeen], clocks: ClockSet) -> PodLife:
+    last = seen[-1]
+    # The API server stamps the creation, the node's kubelet the readiness.
+    created_at, created_precision = _first(
+        seen, lambda record: record.created_at, clocks.of_api_server()
+    )
+    ready_at, ready_precision = _first(seen, lambda record: record.ready_at, clocks.of_pod(pod))
+    is_exact = last.precision_ns < NANOSECONDS
+    return PodLife(
+        pod=pod,
+        created_at=last.created_at if created_at is None else created_at,
+        ready_at=ready_at,
+        gone_at=last.gone_at,
+        created_precision_seconds=created_precision,
+        ready_precision_seconds=ready_precision,
+        note="" if is_exact else "as the watch showed it, inside the whole second of its stamp",
+    )
+
+
+def _first(
+    seen: Sequence[PodSeen], of: Callable[[PodSeen], int | None], clock: Clock | None
+) -> tuple[int | None, float | None]:
+    """Return the instant that was told first, and its precision."""
+    for record in seen:
+        stamp = of(record)
+        if stamp is not None:
+            if record.precision_ns < NANOSECONDS:
+                return stamp, record.precision_ns / NANOSECONDS
+            return _bounded(stamp, record.at, clock)
+    return None, None
+
+
+def _bounded(stamp: int, seen_at: int, clock: Clock | None) -> tuple[int, float | None]:
+    """Return where a stamp of a whole second, seen at ``seen_at``, lies on the recorder's clock."""
+    if clock is None:  # not bounded: the stamp says nothing about a watch that shows it at once
+        return (seen_at if 0 <= seen_at - stamp <= NANOSECONDS else stamp), None
+    earliest = stamp - clock.bound.high_ns
+    latest = stamp + NANOSECONDS - clock.bound.low_ns
+    if seen_at < earliest:  # shown before it was stamped: the clock has moved since it was bounded
+        return seen_at, None
+    if seen_at > latest:
+        return earliest, (latest - earliest) / NANOSECONDS
+    return seen_at, (seen_at - earliest) / NANOSECONDS

@@ -1,0 +1,130 @@
+"""t2 of the reaction chain: when the autoscaler read what it acted on, and who says so.
+
+The embedded autoscaler (and the bench's own on a cluster) reports every sync and poll. The HPA of a
+cluster reports nothing but its status: the first one that shows a metric above the threshold is
+seen by the recorder a moment after the sync that read it. An HPA scales before it writes its
+status, in the same pass; so where it scaled, it had read by then. KEDA at zero replicas says
+nothing of a poll but its scaling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from lagbench.core.clocks import Clock
+from lagbench.core.measures import NANOSECONDS, ReplicaChange
+from lagbench.core.scaling_measures import RulingClock
+from lagbench.core.telemetry import HpaSample, HpaSync, KedaPoll, TelemetryRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """An instant on the recorder's clock, and as its owner stamped it where that differs."""
+
+    at: int | None
+    precision_seconds: float | None = None
+    note: str = ""
+    stamped_at: int | None = None
+
+    def on(self, clock: Clock | None) -> Stamp:
+        """Return the stamp of ``clock`` on the recorder's; what is unknown widens the precision."""
+        if self.at is None:
+            return self
+        if clock is None:
+            note = _joined(self.note, "its clock is not bounded")
+            return replace(self, precision_seconds=None, note=note)
+        shift, error = clock.shift_ns, clock.error_ns / NANOSECONDS
+        precision = None if self.precision_seconds is None else self.precision_seconds + error
+        moved = f"{clock.name} is {shift / NANOSECONDS:+.3f} s off, taken off" if shift else ""
+        return Stamp(self.at - shift, precision, _joined(self.note, moved), self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What a reading must show: a total above the threshold, not before the crossing."""
+
+    threshold: float | None
+    since_at: int | None
+
+    @classmethod
+    def after(cls, crossed: Stamp, threshold: float | None) -> Sought:
+        """Seek from one precision before the crossing on."""
+        if crossed.at is None:
+            return cls(threshold, None)
+        early = round((crossed.precision_seconds or 0) * NANOSECONDS)
+        return cls(threshold, crossed.at - early)
+
+    def is_met(self, at: int, values: Sequence[float | None]) -> bool:
+        """Say whether a reading is above the threshold after the crossing."""
+        if self.threshold is None or self.since_at is None or at < self.since_at:
+            return False
+        return any(value is not None and value > self.threshold for value in values)
+
+
+def autoscaler_reading(
+    records: Sequence[TelemetryRecord],
+    crossed: Stamp,
+    threshold: float | None,
+    clock: RulingClock,
+    change: ReplicaChange | None,
+) -> tuple[Stamp, str | None]:
+    """Return the first reading above the threshold and whose clock stamped it (None: ours)."""
+    sought = Sought.after(crossed, threshold)
+    kind = KedaPoll if clock == "keda_poll" else HpaSync
+    readings = sorted((r for r in records if isinstance(r, kind)), key=lambda record: record.at)
+    if readings:
+        return _reported(readings, sought, clock, change)
+    seen = None if clock == "keda_poll" else _shown(records, sought, change)
+    if seen is not None:
+        return seen, None
+    if change is not None and change.by in ("hpa", "keda"):
+        note = f"not told: {change.by} reads and scales in one pass, so not after t3"
+        return Stamp(change.at, change.precision_seconds, note), None
+    return Stamp(None, None, "no reading above the threshold was recorded"), None
+
+
+def _reported(
+    readings: Sequence[HpaSync | KedaPoll],
+    sought: Sought,
+    clock: RulingClock,
+    change: ReplicaChange | None,
+) -> tuple[Stamp, str | None]:
+    """Return the reading as the autoscaler reported it.
+
+    A policy that reads something else (CPU) never shows one above the threshold: then the sync that
+    changed the replicas is the one that read what it acted on.
+    """
+    for reading in readings:
+        if sought.is_met(reading.at, list(reading.metrics.values())):
+            return Stamp(reading.at, 0.0, clock.replace("_", " ")), reading.source
+    before = [reading for reading in readings if change is not None and reading.at <= change.at]
+    if before:
+        stamp = Stamp(before[-1].at, 0.0, "the sync that changed the replicas")
+        return stamp, before[-1].source
+    return Stamp(None, None, "no reading above the threshold was recorded"), None
+
+
+def _shown(
+    records: Sequence[TelemetryRecord], sought: Sought, change: ReplicaChange | None
+) -> Stamp | None:
+    """Return the first status of an HPA that the recorder saw above the threshold."""
+    samples = sorted((r for r in records if isinstance(r, HpaSample)), key=lambda s: (s.name, s.at))
+    found = [
+        (sample.at, before.at)
+        for before, sample in pairwise(samples)
+        if before.name == sample.name and sought.is_met(sample.at, list(sample.totals.values()))
+    ]
+    if not found:
+        return None
+    at, before_at = min(found)
+    if change is not None and change.by == "hpa" and change.at < at:
+        note = "not after t3: the HPA scales, then shows in its status what it had read"
+        return Stamp(change.at, change.precision_seconds, note)
+    note = "the HPA's status as the recorder saw it first, after the sync that read it"
+    return Stamp(at, (at - before_at) / NANOSECONDS, note)
+
+
+def _joined(first: str, second: str) -> str:
+    return f"{first}; {second}" if first and second else first or second

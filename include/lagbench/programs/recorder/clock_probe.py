@@ -1,0 +1,164 @@
+"""Bound the clocks of the API server and of each node against this process's.
+
+Every answer of an HTTP server carries the second of its clock in ``Date``. The API server is asked
+for its version, a node through the health endpoint of one of its pods; a pod has its node's clock.
+Each is asked once a second until its bound is tight, then once in five (clocks drift). A server
+that does not answer leaves its clock unbounded; nothing is made up for it.
+"""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+
+from lagbench.core.clock_offset import RunningBound, answer_bound, probe_at
+from lagbench.core.clocks import API_SERVER
+from lagbench.core.telemetry import ClockOffset, Record
+
+log = logging.getLogger(__name__)
+
+_EAGER_SECONDS = 1.0
+_CALM_SECONDS = 5.0
+_TIGHT_NS = 20_000_000  # an answer takes 2 to 10 ms in a cluster
+_LOOK_SECONDS = 5.0
+_ANSWER_SECONDS = 2.0
+_NANOSECONDS = 1_000_000_000
+
+Ask = Callable[[], tuple[int, str, int]]
+"""Asks once and returns the instants before and after, and the ``Date`` between."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClock:
+    """A node, how to ask its clock, and the pods that have it."""
+
+    node: str
+    ask: Ask
+    pods: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Asked:
+    ask: Ask
+    pods: set[str] = field(default_factory=set)
+    running: RunningBound = field(default_factory=RunningBound)
+    due_at: int = 0
+
+
+class ClockProbe(threading.Thread):
+    """Sends a ClockOffset for every answer of a clock."""
+
+    def __init__(
+        self,
+        ask_api_server: Ask,
+        find_nodes: Callable[[], list[NodeClock]],
+        *,
+        send: Callable[[Record], None],
+        source: str,
+        now: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """Ask the API server, and the nodes that ``find_nodes`` names every five seconds."""
+        super().__init__(name="probe-clocks", daemon=True)
+        self._find_nodes = find_nodes
+        self._send = send
+        self._source = source
+        self._now = now
+        self._asked = {API_SERVER: _Asked(ask_api_server)}
+        self._look_at = 0
+        self._stopping = threading.Event()
+        self.has_read = True  # no reading waits for the clocks
+
+    def run(self) -> None:
+        """Ask each clock when it is due, until stopped."""
+        while True:
+            name, asked = min(self._asked.items(), key=lambda item: item[1].due_at)
+            wait_ns = min(asked.due_at, self._look_at) - self._now()
+            if self._stopping.wait(max(0, wait_ns) / _NANOSECONDS):
+                return
+            if self._now() >= self._look_at:
+                self.look()
+            elif self._now() >= asked.due_at:
+                self.probe(name)
+
+    def stop(self) -> None:
+        """End after the answer under way."""
+        self._stopping.set()
+
+    def look(self) -> None:
+        """Find the nodes and their pods; a node keeps its bound while its pods change."""
+        self._look_at = self._now() + round(_LOOK_SECONDS * _NANOSECONDS)
+        try:
+            found = self._find_nodes()
+        except Exception as error:
+            log.warning("pods' clocks were not found: %s", error)
+            return
+        for node in found:
+            asked = self._asked.setdefault(node.node, _Asked(node.ask))
+            asked.ask = node.ask
+            asked.pods |= set(node.pods)
+        there = {node.node for node in found}
+        for gone in self._asked.keys() - there - {API_SERVER}:
+            del self._asked[gone]
+
+    def probe(self, name: str) -> None:
+        """Ask one clock and send what is known of it now."""
+        asked = self._asked[name]
+        pause_seconds = _CALM_SECONDS
+        try:
+            sent_at, date, received_at = asked.ask()
+            second_at = round(parsedate_to_datetime(date).timestamp()) * _NANOSECONDS
+        except Exception as error:
+            log.info("the clock of %s did not answer: %s", name, error)
+        else:
+            found = answer_bound(second_at=second_at, sent_at=sent_at, received_at=received_at)
+            bound = asked.running.take(found, at=received_at)
+            if bound.width_ns > _TIGHT_NS:
+                pause_seconds = _EAGER_SECONDS
+            self._send(
+                ClockOffset(
+                    at=received_at,
+                    source=self._source,
+                    clock=name,
+                    pods=sorted(asked.pods),
+                    low_ns=bound.low_ns,
+                    high_ns=bound.high_ns,
+                    answers=asked.running.answers,
+                    since_at=asked.running.since_at,
+                )
+            )
+        not_before_at = self._now() + round(pause_seconds * _NANOSECONDS) // 2
+        asked.due_at = probe_at(asked.running.bound, not_before_at)
+
+
+def ask_endpoint(address: str, port: int, path: str = "/healthz") -> tuple[int, str, int]:
+    """Ask an HTTP endpoint for its ``Date``; the connection is made before the first instant.
+
+    :raises OSError: it does not answer.
+    :raises ValueError: its answer has no date.
+    """
+    with closing(http.client.HTTPConnection(address, port, timeout=_ANSWER_SECONDS)) as connection:
+        connection.connect()
+        sent_at = time.time_ns()
+        connection.request("GET", path)
+        date = connection.getresponse().getheader("Date")
+        return sent_at, _given(date), time.time_ns()
+
+
+def date_of(headers: Mapping[str, str]) -> str:
+    """Return the ``Date`` of an answer.
+
+    :raises ValueError: there is none.
+    """
+    return _given(headers.get("Date"))
+
+
+def _given(date: str | None) -> str:
+    if not date:
+        raise ValueError("the answer has no Date")
+    return date

@@ -1,0 +1,107 @@
+"""Whose ``Date`` tells which clock: the API server's its own, a pod's endpoint its node's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from lagbench.adapters.kube import Kube
+from lagbench.programs.recorder.clock_probe import NodeClock, ask_endpoint, date_of
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+_ANSWER_SECONDS = 2.0
+_OWN_PODS = "app.kubernetes.io/part-of=lagbench"
+_ENDPOINT = "metrics"
+
+
+class ClockSources:
+    """The API server and the nodes as things that can be asked for their second."""
+
+    def __init__(self, open_client: Callable[[], ApiClient], open_kube: Callable[[], Kube]) -> None:
+        """Ask nothing yet."""
+        self._open_client = open_client
+        self._open_kube = open_kube
+        self._client: ApiClient | None = None
+        self._kube: Kube | None = None
+
+    def is_on_this_machine(self) -> bool:
+        """Say whether the API server is reached by loopback: then its clock is this one.
+
+        False without a usable configuration: whoever asks is told of that then.
+        """
+        from kubernetes.config import ConfigException
+
+        try:
+            host = urlsplit(self._connected().configuration.host).hostname
+        except (ConfigException, OSError):
+            return False
+        return _is_loopback(host or "")
+
+    def ask_api_server(self) -> tuple[int, str, int]:
+        """Ask for the version, which every account may read."""
+        client, sent_at = self._connected(), time.time_ns()
+        answer = client.call_api(
+            "/version",
+            "GET",
+            auth_settings=["BearerToken"],
+            _preload_content=False,
+            _return_http_data_only=True,
+            _request_timeout=_ANSWER_SECONDS,
+        )
+        received_at = time.time_ns()
+        answer.read()
+        answer.release_conn()
+        return sent_at, date_of(answer.headers), received_at
+
+    def find_nodes(self) -> list[NodeClock]:
+        """Return the nodes of the bench's running pods, each asked through one of them."""
+        self._kube = self._kube or self._open_kube()
+        return node_clocks(self._kube.list("Pod", label_selector=_OWN_PODS))
+
+    def _connected(self) -> ApiClient:
+        self._client = self._client or self._open_client()
+        return self._client
+
+
+def node_clocks(pods: list[dict[str, Any]]) -> list[NodeClock]:
+    """Return the nodes of running pods; a node is asked through the first that is Ready."""
+    by_node: dict[str, list[Mapping[str, Any]]] = {}
+    for pod in pods:
+        node, status = pod["spec"].get("nodeName"), pod.get("status") or {}
+        if node and status.get("phase") == "Running":
+            by_node.setdefault(node, []).append(pod)
+    found = []
+    for node, there in sorted(by_node.items()):
+        places = [place for pod in there if (place := _endpoint(pod)) is not None]
+        if places:
+            names = tuple(sorted(pod["metadata"]["name"] for pod in there))
+            found.append(NodeClock(node, partial(ask_endpoint, *places[0]), names))
+    return found
+
+
+def _endpoint(pod: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Return where a Ready pod of the bench answers; None when it has no such port."""
+    status = pod["status"]
+    conditions = status.get("conditions") or []
+    is_ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+    address = status.get("podIP")
+    if not is_ready or not address or pod["metadata"].get("deletionTimestamp"):
+        return None
+    for container in pod["spec"].get("containers") or []:
+        for port in container.get("ports") or []:
+            if port.get("name") == _ENDPOINT:
+                return address, int(port["containerPort"])
+    return None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

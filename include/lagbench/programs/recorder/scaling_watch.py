@@ -1,0 +1,153 @@
+"""Follow what scales the consumers: wanted replicas, HPAs and the events that tell why.
+
+The samples of these come once a second; the watch says in between when something changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from lagbench.core.telemetry import HpaSample, KubeEvent, Record, ReplicasChanged
+from lagbench.programs.recorder.kube_readings import hpa_sample
+from lagbench.programs.recorder.object_watch import Event, ObjectWatch, log_end, present
+
+_NANOSECONDS = 1_000_000_000
+_SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
+
+Events = Callable[[], Iterator[Event]]
+Send = Callable[[Record], None]
+
+
+class ReplicaWatch(ObjectWatch):
+    """Sends a ReplicasChanged whenever the Deployment's wanted replicas changed."""
+
+    def __init__(self, events: Events, send: Send, source: str, *, deployment: str) -> None:
+        """Follow ``deployment``."""
+        super().__init__("replicas", events, send, source)
+        self._deployment = deployment
+        self._replicas: int | None = None
+
+    def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
+        """Take one event of the watch."""
+        log_end(kind, found)
+        for deployment in present(kind, found):
+            if deployment["metadata"]["name"] != self._deployment:
+                continue
+            before, after = self._replicas, int(deployment["spec"].get("replicas", 1))
+            self._replicas = after
+            if before is not None and before != after:
+                self._send(
+                    ReplicasChanged(
+                        at=at,
+                        source=self._source,
+                        target=self._deployment,
+                        replicas_before=before,
+                        replicas_after=after,
+                        manager=replicas_manager(deployment),
+                    )
+                )
+
+
+class HpaWatch(ObjectWatch):
+    """Sends an HpaSample whenever the status of an HPA on the Deployment changed."""
+
+    def __init__(self, events: Events, send: Send, source: str, *, deployment: str) -> None:
+        """Follow the HPAs of ``deployment``."""
+        super().__init__("hpa", events, send, source)
+        self._deployment = deployment
+        self._told: dict[str, tuple[object, ...]] = {}
+
+    def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
+        """Take one event of the watch."""
+        log_end(kind, found)
+        for hpa in present(kind, found):
+            if hpa["spec"]["scaleTargetRef"].get("name") == self._deployment:
+                self._tell(hpa_sample(hpa, at=at, source=self._source))
+
+    def _tell(self, seen: HpaSample) -> None:
+        matters = (
+            seen.desired,
+            seen.current,
+            seen.metrics,
+            seen.targets,
+            seen.conditions,
+            seen.last_scaled_at,
+        )
+        if self._told.get(seen.name) != matters:
+            self._told[seen.name] = matters
+            self._send(seen)
+
+
+class EventWatch(ObjectWatch):
+    """Sends the events of HPAs and ScaledObjects, and the warnings about consumer pods."""
+
+    def __init__(
+        self, events: Events, send: Send, source: str, *, deployment: str, since_at: int
+    ) -> None:
+        """Leave out what ended before ``since_at``: an earlier run's, kept for an hour."""
+        super().__init__("events", events, send, source)
+        self._deployment = deployment
+        self._since_at = since_at // _NANOSECONDS * _NANOSECONDS
+        self._told: dict[str, tuple[object, ...]] = {}  # by uid
+
+    def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
+        """Take one event of the watch."""
+        log_end(kind, found)
+        for event in present(kind, found):
+            if not self._concerns(event):
+                continue
+            seen = kube_event(event, at=at, source=self._source)
+            uid, matters = event["metadata"]["uid"], (seen.last_at, seen.count)
+            is_old = seen.last_at is not None and seen.last_at < self._since_at
+            if not is_old and self._told.get(uid) != matters:
+                self._told[uid] = matters
+                self._send(seen)
+
+    def _concerns(self, event: Mapping[str, Any]) -> bool:
+        about = event.get("involvedObject") or {}
+        if about.get("kind") in _SCALERS:
+            return True
+        name = str(about.get("name", ""))
+        is_consumers = name == self._deployment or name.startswith(f"{self._deployment}-")
+        return is_consumers and event.get("type") == "Warning"
+
+
+def kube_event(event: Mapping[str, Any], *, at: int, source: str) -> KubeEvent:
+    """Return a v1 Event as a record; its two forms (count, series) say the same."""
+    about, series = event.get("involvedObject") or {}, event.get("series") or {}
+    first = event.get("firstTimestamp") or event.get("eventTime")
+    last = event.get("lastTimestamp") or series.get("lastObservedTime") or event.get("eventTime")
+    created = event["metadata"].get("creationTimestamp")
+    return KubeEvent(
+        at=at,
+        source=source,
+        object_kind=str(about.get("kind", "")),
+        object_name=str(about.get("name", "")),
+        type=str(event.get("type") or ""),
+        reason=str(event.get("reason") or ""),
+        message=str(event.get("message") or ""),
+        count=int(event.get("count") or series.get("count") or 1),
+        first_at=_instant(first or created),
+        last_at=_instant(last or created),
+    )
+
+
+def replicas_manager(deployment: Mapping[str, Any]) -> str:
+    """Return the field manager that wrote spec.replicas last; empty when it is not told."""
+    writers = [
+        entry
+        for entry in deployment["metadata"].get("managedFields") or []
+        if "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
+    ]
+    if not writers:
+        return ""
+    newest = max(writers, key=lambda entry: str(entry.get("time", "")))
+    return str(newest.get("manager", ""))
+
+
+def _instant(text: str | None) -> int | None:
+    if not text:
+        return None
+    return round(datetime.fromisoformat(text).timestamp() * _NANOSECONDS)
