@@ -46,11 +46,15 @@ def answer_bound(*, second_at: int, sent_at: int, received_at: int) -> OffsetBou
     return OffsetBound(second_at - received_at, second_at + NANOSECONDS - sent_at)
 
 
-def probe_at(bound: OffsetBound | None, not_before_at: int) -> int:
-    """Return when to ask next: as the other clock turns a second, if its offset is the middle."""
+def probe_at(bound: OffsetBound | None, not_before_at: int, *, lead_ns: int) -> int:
+    """Return when to ask next, so as to arrive when the other clock turns a second.
+
+    That is, if its offset is the bound's middle; a question takes ``lead_ns`` to get there.
+    """
     if bound is None:
         return not_before_at
-    return not_before_at + -(not_before_at + bound.middle_ns) % NANOSECONDS
+    arrives_at = not_before_at + lead_ns
+    return not_before_at + -(arrives_at + bound.middle_ns) % NANOSECONDS
 
 
 class RunningBound:

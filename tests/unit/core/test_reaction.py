@@ -2,6 +2,7 @@
 
 import pytest
 
+from lagbench.core.clocks import ONE_CLOCK, ClockSet
 from lagbench.core.lag import lag_series
 from lagbench.core.measures import LoadWindow, Reaction, ReplicaChange
 from lagbench.core.pod_lives import PodLife
@@ -113,6 +114,7 @@ def chain(
     replicas: int | None = 2,
     threshold: float | None = 1000,
     load: LoadWindow = LOAD,
+    clocks: ClockSet = ONE_CLOCK,
 ) -> Reaction:
     """Return the chain; lag is one sample a second and crosses 2000 at 10.5 s."""
     return reaction(
@@ -130,6 +132,7 @@ def chain(
             limits=PolicyLimits(2, 12, threshold, "lagThreshold 1000"),
             replicas_at_step=replicas,
             until_at=ns(100),
+            clocks=clocks,
         )
     )
 

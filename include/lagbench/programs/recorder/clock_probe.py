@@ -49,6 +49,7 @@ class _Asked:
     pods: set[str] = field(default_factory=set)
     running: RunningBound = field(default_factory=RunningBound)
     due_at: int = 0
+    lead_ns: int = 0  # half of what the last answer took
 
 
 class ClockProbe(threading.Thread):
@@ -118,6 +119,7 @@ class ClockProbe(threading.Thread):
         else:
             found = answer_bound(second_at=second_at, sent_at=sent_at, received_at=received_at)
             bound = asked.running.take(found, at=received_at)
+            asked.lead_ns = (received_at - sent_at) // 2
             if bound.width_ns > _TIGHT_NS:
                 pause_seconds = _EAGER_SECONDS
             self._send(
@@ -133,7 +135,7 @@ class ClockProbe(threading.Thread):
                 )
             )
         not_before_at = self._now() + round(pause_seconds * _NANOSECONDS) // 2
-        asked.due_at = probe_at(asked.running.bound, not_before_at)
+        asked.due_at = probe_at(asked.running.bound, not_before_at, lead_ns=asked.lead_ns)
 
 
 def ask_endpoint(address: str, port: int, path: str = "/healthz") -> tuple[int, str, int]:

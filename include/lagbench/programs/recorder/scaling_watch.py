@@ -150,4 +150,6 @@ def replicas_manager(deployment: Mapping[str, Any]) -> str:
 def _instant(text: str | None) -> int | None:
     if not text:
         return None
-    return round(datetime.fromisoformat(text).timestamp() * _NANOSECONDS)
+    moment = datetime.fromisoformat(text)
+    seconds = round(moment.replace(microsecond=0).timestamp())
+    return seconds * _NANOSECONDS + moment.microsecond * 1000

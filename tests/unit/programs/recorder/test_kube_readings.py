@@ -28,6 +28,7 @@ HPA: dict[str, Any] = {
     "status": {
         "desiredReplicas": 6,
         "currentReplicas": 4,
+        "lastScaleTime": "2026-11-21T10:00:02Z",
         "currentMetrics": [
             {
                 "type": "External",
@@ -91,7 +92,21 @@ def test_an_hpas_status_is_told_as_stored() -> None:
         metrics=["s0-kafka-events: averageValue 250", "cpu: averageValue 3m"],
         conditions=["AbleToScale=True ReadyForNewScale"],
         targets=["s0-kafka-events: averageValue 100"],
+        totals={"s0-kafka-events": 1000.0},
+        last_scaled_at=1_795_255_202 * 1_000_000_000,
     )
+
+
+@pytest.mark.parametrize(
+    ("current", "total"),
+    [({"value": "9001500m"}, 9001.5), ({"averageValue": "2k"}, 8000.0)],
+)
+def test_a_metrics_total_is_over_all_pods(current: dict[str, str], total: float) -> None:
+    """The status holds the total, or the average over the replicas it counted."""
+    metric = {"type": "External", "external": {"metric": {"name": "lag"}, "current": current}}
+    hpa = HPA | {"status": {"currentReplicas": 4, "currentMetrics": [metric]}}
+
+    assert hpa_sample(hpa, at=7, source="recorder").totals == {"lag": total}
 
 
 def test_only_hpas_of_the_deployment_count() -> None:

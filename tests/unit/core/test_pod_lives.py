@@ -1,0 +1,101 @@
+"""The pods' lives, between whole seconds and what the watch showed."""
+
+from __future__ import annotations
+
+import pytest
+
+from lagbench.core.clock_offset import OffsetBound
+from lagbench.core.clocks import API_SERVER, ONE_CLOCK, Clock, ClockSet
+from lagbench.core.pod_lives import PodLife, pod_lives
+from lagbench.core.telemetry import PodSeen
+
+SECOND = 1_000_000_000
+
+
+def seen(
+    at: float, ready: float | None, gone: float | None = None, *, precision: int = SECOND
+) -> PodSeen:
+    """One report on pod a, created at 5 s; instants in seconds."""
+    instants = [None if second is None else round(second * SECOND) for second in (ready, gone)]
+    return PodSeen(
+        at=round(at * SECOND),
+        source="recorder",
+        pod="a",
+        created_at=5 * SECOND,
+        started_at=None,
+        ready_at=instants[0],
+        deleted_at=None,
+        gone_at=instants[1],
+        exit_code=None,
+        exit_reason="",
+        precision_ns=precision,
+    )
+
+
+def life(*records: PodSeen, clocks: ClockSet = ONE_CLOCK) -> PodLife:
+    """Return the life of pod a."""
+    return pod_lives(records, clocks)["a"]
+
+
+def test_the_last_report_of_a_pod_counts() -> None:
+    """Reports may arrive in any order; the latest says when it was gone."""
+    assert life(seen(30, 7, 29), seen(10, 7)).gone_at == 29 * SECOND
+
+
+def test_a_watch_that_shows_a_change_at_once_is_the_tighter_stamp() -> None:
+    """Created in the second from 5 s on and shown at 5.2 s: known to 0.2 s."""
+    found = life(seen(5.2, None), seen(7.9, 7))
+
+    assert (found.created_at, found.ready_at) == (5.2 * SECOND, 7.9 * SECOND)
+    assert found.created_precision_seconds == pytest.approx(0.2)
+    assert found.ready_precision_seconds == pytest.approx(0.9)
+
+
+def test_what_was_there_before_the_watch_keeps_its_whole_second() -> None:
+    """Shown 40 s later, by the first list: the second of the stamp is all that is known."""
+    found = life(seen(45, 7))
+
+    assert (found.created_at, found.created_precision_seconds) == (5 * SECOND, 1.0)
+
+
+def test_a_pod_that_ends_was_ready_once() -> None:
+    """A cluster takes the condition back when a pod ends; when it became Ready stays known."""
+    found = life(seen(5.2, None), seen(7.4, 7), seen(60, None), seen(61, None, 61))
+
+    assert found.ready_at == round(7.4 * SECOND)
+
+
+def test_localkubes_stamps_stay_as_they_are() -> None:
+    """They are exact; the watch adds nothing."""
+    found = life(seen(5.2, 7, precision=1))
+
+    assert (found.created_at, found.ready_at, found.note) == (5 * SECOND, 7 * SECOND, "")
+    assert found.created_precision_seconds == 1e-9
+
+
+def test_a_skewed_clock_moves_and_widens_the_whole_second() -> None:
+    """The API server is 2.9 to 3 s ahead: its second from 5 s on is ours from 2 to 3.1 s."""
+    bound = OffsetBound(round(2.9 * SECOND), 3 * SECOND)
+    clocks = ClockSet(False, {API_SERVER: Clock(API_SERVER, bound, is_steady=True, answers=9)})
+
+    shown = life(seen(2.4, None), clocks=clocks)
+    listed = life(seen(45, None), clocks=clocks)
+
+    assert shown.created_at == round(2.4 * SECOND)
+    assert shown.created_precision_seconds == pytest.approx(0.4)
+    assert listed.created_at == 2 * SECOND
+    assert listed.created_precision_seconds == pytest.approx(1.1)
+
+
+def test_without_a_bound_of_its_clock_a_stamp_has_no_precision() -> None:
+    """How far a clock is off that nobody asked is not known."""
+    found = life(seen(5.2, None), clocks=ClockSet(is_one_clock=False))
+
+    assert (found.created_at, found.created_precision_seconds) == (5.2 * SECOND, None)
+
+
+def test_a_pod_that_was_shown_before_its_stamp_has_no_precision() -> None:
+    """Stamped at 5 s and shown at 4 s: one of the clocks moved."""
+    found = life(seen(4, None))
+
+    assert (found.created_at, found.created_precision_seconds) == (4 * SECOND, None)

@@ -1,0 +1,122 @@
+"""Replica changes on a cluster, where no autoscaler reports."""
+
+from __future__ import annotations
+
+import pytest
+
+from lagbench.core.flapping import replica_changes
+from lagbench.core.measures import ReplicaChange
+from lagbench.core.telemetry import (
+    KubeEvent,
+    ReplicaSample,
+    ReplicasChanged,
+    Scaled,
+    TelemetryRecord,
+)
+
+SECOND = 1_000_000_000
+
+
+def sample(second: float, spec: int) -> ReplicaSample:
+    """Return one sample."""
+    at = round(second * SECOND)
+    return ReplicaSample(at=at, source="recorder", spec=spec, current=spec, ready=spec)
+
+
+def step(second: float, before: int, after: int, manager: str = "") -> ReplicasChanged:
+    """Return what the watch showed."""
+    return ReplicasChanged(
+        at=round(second * SECOND),
+        source="recorder",
+        target="consumer",
+        replicas_before=before,
+        replicas_after=after,
+        manager=manager,
+    )
+
+
+def rescale(second: float, size: int) -> KubeEvent:
+    """Return the HPA's event."""
+    return KubeEvent(
+        at=round(second * SECOND),
+        source="recorder",
+        object_kind="HorizontalPodAutoscaler",
+        object_name="h",
+        type="Normal",
+        reason="SuccessfulRescale",
+        message=f"New size: {size}; reason: external metric above target",
+        count=1,
+        first_at=None,
+        last_at=None,
+    )
+
+
+def changes(*records: TelemetryRecord) -> tuple[ReplicaChange, ...]:
+    """Return the changes that ``records`` show."""
+    return replica_changes(records, from_at=0, until_at=10**18, last_spike_ended_at=None)
+
+
+@pytest.mark.parametrize(
+    ("manager", "by"),
+    [
+        ("kube-controller-manager", "hpa"),
+        ("keda", "keda"),
+        ("keda-operator", "keda"),
+        ("kubectl", "user"),
+        ("", "unknown"),
+    ],
+)
+def test_the_watch_says_when_and_the_writers_name_who(manager: str, by: str) -> None:
+    """Known to the distance from the sample that still showed the old number."""
+    (change,) = changes(sample(1, 2), step(1.4, 2, 6, manager), sample(2, 6))
+
+    assert (change.at, change.by) == (round(1.4 * SECOND), by)
+    assert change.precision_seconds == pytest.approx(0.4)
+
+
+def test_the_hpas_event_gives_the_reason() -> None:
+    """And says that it was the HPA, where the writer is not told; one of another size does not."""
+    (change,) = changes(
+        sample(1, 2), step(1.4, 2, 6), rescale(1.2, 4), rescale(1.5, 6), sample(2, 6)
+    )
+
+    assert (change.by, change.reason) == (
+        "hpa",
+        "New size: 6; reason: external metric above target",
+    )
+
+
+def test_two_steps_within_a_second_are_both_kept() -> None:
+    """KEDA activates 0 to 1, the HPA goes on to 4."""
+    found = changes(
+        sample(1, 0),
+        step(1.2, 0, 1, "keda"),
+        step(1.7, 1, 4, "kube-controller-manager"),
+        sample(2, 4),
+    )
+
+    assert [(c.replicas_after, c.by) for c in found] == [(1, "keda"), (4, "hpa")]
+
+
+def test_a_sample_may_be_read_before_the_watch_tells() -> None:
+    """The sample at 2 s shows 6 already, the watch at 2.01 s: one change, not two."""
+    found = changes(sample(1, 2), sample(2, 6), step(2.01, 2, 6, "kubectl"), sample(3, 6))
+
+    assert [(c.at, c.replicas_after) for c in found] == [(round(2.01 * SECOND), 6)]
+
+
+def test_what_the_autoscaler_reports_itself_comes_first() -> None:
+    """On the embedded bench it stamps its own step exactly."""
+    scaled = Scaled(
+        at=SECOND * 13 // 10,
+        source="autoscaler",
+        target="consumer",
+        replicas_before=2,
+        replicas_after=6,
+        by="hpa",
+        reason="because",
+    )
+
+    (change,) = changes(sample(1, 2), scaled, step(1.4, 2, 6), sample(2, 6))
+
+    assert (change.at, change.precision_seconds, change.reason) == (scaled.at, 0, "because")

@@ -1,0 +1,150 @@
+"""Following what scales the consumers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lagbench.core.telemetry import HpaSample, KubeEvent, Record, ReplicasChanged
+from lagbench.programs.recorder.scaling_watch import (
+    EventWatch,
+    HpaWatch,
+    ReplicaWatch,
+    replicas_manager,
+)
+
+SECOND = 1_000_000_000
+NINE_SECONDS_PAST_TEN = 1_795_255_209 * SECOND
+
+
+def nothing() -> Any:
+    """Yield no events: these watches are fed by hand."""
+    return iter(())
+
+
+def deployment(replicas: int, *, name: str = "consumer", **managers: str) -> dict[str, Any]:
+    """Return a Deployment; ``managers``: who wrote replicas, with the second of it."""
+    return {
+        "metadata": {
+            "name": name,
+            "managedFields": [
+                {
+                    "manager": manager.replace("_", "-"),
+                    "time": f"2026-11-21T10:00:{second}Z",
+                    "fieldsV1": {"f:spec": {"f:replicas": {}}},
+                }
+                for manager, second in managers.items()
+            ],
+        },
+        "spec": {"replicas": replicas},
+    }
+
+
+def test_a_change_of_wanted_replicas_is_told_with_its_writer() -> None:
+    """The list is the start; a change of the status alone is none."""
+    sent: list[Record] = []
+    watch = ReplicaWatch(nothing, sent.append, "recorder", deployment="consumer")
+
+    watch.take("LISTED", {"items": [deployment(2, lagbench="01")]}, at=10)
+    watch.take("MODIFIED", deployment(2, lagbench="01"), at=11)
+    watch.take("MODIFIED", deployment(9, name="other"), at=12)
+    watch.take("MODIFIED", deployment(6, lagbench="01", kube_controller_manager="07"), at=13)
+
+    assert sent == [
+        ReplicasChanged(
+            at=13,
+            source="recorder",
+            target="consumer",
+            replicas_before=2,
+            replicas_after=6,
+            manager="kube-controller-manager",
+        )
+    ]
+
+
+def test_without_managed_fields_the_writer_is_not_told() -> None:
+    """It may have been taken out, and localkube keeps none."""
+    assert replicas_manager({"metadata": {"name": "consumer"}}) == ""
+
+
+def test_an_hpas_status_is_told_when_it_changed() -> None:
+    """The same status again is no news; another Deployment's HPA is none of ours."""
+    sent: list[Record] = []
+    watch = HpaWatch(nothing, sent.append, "recorder", deployment="consumer")
+
+    def hpa(desired: int, target: str = "consumer") -> dict[str, Any]:
+        return {
+            "metadata": {"name": "h"},
+            "spec": {"scaleTargetRef": {"name": target}},
+            "status": {"desiredReplicas": desired},
+        }
+
+    watch.take("LISTED", {"items": [hpa(2), hpa(7, "other")]}, at=10)
+    watch.take("MODIFIED", hpa(2), at=11)
+    watch.take("MODIFIED", hpa(6), at=12)
+
+    assert [(s.at, s.desired) for s in sent if isinstance(s, HpaSample)] == [(10, 2), (12, 6)]
+
+
+def event(
+    uid: str, kind: str, name: str, *, last: str, count: int = 1, sort: str = "Normal"
+) -> dict[str, Any]:
+    """Return a v1 Event at a second past 10:00."""
+    return {
+        "metadata": {"uid": uid, "creationTimestamp": "2026-11-21T10:00:00Z"},
+        "involvedObject": {"kind": kind, "name": name},
+        "type": sort,
+        "reason": "SuccessfulRescale",
+        "message": "New size: 6",
+        "count": count,
+        "firstTimestamp": "2026-11-21T10:00:09Z",
+        "lastTimestamp": f"2026-11-21T10:00:{last}Z",
+    }
+
+
+def test_events_of_the_autoscaler_and_warnings_of_consumers_are_kept() -> None:
+    """What ended before the recorder began, and what went well with a pod, is left out."""
+    sent: list[Record] = []
+    watch = EventWatch(
+        nothing,
+        sent.append,
+        "recorder",
+        deployment="consumer",
+        since_at=NINE_SECONDS_PAST_TEN + SECOND // 2,
+    )
+
+    old = event("1", "HorizontalPodAutoscaler", "h", last="08")
+    scaled = event("2", "HorizontalPodAutoscaler", "h", last="09")
+    watch.take("LISTED", {"items": [old, scaled]}, at=10)
+    watch.take("MODIFIED", scaled, at=11)
+    watch.take("MODIFIED", event("2", "HorizontalPodAutoscaler", "h", last="24", count=2), at=12)
+    watch.take("ADDED", event("3", "Pod", "consumer-1", last="30"), at=13)
+    watch.take("ADDED", event("4", "Pod", "consumer-1", last="30", sort="Warning"), at=14)
+    watch.take("ADDED", event("5", "Pod", "other-1", last="30", sort="Warning"), at=15)
+
+    kept = [record for record in sent if isinstance(record, KubeEvent)]
+    assert [(found.at, found.object_kind, found.count) for found in kept] == [
+        (10, "HorizontalPodAutoscaler", 1),
+        (12, "HorizontalPodAutoscaler", 2),
+        (14, "Pod", 1),
+    ]
+    assert kept[0].last_at == NINE_SECONDS_PAST_TEN
+
+
+def test_an_event_of_the_newer_form_says_the_same() -> None:
+    """EventTime and a series instead of first, last and count."""
+    sent: list[Record] = []
+    watch = EventWatch(nothing, sent.append, "r", deployment="consumer", since_at=0)
+    newer = event("1", "ScaledObject", "consumer", last="09") | {
+        "firstTimestamp": None,
+        "lastTimestamp": None,
+        "count": None,
+        "eventTime": "2026-11-21T10:00:09.250000Z",
+        "series": {"count": 4, "lastObservedTime": "2026-11-21T10:00:10.000000Z"},
+    }
+
+    watch.take("ADDED", newer, at=10)
+
+    (found,) = sent
+    assert isinstance(found, KubeEvent)
+    assert found.first_at == NINE_SECONDS_PAST_TEN + SECOND // 4
+    assert (found.last_at, found.count) == (NINE_SECONDS_PAST_TEN + SECOND, 4)
