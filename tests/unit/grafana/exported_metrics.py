@@ -1,0 +1,40 @@
+"""Names of the series that can be scraped, asked of the programs' own code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client.core import Metric
+
+from lagbench.programs.consumer.metrics import Exposition as ConsumerExposition
+from lagbench.programs.consumer.reports import PodFigures
+from lagbench.programs.external_scaler.figures import ScalerFigures
+from lagbench.programs.external_scaler.scrape import sampling_figures
+from lagbench.programs.recorder.metrics import Exposition as RecorderExposition
+from lagbench.programs.recorder.newest_readings import NewestReadings
+
+OF_PROMETHEUS = {"up"}
+# pkg/metricscollector/prommetrics.go of KEDA 2.21.0; the suite on the real cluster scrapes them.
+OF_KEDA = {
+    "keda_internal_scale_loop_latency_seconds",
+    "keda_scaled_object_errors_total",
+    "keda_scaler_detail_errors_total",
+    "keda_scaler_metrics_latency_seconds",
+    "keda_scaler_metrics_value",
+}
+_ENDINGS = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
+
+
+def exported_names() -> set[str]:
+    """Return what consumers, recorder and lag scaler export, whether it has series yet or not."""
+    figures = ScalerFigures()
+    figures.collect_from(lambda: sampling_figures([], 0, 0))
+    return (
+        _names(ConsumerExposition(PodFigures()).collect())
+        | _names(RecorderExposition(NewestReadings(interval_seconds=1.0)).collect())
+        | _names(figures.registry.collect())
+    )
+
+
+def _names(families: Iterable[Metric]) -> set[str]:
+    return {family.name + ending for family in families for ending in _ENDINGS[family.type]}
