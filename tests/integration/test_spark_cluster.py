@@ -26,14 +26,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 
 
 @pytest.fixture
-def volume(tmp_path: Path) -> Path:
-    """Return a folder that driver and workers see, and that is not where the runs are."""
-    path = tmp_path / "volume"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
 def strange_python(tmp_path: Path) -> Path:
     """Return a Python with the libraries but without this project, as on a worker elsewhere."""
     path = tmp_path / "python-of-a-worker"
@@ -65,13 +57,14 @@ def _rows(folder: Path, table: str) -> list[Any]:
 def test_two_workers_find_what_one_process_found(
     landed: tuple[SyntheticRun, Path],
     broker: Broker,
-    volume: Path,
     strange_python: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Tables and accounting come back into the run folder, equal to those of local[2]."""
     _, expected = landed
+    volume = tmp_path / "volume"  # driver and workers see it; the run folder is elsewhere
+    volume.mkdir()
     folder = RunFolder.create(NAMES.run_id, tmp_path / "runs")
     folder.write_text(folder.fence, (expected / "fence.json").read_text())
     cell = CellRun(folder, NAMES, Scenario.model_validate(SCENARIO), {})

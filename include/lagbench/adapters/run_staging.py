@@ -91,6 +91,8 @@ class Staging:
     def _copy_in(self, source: Path, name: str) -> None:
         here = fs.LocalFileSystem()
         target = f"{self.location}/{name}"
+        if source.is_dir():  # only the folders inside are made by the copy
+            self.file_system.create_dir(target, recursive=True)
         fs.copy_files(
             str(source), target, source_filesystem=here, destination_filesystem=self.file_system
         )
@@ -98,6 +100,7 @@ class Staging:
     def _copy_out(self, name: str, target: Path) -> None:
         here = fs.LocalFileSystem()
         source = f"{self.location}/{name}"
+        target.parent.mkdir(exist_ok=True)
         fs.copy_files(
             source, str(target), source_filesystem=self.file_system, destination_filesystem=here
         )

@@ -1,0 +1,45 @@
+"""The code that goes along to executors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from lagbench.embedded.spark_packages import write_code_zip
+
+
+def test_the_zip_is_all_that_a_strange_python_needs(tmp_path: Path) -> None:
+    """With the zip alone, every module of the jobs that runs on executors is found."""
+    path = write_code_zip(tmp_path)
+    libraries = str(Path(sys.modules["numpy"].__file__ or "").parents[1])
+    code = (
+        "import bench_spark.transforms.event_rows as rows, lagbench.core.event as event; "
+        "print(rows.__file__, event.__file__)"
+    )
+
+    # -S: no .pth is read, so the editable installation of this project is not seen.
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        env={"PYTHONPATH": f"{path}:{libraries}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [
+        f"{path}/bench_spark/transforms/event_rows.py",
+        f"{path}/lagbench/core/event.py",
+    ]
+
+
+def test_same_code_same_zip(tmp_path: Path) -> None:
+    """The bytes depend on the code alone."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+
+    assert write_code_zip(one).read_bytes() == write_code_zip(two).read_bytes()

@@ -1,0 +1,291 @@
+"""Submitting a job: what Airflow's connection says becomes the command of spark-submit."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from tests.unit.plugins.conftest import RUN_ID, SERVERS, World
+
+from lagbench.embedded import spark_packages
+from lagbench.errors import NotReady, WrongInput
+from lagbench_airflow.hooks.spark import SparkTarget
+from lagbench_airflow.operators import submit_spark_job
+from lagbench_airflow.operators.submit_spark_job import WRITTEN_TABLES, SubmitSparkJobOperator
+
+CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
+
+
+@pytest.fixture(autouse=True)
+def _no_downloads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Have jars and Java without a search."""
+    monkeypatch.setattr(spark_packages, "spark_jars", lambda: [Path("/cache/kafka.jar")])
+    monkeypatch.setattr(spark_packages, "submit_environment", lambda: {"JAVA_HOME": "/java"})
+
+
+class Submitter:
+    """A spark-submit on the PATH that notes how it was called, and ends as told."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Put the program into a folder of its own at the front of the PATH."""
+        self.notes = folder / "submit.json"
+        program = folder / "bin" / "spark-submit"
+        program.parent.mkdir()
+        program.write_text(
+            f"#!{sys.executable}\n"
+            "import json, os, sys\n"
+            f"json.dump([sys.argv[1:], dict(os.environ)], open({str(self.notes)!r}, 'w'))\n"
+            "print('Exit code: 0')\n"  # what Spark's submission to Kubernetes prints
+        )
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+
+    @property
+    def arguments(self) -> list[str]:
+        """The command line."""
+        given: list[str] = json.loads(self.notes.read_text())[0]
+        return given
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment."""
+        given: dict[str, str] = json.loads(self.notes.read_text())[1]
+        return given
+
+    def option(self, name: str) -> str:
+        """Return the value of an option."""
+        return self.arguments[self.arguments.index(name) + 1]
+
+    @property
+    def conf(self) -> dict[str, str]:
+        """The ``--conf`` options."""
+        given = self.arguments
+        pairs = [given[at + 1] for at, part in enumerate(given) if part == "--conf"]
+        return dict(pair.split("=", 1) for pair in pairs)
+
+
+@pytest.fixture
+def submitter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Submitter:
+    """Return the program, with the embedded bench's variables around it."""
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    return Submitter(tmp_path, monkeypatch)
+
+
+def _connect(monkeypatch: pytest.MonkeyPatch, master: str, **extra: Any) -> None:
+    content = {"conn_type": "spark", "host": master, "extra": extra}
+    monkeypatch.setenv(CONNECTION, json.dumps(content))
+
+
+def _fence(world: World, *, tables: bool = True) -> None:
+    world.folder.write_json(world.folder.fence, {"events": {"0": 5}})
+    for name in WRITTEN_TABLES["pipeline"] if tables else ():
+        world.folder.table(name).mkdir()
+        (world.folder.table(name) / "part-0.parquet").write_bytes(b"")
+
+
+def _run(world: World) -> Any:
+    task = SubmitSparkJobOperator(
+        task_id="account_for_messages", job="pipeline", run_folder=str(world.folder.path)
+    )
+    return task.execute(world.context)
+
+
+def test_local_spark_is_one_process_here(
+    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This Python, the loopback address, the run folder as it is; no package is sent."""
+    _connect(monkeypatch, "local[2]")
+    _fence(world)
+
+    done = _run(world)
+
+    assert done == {"job": "pipeline", "tables": sorted(WRITTEN_TABLES["pipeline"])}
+    assert submitter.option("--master") == "local[2]"
+    assert submitter.option("--jars") == "/cache/kafka.jar"
+    assert submitter.option("--run-folder") == str(world.folder.path)
+    assert submitter.option("--bootstrap-servers") == SERVERS
+    assert submitter.environment["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert submitter.environment["PYSPARK_PYTHON"] == sys.executable
+    assert "--py-files" not in submitter.arguments
+
+
+def test_a_standalone_cluster_gets_no_variable_of_this_machine(
+    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Executors have their own Python and reach the driver; code is sent along."""
+    _connect(monkeypatch, "spark://master:7077", lagbench_python="/opt/python")
+    _fence(world)
+
+    _run(world)
+
+    assert submitter.option("--master") == "spark://master:7077"
+    assert submitter.option("--py-files").endswith("/lagbench-spark.zip")
+    assert submitter.option("--run-folder") == f"file://{world.folder.path}"
+    assert submitter.conf["spark.pyspark.python"] == "/opt/python"
+    assert submitter.environment["JAVA_HOME"] == "/java"
+    assert "SPARK_LOCAL_IP" not in submitter.environment
+    assert "PYSPARK_PYTHON" not in submitter.environment
+    assert os.environ["SPARK_LOCAL_IP"] == "127.0.0.1"  # restored
+
+
+def test_kubernetes_gets_a_driver_of_its_own(
+    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cluster mode, image, namespace and volume; nothing of this machine is sent or fetched."""
+    _connect(
+        monkeypatch,
+        "k8s://https://10.0.0.1:6443",
+        namespace="bench",
+        lagbench_image="lagbench/spark:0.1.0",
+        lagbench_runs="/mnt/runs",
+        lagbench_runs_claim="runs",
+        lagbench_bootstrap_servers="kafka:9092",
+        lagbench_kubeconfig="/etc/kubeconfig",
+    )
+    _fence(world)
+
+    _run(world)
+
+    assert submitter.option("--deploy-mode") == "cluster"
+    assert submitter.option("--bootstrap-servers") == "kafka:9092"
+    assert submitter.option("--run-folder") == f"file:///mnt/runs/{RUN_ID}"
+    assert submitter.conf["spark.kubernetes.container.image"] == "lagbench/spark:0.1.0"
+    assert submitter.conf["spark.kubernetes.namespace"] == "bench"
+    assert not [key for key in submitter.conf if key.startswith("spark.kubernetes.driverEnv")]
+    assert submitter.environment["KUBECONFIG"] == "/etc/kubeconfig"
+    assert "--jars" not in submitter.arguments
+    assert "local:///opt/lagbench/spark_jobs/pipeline.py" in submitter.arguments
+
+
+def test_the_run_is_carried_to_a_volume_and_back(
+    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The fence goes there before the job; what lies there afterwards comes into the run folder."""
+    volume = tmp_path / "volume"
+    _connect(monkeypatch, "spark://master:7077", lagbench_runs=str(volume))
+    _fence(world, tables=False)
+    for name in WRITTEN_TABLES["pipeline"]:
+        (volume / RUN_ID / "tables" / name).mkdir(parents=True)
+        (volume / RUN_ID / "tables" / name / "part-0.parquet").write_bytes(name.encode())
+    (volume / RUN_ID / "accounting.json").write_text("{}")
+
+    _run(world)
+
+    assert submitter.option("--run-folder") == f"file://{volume / RUN_ID}"
+    assert (volume / RUN_ID / "fence.json").read_text() == world.folder.read_text("fence.json")
+    table = world.folder.table("events")
+    assert (table / "part-0.parquet").read_bytes() == b"events"
+    assert world.folder.accounting.exists()
+
+
+def test_a_volume_that_is_the_runs_root_is_not_copied(
+    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The same folder under another path is used in place."""
+    (tmp_path / "mnt").symlink_to(world.folder.path.parent)
+    _connect(monkeypatch, "spark://master:7077", lagbench_runs=str(tmp_path / "mnt"))
+    _fence(world)
+
+    _run(world)
+
+    assert submitter.option("--run-folder") == f"file://{tmp_path / 'mnt' / RUN_ID}"
+    assert not list(world.folder.path.glob(".fetched-*"))
+
+
+def test_a_root_that_the_driver_does_not_see_is_refused(
+    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is submitted, and never again."""
+    _connect(monkeypatch, "spark://master:7077", lagbench_runs="/nowhere/runs")
+    _fence(world)
+
+    with pytest.raises(AirflowFailException, match="lagbench_runs = '/nowhere/runs'"):
+        _run(world)
+
+    assert not submitter.notes.exists()
+
+
+def test_a_success_without_tables_is_none(
+    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the tables, where Spark wrote, and the setting."""
+    _connect(
+        monkeypatch,
+        "k8s://https://10.0.0.1:6443",
+        lagbench_image="i:1",
+        lagbench_runs="/mnt/runs",
+        lagbench_runs_claim="runs",
+    )
+    _fence(world, tables=False)
+
+    with pytest.raises(NotReady, match="telemetry, events, .* have no file") as failed:
+        _run(world)
+
+    assert f"file:///mnt/runs/{RUN_ID}" in str(failed.value)
+    assert "lagbench_runs" in str(failed.value)
+
+
+def test_a_failed_job_fails_the_task(
+    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The last words of Spark are in the message."""
+    _connect(monkeypatch, "local[2]")
+    _fence(world)
+    (tmp_path / "bin" / "spark-submit").write_text("#!/bin/sh\necho it broke; exit 3\n")
+
+    with pytest.raises(Exception, match=r"(?s)Error code is: 3.*it broke"):
+        _run(world)
+
+
+def test_a_missing_connection_is_said() -> None:
+    """The provider alone would submit to YARN."""
+    with pytest.raises(NotReady, match=r"connection spark_nowhere is not defined.*local\[2\]"):
+        SparkTarget.read("spark_nowhere")
+
+
+@pytest.mark.parametrize(
+    "connection",
+    [
+        "spark://master:7077",
+        '{"conn_type": "spark", "host": "local[2]"}',
+        '{"conn_type": "spark", "host": "master", "port": 7077}',
+        '{"conn_type": "spark", "host": "spark://master", "port": 7077}',
+        '{"conn_type": "spark", "host": "k8s://https://10.0.0.1", "port": 6443}',
+    ],
+)
+def test_the_master_is_read_as_the_provider_reads_it(
+    connection: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every way to write a connection names the same master to both."""
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    monkeypatch.setenv(CONNECTION, connection)
+    settings = {"lagbench_image": "i:1", "lagbench_runs": "s3a://b"}
+    if "k8s" in connection:
+        monkeypatch.setenv(CONNECTION, json.dumps({**json.loads(connection), "extra": settings}))
+
+    assert SparkTarget.read("spark_default").master == SparkSubmitHook()._connection["master"]
+
+
+def test_yarn_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message has the connection, the field, the value and what is allowed."""
+    _connect(monkeypatch, "yarn")
+
+    with pytest.raises(WrongInput) as refused:
+        SparkTarget.read("spark_default")
+
+    assert refused.value.where == "connection spark_default"
+    assert refused.value.value == "yarn"
+
+
+def test_every_job_has_its_tables() -> None:
+    """The operator knows what each entry script writes."""
+    scripts = {path.stem for path in spark_packages.SPARK_JOBS.glob("*.py")}
+
+    assert set(submit_spark_job.WRITTEN_TABLES) == scripts
