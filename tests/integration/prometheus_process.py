@@ -1,0 +1,134 @@
+"""A real Prometheus that scrapes pods of localkube under a committed scrape configuration.
+
+Debian's Prometheus is built without Kubernetes discovery. So the test lists the pods, and hands
+them over in a file with the labels that this discovery would give; relabelling and scraping are
+Prometheus' own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.integration.localkube_process import eventually
+
+from lagbench.adapters.processes import end_process, start_tied
+from lagbench.embedded.ports import free_port
+
+_META = "__meta_kubernetes_"
+_ANSWER_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class PrometheusProcess:
+    """A running Prometheus."""
+
+    port: int
+    targets_file: Path
+
+    def scrape(self, pods: Iterable[Mapping[str, Any]]) -> None:
+        """Scrape these pods from now on, as far as the configuration keeps them."""
+        text = json.dumps([target for pod in pods for target in discovered(pod)])
+        if self.targets_file.exists() and self.targets_file.read_text(encoding="utf-8") == text:
+            return
+        written = self.targets_file.with_suffix(".new")
+        written.write_text(text, encoding="utf-8")
+        written.replace(self.targets_file)  # Prometheus never reads half a file
+
+    def ask(self, path: str, **parameters: object) -> Any:
+        """Return the data of an answer; a query that is refused fails with Prometheus' words."""
+        query = urllib.parse.urlencode(parameters)
+        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{query}"
+        try:
+            with urllib.request.urlopen(url, timeout=_ANSWER_SECONDS) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as refused:
+            raise AssertionError(f"{parameters}: {refused.read().decode()}") from refused
+
+
+def discovered(pod: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield one target per container port, labelled as Kubernetes discovery labels it."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    of_pod = {
+        f"{_META}namespace": metadata["namespace"],
+        f"{_META}pod_name": metadata["name"],
+        f"{_META}pod_phase": status.get("phase", ""),
+        **_named("pod_label", metadata.get("labels")),
+        **_named("pod_annotation", metadata.get("annotations")),
+    }
+    for container in pod["spec"]["containers"]:
+        for port in container.get("ports") or ():
+            address = f"{status.get('podIP', '')}:{port['containerPort']}"
+            labels = {**of_pod, f"{_META}pod_container_port_name": port.get("name", "")}
+            yield {"targets": [address], "labels": labels}
+
+
+def adapted(config_file: Path, targets_file: Path) -> dict[str, Any]:
+    """Return a committed configuration whose pods come from a file; the rest is as committed."""
+    config: dict[str, Any] = yaml.safe_load(config_file.read_text(encoding="utf-8"))
+    for job in config["scrape_configs"]:
+        if job.pop("kubernetes_sd_configs", None) is not None:
+            job["file_sd_configs"] = [{"files": [str(targets_file)], "refresh_interval": "1s"}]
+    return config
+
+
+def debian_program(name: str) -> str:
+    """Return a program of Debian's package; without it the test is skipped, and says how."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed: apt-get install --no-install-recommends prometheus")
+    return found
+
+
+@contextmanager
+def running_prometheus(config_file: Path, folder: Path) -> Iterator[PrometheusProcess]:
+    """Run Prometheus on loopback for the time of the block."""
+    program = debian_program("prometheus")
+    folder.mkdir()
+    running = PrometheusProcess(free_port(), folder / "targets.json")
+    running.scrape([])
+    config = folder / "prometheus.yml"
+    config.write_text(yaml.safe_dump(adapted(config_file, running.targets_file)), encoding="utf-8")
+    command = [
+        program,
+        f"--config.file={config}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address=127.0.0.1:{running.port}",
+        "--log.level=warn",
+    ]
+    with (folder / "prometheus.log").open("ab") as log:
+        process = start_tied(command, log=log)
+    try:
+        eventually(lambda: _is_ready(running.port, process), "Prometheus is ready")
+        yield running
+    finally:
+        end_process(process.pid, grace_seconds=10)
+        process.wait(timeout=10)
+
+
+def _is_ready(port: int, process: subprocess.Popen[bytes]) -> bool:
+    assert process.poll() is None, "Prometheus ended; see prometheus.log"
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready", timeout=1) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _named(what: str, values: Mapping[str, str] | None) -> dict[str, str]:
+    return {
+        f"{_META}{what}_{re.sub('[^a-zA-Z0-9_]', '_', key)}": value
+        for key, value in (values or {}).items()
+    }
