@@ -34,15 +34,9 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 
 
 @pytest.fixture(scope="session")
-def program_image(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> str:
+def program_image(rig: Rig) -> str:
     """Provide the name of the programs' image, which the rig's node has."""
-    from tests.cluster.rig.program_image import PROGRAMS, write_program_image
-
-    archive = tmp_path_factory.mktemp("image") / "programs.tar"
-    write_program_image(archive)
-    rig.import_image(archive)
-    archive.unlink()
-    return PROGRAMS
+    return rig.import_programs()
 
 
 @pytest.fixture(scope="session")

@@ -40,6 +40,10 @@ class Daemons:
         """Return a running daemon's process id."""
         return self._running[name].pid
 
+    def ended(self) -> list[str]:
+        """Return the daemons that ended by themselves."""
+        return [name for name, process in self._running.items() if process.poll() is not None]
+
     def stop(self, name: str, *, grace_seconds: float = 10.0) -> None:
         """End one daemon and forget it."""
         process = self._running.pop(name)

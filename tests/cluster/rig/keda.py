@@ -23,6 +23,7 @@ from tests.cluster.rig.network import NODE_ADDRESS
 NAMESPACE = "keda"
 _ADAPTER_PORT, _WEBHOOK_PORT, _OPERATOR_PORT = 6444, 9443, 9666
 _ADAPTER, _WEBHOOKS = "keda-metrics-apiserver", "keda-admission-webhooks"
+_METRICS_GROUP = "external.metrics.k8s.io"
 
 
 def install_keda(
@@ -53,10 +54,34 @@ def install_keda(
     start_adapter(daemons, binaries, credentials)
     start_webhooks(daemons, binaries, credentials)
     apply.all(_webhook_configuration(binaries.webhook_manifests, bundle))
+    wait_until_served(daemons, credentials)
+
+
+def wait_until_served(daemons: Daemons, credentials: Credentials) -> None:
+    """Wait until the API server takes the adapter's metrics for available."""
     daemons.wait(
         "the external metrics API",
-        lambda: is_served(credentials.admin, "v1beta1.external.metrics.k8s.io"),
+        lambda: is_served(credentials.admin, f"v1beta1.{_METRICS_GROUP}"),
         daemon="keda-adapter",
+    )
+
+
+def uninstall_keda(daemons: Daemons, credentials: Credentials) -> None:
+    """Leave a cluster that has never seen KEDA; delete its objects before."""
+    for name in ("keda-webhooks", "keda-adapter", "keda-operator"):
+        daemons.stop(name)
+    api = config.new_client_from_config(str(credentials.admin))
+    client.ApiregistrationV1Api(api).delete_api_service(f"v1beta1.{_METRICS_GROUP}")
+    hooks = client.AdmissionregistrationV1Api(api)
+    for item in hooks.list_validating_webhook_configuration().items:
+        hooks.delete_validating_webhook_configuration(item.metadata.name)
+    definitions = client.ApiextensionsV1Api(api)
+    for item in definitions.list_custom_resource_definition().items:
+        definitions.delete_custom_resource_definition(item.metadata.name)
+    daemons.wait(
+        "the end of KEDA's definitions",
+        lambda: not definitions.list_custom_resource_definition().items,
+        daemon="kube-apiserver",
     )
 
 
@@ -165,17 +190,17 @@ def _webhook_configuration(folder: Path, bundle: str) -> list[dict[str, Any]]:
 
 def _objects(bundle: str) -> list[dict[str, Any]]:
     """Return the namespace, the services, the API registration and the HPA's right to read it."""
-    api_group, rbac = "external.metrics.k8s.io", "rbac.authorization.k8s.io"
+    rbac = "rbac.authorization.k8s.io"
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
         *service(_ADAPTER, NAMESPACE, _ADAPTER_PORT),
         *service(_WEBHOOKS, NAMESPACE, _WEBHOOK_PORT),
-        api_service(api_group, "v1beta1", _ADAPTER, NAMESPACE, bundle),
+        api_service(_METRICS_GROUP, "v1beta1", _ADAPTER, NAMESPACE, bundle),
         {
             "apiVersion": f"{rbac}/v1",
             "kind": "ClusterRole",
             "metadata": {"name": "keda-external-metrics-reader"},
-            "rules": [{"apiGroups": [api_group], "resources": ["*"], "verbs": ["*"]}],
+            "rules": [{"apiGroups": [_METRICS_GROUP], "resources": ["*"], "verbs": ["*"]}],
         },
         {
             "apiVersion": f"{rbac}/v1",

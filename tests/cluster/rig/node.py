@@ -12,7 +12,7 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
 from tests.cluster.rig.binaries import Binaries
-from tests.cluster.rig.control_plane import Credentials
+from tests.cluster.rig.control_plane import Credentials, listens
 from tests.cluster.rig.daemons import Daemons
 from tests.cluster.rig.images import PAUSE, write_pause_image
 from tests.cluster.rig.network import NODE_ADDRESS, POD_NETWORK
@@ -24,6 +24,7 @@ _V1_CONTROLLERS = (
     "cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "systemd",
 )  # fmt: skip
 _CTR_LIMIT_SECONDS = 180
+_HEALTH_PORT = 10248
 
 
 def start_node(
@@ -35,21 +36,7 @@ def start_node(
     write_pause_image(pause)
     import_image(folder, pause)
     _make_cgroups()
-    settings = folder / "kubelet.yaml"
-    settings.write_text(yaml.safe_dump(_kubelet_settings(credentials, folder)), encoding="utf-8")
-    daemons.start(
-        "kubelet",
-        [
-            binaries.path("kubelet"),
-            f"--config={settings}",
-            f"--kubeconfig={credentials.node}",
-            f"--hostname-override={NODE}",
-            f"--node-ip={NODE_ADDRESS}",
-            f"--root-dir={folder / 'kubelet'}",
-            f"--cert-dir={folder / 'kubelet' / 'pki'}",
-            "--v=2",
-        ],
-    )
+    start_kubelet(daemons, binaries, credentials, folder)
     daemons.start(
         "kube-proxy",
         [
@@ -68,6 +55,28 @@ def start_node(
     daemons.wait(
         "the node", lambda: _is_ready(credentials.admin), daemon="kubelet", limit_seconds=90
     )
+
+
+def start_kubelet(
+    daemons: Daemons, binaries: Binaries, credentials: Credentials, folder: Path
+) -> None:
+    """Start the kubelet and wait until it finds itself healthy; it takes up the pods it finds."""
+    settings = folder / "kubelet.yaml"
+    settings.write_text(yaml.safe_dump(_kubelet_settings(credentials, folder)), encoding="utf-8")
+    daemons.start(
+        "kubelet",
+        [
+            binaries.path("kubelet"),
+            f"--config={settings}",
+            f"--kubeconfig={credentials.node}",
+            f"--hostname-override={NODE}",
+            f"--node-ip={NODE_ADDRESS}",
+            f"--root-dir={folder / 'kubelet'}",
+            f"--cert-dir={folder / 'kubelet' / 'pki'}",
+            "--v=2",
+        ],
+    )
+    daemons.wait("the kubelet", lambda: listens("127.0.0.1", _HEALTH_PORT), daemon="kubelet")
 
 
 def clear_node(daemons: Daemons, credentials: Credentials, folder: Path) -> None:
@@ -180,6 +189,7 @@ def _kubelet_settings(credentials: Credentials, folder: Path) -> dict[str, objec
         "address": NODE_ADDRESS,
         "port": 10250,
         "healthzBindAddress": "127.0.0.1",
+        "healthzPort": _HEALTH_PORT,
         "authentication": {
             "anonymous": {"enabled": False},
             "webhook": {"enabled": True},

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.cluster.rig import keda, node
 from tests.cluster.rig.binaries import Binaries
-from tests.cluster.rig.control_plane import Credentials, issue_credentials, start_control_plane
+from tests.cluster.rig.control_plane import (
+    Credentials,
+    issue_credentials,
+    start_api_server,
+    start_control_plane,
+)
 from tests.cluster.rig.daemons import Daemons
-from tests.cluster.rig.keda import install_keda
 from tests.cluster.rig.metrics_server import start_metrics_server
-from tests.cluster.rig.node import NODE, clear_node, import_image, start_node, unmount_below
+from tests.cluster.rig.program_image import PROGRAMS, write_program_image
 
 
 @dataclass
 class Rig:
-    """A running cluster with one node."""
+    """A running cluster with one node, and what can go wrong with it.
+
+    What a test stops it starts again; pods and their containers stay through all of it.
+    """
 
     folder: Path
     binaries: Binaries
     daemons: Daemons
     credentials: Credentials
+    keda_log_level: str
 
     @classmethod
     def up(cls, folder: Path, binaries: Binaries, *, keda_log_level: str = "info") -> Rig:
@@ -28,29 +39,97 @@ class Rig:
         folder.mkdir(parents=True, exist_ok=True)
         daemons = Daemons(folder / "logs")
         try:
-            credentials = issue_credentials(folder / "pki", NODE)
+            credentials = issue_credentials(folder / "pki", node.NODE)
+            rig = cls(folder, binaries, daemons, credentials, keda_log_level)
             start_control_plane(daemons, binaries, credentials, folder)
-            install_keda(daemons, binaries, credentials, log_level=keda_log_level)
-            start_node(daemons, binaries, credentials, folder)
+            rig.install_keda()
+            node.start_node(daemons, binaries, credentials, folder)
             start_metrics_server(daemons, binaries, credentials)
         except BaseException:
             daemons.stop_all()
-            unmount_below(folder)
+            node.unmount_below(folder)
             raise
-        return cls(folder, binaries, daemons, credentials)
+        return rig
 
     @property
     def kubeconfig(self) -> Path:
         """Return the administrator's kubeconfig."""
         return self.credentials.admin
 
+    @property
+    def kubectl(self) -> str:
+        """Return the path of the cluster's own kubectl."""
+        return self.binaries.path("kubectl")
+
     def import_image(self, archive: Path) -> None:
         """Give the node an image from an archive."""
-        import_image(self.folder, archive)
+        node.import_image(self.folder, archive)
+
+    def import_programs(self) -> str:
+        """Give the node the programs' image, made from the working tree; returns its name."""
+        archive = self.folder / "programs.tar"
+        write_program_image(archive)
+        self.import_image(archive)
+        archive.unlink()
+        return PROGRAMS
+
+    @contextmanager
+    def without_api_server(self) -> Iterator[None]:
+        """Have nobody answer at the API server's port for the time of the block."""
+        self.daemons.stop("kube-apiserver")
+        try:
+            yield
+        finally:
+            start_api_server(self.daemons, self.binaries, self.credentials)
+
+    @contextmanager
+    def without_keda(self) -> Iterator[None]:
+        """Stop operator and adapter for the time of the block: objects stay, nobody acts on them.
+
+        The webhooks go on: a pod's restart does not take all three down.
+        """
+        self.daemons.stop("keda-adapter")
+        self.daemons.stop("keda-operator")
+        try:
+            yield
+        finally:
+            self._start_keda_operator()
+            keda.start_adapter(self.daemons, self.binaries, self.credentials)
+            keda.wait_until_served(self.daemons, self.credentials)
+
+    @contextmanager
+    def without_keda_installed(self) -> Iterator[None]:
+        """Take KEDA off the cluster with its definitions for the time of the block."""
+        keda.uninstall_keda(self.daemons, self.credentials)
+        try:
+            yield
+        finally:
+            self.install_keda()
+
+    def install_keda(self) -> None:
+        """Put KEDA on the cluster."""
+        keda.install_keda(
+            self.daemons, self.binaries, self.credentials, log_level=self.keda_log_level
+        )
+
+    def restart_keda_operator(self) -> None:
+        """End KEDA's operator and start it anew; it has forgotten everything but its objects."""
+        self.daemons.stop("keda-operator")
+        self._start_keda_operator()
+
+    def restart_kubelet(self) -> None:
+        """End the kubelet and start it anew; it finds its pods running."""
+        self.daemons.stop("kubelet")
+        node.start_kubelet(self.daemons, self.binaries, self.credentials, self.folder)
 
     def down(self) -> None:
         """Remove what has containers, then end every process."""
         try:
-            clear_node(self.daemons, self.credentials, self.folder)
+            node.clear_node(self.daemons, self.credentials, self.folder)
         finally:
             self.daemons.stop_all()
+
+    def _start_keda_operator(self) -> None:
+        keda.start_operator(
+            self.daemons, self.binaries, self.credentials, log_level=self.keda_log_level
+        )

@@ -1,0 +1,56 @@
+"""The rig's own faults: what is stopped comes back, and the rest has lived through it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kubernetes import client, config
+
+from lagbench.adapters.kube import Kube
+from lagbench.errors import NotReady
+from tests.cluster.rig.node import NODE
+from tests.cluster.rig.rig import Rig
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+
+
+@pytest.fixture
+def kube(rig: Rig) -> Iterator[Kube]:
+    """Provide a client that asks about policies."""
+    connected = Kube.from_kubeconfig(str(rig.kubeconfig))
+    yield connected
+    connected.close()
+
+
+def test_an_absent_api_server_is_noticed_and_comes_back(rig: Rig, kube: Kube) -> None:
+    """While it is away a client is told so; afterwards every other program still runs."""
+    with rig.without_api_server(), pytest.raises(NotReady):
+        kube.list("ScaledObject")
+
+    assert kube.list("ScaledObject") == []
+    assert rig.daemons.ended() == []
+
+
+def test_keda_can_be_stopped_and_taken_off(rig: Rig, kube: Kube) -> None:
+    """Stopped, its definitions stay; taken off, they are gone; then both are there again."""
+    with rig.without_keda():
+        assert kube.list("ScaledObject") == []
+    with rig.without_keda_installed(), pytest.raises(NotReady):
+        kube.list("ScaledObject")
+
+    rig.restart_keda_operator()
+    assert kube.list("ScaledObject") == []
+    assert rig.daemons.ended() == []
+
+
+def test_a_new_kubelet_keeps_its_node(rig: Rig) -> None:
+    """The node is the same one and Ready."""
+    core = client.CoreV1Api(config.new_client_from_config(str(rig.kubeconfig)))
+    before = core.read_node(NODE)
+
+    rig.restart_kubelet()
+
+    after = core.read_node(NODE)
+    assert after.metadata.uid == before.metadata.uid
+    assert {c.type: c.status for c in after.status.conditions}["Ready"] == "True"
