@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from kubernetes import config
 
@@ -64,9 +65,7 @@ class LiveApi:
         query = f"?fieldValidation={field_validation}{'&dryRun=All' if is_dry_run else ''}"
         metadata = manifest.get("metadata")
         name = metadata.get("name") if isinstance(metadata, Mapping) else None
-        stored = (
-            self._ask("GET", f"{path}/{name}") if name and re.fullmatch(r"[\w.-]+", name) else None
-        )
+        stored = self._ask("GET", f"{path}/{quote(str(name))}") if name else None
         if stored is None or not stored.is_accepted or is_dry_run:
             return self._ask("POST", path + query, manifest)
         version = stored.body["metadata"]["resourceVersion"]
@@ -83,7 +82,7 @@ class LiveApi:
         return self._ask("POST", "/api/v1/namespaces", manifest)
 
     def view(self, namespace: str, kinds: frozenset[tuple[str, str]]) -> ClusterView:
-        """Return what the webhook can see of a namespace; ``kinds`` are those of ``served_kinds``."""
+        """Return what the webhook can see there; ``kinds`` are those of ``served_kinds``."""
         found = {kind: self._list(kind, namespace) for kind in _PLACES}
         return ClusterView(
             scaled_objects=found["ScaledObject"],

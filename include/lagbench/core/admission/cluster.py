@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Manifest = Mapping[str, Any]
@@ -54,23 +54,48 @@ class ClusterView:
                 return manifest
         return None
 
+    def without(self, uid: str | None) -> ClusterView:
+        """Return the view without one ScaledObject and its HPA: as it was before that was made."""
+        if uid is None:
+            return self
+        return replace(
+            self,
+            scaled_objects=tuple(item for item in self.scaled_objects if uid not in _uids(item)),
+            hpas=tuple(item for item in self.hpas if uid not in _uids(item)),
+        )
+
     def lacks_workload(self, kind: str, name: str) -> bool:
         """Say whether a workload is known not to be there."""
         is_unlisted = self.knows_workloads and self.workload(kind, name) is None
         return is_unlisted or (kind, name) in self.missing
 
     def has_kind(self, api_version: str, kind: str) -> bool:
-        """Say whether the API server serves that kind, as far as is known."""
-        if self.kinds is not None:
-            return (api_version, kind) in self.kinds
-        if (api_version, kind) in BUILT_IN_KINDS:
+        """Say whether the API server serves that kind, as far as is known.
+
+        KEDA's mapper also knows each kind in lower case, and as the kind of its lists.
+        """
+        known = BUILT_IN_KINDS if self.kinds is None else self.kinds
+        names = (kind, kind.removesuffix("List"))
+        if any((api_version, name) in known for name in names) or any(
+            (version, found.lower()) == (api_version, kind) for version, found in known
+        ):
             return True
-        return not self.knows_all_kinds and api_version not in _KINDS
+        is_open = self.kinds is None and not self.knows_all_kinds
+        return is_open and api_version not in _KINDS
+
+
+def _uids(manifest: Manifest) -> set[str]:
+    """Return the object's own uid and those of its owners."""
+    metadata = manifest.get("metadata") or {}
+    owners = metadata.get("ownerReferences") or ()
+    return {str(item.get("uid")) for item in (metadata, *owners)}
 
 
 def target_type(target: Mapping[str, Any]) -> tuple[str, str]:
     """Return apiVersion and kind of a ``scaleTargetRef``, KEDA's defaults applied."""
-    return str(target.get("apiVersion") or "apps/v1"), str(target.get("kind") or "Deployment")
+    version = str(target.get("apiVersion") or "apps/v1")
+    version = version.removeprefix("/") if version.count("/") == 1 else version
+    return version, str(target.get("kind") or "Deployment")
 
 
 def type_text(target: Mapping[str, Any]) -> str:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lagbench.core.admission.field_error import FieldError
+from lagbench.core.admission.qualified_names import (
+    label_value_problems,
+    qualified_name_problems,
+    subdomain_problems,
+)
 from lagbench.core.admission.schema import anything, entry, flag, rows, text, texts, whole
 from lagbench.core.admission.schema_check import json_type, unknown_fields
+from lagbench.core.go_quote import go_quote
 
 METADATA = entry(
     "ObjectMeta",
@@ -42,11 +48,16 @@ METADATA = entry(
         "uid": text(),
     },
 )
-_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_NAME_PART = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_LABEL_VALUE = rf"({_NAME_PART})?"
-_WORDS = "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric"
-_SUBDOMAIN_LENGTH, _LABEL_LENGTH = 253, 63
+_STANDARD_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
+_TIMES = ("creationTimestamp", "deletionTimestamp")
+# What Go reads an instant by, piece for piece; it names the first that is not there.
+_TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
+_TIME_PIECES = (
+    ("2006", r"\d{4}"),
+    *(("-", "-"), ("01", r"\d{2}"), ("-", "-"), ("02", r"\d{2}"), ("T", "T")),
+    *(("15", r"\d{2}"), (":", ":"), ("04", r"\d{2}"), (":", ":"), ("05", r"\d{2}(\.\d+)?")),
+    ("Z07:00", r"Z|[+-]\d{2}:\d{2}"),
+)
 
 
 def unknown_metadata(metadata: Any) -> list[str]:
@@ -62,6 +73,9 @@ def undecodable_metadata(metadata: Any) -> str | None:
         schema = METADATA.properties.get(name)
         if schema is None or value is None:
             continue
+        unreadable = _unreadable_time(value) if name in _TIMES and isinstance(value, str) else None
+        if unreadable is not None:
+            return unreadable
         wrong = value if json_type(value) != schema.type else None
         if wrong is None and schema.values is not None:
             wrong = next((v for v in value.values() if not isinstance(v, str | None)), None)
@@ -77,54 +91,62 @@ def undecodable_metadata(metadata: Any) -> str | None:
 
 
 def metadata_errors(metadata: Mapping[str, Any]) -> list[FieldError]:
-    """Return what is wrong with the name, the labels and the annotations."""
+    """Return what is wrong with name, labels, annotations, owners and finalizers."""
     name = metadata.get("name") or ""
     if not name and not metadata.get("generateName"):
         detail = "name or generateName is required"
         errors = [FieldError("Required value", "metadata.name", detail)]
     else:
-        errors = list(_subdomain_errors("metadata.name", name)) if name else []
+        errors = _invalid("name", name, subdomain_problems(name)) if name else []
     for key, value in (metadata.get("labels") or {}).items():
-        errors += _qualified_name_errors("metadata.labels", key, key)
-        if len(value or "") > _LABEL_LENGTH:
-            errors.append(_too_long("metadata.labels", value, _LABEL_LENGTH))
-        if not re.fullmatch(_LABEL_VALUE, value or ""):
-            detail = f"a valid label must be an empty string or consist of {_WORDS} character"
-            example = "(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-            detail += f" {example}'({_LABEL_VALUE.removeprefix('(').removesuffix(')?')})?')"
-            errors.append(FieldError("Invalid value", "metadata.labels", detail, value))
+        errors += _invalid("labels", key, qualified_name_problems(key))
+        errors += _invalid("labels", value or "", label_value_problems(value or ""))
     for key in metadata.get("annotations") or {}:
-        errors += _qualified_name_errors("metadata.annotations", key.lower(), key)
+        errors += _invalid("annotations", key, qualified_name_problems(key.lower()))
+    for owner in metadata.get("ownerReferences") or []:
+        errors += _owner_errors(owner)
+    for finalizer in metadata.get("finalizers") or []:
+        errors += _invalid("finalizers", finalizer, qualified_name_problems(finalizer))
     return errors
 
 
-def _subdomain_errors(field: str, name: str) -> Iterator[FieldError]:
-    if len(name) > _SUBDOMAIN_LENGTH:
-        yield _too_long(field, name, _SUBDOMAIN_LENGTH)
-    if not re.fullmatch(_SUBDOMAIN, name):
-        detail = (
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
-            "'-' or '.', and must start and end with an alphanumeric character (e.g. "
-            f"'example.com', regex used for validation is '{_SUBDOMAIN}')"
-        )
-        yield FieldError("Invalid value", field, detail, name)
+def finalizer_warnings(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the API server's advice on finalizers whose name might be someone else's too."""
+    return [
+        f"metadata.finalizers: {go_quote(name)}: prefer a domain-qualified finalizer name"
+        f"{' including a path (/)' if '.' in name else ''} to avoid accidental conflicts with "
+        "other finalizer writers"
+        for name in sorted(set(metadata.get("finalizers") or []))
+        if "/" not in name and name not in _STANDARD_FINALIZERS
+    ]
 
 
-def _qualified_name_errors(field: str, key: str, shown: str) -> Iterator[FieldError]:
-    *prefix, name = key.split("/")
-    if len(prefix) == 1 and not re.fullmatch(_SUBDOMAIN, prefix[0]):
-        detail = "prefix part must be a lowercase RFC 1123 subdomain"
-        yield FieldError("Invalid value", field, detail, shown)
-    if len(name) > _LABEL_LENGTH:
-        detail = f"name part must be no more than {_LABEL_LENGTH} bytes"
-        yield FieldError("Invalid value", field, detail, shown)
-    if len(prefix) > 1 or not re.fullmatch(_NAME_PART, name):
-        detail = f"name part must consist of {_WORDS} character"
-        yield FieldError("Invalid value", field, detail, shown)
+def _owner_errors(owner: Mapping[str, Any]) -> Iterator[FieldError]:
+    for key, problem in (
+        ("apiVersion", "version must not be empty"),
+        *((key, "must not be empty") for key in ("kind", "name", "uid")),
+    ):
+        if not owner.get(key):
+            yield FieldError("Invalid value", f"metadata.ownerReferences.{key}", problem, "")
 
 
-def _too_long(field: str, value: str, limit: int) -> FieldError:
-    return FieldError("Invalid value", field, f"must be no more than {limit} bytes", value)
+def _invalid(field: str, value: str, problems: Iterable[str]) -> list[FieldError]:
+    path = f"metadata.{field}"
+    return [FieldError("Invalid value", path, problem, value) for problem in problems]
+
+
+def _unreadable_time(text: str) -> str | None:
+    rest = text
+    for piece, pattern in _TIME_PIECES:
+        found = re.match(pattern, rest)
+        if found is None:
+            return (
+                f"parsing time {go_quote(text)} as {go_quote(_TIME_LAYOUT)}: cannot parse "
+                f"{go_quote(rest)} as {go_quote(piece)}"
+            )
+        rest = rest[found.end() :]
+    extra = f"parsing time {go_quote(text)}: extra text: {go_quote(rest)}"
+    return extra if rest else None
 
 
 def _go_type(value: Any) -> str:

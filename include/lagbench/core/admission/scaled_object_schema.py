@@ -121,6 +121,37 @@ SPEC = entry(
     "scaleTargetRef",
     "triggers",
 )
+_CONDITION = entry(
+    "Condition", {"message": text(), "reason": text(), "status": text(), "type": text()}
+)
+# What a person writes there is dropped, after the names of its fields were looked at.
+_STATUS = entry(
+    "ScaledObjectStatus",
+    {
+        "authenticationsTypes": text(),
+        "compositeScalerName": text(),
+        "conditions": rows(_CONDITION),
+        "externalMetricNames": rows(text()),
+        "health": Schema(
+            "object",
+            values=entry("HealthStatus", {"numberOfFailures": whole(), "status": text()}),
+        ),
+        "hpaName": text(),
+        "lastActiveTime": text(),
+        "originalReplicaCount": whole(),
+        "pausedReplicaCount": whole(),
+        "resourceMetricNames": rows(text()),
+        "scaleTargetGVKR": entry(
+            "GroupVersionKindResource",
+            {"group": text(), "kind": text(), "resource": text(), "version": text()},
+        ),
+        "scaleTargetKind": text(),
+        "triggersActivity": Schema(
+            "object", values=entry("TriggerActivityStatus", {"isActive": flag()})
+        ),
+        "triggersTypes": text(),
+    },
+)
 SCALED_OBJECT = entry(
     "ScaledObject",
     {
@@ -128,7 +159,7 @@ SCALED_OBJECT = entry(
         "kind": text(),
         "metadata": anything(),  # see object_meta
         "spec": SPEC,
-        "status": anything(),  # a subresource: dropped from what a person writes
+        "status": _STATUS,
     },
     "spec",
 )

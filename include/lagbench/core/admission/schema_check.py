@@ -9,6 +9,8 @@ from typing import Any
 from lagbench.core.admission.field_error import FieldError, json_text
 from lagbench.core.admission.schema import Schema
 
+_FIRST_COARSE_FLOAT = 2**53
+
 
 def without_nulls(value: Any) -> Any:
     """Return the value without fields that hold null: the API server drops them on decoding."""
@@ -26,9 +28,10 @@ def unknown_fields(value: Any, schema: Schema, path: str = "") -> list[str]:
 
 def _unknown(value: Any, schema: Schema, path: str) -> Iterator[str]:
     if isinstance(value, list):
+        # Where the schema wants no list, it knows no field of what is in it either.
+        entry = schema if schema.keeps_unknown else schema.items or Schema("object")
         for index, item in enumerate(value):
-            if schema.items is not None:
-                yield from _unknown(item, schema.items, f"{path}[{index}]")
+            yield from _unknown(item, entry, f"{path}[{index}]")
     elif isinstance(value, Mapping) and not schema.keeps_unknown:
         for name, item in value.items():
             below = schema.properties.get(name) or schema.values
@@ -45,10 +48,13 @@ def schema_errors(value: Any, schema: Schema, path: str) -> list[FieldError]:
 
 
 def _errors(value: Any, schema: Schema, path: str) -> Iterator[FieldError]:
-    found = json_type(value)
-    if found not in schema.type.split(","):
-        detail = f'{path} in body must be of type {schema.type}: "{found}"'
-        yield FieldError("Invalid value", path, detail, found, is_type_error=True)
+    found, allowed_types = json_type(value), schema.type.split(",")
+    if found not in allowed_types and not ("integer" in allowed_types and _is_whole(value)):
+        yield _type_error(path, schema.type, found)
+        if len(allowed_types) > 1:  # int-or-string, which the schema says a second time as anyOf
+            detail = f'"{path}" must validate at least one schema (anyOf)'
+            yield FieldError("Invalid value", "<nil>", detail, "")
+            yield _type_error(path, allowed_types[0], found)
     if schema.enum and value not in schema.enum:
         allowed = ", ".join(json_text(item) for item in schema.enum)
         yield FieldError("Unsupported value", path, f"supported values: {allowed}", value)
@@ -61,6 +67,11 @@ def _errors(value: Any, schema: Schema, path: str) -> Iterator[FieldError]:
     elif _is_below(value, schema):
         detail = f"{path} in body should be greater than or equal to {schema.minimum}"
         yield FieldError("Invalid value", path, detail, value)
+
+
+def _type_error(path: str, wanted: str, found: str) -> FieldError:
+    detail = f'{path} in body must be of type {wanted}: "{found}"'
+    return FieldError("Invalid value", path, detail, found, is_type_error=True)
 
 
 def _text_errors(value: str, schema: Schema, path: str) -> Iterator[FieldError]:
@@ -99,11 +110,16 @@ def _is_below(value: Any, schema: Schema) -> bool:
     return is_number and schema.minimum is not None and value < schema.minimum
 
 
+def _is_whole(value: Any) -> bool:
+    """Say whether a float counts as an integer: 1e3 does, as far as floats count one by one."""
+    return isinstance(value, float) and value.is_integer() and abs(value) < _FIRST_COARSE_FLOAT
+
+
 def json_type(value: Any) -> str:
-    """Return JSON's name of the value's type; a whole float (1e3) counts as an integer."""
+    """Return the API server's name of the value's type; a number that no int64 holds is a float."""
     if isinstance(value, bool):
         return "boolean"
-    if isinstance(value, float):
-        return "integer" if value.is_integer() else "number"
-    names = {int: "integer", str: "string", list: "array", dict: "object", type(None): "null"}
+    if isinstance(value, int):
+        return "integer" if -(2**63) <= value < 2**63 else "number"
+    names = {float: "number", str: "string", list: "array", dict: "object", type(None): "null"}
     return names.get(type(value), "object" if isinstance(value, Mapping) else "string")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from lagbench.core.admission.cluster import ClusterView
 from lagbench.core.admission.field_error import SKIPPED_RULES, FieldError, aggregate
 from lagbench.core.admission.object_meta import (
+    finalizer_warnings,
     metadata_errors,
     undecodable_metadata,
     unknown_metadata,
@@ -16,7 +17,7 @@ from lagbench.core.admission.object_meta import (
 from lagbench.core.admission.scaled_object_schema import DEFAULT_MAX_REPLICAS, SCALED_OBJECT
 from lagbench.core.admission.schema import Schema
 from lagbench.core.admission.schema_check import schema_errors, unknown_fields, without_nulls
-from lagbench.core.admission.webhook import webhook_refusals, webhook_warnings
+from lagbench.core.admission.webhook import NOT_FOUND, webhook_refusals, webhook_warnings
 
 API_VERSION, KIND = "keda.sh/v1alpha1", "ScaledObject"
 FieldValidation = Literal["Strict", "Warn", "Ignore"]
@@ -30,7 +31,8 @@ class Admission:
     """The answer to a create or update.
 
     ``messages`` are the possible texts of a refusal: the webhook gives the first problem it meets,
-    in random order. ``field_errors`` are the API server's own, one per field.
+    in random order. ``field_errors`` are the API server's own, one per field. Warnings come with a
+    refusal as well.
     """
 
     code: int
@@ -74,7 +76,20 @@ def admit(
     if notes and field_validation == "Strict":
         message = f"{_cannot_handle()}strict decoding error: {', '.join(notes)}"
         return _refused(400, message, reasons=notes)
-    decoded = _defaulted(without_nulls(dict(manifest)))
+    answer = _decoded(manifest, cluster, is_dry_run=is_dry_run)
+    warnings = notes if field_validation == "Warn" else ()
+    return replace(answer, warnings=(*warnings, *answer.warnings))
+
+
+def _decoded(manifest: Mapping[str, Any], cluster: ClusterView, *, is_dry_run: bool) -> Admission:
+    """Return the answer to a manifest whose unknown fields have been dealt with."""
+    metadata = manifest.get("metadata") or {}
+    is_update = any(_is_named(item, metadata.get("name")) for item in cluster.scaled_objects)
+    if metadata.get("resourceVersion") and not is_update:
+        return _refused(500, "resourceVersion should not be set on objects to be created")
+    # The status is a subresource: it is dropped from what a person writes.
+    written = {key: value for key, value in manifest.items() if key != "status"}
+    decoded = _defaulted(without_nulls(written))
     errors = [
         *metadata_errors(decoded.get("metadata") or {}),
         *schema_errors(decoded, SCALED_OBJECT, ""),
@@ -89,12 +104,10 @@ def admit(
         name = (decoded.get("metadata") or {}).get("name") or ""
         message = f'{KIND}.keda.sh "{name}" is invalid: {aggregate(texts)}'
         return Admission(422, (message,), refused_by="apiserver", field_errors=tuple(errors))
-    return _webhook(decoded, cluster, notes if field_validation == "Warn" else (), is_dry_run)
+    return _webhook(decoded, cluster, is_dry_run=is_dry_run)
 
 
-def _webhook(
-    decoded: Mapping[str, Any], cluster: ClusterView, notes: tuple[str, ...], is_dry_run: bool
-) -> Admission:
+def _webhook(decoded: Mapping[str, Any], cluster: ClusterView, *, is_dry_run: bool) -> Admission:
     overflow = next(_overflows(decoded, SCALED_OBJECT, ""), None)
     if overflow is not None:
         message = f"{_WEBHOOK}{overflow}"
@@ -102,8 +115,15 @@ def _webhook(
     reasons = webhook_refusals(decoded, cluster, is_dry_run=is_dry_run)
     if reasons:
         messages = tuple(f"{_WEBHOOK}{reason}" for reason in reasons)
-        return Admission(403, messages, refused_by="webhook", reasons=tuple(reasons))
-    return Admission(201, warnings=(*notes, *webhook_warnings(decoded)))
+        # A refusal for want of an object keeps the code of the failed request.
+        code = 404 if reasons[0].endswith(NOT_FOUND) else 403
+        return Admission(code, messages, refused_by="webhook", reasons=tuple(reasons))
+    warnings = (*webhook_warnings(decoded), *finalizer_warnings(decoded["metadata"]))
+    return Admission(201, warnings=warnings)
+
+
+def _is_named(item: Mapping[str, Any], name: Any) -> bool:
+    return name is not None and (item.get("metadata") or {}).get("name") == name
 
 
 def _refused(code: int, message: str, reasons: tuple[str, ...] = ()) -> Admission:

@@ -20,6 +20,7 @@ _NEVER_CACHED = ("cpu", "memory", "cron")
 _TRANSFER = "scaledobject.keda.sh/transfer-hpa-ownership"
 _NOT_OWNED = "validations.keda.sh/hpa-ownership"
 _LABEL_LENGTH = 63
+NOT_FOUND = "not found"
 
 POLLING_WARNING = (
     "PollingInterval is configured but is not relevant for scaling. It only affects scaling when "
@@ -37,11 +38,9 @@ def webhook_refusals(
 ) -> list[str]:
     """Return every reason to refuse, each as the webhook words it."""
     spec, target = manifest["spec"], manifest["spec"]["scaleTargetRef"]
-    api_version, kind = target_type(target)
-    if api_version.count("/") > 1:
-        return [f"unexpected GroupVersion string: {api_version}"]
-    if kind not in {"Deployment", "StatefulSet"} and not cluster.has_kind(api_version, kind):
-        return [f'no matches for kind "{kind}" in version "{api_version}"']
+    unknown = _unknown_kind(target, cluster)
+    if unknown is not None:
+        return [unknown]
     return [
         *_other_scaled_objects(manifest, cluster),
         *_modifiers(spec),
@@ -52,6 +51,15 @@ def webhook_refusals(
         *_names(manifest),
         *_triggers(spec["triggers"]),
     ]
+
+
+def _unknown_kind(target: Mapping[str, Any], cluster: ClusterView) -> str | None:
+    api_version, kind = target_type(target)
+    if api_version.count("/") > 1:
+        return f"unexpected GroupVersion string: {api_version}"
+    if kind in {"Deployment", "StatefulSet"} or cluster.has_kind(api_version, kind):
+        return None
+    return f'no matches for kind "{kind}" in version "{api_version}"'
 
 
 def webhook_warnings(manifest: Manifest) -> list[str]:
@@ -139,7 +147,7 @@ def _resource_triggers(spec: Mapping[str, Any], cluster: ClusterView) -> Iterato
         return
     name = spec["scaleTargetRef"]["name"]
     if cluster.lacks_workload(kind, name):
-        yield f'{kind}.apps "{name}" not found'
+        yield f'{kind}.apps "{name}" {NOT_FOUND}'
         return
     workload = cluster.workload(kind, name)
     for trigger in wanted:
@@ -162,8 +170,14 @@ def _hpas(manifest: Manifest, cluster: ClusterView) -> Iterator[str]:
         metadata, theirs = hpa.get("metadata") or {}, hpa["spec"].get("scaleTargetRef") or {}
         if (metadata.get("annotations") or {}).get(_NOT_OWNED) == "false":
             continue
-        is_same = theirs.get("name") == target["name"] and type_text(theirs) == type_text(target)
-        if not is_same or _is_owner(metadata.get("ownerReferences") or (), manifest):
+        if theirs.get("name") != target["name"]:
+            continue
+        unknown = _unknown_kind(theirs, cluster)
+        if unknown is not None:
+            yield unknown  # it cannot say whether that HPA is on the same workload
+            continue
+        is_other = type_text(theirs) != type_text(target)
+        if is_other or _is_owner(metadata.get("ownerReferences") or (), manifest):
             continue
         workload = f"workload '{target['name']}' of type '{type_text(target)}'"
         if annotations.get(_TRANSFER) != "true":

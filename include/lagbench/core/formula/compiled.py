@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from lagbench.core.formula.constant_index import check_indexes
 from lagbench.core.formula.node import Node
 from lagbench.core.formula.syntax import parse_formula
 from lagbench.core.formula.tokens import FormulaError
@@ -34,6 +35,7 @@ def compile_formula(formula: str, trigger_names: Collection[str]) -> Node:
     try:
         node = parse_formula(wrapped)
         FormulaTypes(frozenset(trigger_names)).of(node, {})
+        check_indexes(node)
     except FormulaError as error:
         raise FormulaRefusedError(error.shown_in(wrapped)) from error
     return node

@@ -43,15 +43,13 @@ def review_documents(
         found = ", ".join(_title(item) for item in manifests) or "nothing"
         allowed = f"at least one {' or '.join(POLICY_VERSIONS)}"
         raise WrongInput(where=where, field="documents", value=found, allowed=allowed)
-    reviews = [
-        review_policy(
-            policy,
-            where=where,
-            context=context,
-            surroundings=_surroundings(policy, policies[:number], manifests, workloads),
-        )
-        for number, policy in enumerate(policies)
-    ]
+    reviews, applied = [], list[Manifest]()
+    for policy in policies:
+        around = _surroundings(policy, applied, manifests, workloads)
+        review = review_policy(policy, where=where, context=context, surroundings=around)
+        reviews.append(review)
+        if review.is_accepted:  # a refused one is in nobody's way
+            applied.append(policy)
     others = [_title(item) for item in manifests if item.get("kind") not in POLICY_VERSIONS]
     return FileReview(tuple(reviews), tuple(others))
 

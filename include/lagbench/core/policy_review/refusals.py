@@ -10,9 +10,13 @@ from typing import Any
 from lagbench.core.admission.scaled_object_schema import SCALED_OBJECT
 from lagbench.core.admission.schema import Schema
 from lagbench.core.admission.verdict import Admission
+from lagbench.core.admission.webhook import NOT_FOUND
 from lagbench.core.policy_review.finding import Finding, shown
 
 _UNKNOWN = re.compile(r'unknown field "(.+)"')
+_UNDECODABLE = re.compile(
+    r"cannot unmarshal .* into Go struct field (?:\w+\.(spec\.\S+)|ObjectMeta\.(\S+)) of type (\S+)"
+)
 # Near enough in meaning, but not in spelling.
 _MEANT = {
     "minReplicas": "minReplicaCount",
@@ -39,6 +43,9 @@ _WEBHOOK_REASONS = (
     ("scaledobject name", "name-too-long", "metadata.name", "at most 63 characters"),
     ("HPA name", "name-too-long", _HPA_NAME, "at most 63 characters"),
     ("no matches for kind", "target-kind", f"{_TARGET}.kind", "a kind of this cluster"),
+    ("unexpected GroupVersion", "target-kind", f"{_TARGET}.apiVersion", "GROUP/VERSION"),
+    (NOT_FOUND, "target-missing", _TARGET, "apply the workload first"),
+    ("resourceVersion", "copied-out", "metadata.resourceVersion", "leave it out"),
 )
 
 
@@ -62,6 +69,11 @@ def _of_reason(manifest: Mapping[str, Any], reason: str) -> Finding:
     unknown = _UNKNOWN.fullmatch(reason)
     if unknown is not None:
         return _of_unknown_field(manifest, unknown[1])
+    undecodable = _UNDECODABLE.search(reason)
+    if undecodable is not None:
+        path = undecodable[1] or f"metadata.{undecodable[2]}"
+        found = shown(value_at(manifest, path), path)
+        return Finding("refused", "schema", path, found, reason, undecodable[3])
     for part, code, field, instead in _WEBHOOK_REASONS:
         if part in reason:
             return Finding(
