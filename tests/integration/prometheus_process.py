@@ -75,12 +75,19 @@ def discovered(pod: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield {"targets": [address], "labels": labels}
 
 
-def adapted(config_file: Path, targets_file: Path) -> dict[str, Any]:
-    """Return a committed configuration whose pods come from a file; the rest is as committed."""
+def adapted(
+    config_file: Path, targets_file: Path, addresses: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return a committed configuration whose pods come from a file; the rest is as committed.
+
+    ``addresses`` say where a service is that it names, for a place without cluster DNS.
+    """
     config: dict[str, Any] = yaml.safe_load(config_file.read_text(encoding="utf-8"))
     for job in config["scrape_configs"]:
         if job.pop("kubernetes_sd_configs", None) is not None:
             job["file_sd_configs"] = [{"files": [str(targets_file)], "refresh_interval": "1s"}]
+        for group in job.get("static_configs") or ():
+            group["targets"] = [(addresses or {}).get(name, name) for name in group["targets"]]
     return config
 
 
@@ -93,14 +100,17 @@ def debian_program(name: str) -> str:
 
 
 @contextmanager
-def running_prometheus(config_file: Path, folder: Path) -> Iterator[PrometheusProcess]:
+def running_prometheus(
+    config_file: Path, folder: Path, addresses: Mapping[str, str] | None = None
+) -> Iterator[PrometheusProcess]:
     """Run Prometheus on loopback for the time of the block."""
     program = debian_program("prometheus")
     folder.mkdir()
     running = PrometheusProcess(free_port(), folder / "targets.json")
     running.scrape([])
     config = folder / "prometheus.yml"
-    config.write_text(yaml.safe_dump(adapted(config_file, running.targets_file)), encoding="utf-8")
+    made = adapted(config_file, running.targets_file, addresses)
+    config.write_text(yaml.safe_dump(made), encoding="utf-8")
     command = [
         program,
         f"--config.file={config}",

@@ -133,6 +133,14 @@ def test_grafana_finds_the_board_where_it_is_put() -> None:
     assert [path.name for path in BOARD_FILE.parent.iterdir()] == [BOARD_FILE.name]
 
 
+def test_the_manual_names_every_metric_of_recorder_and_consumers() -> None:
+    """The lag scaler's have a manual of their own."""
+    manual = (PROJECT_ROOT / "docs/monitoring.md").read_text(encoding="utf-8")
+    names = {re.sub("_(bucket|count|sum)$", "", name) for name in exported_names()}
+
+    assert {n for n in names if n not in manual and not n.startswith("lagbench_scaler_")} == set()
+
+
 def _overlap(one: GridPos, other: GridPos) -> bool:
     return (
         one.x < other.x + other.w
