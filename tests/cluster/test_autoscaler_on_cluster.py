@@ -190,10 +190,10 @@ def started(rig: Rig, folder: Path) -> subprocess.Popen[bytes]:
 def ended(
     process: subprocess.Popen[bytes], folder: Path, *, within_seconds: float = 15.0
 ) -> tuple[int, str]:
-    """Return the exit code and the last line's message."""
+    """Return the exit code and what the last line of the log says."""
     code = process.wait(timeout=within_seconds)
     last = (folder / "controller.log").read_text(encoding="utf-8").splitlines()[-1]
-    return code, str(json.loads(last)["message"])
+    return code, str(json.loads(last)["event"])
 
 
 def scaled_object(lag: LagControl, annotations: dict[str, str]) -> dict[str, Any]:
