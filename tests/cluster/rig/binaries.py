@@ -6,17 +6,16 @@ the first time; afterwards nothing is done.
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shutil
-import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.cluster.rig.go_command import BuildFailed, go, module_folder
 from tests.cluster.rig.versions import Versions, cache_folder, pinned
 
 KUBERNETES_PROGRAMS = (
@@ -28,17 +27,13 @@ KUBERNETES_PROGRAMS = (
     "kubectl",
 )
 KEDA_PROGRAMS = {
-    "keda-operator": "operator",
-    "keda-adapter": "adapter",
-    "keda-webhooks": "webhooks",
+    "keda-operator": "./cmd/operator",
+    "keda-adapter": "./cmd/adapter",
+    "keda-webhooks": "./cmd/webhooks",
 }
+ETCD = "go.etcd.io/etcd/server/v3"
 METRICS_SERVER = "sigs.k8s.io/metrics-server/cmd/metrics-server"
-_STEP_LIMIT_SECONDS = 1800
 Say = Callable[[str], object]
-
-
-class BuildFailed(RuntimeError):
-    """A Go build failed; the message has its last lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,40 +49,64 @@ class Binaries:
         return str(self.folder / program)
 
 
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    """Builds programs into a folder, those of a module together.
+
+    One go command reads the module once and links one program while it compiles the next.
+    """
+
+    folder: Path
+    say: Say
+
+    def missing(self, packages: Mapping[str, str]) -> dict[str, str]:
+        """Return the packages of the programs that are not there."""
+        return {n: package for n, package in packages.items() if not (self.folder / n).exists()}
+
+    def build(
+        self, module: Path, packages: Mapping[str, str], *, flags: str = "", mode: str = "mod"
+    ) -> None:
+        """Build ``packages``, by the names that the programs get."""
+        began = time.monotonic()
+        linker = f"-ldflags=-s -w {flags}".strip()
+        with tempfile.TemporaryDirectory(dir=self.folder) as made:
+            how = [f"-mod={mode}", "-trimpath", linker, "-o", f"{made}/"]
+            go(["build", *how, *packages.values()], module)
+            for name, package in packages.items():
+                (Path(made) / _go_name(package)).rename(self.folder / name)
+        self.say(f"built {', '.join(packages)} in {time.monotonic() - began:.0f} s")
+
+
+def _go_name(package: str) -> str:
+    """Return how go names a package's program: the last part that is no major version."""
+    parts = package.split("/")
+    return parts[-2] if re.fullmatch(r"v\d+", parts[-1]) else parts[-1]
+
+
 def build_all(say: Say) -> Binaries:
     """Build what is missing and return the folder."""
     versions, cache = pinned(), cache_folder()
     programs, sources = cache / "bin", cache / "src"
     programs.mkdir(parents=True, exist_ok=True)
-    missing = [p for p in KUBERNETES_PROGRAMS if not (programs / p).exists()]
-    if missing:
+    builder = _Builder(programs, say)
+    commands = {name: f"k8s.io/kubernetes/cmd/{name}" for name in KUBERNETES_PROGRAMS}
+    if missing := builder.missing(commands):
         wrapper = _kubernetes_wrapper(versions, sources / "kubernetes")
-        for program in missing:
-            flags = _kubernetes_flags(versions)
-            _build(
-                wrapper, f"k8s.io/kubernetes/cmd/{program}", programs / program, say, flags=flags
-            )
-    if not (programs / "etcd").exists():
-        wrapper = _plain_wrapper("go.etcd.io/etcd/server/v3", versions.etcd, sources / "etcd")
-        _build(wrapper, "go.etcd.io/etcd/server/v3", programs / "etcd", say)
-    if not (programs / "metrics-server").exists():
+        builder.build(wrapper, missing, flags=_kubernetes_flags(versions))
+    if missing := builder.missing({"etcd": ETCD}):
+        wrapper = _plain_wrapper(ETCD, versions.etcd, sources / "etcd")
+        builder.build(wrapper, missing)
+    if missing := builder.missing({"metrics-server": METRICS_SERVER}):
         module = "sigs.k8s.io/metrics-server"
         wrapper = _plain_wrapper(
             module, versions.metrics_server, sources / "metrics-server", package=METRICS_SERVER
         )
-        _build(wrapper, METRICS_SERVER, programs / "metrics-server", say)
+        builder.build(wrapper, missing)
     keda = module_folder("github.com/kedacore/keda/v2", versions.keda)
-    for program, command in KEDA_PROGRAMS.items():
-        if not (programs / program).exists():
-            # Its one `replace` names a version, so it builds where the module cache has it.
-            _build(keda, f"./cmd/{command}", programs / program, say, mode="readonly")
+    if missing := builder.missing(KEDA_PROGRAMS):
+        # Its one `replace` names a version, so it builds where the module cache has it.
+        builder.build(keda, missing, mode="readonly")
     return Binaries(programs, keda / "config" / "crd" / "bases", keda / "config" / "webhooks")
-
-
-def module_folder(module: str, version: str) -> Path:
-    """Return a module's folder in Go's cache, fetched when it is not there."""
-    found = _go(["mod", "download", "-json", f"{module}@v{version}"], Path.cwd())
-    return Path(json.loads(found)["Dir"])
 
 
 def _kubernetes_wrapper(versions: Versions, folder: Path) -> Path:
@@ -103,7 +122,7 @@ def _kubernetes_wrapper(versions: Versions, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "go.mod").write_text(text, encoding="utf-8")
     shutil.copyfile(upstream / "go.sum", folder / "go.sum")
-    _go(["mod", "edit", f"-require=k8s.io/kubernetes@v{versions.kubernetes}"], folder)
+    go(["mod", "edit", f"-require=k8s.io/kubernetes@v{versions.kubernetes}"], folder)
     _write_imports(folder, [f"k8s.io/kubernetes/cmd/{program}" for program in KUBERNETES_PROGRAMS])
     return folder
 
@@ -131,42 +150,6 @@ def _kubernetes_flags(versions: Versions) -> str:
         "gitTreeState": "clean",
     }
     return " ".join(f"-X k8s.io/component-base/version.{k}={v}" for k, v in facts.items())
-
-
-def _build(
-    folder: Path,
-    package: str,
-    output: Path,
-    say: Say,
-    *,
-    flags: str = "",
-    mode: str = "mod",
-) -> None:
-    began = time.monotonic()
-    partial = output.with_suffix(".partial")
-    linker = f"-ldflags=-s -w {flags}".strip()
-    _go(["build", f"-mod={mode}", "-trimpath", linker, "-o", str(partial), package], folder)
-    partial.rename(output)
-    say(f"built {output.name} in {time.monotonic() - began:.0f} s")
-
-
-def _go(arguments: Sequence[str], folder: Path) -> str:
-    go = shutil.which("go")
-    if go is None:
-        raise BuildFailed("Go is not installed: apt-get install golang, or put go on the PATH")
-    done = subprocess.run(
-        [go, *arguments],
-        cwd=folder,
-        env={**os.environ, "GOFLAGS": "", "GOTOOLCHAIN": "auto"},
-        capture_output=True,
-        text=True,
-        timeout=_STEP_LIMIT_SECONDS,
-        check=False,
-    )
-    if done.returncode != 0:
-        tail = "\n".join(done.stderr.splitlines()[-20:])
-        raise BuildFailed(f"go {' '.join(arguments[:2])} in {folder.name} failed:\n{tail}")
-    return done.stdout
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ _BUILD = Path(__file__).with_name("binaries.py")
 class Versions:
     """Version numbers without a leading v."""
 
+    go: str
     kubernetes: str
     etcd: str
     keda: str
