@@ -61,7 +61,10 @@ def check_cluster(kube: Kube) -> None:
 
 
 def _require_keda(client: Any) -> None:
-    groups = {group["name"] for group in _get(client, "/apis").get("groups") or []}
+    from kubernetes.client import ApisApi
+
+    with translated("read the API groups", client.configuration.host):
+        groups = {group.name for group in ApisApi(client).get_api_versions().groups}
     if KEDA_GROUP not in groups:
         raise NotReady(
             f"{client.configuration.host} has no KEDA: it does not know the API group "
@@ -117,15 +120,3 @@ def _foreign_objects(kube: Kube) -> Iterator[str]:
 
 def _is_foreign(found: dict[str, Any]) -> bool:
     return RUN_ID_LABEL not in (found["metadata"].get("labels") or {})
-
-
-def _get(client: Any, path: str) -> dict[str, Any]:
-    with translated(f"read {path}", client.configuration.host):
-        answer, _status, _headers = client.call_api(
-            path,
-            "GET",
-            header_params={"Accept": "application/json"},
-            auth_settings=["BearerToken"],
-            response_type="object",
-        )
-    return dict(answer)

@@ -8,13 +8,15 @@ from lagbench.adapters.kube import Kube
 from lagbench.adapters.manifest_files import base_manifest, base_objects
 from lagbench.core.manifests import companion_for_run, consumer_for_run
 from lagbench.core.policy_limits import policy_limits
+from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-READY_TIMEOUT_SECONDS = 180.0
+READY_TIMEOUT_SECONDS = 60.0
+LOG_LINES = 5
 
 
 class RunConsumersOperator(CellOperator):
@@ -53,19 +55,45 @@ class RunConsumersOperator(CellOperator):
 
 def wait_ready(kube: Kube, deployment: str, replicas: int) -> None:
     """Wait until the Deployment's controller has seen its newest spec and all pods are Ready."""
-    seen: dict[str, Any] = {}
+    ready: dict[str, int] = {}
 
     def is_ready(kube: Kube) -> bool:
         found = kube.get("Deployment", deployment) or {}
-        seen.clear()
-        seen.update(found.get("status") or {})
+        status = found.get("status") or {}
+        ready["pods"] = status.get("readyReplicas") or 0
         generation = (found.get("metadata") or {}).get("generation", 0)
-        is_current = seen.get("observedGeneration", 0) >= generation
-        return is_current and (seen.get("readyReplicas") or 0) >= replicas
+        is_current = status.get("observedGeneration", 0) >= generation
+        return is_current and ready["pods"] >= replicas
 
     kube.wait_until(
         is_ready,
         timeout_seconds=READY_TIMEOUT_SECONDS,
         what=f"{replicas} Ready pods of Deployment/{deployment}",
-        last_seen=lambda: str(seen),
+        last_seen=lambda: "; ".join([f"{ready['pods']} Ready", *_what_keeps(kube, deployment)]),
     )
+
+
+def _what_keeps(kube: Kube, deployment: str) -> list[str]:
+    """Return why each pod of the Deployment is not Ready, with the end of its log."""
+    told = []
+    for pod in kube.list("Pod"):
+        name, status = str(pod["metadata"]["name"]), pod.get("status") or {}
+        conditions = {c["type"]: c for c in status.get("conditions") or []}
+        is_ready = conditions.get("Ready", {}).get("status") == "True"
+        if not name.startswith(f"{deployment}-") or is_ready:
+            continue
+        reasons = [str(status.get("phase"))]
+        reasons += [c.get("message") for c in conditions.values() if c.get("message")]
+        for container in status.get("containerStatuses") or []:
+            waiting = (container.get("state") or {}).get("waiting") or {}
+            reasons += [waiting[key] for key in ("reason", "message") if waiting.get(key)]
+        told.append(f"Pod/{name}: {', '.join(dict.fromkeys(reasons))}{_last_words(kube, name)}")
+    return told
+
+
+def _last_words(kube: Kube, pod: str) -> str:
+    try:
+        lines = kube.pod_logs(pod).strip().splitlines()[-LOG_LINES:]
+    except NotReady:  # it has not started, or is gone
+        return ""
+    return f"; its log ends: {' | '.join(lines)}" if lines else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from tests.cluster.rig.network import NODE_ADDRESS, POD_NETWORK
 
 NODE = "rig-node"
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
-_CGROUP = "lagbench-rig"
+_CGROUP = os.environ.get("LAGBENCH_RIG_CGROUP", "lagbench-rig")  # its own for each at a time
 _V1_CONTROLLERS = (
     "cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "systemd",
 )  # fmt: skip

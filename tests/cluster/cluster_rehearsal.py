@@ -1,0 +1,124 @@
+"""Rehearsals on the rig as a platform team runs them: the runner's rights, a broker of its own.
+
+``python -m tests.cluster.cluster_rehearsal SCENARIO [OPTIONS…]`` brings the rig up, runs
+``lagbench run SCENARIO OPTIONS…`` there and goes; run folders land where they usually do.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lagbench.embedded.broker import Broker
+from lagbench.project import PROJECT_ROOT
+from tests.cluster.rig.binaries import build_all
+from tests.cluster.rig.network import enter, is_inside, problem
+from tests.cluster.rig.program_image import write_program_image
+from tests.cluster.rig.rig import Rig
+from tests.cluster.rig_fixture import broker_for_pods
+from tests.e2e.rehearsal import Rehearsal
+
+CONTEXT = "lagbench"
+_KUBECTL_LIMIT_SECONDS = 60
+
+
+@dataclass
+class ClusterRehearsal(Rehearsal):
+    """A ``lagbench`` home whose runs go to the rig, with the rights of the account ``runner``."""
+
+    kubeconfig: Path = Path()
+    settings: Path = Path()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the environment with the runner's kubeconfig."""
+        return {**super().environment, "KUBECONFIG": str(self.kubeconfig)}
+
+    @property
+    def target_options(self) -> tuple[str, ...]:
+        """Return the options that send a run to the rig."""
+        return ("--target", f"context:{CONTEXT}", "--target-settings", str(self.settings))
+
+
+def stand_up(rig: Rig, folder: Path, broker: Broker, *, namespace: str = "lagbench") -> Path:
+    """Apply the overlay ``ci`` and write the runner's kubeconfig and the target's settings."""
+    kubectl(rig, "apply", "--server-side", "-k", str(PROJECT_ROOT / "k8s/overlays/ci"))
+    kubeconfig = folder / "runner.kubeconfig"
+    script = PROJECT_ROOT / "k8s" / "runner-kubeconfig.sh"
+    context = kubectl(rig, "config", "current-context").strip()
+    _run(rig, [str(script), context, namespace, str(kubeconfig)])
+    (folder / "settings.env").write_text(
+        f"NAMESPACE={namespace}\nSTORAGE_CLASS=none\n"
+        f"KAFKA_BOOTSTRAP_SERVERS={broker.bootstrap_servers}\n"
+    )
+    return kubeconfig
+
+
+@contextmanager
+def rehearsal_on(rig: Rig, broker: Broker, root: Path) -> Iterator[ClusterRehearsal]:
+    """Provide a home whose runs go to the rig; end what a failed test left."""
+    kubeconfig = stand_up(rig, root, broker)
+    home = ClusterRehearsal(root, kubeconfig=kubeconfig, settings=root / "settings.env")
+    yield home
+    home.close()
+
+
+def kubectl(rig: Rig, *arguments: str) -> str:
+    """Run kubectl as the administrator."""
+    return _run(rig, [rig.binaries.path("kubectl"), *arguments])
+
+
+def _run(rig: Rig, command: list[str]) -> str:
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(rig.kubeconfig),
+        "PATH": f"{rig.binaries.folder}{os.pathsep}{os.environ['PATH']}",
+    }
+    done = subprocess.run(
+        command,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=_KUBECTL_LIMIT_SECONDS,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} gave {done.returncode}:\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def main(arguments: list[str]) -> int:
+    """Run one rehearsal on a rig; returns the command's exit code."""
+    if not is_inside():
+        reason = problem()
+        if reason is not None:
+            sys.stderr.write(f"not ready: {reason}\n")
+            return 3
+        build_all(lambda line: sys.stderr.write(f"{line}\n"))
+        enter([sys.executable, "-m", "tests.cluster.cluster_rehearsal", *arguments])
+    with tempfile.TemporaryDirectory(prefix="lagbench-rig-") as name:
+        folder = Path(name)
+        rig = Rig.up(folder / "rig", build_all(lambda line: sys.stderr.write(f"{line}\n")))
+        try:
+            archive = folder / "programs.tar"
+            write_program_image(archive)
+            rig.import_image(archive)
+            with broker_for_pods(folder / "broker") as broker:
+                kubeconfig = stand_up(rig, folder, broker)
+                options = ["--target", f"context:{CONTEXT}"]
+                options += ["--target-settings", str(folder / "settings.env")]
+                command = [str(Path(sys.executable).parent / "lagbench"), "run", *arguments]
+                environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+                return subprocess.call([*command, *options], env=environment)
+        finally:
+            rig.down()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
