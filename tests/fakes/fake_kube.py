@@ -25,6 +25,7 @@ class FakeKube:
         self.calls: list[str] = []
         self.is_down = False
         self.is_autoscaler_up = True
+        self.leaves_hpa = False  # the autoscaler is about to read a changed policy
 
     def close(self) -> None:
         """Nothing is open."""
@@ -126,7 +127,8 @@ class FakeKube:
             self._pod(f"{name}-x1", stored)
         if kind == "ScaledObject" and self.is_autoscaler_up:
             stored["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
-            self._hpa(f"keda-hpa-{POLICY_OBJECT}", stored)
+            if not self.leaves_hpa:
+                self._hpa(f"keda-hpa-{POLICY_OBJECT}", stored)
         if kind == "HorizontalPodAutoscaler" and self.is_autoscaler_up:
             stored["status"] = {"conditions": [{"type": "AbleToScale", "status": "True"}]}
         return copy.deepcopy(stored)
@@ -153,7 +155,7 @@ class FakeKube:
         spec = scaled_object["spec"]
         self.objects["HorizontalPodAutoscaler", name] = {
             "kind": "HorizontalPodAutoscaler",
-            "metadata": {"name": name},
+            "metadata": {"name": name, "annotations": scaled_object["metadata"].get("annotations")},
             "spec": {
                 "minReplicas": max(spec.get("minReplicaCount") or 0, 1),
                 "maxReplicas": spec.get("maxReplicaCount", 100),

@@ -21,7 +21,7 @@ from lagbench.core.manifests import (
     policy_for_run,
 )
 from lagbench.core.policy_limits import policy_limits
-from lagbench.core.run import LAG_SCALER, POLICY_OBJECT
+from lagbench.core.run import LAG_SCALER, POLICY_OBJECT, RUN_ID_ANNOTATION
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 from lagbench_airflow.operators.run_consumers import wait_ready
@@ -62,11 +62,12 @@ class ApplyScalingPolicyOperator(CellOperator):
         difference = policy_diff(before, applied)
         self.log.info("policy in force, old -> new:\n%s", difference or "(no change)")
         cell.folder.write_text(cell.folder.policy, yaml.safe_dump(manifest, sort_keys=False))
-        cell.folder.write_text(cell.folder.path / "policy.diff", difference)
+        cell.folder.write_text("policy.diff", difference)
+        cell.folder.write_json("hpa.json", hpa)
         return {
             "kind": manifest["kind"],
             "generation": applied["metadata"].get("generation"),
-            "hpa": hpa,
+            "hpa": hpa["name"],
             "diff": difference,
         }
 
@@ -119,16 +120,18 @@ def _delete_other_kind(kube: Kube, kind: str) -> None:
     )
 
 
-def _wait_taken_up(kube: Kube, manifest: dict[str, Any]) -> str:
-    """Wait until the autoscaler has read this policy; returns the name of the HPA.
+def _wait_taken_up(kube: Kube, manifest: dict[str, Any]) -> dict[str, Any]:
+    """Wait until the autoscaler has read this policy; returns name, spec and conditions of the HPA.
 
-    KEDA has when the ScaledObject is Ready and its HPA has the policy's bounds; the HPA controller
-    has when it wrote conditions, which it does at its first sync (15 s).
+    KEDA has when the ScaledObject is Ready and its HPA has the policy's bounds and, copied from it,
+    the run's id: a swap in place may leave the bounds as they were. The HPA controller has when it
+    wrote conditions, which it does at its first sync (15 s); KEDA's HPA may not have them yet.
     """
     kind, limits = manifest["kind"], policy_limits(manifest)
     name = KEDA_HPA if kind == SCALED_OBJECT else POLICY_OBJECT
     wanted = (max(limits.floor_replicas, 1), limits.ceiling_replicas)
     seen: dict[str, Any] = {}
+    found: dict[str, Any] = {}
 
     def is_taken_up(kube: Kube) -> bool:
         policy, hpa = kube.get(kind, POLICY_OBJECT) or {}, kube.get(HPA, name) or {}
@@ -136,11 +139,11 @@ def _wait_taken_up(kube: Kube, manifest: dict[str, Any]) -> str:
         bounds = (spec.get("minReplicas") or 1, spec.get("maxReplicas"))
         conditions = (policy.get("status") or {}).get("conditions") or []
         seen.update(hpa_bounds=bounds, wanted_bounds=wanted, conditions=conditions)
+        found.update(name=name, spec=spec, conditions=(hpa.get("status") or {}).get("conditions"))
         if kind != SCALED_OBJECT:
             return bool(conditions)
-        return bounds == wanted and any(
-            c.get("type") == "Ready" and c.get("status") == "True" for c in conditions
-        )
+        is_ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+        return is_ready and bounds == wanted and _run_id(hpa) == _run_id(manifest)
 
     kube.wait_until(
         is_taken_up,
@@ -148,4 +151,9 @@ def _wait_taken_up(kube: Kube, manifest: dict[str, Any]) -> str:
         what=f"the autoscaler to take up {kind}/{POLICY_OBJECT}",
         last_seen=lambda: str(seen),
     )
-    return name
+    return found
+
+
+def _run_id(manifest: dict[str, Any]) -> str | None:
+    annotations = (manifest.get("metadata") or {}).get("annotations") or {}
+    return annotations.get(RUN_ID_ANNOTATION)

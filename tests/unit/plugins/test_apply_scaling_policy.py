@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
 
 from lagbench.adapters.workloads import remove_workloads
-from lagbench.core.run import RUN_ID_LABEL
+from lagbench.core.run import RUN_ID_ANNOTATION, RUN_ID_LABEL
 from lagbench.errors import StillWaiting
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 
@@ -52,6 +54,30 @@ def test_the_diff_shows_what_changed(world: World) -> None:
 
     assert "-  maxReplicaCount: 4" in result["diff"]
     assert "+  maxReplicaCount: 8" in (world.folder.path / "policy.diff").read_text()
+
+
+def test_the_hpa_is_kept_as_it_was_taken_up(world: World) -> None:
+    """Its bounds and conditions are in the run folder."""
+    operator(world).execute(world.context)
+    of_keda = json.loads((world.folder.path / "hpa.json").read_text())
+    world.with_policy(HPA)
+    operator(world).execute(world.context)
+    own = json.loads((world.folder.path / "hpa.json").read_text())
+
+    assert (of_keda["name"], own["name"]) == ("keda-hpa-consumer", "consumer")
+    assert of_keda["spec"] == {"minReplicas": 2, "maxReplicas": 4}
+    assert own["conditions"] == [{"type": "AbleToScale", "status": "True"}]
+
+
+def test_the_hpa_of_another_run_is_not_this_policy_s(world: World) -> None:
+    """Equal bounds do not tell: KEDA has taken a policy up when its HPA names the run."""
+    operator(world).execute(world.context)
+    of_keda = world.kube.objects["HorizontalPodAutoscaler", "keda-hpa-consumer"]
+    world.kube.leaves_hpa = True
+    of_keda["metadata"]["annotations"] = {RUN_ID_ANNOTATION: "another-run"}
+
+    with pytest.raises(StillWaiting, match="to take up ScaledObject/consumer"):
+        operator(world).execute(world.context)
 
 
 def test_an_autoscaler_that_is_away_is_told(world: World) -> None:

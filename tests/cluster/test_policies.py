@@ -1,0 +1,40 @@
+"""``lagbench policy check`` says of a manifest what the real API server and KEDA's webhook say."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.live_admission import LiveApi
+from tests.cluster.policy_agreement import Agreement, Case, agreements, differences, read_cases
+from tests.cluster.rig.rig import Rig
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+CASES = [case for case in read_cases() if case.is_policy]
+Answers = dict[str, list[Agreement]]
+
+
+@pytest.fixture(scope="module")
+def answers(rig: Rig) -> Answers:
+    """Provide both answers to every case, asked in the order of the files."""
+    found: Answers = {str(case): [] for case in CASES}
+    for row in agreements(LiveApi(rig.kubeconfig), read_cases()):
+        found[str(row.case)].append(row)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_check_agrees_with_the_live_webhook(answers: Answers, case: Case) -> None:
+    """Verdict, code, text and warnings are the live ones."""
+    rows = answers[str(case)]
+
+    assert rows
+    assert "\n".join(differences(rows)) == ""
+
+
+def test_the_cases_are_good_and_bad(answers: Answers) -> None:
+    """Agreement says something only if much is stored, and much refused in either place."""
+    rows = [row for found in answers.values() for row in found]
+    refused = [row.live for row in rows if not row.live.is_accepted]
+    by_webhook = [live for live in refused if "admission webhook" in str(live.message)]
+
+    assert min(len(rows) - len(refused), len(by_webhook), len(refused) - len(by_webhook)) >= 30

@@ -1,0 +1,185 @@
+"""Every policy of the catalog on the real KEDA: taken, made into the HPA we expect, followed.
+
+All at once, each in a namespace of its own: a sync of the HPA controller takes 15 s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import pytest
+
+from lagbench.adapters.kube import Kube
+from lagbench.catalog import list_policies, policy_file
+from lagbench.core.cluster_settings import ClusterSettings
+from lagbench.core.keda_hpa import build_hpa
+from lagbench.core.keda_metric_specs import trigger_metric_spec
+from lagbench.core.keda_scaler import MetricSpec
+from lagbench.core.manifests import RunTarget, policy_for_run
+from lagbench.core.policy_limits import policy_limits
+from lagbench.core.run import CONSUMER_DEPLOYMENT, POLICY_OBJECT, RunNames
+from lagbench.core.scaled_object import ScaledObjectSpec, Trigger, parse_scaled_object
+from lagbench.embedded.broker import Broker
+from lagbench.strict_yaml import parse_yaml, read_text
+from tests.cluster.lagging_group import idle_consumers, let_lag
+from tests.cluster.live_admission import LiveApi
+from tests.cluster.rig.rig import Rig
+from tests.integration.external_scaler.scaler_process import Keda, ScalerProcess, running_scaler
+from tests.integration.localkube_process import eventually
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+NAMES = RunNames("policies-in-force")
+LAG = 1800
+POLICIES = list_policies()
+ON_CPU = frozenset({"cpu-only", "lag-cpu-safety-net"})
+_PRE_WARMED = 6  # of cron-prewarm-plus-lag, on working days
+_TAKEN_UP_SECONDS = 60
+_FOLLOWED_SECONDS = 90
+
+
+@dataclass(frozen=True)
+class InForce:
+    """All policies, applied, each beside a Deployment that it drives."""
+
+    kubes: dict[str, Kube]
+    policies: dict[str, dict[str, Any]]
+    api: LiveApi
+    scaler: ScalerProcess
+
+    def hpa(self, name: str) -> dict[str, Any]:
+        """Return the HPA that drives the Deployment; empty when there is none yet."""
+        kind = self.policies[name]["kind"]
+        of_keda = f"keda-hpa-{POLICY_OBJECT}"
+        hpa = of_keda if kind == "ScaledObject" else POLICY_OBJECT
+        return self.kubes[name].get("HorizontalPodAutoscaler", hpa) or {}
+
+    def replicas(self, name: str) -> int:
+        """Return what the Deployment is told to have."""
+        deployment = self.kubes[name].get("Deployment", CONSUMER_DEPLOYMENT) or {}
+        return int(deployment["spec"]["replicas"])
+
+
+@pytest.fixture(scope="module")
+def in_force(
+    rig: Rig, rig_broker: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[InForce]:
+    """Provide a group that lags, and all policies on it at once."""
+    let_lag(rig_broker.bootstrap_servers, NAMES, LAG)
+    api, kubes, policies = LiveApi(rig.kubeconfig), dict[str, Kube](), dict[str, dict[str, Any]]()
+    with running_scaler(tmp_path_factory.mktemp("scaler")) as scaler:
+        address = scaler.address
+        for name in POLICIES:
+            namespace = f"in-force-{name}"
+            api.create_namespace(namespace)
+            kube = kubes[name] = Kube.from_kubeconfig(str(rig.kubeconfig), namespace=namespace)
+            policy = _policy(name, rig_broker, namespace, address)
+            limits = policy_limits(policy)
+            kube.apply(idle_consumers(namespace, limits.floor_replicas, has_node=name in ON_CPU))
+            policies[name] = kube.apply(policy)
+        yield InForce(kubes, policies, api, scaler)
+        for name, kube in kubes.items():
+            kube.delete(policies[name]["kind"], POLICY_OBJECT)
+            api.delete_namespace(f"in-force-{name}")
+            kube.close()
+
+
+@pytest.mark.parametrize("name", [name for name in POLICIES if name != "cpu-only"])
+def test_keda_makes_the_hpa_that_we_would_make(in_force: InForce, name: str) -> None:
+    """Bounds, behavior, metrics, labels and annotations are equal, with the same defaults."""
+    kube = in_force.kubes[name]
+    eventually(lambda: _is_ready(kube), f"{name} is Ready", within_seconds=_TAKEN_UP_SECONDS)
+    live = eventually(
+        lambda: in_force.hpa(name), f"the HPA of {name}", within_seconds=_TAKEN_UP_SECONDS
+    )
+
+    stored = kube.get("ScaledObject", POLICY_OBJECT) or {}
+    ours = _ours(stored, in_force.scaler)
+
+    ours["metadata"]["name"] = "built-here"
+    named = "app.kubernetes.io/name"
+    ours["metadata"]["labels"][named] = live["metadata"]["labels"][named]
+    answer = in_force.api.send(ours, kube.namespace, is_dry_run=True)
+    assert answer.message is None
+    assert answer.body["spec"] == live["spec"]
+    for part in ("labels", "annotations"):
+        assert answer.body["metadata"][part] == live["metadata"][part]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_real_hpa_follows_the_policy(in_force: InForce, name: str) -> None:
+    """It reads every metric, and holds as many replicas as the lag asks for."""
+    wanted = _wanted(in_force.policies[name])
+
+    def is_followed() -> bool:
+        status = in_force.hpa(name).get("status") or {}
+        conditions = {c["type"]: c["reason"] for c in status.get("conditions") or []}
+        is_read = conditions.get("ScalingActive") == "ValidMetricFound"
+        return is_read and in_force.replicas(name) in wanted
+
+    eventually(is_followed, f"{name} to have {wanted}", within_seconds=_FOLLOWED_SECONDS)
+
+    hpa = in_force.hpa(name)
+    read = [_metric_name(metric) for metric in hpa["status"]["currentMetrics"]]
+    assert read == [_metric_name(metric) for metric in hpa["spec"]["metrics"]]
+    assert hpa["status"]["desiredReplicas"] in wanted
+
+
+def _ours(stored: dict[str, Any], scaler: ScalerProcess) -> dict[str, Any]:
+    spec = parse_scaled_object(stored, where="stored")
+    return build_hpa(spec, stored["metadata"], _metrics(spec, scaler))
+
+
+def _metrics(spec: ScaledObjectSpec, scaler: ScalerProcess) -> list[MetricSpec]:
+    return [trigger_metric_spec(trigger) or _told(trigger, scaler) for trigger in spec.triggers]
+
+
+def _told(trigger: Trigger, scaler: ScalerProcess) -> MetricSpec:
+    """Return the metric that the scaler offers for an external trigger."""
+    with grpc.insecure_channel(scaler.address) as channel:
+        told = Keda(channel, POLICY_OBJECT, trigger.metadata).spec()
+    return MetricSpec(
+        name=f"s{trigger.index}-{told.metricName}",
+        trigger_index=trigger.index,
+        kind="External",
+        target_type=trigger.metric_type,
+        target_milli=int(told.targetSizeFloat * 1000),
+    )
+
+
+def _wanted(policy: dict[str, Any]) -> set[int]:
+    """Return the replicas that the lag asks for; two answers where the day of the week decides."""
+    limits = policy_limits(policy)
+    floor = max(limits.floor_replicas, 1)
+    wishes = {floor}
+    for trigger in policy["spec"].get("triggers", []):
+        if trigger["type"] == "kafka":
+            wishes = {max(floor, math.ceil(LAG / int(trigger["metadata"]["lagThreshold"])))}
+        elif trigger["type"] == "cron":
+            wishes = {*wishes, _PRE_WARMED}
+    return {min(wish, limits.ceiling_replicas) for wish in wishes}
+
+
+def _metric_name(metric: dict[str, Any]) -> str:
+    if metric["type"] == "External":
+        return str(metric["external"]["metric"]["name"])
+    return str(metric["resource"]["name"])
+
+
+def _is_ready(kube: Kube) -> bool:
+    status = (kube.get("ScaledObject", POLICY_OBJECT) or {}).get("status") or {}
+    conditions = status.get("conditions") or []
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+def _policy(name: str, broker: Broker, namespace: str, scaler_address: str) -> dict[str, Any]:
+    path = policy_file(name)
+    target = RunTarget(NAMES, broker.bootstrap_servers, ClusterSettings(namespace))
+    policy = policy_for_run(parse_yaml(read_text(path), where=name), target)
+    for trigger in policy["spec"].get("triggers", []):
+        if "scalerAddress" in trigger["metadata"]:  # the cluster here has no names for services
+            trigger["metadata"]["scalerAddress"] = scaler_address
+    return policy
