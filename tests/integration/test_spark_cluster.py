@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyarrow.parquet as pq
 import pytest
@@ -21,6 +24,9 @@ from lagbench.core.scenario import Scenario
 from lagbench.embedded.broker import Broker
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.submit_spark_job import SubmitSparkJobOperator
+
+STORE = os.environ.get("LAGBENCH_TEST_S3", "")  # http://HOST:PORT/BUCKET
+STORE_JARS = os.environ.get("LAGBENCH_TEST_S3_JARS", "")  # a folder with hadoop-aws
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 
@@ -38,14 +44,36 @@ def strange_python(tmp_path: Path) -> Path:
     return path
 
 
-def _connection(master: str, volume: Path, python: Path) -> str:
+def _in_a_volume(folder: Path) -> dict[str, Any]:
+    """Return settings for a folder that driver and workers see; the run folder is elsewhere."""
+    volume = folder / "volume"
+    volume.mkdir()
+    return {"lagbench_runs": str(volume)}
+
+
+def _in_a_store(_: Path) -> dict[str, Any]:
+    """Return settings for the object store that was given."""
+    parts = urlsplit(STORE)
+    on_the_path = {
+        f"spark.{role}.extraClassPath": f"{STORE_JARS}/*" for role in ("driver", "executor")
+    }
+    return {
+        "lagbench_runs": f"s3a:/{parts.path.rstrip('/')}/runs",
+        "lagbench_s3_endpoint": f"{parts.scheme}://{parts.netloc}",
+        "lagbench_s3_region": "us-east-1",
+        "lagbench_conf": on_the_path,
+    }
+
+
+def _connection(master: str, python: Path, settings: dict[str, Any]) -> str:
     conf = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": "500m",
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        **settings.pop("lagbench_conf", {}),
     }
-    extra = {"lagbench_runs": str(volume), "lagbench_python": str(python), "lagbench_conf": conf}
+    extra = {"lagbench_python": str(python), "lagbench_conf": conf, **settings}
     return json.dumps({"conn_type": "spark", "host": master, "extra": extra})
 
 
@@ -54,7 +82,20 @@ def _rows(folder: Path, table: str) -> list[Any]:
     return sorted(map(repr, pq.read_table(folder / "tables" / table).to_pylist()))
 
 
-def test_two_workers_find_what_one_process_found(
+@pytest.mark.parametrize(
+    "where",
+    [
+        _in_a_volume,
+        pytest.param(
+            _in_a_store,
+            marks=pytest.mark.skipif(
+                not (STORE and STORE_JARS), reason="needs an object store: see docs/spark.md"
+            ),
+        ),
+    ],
+)
+def test_two_workers_find_what_one_process_found(  # noqa: PLR0917 - fixtures
+    where: Callable[[Path], dict[str, Any]],
     landed: tuple[SyntheticRun, Path],
     broker: Broker,
     strange_python: Path,
@@ -63,8 +104,7 @@ def test_two_workers_find_what_one_process_found(
 ) -> None:
     """Tables and accounting come back into the run folder, equal to those of local[2]."""
     _, expected = landed
-    volume = tmp_path / "volume"  # driver and workers see it; the run folder is elsewhere
-    volume.mkdir()
+    settings = where(tmp_path)
     folder = RunFolder.create(NAMES.run_id, tmp_path / "runs")
     folder.write_text(folder.fence, (expected / "fence.json").read_text())
     cell = CellRun(folder, NAMES, Scenario.model_validate(SCENARIO), {})
@@ -76,9 +116,8 @@ def test_two_workers_find_what_one_process_found(
     )
 
     with standalone_cluster(tmp_path) as master:
-        monkeypatch.setenv(
-            "AIRFLOW_CONN_SPARK_DEFAULT", _connection(master, volume, strange_python)
-        )
+        spark = _connection(master, strange_python, settings)
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", spark)
         done = task.act(cell, {})
 
     tables = sorted(path.name for path in (expected / "tables").iterdir())

@@ -101,7 +101,7 @@ def test_a_place_that_cannot_be_written_is_named(folder: RunFolder, tmp_path: Pa
     """The message has the place, the cause and what to check."""
     (tmp_path / "volume").write_text("a file")
 
-    with pytest.raises(NotReady, match="could not write .*/volume/run-1") as failed:
+    with pytest.raises(NotReady, match=r"could not write .*/volume/run-1") as failed:
         Staging.in_folder(str(tmp_path / "volume"), RUN_ID).put(folder, lands=True)
 
     assert "lagbench_runs" in str(failed.value)

@@ -224,7 +224,7 @@ def test_a_success_without_tables_is_none(
     )
     _fence(world, tables=False)
 
-    with pytest.raises(NotReady, match="telemetry, events, .* have no file") as failed:
+    with pytest.raises(NotReady, match=r"telemetry, events, .* have no file") as failed:
         _run(world)
 
     assert f"file:///mnt/runs/{RUN_ID}" in str(failed.value)
