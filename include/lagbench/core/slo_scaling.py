@@ -39,6 +39,8 @@ def _reaction(measures: Measures, slos: Slos) -> SloResult:
             if link.part_seconds is not None and link.name != "t8"
         ]
         reason = f"{chain.pod} was Ready and assigned; {', '.join(parts)}"
+        if chain.clocks is not None and not chain.clocks.is_one_clock:
+            reason = f"{reason}; {chain.clocks.text}"
         return slo.compare(chain.assigned_seconds, reason)
     if chain.pod is not None:
         return slo.result("undetermined", None, f"{chain.pod} was created, but {chain.reason}")

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.measures import NANOSECONDS, Measures
+from lagbench.core.pod_lives import PodLife, pod_lives
 from lagbench.core.telemetry import (
     PartitionsAssigned,
     PartitionsRevoked,
@@ -23,9 +24,11 @@ from lagbench.core.telemetry import (
     TelemetryRecord,
     decode_record,
 )
+from lagbench.report.scaling_log import KINDS as SAID_KINDS
+from lagbench.report.scaling_log import LogRow, scaling_log
 
 Floats = npt.NDArray[np.float64]
-DRAWN_KINDS = ("phase", "partitions_assigned", "partitions_revoked", "pod_seen")
+DRAWN_KINDS = ("phase", "partitions_assigned", "partitions_revoked", "pod_seen", *SAID_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class RunSeries:
     latency_p99: Series
     phases: tuple[Span, ...]
     pods: tuple[PodRow, ...]
+    said: tuple[LogRow, ...]  # by the autoscaler
 
 
 def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
@@ -99,6 +103,7 @@ def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
         latency_p99=_series(latency, "p99_seconds", origin_at),
         phases=_phases(records, origin_at),
         pods=_pods(records, origin_at),
+        said=scaling_log(records, origin_at),
     )
 
 
@@ -181,19 +186,27 @@ def _phases(records: list[TelemetryRecord], origin_at: int) -> tuple[Span, ...]:
 
 def _pods(records: list[TelemetryRecord], origin_at: int) -> tuple[PodRow, ...]:
     owned: dict[str, list[tuple[int, int]]] = {}
-    life: dict[str, PodSeen] = {}
+    last: dict[str, PodSeen] = {}
+    lives = pod_lives(records)
     for record in records:
         if isinstance(record, PartitionsAssigned | PartitionsRevoked):
             owned.setdefault(record.source, []).append((record.at, len(record.owned)))
         elif isinstance(record, PodSeen):
-            life[record.pod] = record
+            last[record.pod] = record
             owned.setdefault(record.pod, [])
-    rows = [_pod_row(pod, steps, life.get(pod), origin_at) for pod, steps in owned.items()]
+    rows = [
+        _pod_row(pod, steps, lives.get(pod), last.get(pod), origin_at)
+        for pod, steps in owned.items()
+    ]
     return tuple(sorted(rows, key=lambda row: (row.created is None, row.created or 0.0, row.pod)))
 
 
 def _pod_row(
-    pod: str, steps: list[tuple[int, int]], seen: PodSeen | None, origin_at: int
+    pod: str,
+    steps: list[tuple[int, int]],
+    life: PodLife | None,
+    seen: PodSeen | None,
+    origin_at: int,
 ) -> PodRow:
     def since(at: int | None) -> float | None:
         return None if at is None else (at - origin_at) / NANOSECONDS
@@ -205,7 +218,7 @@ def _pod_row(
         pod=pod,
         seconds=np.array([(at - origin_at) / NANOSECONDS for at, _ in steps]),
         partitions=np.array([count for _, count in steps], dtype=np.float64),
-        created=since(seen.created_at if seen else None),
-        ready=since(seen.ready_at if seen else None),
+        created=since(life.created_at if life else None),
+        ready=since(life.ready_at if life else None),
         gone=since(gone),
     )

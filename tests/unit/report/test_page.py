@@ -40,6 +40,11 @@ def test_the_page_shows_every_slo_and_every_link(folder: RunFolder) -> None:
     assert missing == []
 
 
+def test_the_page_states_the_clocks_of_the_chain(folder: RunFolder) -> None:
+    """Which clocks stamped it, and how far they may be apart."""
+    assert "One clock: all ran on one machine." in write_report(folder).read_text()
+
+
 def test_a_run_without_tables_still_has_a_page(folder: RunFolder) -> None:
     """Missing tables leave their figures empty; the verdict is still there."""
     for name in ("timeline", "lag", "replicas", "latency"):
