@@ -1,0 +1,96 @@
+"""What the real KEDA tells Prometheus, as the board asks for it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lagbench.adapters.kube import Kube
+from lagbench.project import PROJECT_ROOT
+from tests.board_file import board_queries
+from tests.cluster.rig.images import PAUSE
+from tests.cluster.rig.rig import Rig
+from tests.integration.localkube_process import eventually
+from tests.integration.prometheus_process import running_prometheus
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
+
+NAMESPACE, NAME = "watched", "watched"
+CONFIG = PROJECT_ROOT / "k8s/base/monitoring/prometheus.yml"
+# KEDA's programs are processes beside the cluster, and there is no cluster DNS.
+ADDRESSES = {
+    "keda-operator.keda.svc:8080": "127.0.0.1:8080",
+    "keda-metrics-apiserver.keda.svc:8080": "127.0.0.1:8082",
+}
+# The HPA asks for the metric once in 15 s, and may just have done so.
+ASKED_SECONDS = 60
+
+
+def test_the_boards_queries_on_keda_have_values(rig: Rig, tmp_path: Path) -> None:
+    """Operator and adapter are scraped; each query finds the ScaledObject, and its legend."""
+    kube = Kube.from_kubeconfig(str(rig.kubeconfig), namespace=NAMESPACE)
+    kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    for manifest in (_deployment(), _scaled_object()):
+        kube.apply(manifest)
+    queries = [query for query in board_queries() if query.is_of_keda]
+
+    with running_prometheus(CONFIG, tmp_path / "prometheus", ADDRESSES) as prometheus:
+
+        def values(expr: str) -> list[dict[str, Any]]:
+            found = expr.replace("$namespace", NAMESPACE)
+            return list(prometheus.ask("query", query=found, time=time.time())["result"])
+
+        for query in queries:
+            eventually(
+                lambda query=query: values(query.expr), query.where, within_seconds=ASKED_SECONDS
+            )
+            for series in values(query.expr):
+                assert query.legend_labels <= series["metric"].keys(), query
+        apps = {series["metric"]["app"] for series in values("up == 1")}
+
+    kube.delete("ScaledObject", NAME)
+    kube.delete("Deployment", NAME)
+    kube.close()
+    assert len(queries) == 5
+    assert apps == {"keda-operator", "keda-metrics-apiserver"}
+
+
+def _deployment() -> dict[str, Any]:
+    """Return a pod that does nothing."""
+    container = {"name": "main", "image": PAUSE, "imagePullPolicy": "Never"}
+    labels = {"app": NAME}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+
+
+def _scaled_object() -> dict[str, Any]:
+    """Return a ScaledObject whose trigger needs nothing but the time of day."""
+    trigger = {
+        "timezone": "Etc/UTC",
+        "start": "0 0 * * *",
+        "end": "59 23 * * *",
+        "desiredReplicas": "1",
+    }
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "spec": {
+            "scaleTargetRef": {"name": NAME},
+            "pollingInterval": 5,
+            "minReplicaCount": 1,
+            "maxReplicaCount": 2,
+            "triggers": [{"type": "cron", "metadata": trigger}],
+        },
+    }
