@@ -42,6 +42,7 @@ class FenceRunOperator(CellOperator):
         drain_seconds = cell.scenario.consumer.drain_timeout_seconds + GRACE_MARGIN_SECONDS
         try:
             collect_pod_logs(kube, cell.folder)
+            keep_autoscaler_status(kube, cell.folder)
             for kind in POLICY_KINDS:
                 kube.delete(kind, POLICY_OBJECT)
             kube.delete("Job", cell.names.producer_job)
@@ -92,6 +93,26 @@ def collect_pod_logs(kube: Kube, folder: RunFolder) -> list[str]:
         folder.write_text(folder.logs / f"{name}.log", text)
         collected.append(name)
     return collected
+
+
+def keep_autoscaler_status(kube: Kube, folder: RunFolder) -> None:
+    """Write what KEDA and the HPA said of the consumers last, to ``autoscaler.json``.
+
+    A retry finds the policy deleted and leaves the file as it is.
+    """
+    found = {
+        kind: {
+            str(item["metadata"]["name"]): {
+                "spec": item.get("spec") or {},
+                "status": item.get("status") or {},
+            }
+            for item in kube.list(kind)
+            if (item["spec"].get("scaleTargetRef") or {}).get("name") == CONSUMER_DEPLOYMENT
+        }
+        for kind in POLICY_KINDS
+    }
+    if any(found.values()):
+        folder.write_json("autoscaler.json", found)
 
 
 def _wait_pods_gone(kube: Kube, cell: CellRun, owner: str, timeout_seconds: float) -> None:

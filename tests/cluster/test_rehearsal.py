@@ -1,0 +1,107 @@
+"""Setup: the rig with the overlay ``ci`` and a broker. One rehearsal, with the runner's rights.
+
+1. ``lagbench run --target context:…`` on the tiny scenario, started by another namespace's side.
+2. Read verdict, accounting, reaction chain, the HPA as taken up. 3. Look for anything left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.kube import Kube
+from lagbench.adapters.workloads import ON_A_CLUSTER, WORKLOADS
+from lagbench.core.run import RUN_ID_LABEL
+from lagbench.embedded.broker import Broker
+from tests.cluster.cluster_rehearsal import ClusterRehearsal, kubectl, rehearsal_on
+from tests.cluster.rig.rig import Rig
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+NEIGHBOUR = "neighbour"
+
+
+@pytest.fixture(scope="module")
+def home(
+    rig: Rig, rig_broker: Broker, program_image: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClusterRehearsal]:
+    """Provide a home on the rig."""
+    with rehearsal_on(rig, rig_broker, tmp_path_factory.mktemp("home")) as home:
+        yield home
+
+
+@pytest.fixture(scope="module")
+def finished(rig: Rig, home: ClusterRehearsal) -> dict[str, Any]:
+    """Run once for all tests of the module, with a neighbour's objects in the cluster."""
+    kubectl(rig, "create", "namespace", NEIGHBOUR)
+    kubectl(rig, "-n", NEIGHBOUR, "create", "configmap", "theirs", "--from-literal=a=b")
+    before = neighbours(rig)
+    exit_code = home.finish(home.start_run(options=home.target_options))
+    return {"exit_code": exit_code, "output": home.output(), "before": before}
+
+
+def neighbours(rig: Rig) -> str:
+    """Return what the neighbour has, with versions that any write would change."""
+    versions = "-o=jsonpath={range .items[*]}{.metadata.name} {.metadata.resourceVersion} {end}"
+    return kubectl(rig, "-n", NEIGHBOUR, "get", "configmaps,serviceaccounts", versions)
+
+
+def test_the_rehearsal_passes_on_a_real_cluster(
+    home: ClusterRehearsal, finished: dict[str, Any]
+) -> None:
+    """KEDA and the HPA hold every SLO of the tiny spike; the manifest says it was Kubernetes."""
+    assert finished["exit_code"] == 0, finished["output"]
+    assert home.read("manifest.json")["fidelity"] == "kubernetes"
+    accounting = home.read("accounting.json")
+    assert accounting["produced_acked"] == accounting["processed_distinct"] > 0
+    assert accounting["lost"] == accounting["duplicated"] == accounting["reordered"] == 0
+
+
+def test_the_reaction_chain_is_whole(home: ClusterRehearsal, finished: dict[str, Any]) -> None:
+    """Every link from load step to first record has a stamp, and the clocks' offset is bounded."""
+    measures = home.read("measures.json")
+
+    assert measures["scaling"]["max_replicas"] == 4
+    assert measures["end_state"]["is_at_floor"]
+    reaction = measures["reaction"]
+    assert reaction["is_complete"], reaction["reason"]
+    bounds = reaction["clocks"]["bounds"]
+    assert {bound["clock"] for bound in bounds} >= {"API server", "rig-node"}
+    for bound in bounds:  # one machine: the true offset is zero
+        assert -0.5 < bound["low_seconds"] <= 0 <= bound["high_seconds"] < 0.5
+
+
+def test_policy_and_hpa_are_on_record(home: ClusterRehearsal, finished: dict[str, Any]) -> None:
+    """The run folder has the operator's diff and what KEDA and the HPA said of it last."""
+    last = home.read("autoscaler.json")
+
+    assert home.read("hpa.json")["name"] == "keda-hpa-consumer"
+    hpa = last["HorizontalPodAutoscaler"]["keda-hpa-consumer"]["status"]
+    types = {condition["type"]: condition["status"] for condition in hpa["conditions"]}
+    assert (types["AbleToScale"], types["ScalingActive"]) == ("True", "True")
+    assert last["ScaledObject"]["consumer"]["status"]["hpaName"] == "keda-hpa-consumer"
+    assert "+kind: ScaledObject" in (home.folder() / "policy.diff").read_text()
+
+
+def test_nothing_is_left_in_the_cluster(
+    rig: Rig, rig_broker: Broker, home: ClusterRehearsal, finished: dict[str, Any]
+) -> None:
+    """No object with a run's label, no topic, no group and no process stays behind."""
+    kube = Kube.from_kubeconfig(str(rig.kubeconfig))
+    kinds = (*WORKLOADS, *ON_A_CLUSTER, "Pod", "ScaledObject", "HorizontalPodAutoscaler")
+    left = {kind: kube.list(kind, label_selector=RUN_ID_LABEL) for kind in kinds}
+    kube.close()
+
+    assert {kind: objects for kind, objects in left.items() if objects} == {}
+    with KafkaAdmin(rig_broker.bootstrap_servers) as admin:
+        run_id = home.folder().name
+        assert [name for name in admin.topic_names() if run_id in name] == []
+        assert [name for name in admin.group_ids() if run_id in name] == []
+    assert [p.cmdline() for p in home.processes()] == []
+
+
+def test_other_namespaces_are_untouched(rig: Rig, finished: dict[str, Any]) -> None:
+    """What a neighbour has is at the versions it had before."""
+    assert neighbours(rig) == finished["before"]
