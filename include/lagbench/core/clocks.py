@@ -54,10 +54,16 @@ class ClockSet:
         return _THIS_MACHINE if self.is_one_clock else self.by_name.get(API_SERVER)
 
     def of_pod(self, pod: str) -> Clock | None:
-        """Return the clock of a pod, which is its node's; None: not bounded."""
+        """Return the clock of a pod, which is its node's; None: not bounded.
+
+        The autoscaler's records name its Deployment: then the clock is that which its pods share.
+        """
         if self.is_one_clock:
             return _THIS_MACHINE
-        return self.by_name.get(self.name_of_pod.get(pod, ""))
+        if pod in self.name_of_pod:
+            return self.by_name.get(self.name_of_pod[pod])
+        shared = {name for of, name in self.name_of_pod.items() if of.startswith(f"{pod}-")}
+        return self.by_name.get(shared.pop()) if len(shared) == 1 else None
 
 
 _THIS_MACHINE = Clock("this machine", OffsetBound(0, 0), is_steady=True, answers=0)

@@ -95,3 +95,16 @@ def test_a_clock_that_nobody_asked_is_not_zero() -> None:
     assert "API server not bounded; node-1 -0.001 to +0.001 s; not bounded: the clocks of b" in (
         clocks_measure(found).text
     )
+
+
+def test_a_deployments_name_has_the_clock_that_its_pods_share() -> None:
+    """The autoscaler's one pod is on n1; consumers are on two nodes, so theirs is not one."""
+    records: list[TelemetryRecord] = [
+        offset(-1, 1, clock="n1", pods=("autoscaler-1", "consumer-1")),
+        offset(-1, 1, clock="n2", pods=("consumer-2",)),
+    ]
+
+    found = clock_set(records, "kubernetes")
+
+    assert found.of_pod("autoscaler") == found.by_name["n1"]
+    assert found.of_pod("consumer") is None
