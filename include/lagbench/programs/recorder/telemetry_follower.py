@@ -31,32 +31,33 @@ class TelemetryFollower(threading.Thread):
         self._take = take
         self._source = source
         self._stopping = threading.Event()
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap_servers,
-                "group.id": "lagbench-telemetry-follow",  # required, never joined
-                "enable.auto.commit": False,
-                "fetch.min.bytes": _FETCH_BYTES,
-                "fetch.wait.max.ms": _FETCH_WAIT_MS,
-                "reconnect.backoff.max.ms": 1_000,
-                "log_level": 2,  # a broker that is away is the recorder's to tell, once a second
-            }
-        )
+        self._settings = {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "lagbench-telemetry-follow",  # required, never joined
+            "enable.auto.commit": False,
+            "fetch.min.bytes": _FETCH_BYTES,
+            "fetch.wait.max.ms": _FETCH_WAIT_MS,
+            "reconnect.backoff.max.ms": 1_000,
+            "log_level": 2,  # a broker that is away is the recorder's to tell, once a second
+        }
 
     def run(self) -> None:
         """Follow until stopped; through an outage of the broker the client reconnects."""
-        self._consumer.assign([self._place])
+        consumer = Consumer(self._settings)
+        consumer.assign([self._place])
         while not self._stopping.is_set():
-            for message in self._consumer.consume(_BATCH_RECORDS, timeout=_POLL_SECONDS):
+            for message in consumer.consume(_BATCH_RECORDS, timeout=_POLL_SECONDS):
                 value = message.value()
                 if message.error() is None and value is not None:
-                    self._hand_over(value)
+                    self.hand_over(value)
+        consumer.close()
 
     def stop(self) -> None:
         """End after the poll under way."""
         self._stopping.set()
 
-    def _hand_over(self, value: bytes) -> None:
+    def hand_over(self, value: bytes) -> None:
+        """Pass one record on; what is no record is logged."""
         try:
             record = decode_record(value)
         except msgspec.DecodeError as error:
