@@ -72,6 +72,12 @@ class LiveApi:
         update = {**manifest, "metadata": {**metadata, "resourceVersion": version}}
         return self._ask("PUT", f"{path}/{name}{query}", update)
 
+    def get(self, kind: str, namespace: str, name: str) -> Manifest:
+        """Return an object; empty when there is none."""
+        version, plural = _PLACES[kind]
+        found = self._ask("GET", f"{_root(version)}/namespaces/{namespace}/{plural}/{name}")
+        return found.body if found.is_accepted else {}
+
     def delete_namespace(self, namespace: str) -> None:
         """Ask for the end of a namespace and all in it; does not wait."""
         self._ask("DELETE", f"/api/v1/namespaces/{namespace}")

@@ -17,7 +17,9 @@ from typing import Any
 
 from lagbench.core.admission.cluster import ClusterView
 from lagbench.core.admission.verdict import Admission, FieldValidation, admit
+from lagbench.core.policy_check import POLICY_VERSIONS
 from lagbench.core.policy_review.finding import Surroundings
+from lagbench.core.policy_review.policy_file import review_documents
 from lagbench.core.policy_review.review import review_policy
 from lagbench.strict_yaml import parse_yaml
 from tests.cluster.live_admission import LiveAnswer, LiveApi
@@ -126,6 +128,18 @@ def _agreement(
 def _is_reviewed_good(manifest: Mapping[str, Any], cluster: ClusterView) -> bool:
     around = Surroundings(cluster=cluster)
     return review_policy(manifest, where="case", surroundings=around).is_accepted
+
+
+def verdicts_of_files() -> dict[str, bool]:
+    """Return what ``lagbench policy check FILE`` says of each case, which asks no cluster."""
+    cases = read_cases()
+    found = {}
+    for subject in dict.fromkeys(case.subject for case in cases):
+        own = [case for case in cases if case.subject == subject]
+        reviews = review_documents([case.manifest for case in own], where=subject).policies
+        policies = [case for case in own if case.manifest["kind"] in POLICY_VERSIONS]
+        found.update({str(c): r.is_accepted for c, r in zip(policies, reviews, strict=True)})
+    return found
 
 
 def _give_facts(api: LiveApi, facts: Sequence[Case]) -> None:

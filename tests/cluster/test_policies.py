@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.cluster.live_admission import LiveApi
-from tests.cluster.policy_agreement import Agreement, Case, agreements, differences, read_cases
+from tests.cluster.policy_agreement import (
+    Agreement,
+    Case,
+    agreements,
+    differences,
+    read_cases,
+    verdicts_of_files,
+)
 from tests.cluster.rig.rig import Rig
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
@@ -29,6 +36,21 @@ def test_the_check_agrees_with_the_live_webhook(answers: Answers, case: Case) ->
 
     assert rows
     assert "\n".join(differences(rows)) == ""
+
+
+def test_the_check_of_a_file_agrees_but_for_what_it_cannot_know(answers: Answers) -> None:
+    """Without the cluster it takes unknown workloads and foreign kinds to be there."""
+    live = {name: rows[0].live.is_accepted for name, rows in answers.items()}
+
+    offline = verdicts_of_files()
+
+    differing = {name.partition("-")[2] for name in live if live[name] != offline[name]}
+    assert differing == {
+        "03-kind-rollout",
+        "13-beside-a-rollout",
+        "13-cpu-of-nothing",
+        "14-cpu-of-no-stateful-set",
+    }
 
 
 def test_the_cases_are_good_and_bad(answers: Answers) -> None:

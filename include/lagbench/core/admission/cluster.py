@@ -72,16 +72,20 @@ class ClusterView:
     def has_kind(self, api_version: str, kind: str) -> bool:
         """Say whether the API server serves that kind, as far as is known.
 
-        KEDA's mapper also knows each kind in lower case, and as the kind of its lists.
+        KEDA's mapper also knows each kind in lower case, and as the kind of its lists; a group
+        without a version stands for all its versions.
         """
         known = BUILT_IN_KINDS if self.kinds is None else self.kinds
-        names = (kind, kind.removesuffix("List"))
-        if any((api_version, name) in known for name in names) or any(
-            (version, found.lower()) == (api_version, kind) for version, found in known
-        ):
+        of_version = {
+            found
+            for version, found in known
+            if version == api_version
+            or (api_version[-1:] == "/" and version.startswith(api_version))
+        }
+        if {kind, kind.removesuffix("List")} & of_version or kind in map(str.lower, of_version):
             return True
         is_open = self.kinds is None and not self.knows_all_kinds
-        return is_open and api_version not in _KINDS
+        return is_open and _group(api_version) not in map(_group, _KINDS)
 
 
 def _uids(manifest: Manifest) -> set[str]:
@@ -89,6 +93,10 @@ def _uids(manifest: Manifest) -> set[str]:
     metadata = manifest.get("metadata") or {}
     owners = metadata.get("ownerReferences") or ()
     return {str(item.get("uid")) for item in (metadata, *owners)}
+
+
+def _group(api_version: str) -> str:
+    return api_version.rpartition("/")[0]
 
 
 def target_type(target: Mapping[str, Any]) -> tuple[str, str]:

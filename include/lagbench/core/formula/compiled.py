@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from lagbench.core.formula.constant_index import check_indexes
 from lagbench.core.formula.node import Node
 from lagbench.core.formula.syntax import parse_formula
 from lagbench.core.formula.tokens import FormulaError
+from lagbench.core.formula.trial import check_trial
 from lagbench.core.formula.value_types import FormulaTypes
 
 _COMPOSITE = "let _kedaCompositeResult = "
@@ -35,7 +35,7 @@ def compile_formula(formula: str, trigger_names: Collection[str]) -> Node:
     try:
         node = parse_formula(wrapped)
         FormulaTypes(frozenset(trigger_names)).of(node, {})
-        check_indexes(node)
+        check_trial(node)
     except FormulaError as error:
         raise FormulaRefusedError(error.shown_in(wrapped)) from error
     return node

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lagbench.core.admission.horizontal_pod_autoscaler import refuse_unknown_hpa_fields
+from lagbench.core.admission.object_meta import finalizer_warnings
 from lagbench.core.admission.schema_check import without_nulls
 from lagbench.core.admission.verdict import RefusedBy, admit
 from lagbench.core.hpa_spec import ResourceMetric, parse_hpa
@@ -131,14 +132,15 @@ def _scaled_object(
             refused_by=answer.refused_by,
         )
     manifest = without_nulls(manifest)  # as it is stored
+    advice = [*map(_advice, finalizer_warnings(manifest["metadata"]))]
     problems = find_problems(manifest, where=where, environment=around.environment)
     if problems:
         unread = unread_parameters(manifest["spec"]["triggers"])
-        findings = [*map(_problem, problems), *unread]
+        findings = [*map(_problem, problems), *unread, *advice]
         return PolicyReview("ScaledObject", name, is_accepted=True, findings=tuple(findings))
     spec = parse_scaled_object(manifest, where=where, environment=around.environment)
     subject = Subject(manifest, spec, context, around)
-    findings = [found for rule in _RULES for found in rule(subject)]
+    findings = [*(found for rule in _RULES for found in rule(subject)), *advice]
     wish = spec.max_replica_count
     if context.partitions is not None and policy_limits(manifest).is_capped_at_partitions:
         wish = min(wish, context.partitions)
@@ -150,6 +152,11 @@ def _scaled_object(
         findings=tuple(findings),
         climb=climb(manifest, spec, wish=wish) if has_lag else (),
     )
+
+
+def _advice(warning: str) -> Finding:
+    field, name, happens = warning.split(": ", 2)
+    return Finding("warning", "finalizer-name", field, name, happens, "DOMAIN/NAME")
 
 
 def _problem(problem: WrongInput) -> Finding:

@@ -1,43 +1,12 @@
 """What the API server and KEDA's webhook answer to a ScaledObject."""
 
-import copy
 from typing import Any
 
 import pytest
+from tests.unit.core.admission.scaled_objects import CPU, TRIGGER, answer, manifest, workload
 
 from lagbench.core.admission.cluster import ClusterView
-from lagbench.core.admission.verdict import Admission, FieldValidation, admit
-
-TRIGGER: dict[str, Any] = {
-    "type": "kafka",
-    "metadata": {"bootstrapServers": "kafka:9092", "consumerGroup": "g", "topic": "t"},
-}
-CPU: dict[str, Any] = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "50"}}
-SPEC = {"scaleTargetRef": {"name": "w"}, "minReplicaCount": 1, "triggers": [TRIGGER]}
-
-
-def manifest(name: str = "so", **spec: Any) -> dict[str, Any]:
-    """Return a good ScaledObject with some fields of the spec replaced."""
-    return {
-        "apiVersion": "keda.sh/v1alpha1",
-        "kind": "ScaledObject",
-        "metadata": {"name": name, "namespace": "n"},
-        "spec": {**copy.deepcopy(SPEC), **spec},
-    }
-
-
-def answer(
-    cluster: ClusterView | None = None, mode: FieldValidation = "Strict", **spec: Any
-) -> Admission:
-    """Return the answer to that ScaledObject."""
-    return admit(manifest(**spec), cluster or ClusterView(), field_validation=mode)
-
-
-def workload(requests: dict[str, str] | None = None, **pod: Any) -> dict[str, Any]:
-    """Return the Deployment that the ScaledObject scales."""
-    container = {"name": "c", "resources": {"requests": requests or {}}}
-    template = {"spec": {"containers": [container], **pod}}
-    return {"kind": "Deployment", "metadata": {"name": "w"}, "spec": {"template": template}}
+from lagbench.core.admission.verdict import FieldValidation, admit
 
 
 def test_a_good_object_is_accepted() -> None:
@@ -201,3 +170,71 @@ def test_a_kind_may_come_from_another_operator() -> None:
     rollout = {"name": "w", "apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout"}
 
     assert answer(scaleTargetRef=rollout).is_accepted
+
+
+def test_a_fact_of_the_cluster_can_be_all_there_is() -> None:
+    """With every workload and kind known, what is not listed is not there."""
+    known = ClusterView(knows_workloads=True, kinds=frozenset({("apps/v1", "ReplicaSet")}))
+    rollout = {"name": "w", "apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout"}
+
+    missing = answer(known, triggers=[CPU])
+    unknown = answer(known, scaleTargetRef=rollout)
+
+    assert (missing.code, missing.reasons) == (404, ('Deployment.apps "w" not found',))
+    assert "no matches for kind" in unknown.reasons[0]
+    for version, kind in (
+        ("apps/v1", "replicaset"),
+        ("", "ReplicaSetList"),
+        ("apps/", "ReplicaSet"),
+    ):
+        target = {"name": "w", "kind": kind, "apiVersion": version}
+        assert answer(known, scaleTargetRef=target).is_accepted
+
+
+def test_an_hpa_of_an_unknown_kind_stands_in_the_way() -> None:
+    """The webhook cannot tell whether it is on the same workload, and refuses."""
+    target = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "w"}
+    hpa = {"metadata": {"name": "theirs"}, "spec": {"scaleTargetRef": target}}
+
+    found = answer(ClusterView(hpas=(hpa,), kinds=frozenset()))
+
+    assert found.reasons == ('no matches for kind "Rollout" in version "argoproj.io/v1alpha1"',)
+
+
+def test_a_view_can_leave_an_object_and_its_hpa_out() -> None:
+    """What was read after an object was made still shows what was there before."""
+    made = {**manifest("made"), "metadata": {"name": "made", "uid": "1"}}
+    owners = [{"kind": "ScaledObject", "name": "made", "uid": "1"}]
+    hpa = {
+        "metadata": {"name": "h", "uid": "2", "ownerReferences": owners},
+        "spec": {"scaleTargetRef": {"name": "w"}},
+    }
+    seen = ClusterView(scaled_objects=(made,), hpas=(hpa,))
+
+    assert not answer(seen).is_accepted
+    assert answer(seen.without("1")).is_accepted
+
+
+def test_a_refusal_comes_with_its_warnings() -> None:
+    """Fields are dropped with a word before the object is refused for something else."""
+    found = answer(mode="Warn", maxReplicas=8, minReplicaCount="1")
+
+    assert (found.code, found.warnings) == (422, ('unknown field "spec.maxReplicas"',))
+
+
+@pytest.mark.parametrize(
+    ("formula", "text"),
+    [
+        ("[1, 2][-2]", ""),
+        ("[1, 2][2]", "index out of range: 2 (array length is 2)"),
+        ("[1][-3]", "index out of range: -2 (array length is 1)"),
+        ("first([])", "invalid operation: float(<nil>)"),
+        ("first([1])", ""),
+    ],
+)
+def test_a_formula_is_tried(formula: str, text: str) -> None:
+    """KEDA runs a formula once before it takes it."""
+    found = answer(advanced={"scalingModifiers": {"formula": formula, "target": "1"}})
+
+    assert found.is_accepted == (text == "")
+    assert text in "".join(found.reasons)
