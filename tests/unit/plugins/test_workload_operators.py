@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -14,9 +15,10 @@ from lagbench.adapters.workloads import Removed, remove_everything
 from lagbench.core.cluster_settings import ClusterSettings
 from lagbench.core.lag_rules import PartitionOffsets
 from lagbench.core.run import RUN_ID_LABEL
+from lagbench.errors import StillWaiting
 from lagbench_airflow.operators import fence_run
 from lagbench_airflow.operators.fence_run import FenceRunOperator
-from lagbench_airflow.operators.run_consumers import RunConsumersOperator
+from lagbench_airflow.operators.run_consumers import RunConsumersOperator, wait_ready
 from lagbench_airflow.operators.start_recorder import StartRecorderOperator
 
 
@@ -145,3 +147,40 @@ def test_a_cluster_gets_the_disruption_budget_and_gives_it_back(world: World) ->
 
 def _remove_everything(world: World) -> Removed:
     return remove_everything(world.kube, world.admin, lambda _: None, is_embedded=True)  # type: ignore[arg-type]
+
+
+def test_a_pod_that_is_not_ready_says_why(world: World) -> None:
+    """The message has the pod's conditions, what its container waits for, and its last words."""
+    kube = world.kube
+    kube.objects["Deployment", "recorder"] = {"metadata": {"name": "recorder"}, "status": {}}
+    kube.objects["Pod", "recorder-0"] = {
+        "metadata": {"name": "recorder-0"},
+        "status": {
+            "phase": "Pending",
+            "conditions": [
+                {"type": "Ready", "status": "False", "message": "not ready: [recorder]"}
+            ],
+            "containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull"}}}],
+        },
+    }
+    kube.logs["recorder-0"] = "first\nlast\n"
+
+    with pytest.raises(StillWaiting) as late:
+        wait_ready(kube, "recorder", 1)  # type: ignore[arg-type]
+
+    told = str(late.value)
+    assert "0 Ready; Pod/recorder-0: Pending, not [recorder], ErrImagePull" in told
+    assert told.endswith("its log ends: first | last")
+
+
+def test_the_last_word_of_the_autoscaler_is_kept(world: World, fence: FenceRunOperator) -> None:
+    """The fence writes the policy's and the HPA's status before it deletes them."""
+    start(world)
+    world.kube.apply(copy.deepcopy(SCALED_OBJECT) | {"metadata": {"name": "consumer"}})
+
+    fence.execute(world.context)
+
+    kept = world.folder.read_json(world.folder.path / "autoscaler.json")
+    conditions = kept["ScaledObject"]["consumer"]["status"]["conditions"]
+    assert conditions == [{"type": "Ready", "status": "True"}]
+    assert not world.kube.list("ScaledObject")
