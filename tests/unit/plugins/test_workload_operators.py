@@ -157,9 +157,7 @@ def test_a_pod_that_is_not_ready_says_why(world: World) -> None:
         "metadata": {"name": "recorder-0"},
         "status": {
             "phase": "Pending",
-            "conditions": [
-                {"type": "Ready", "status": "False", "message": "not ready: [recorder]"}
-            ],
+            "conditions": [{"type": "Ready", "status": "False", "message": "not [recorder]"}],
             "containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull"}}}],
         },
     }
