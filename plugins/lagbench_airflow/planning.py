@@ -99,8 +99,8 @@ def bring_bench_up(say: Say, *, sweeps: bool) -> dict[str, Any]:
         if embedded:
             kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         else:
-            ready_namespace(kube)
             check_cluster(kube)
+            ready_namespace(kube)
         with KafkaHook().get_conn() as admin:
             admin.check_reachable()
             swept: dict[str, Any] = {}

@@ -45,11 +45,12 @@ def check_cluster(kube: Kube) -> None:
     """
     client = kube.api_client
     _require_keda(client)
-    missing = [right for right in RUN_RIGHTS if not _may(client, kube.namespace, right)]
-    if missing:
-        told = "; ".join(f"{' '.join(right.verbs)} on {right.resource_text}" for right in missing)
+    missing = [(right, _missing_verbs(client, kube.namespace, right)) for right in RUN_RIGHTS]
+    told = [f"{' '.join(verbs)} on {right.resource_text}" for right, verbs in missing if verbs]
+    if told:
         raise NotReady(
-            f"the account may not do in namespace {kube.namespace} what a run does: {told}. "
+            f"the account may not do in namespace {kube.namespace} what a run does: "
+            f"{'; '.join(told)}. "
             "Give it the Role of k8s/base/runner/rbac.yaml (kubectl apply -k k8s/overlays/context)"
         )
     foreign = list(_foreign_objects(kube))
@@ -78,8 +79,8 @@ def _require_keda(client: Any) -> None:
         )
 
 
-def _may(client: Any, namespace: str, right: Right) -> bool:
-    return all(_may_verb(client, namespace, right, verb) for verb in right.verbs)
+def _missing_verbs(client: Any, namespace: str, right: Right) -> list[str]:
+    return [verb for verb in right.verbs if not _may_verb(client, namespace, right, verb)]
 
 
 def _may_verb(client: Any, namespace: str, right: Right, verb: str) -> bool:

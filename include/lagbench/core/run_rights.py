@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _CYCLE = ("get", "list", "create", "patch", "delete")
-_READ = ("get", "list")
+_WATCH = ("get", "list", "watch")
+"""What the recorder's Role grants: nobody may grant what he has not got himself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +26,16 @@ class Right:
 
 
 RUN_RIGHTS = (
-    Right("apps", "deployments", _CYCLE),
+    Right("apps", "deployments", (*_CYCLE, "watch")),
     Right("batch", "jobs", _CYCLE),
     Right("keda.sh", "scaledobjects", _CYCLE),
-    Right("autoscaling", "horizontalpodautoscalers", _CYCLE),
+    Right("autoscaling", "horizontalpodautoscalers", (*_CYCLE, "watch")),
     Right("", "services", _CYCLE),
     Right("policy", "poddisruptionbudgets", _CYCLE),
     Right("", "serviceaccounts", _CYCLE),
     Right("rbac.authorization.k8s.io", "roles", _CYCLE),
     Right("rbac.authorization.k8s.io", "rolebindings", _CYCLE),
-    Right("", "pods", _READ),
+    Right("", "pods", _WATCH),
+    Right("", "events", _WATCH),
     Right("", "pods", ("get",), "log"),
 )

@@ -77,8 +77,8 @@ class ClusterTarget:
         :raises NotReady: what is missing and how to get it.
         """
         with self._open_kube() as kube:
-            ready_namespace(kube)
             check_cluster(kube)
+            ready_namespace(kube)
         with self._open_admin() as admin:
             admin.check_reachable()
 

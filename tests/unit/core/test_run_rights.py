@@ -1,0 +1,44 @@
+"""What a run asks for before it starts, against the Roles that are committed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from lagbench.core.run_rights import RUN_RIGHTS
+from lagbench.project import PROJECT_ROOT
+
+BASE = PROJECT_ROOT / "k8s" / "base"
+
+
+def granted(path: str) -> set[tuple[str, str, str]]:
+    """Return group, resource (with its part) and verb of each right of the file's only Role."""
+    objects: list[dict[str, Any]] = list(yaml.safe_load_all((BASE / path).read_text()))
+    (role,) = [item for item in objects if item["kind"] == "Role"]
+    return {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def asked() -> set[tuple[str, str, str]]:
+    """Return the same of what a run asks for."""
+    return {
+        (right.group, "/".join(filter(None, (right.resource, right.subresource))), verb)
+        for right in RUN_RIGHTS
+        for verb in right.verbs
+    }
+
+
+def test_the_runner_may_do_what_a_run_asks_for() -> None:
+    """The committed Role of the account ``runner`` grants every right that is checked."""
+    assert asked() - granted("runner/rbac.yaml") == set()
+
+
+def test_the_check_covers_what_the_recorder_is_granted() -> None:
+    """RBAC refuses a Role that grants more than its author has: a run must ask for it before."""
+    assert granted("recorder/rbac.yaml") - asked() == set()
