@@ -64,8 +64,11 @@ def bench_up(run_folder: str) -> dict[str, Any]:
     """Bring the bench up, or look whether it answers; sweep what a crashed run left."""
     from lagbench_airflow.planning import bring_bench_up
 
-    with wrong_input_is_final(), phase(CellRun.open(run_folder).folder, "bench_up"):
-        return bring_bench_up(log.info, sweeps=True)
+    folder = CellRun.open(run_folder).folder
+    with wrong_input_is_final(), phase(folder, "bench_up"):
+        up = bring_bench_up(log.info, sweeps=True)
+        folder.update_manifest(cluster={"kubernetes": up["kubernetes"]})
+        return up
 
 
 @setup

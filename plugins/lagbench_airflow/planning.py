@@ -83,7 +83,7 @@ def bring_bench_up(say: Say, *, sweeps: bool) -> dict[str, Any]:
     """Bring the embedded bench up, or look whether the foreign one answers.
 
     ``sweeps`` removes what crashed runs left; only a cell may, for it knows that no other runs.
-    Returns whether this call started it and what was swept away.
+    Returns whether this call started it, which Kubernetes it is, and what was swept away.
     """
     from lagbench.embedded.spark_packages import spark_jars
 
@@ -96,6 +96,7 @@ def bring_bench_up(say: Say, *, sweeps: bool) -> dict[str, Any]:
         bench.up(state_dir, attached=False, on_progress=say)
     kube = open_kube()
     try:
+        version = kube.server_version()
         if embedded:
             kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         else:
@@ -110,6 +111,7 @@ def bring_bench_up(say: Say, *, sweeps: bool) -> dict[str, Any]:
         kube.close()
     return {
         "is_started": is_started,
+        "kubernetes": version,
         "swept": swept,
         "spark_jars": len(spark_jars()),  # fetched here, so that the pipeline need not wait
     }

@@ -97,6 +97,13 @@ class Kube:
         self.api_client.close()
         self._cache.cleanup()
 
+    def server_version(self) -> str:
+        """Return the API server's version, e.g. ``v1.34.4``."""
+        from kubernetes.client import VersionApi
+
+        with self._translated("read the server's version"):
+            return str(VersionApi(self.api_client).get_code().git_version)
+
     def apply(self, manifest: Manifest) -> Manifest:
         """Make the object be as ``manifest`` says, by server-side apply; returns it as stored.
 
