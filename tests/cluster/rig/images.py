@@ -70,9 +70,11 @@ def write_layer(path: Path, files: Mapping[str, Path]) -> None:
             layer.add(source, inside, filter=_owned_by_root)
 
 
-def _owned_by_root(item: tarfile.TarInfo) -> tarfile.TarInfo | None:
+def _owned_by_root(item: tarfile.TarInfo) -> tarfile.TarInfo:
     item.uid = item.gid = 0
-    return None if "__pycache__" in item.name else item
+    # Pods run as another user, whatever the umask was when the files were written.
+    item.mode |= 0o555 if item.isdir() or item.mode & 0o100 else 0o444
+    return item
 
 
 def _digest(path: Path) -> str:

@@ -27,9 +27,13 @@ _TOOLS = {
     "runc": "runc",
     "debootstrap": "debootstrap",
     "gcc": "gcc",
-    "go": "golang",
+    "go": "golang-go",
 }
-_CNI_PLUGINS = Path("/usr/lib/cni/bridge")
+_FILES = {
+    "/usr/lib/cni/bridge": "containernetworking-plugins",
+    "/usr/lib/x86_64-linux-gnu/libc.a": "libc6-dev",
+}
+_NAMESPACES = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
 def is_inside() -> bool:
@@ -41,18 +45,29 @@ def problem() -> str | None:
     """Return what keeps a rig from starting on this machine, or None."""
     if os.geteuid() != 0:
         return "namespaces and containers need root: run it as root"
+    if lacking := lacking_packages():
+        return f"install Debian's packages {' '.join(lacking)}"
+    tried = subprocess.run(
+        ["unshare", *_NAMESPACES, "ip", "link", "add", "rig0", "type", "veth"],
+        check=False, capture_output=True, text=True, timeout=10,
+    )  # fmt: skip
+    if tried.returncode != 0:
+        return f"a network of its own cannot be made here: {tried.stderr.strip()}"
+    return None
+
+
+def lacking_packages() -> list[str]:
+    """Return Debian's packages that this machine lacks for a rig."""
     lacking = [package for tool, package in _TOOLS.items() if shutil.which(tool) is None]
-    lacking += [] if _CNI_PLUGINS.exists() else ["containernetworking-plugins"]
-    return f"install Debian's packages {' '.join(lacking)}" if lacking else None
+    return lacking + [package for file, package in _FILES.items() if not Path(file).exists()]
 
 
 def enter(command: list[str]) -> NoReturn:
     """Become ``command`` in fresh namespaces."""
     # Whatever ends this process ends the first one inside, and with it all others: shims too.
-    namespaces = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     inside = [sys.executable, "-m", "tests.cluster.rig.network", *command]
     os.environ[_INSIDE] = "1"
-    os.execvp("unshare", ["unshare", *namespaces, "--", *inside])
+    os.execvp("unshare", ["unshare", *_NAMESPACES, "--", *inside])
 
 
 def set_up() -> None:

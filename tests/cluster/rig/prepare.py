@@ -1,0 +1,30 @@
+"""``python -m tests.cluster.rig.prepare``: make all that a rig needs, as far as it is not there.
+
+Nothing is started: ten minutes of building and two of fetching that something else can use.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tests.cluster.rig.binaries import build_all
+from tests.cluster.rig.go_command import BuildFailed
+from tests.cluster.rig.network import problem
+from tests.cluster.rig.program_image import ImageFailed, prepare_layers
+
+
+def main() -> str | None:
+    """Return what went wrong, or None."""
+    reason = problem()
+    if reason is not None:
+        return f"not ready: {reason}"
+    try:
+        prepare_layers()
+        build_all(lambda line: sys.stdout.write(f"{line}\n"))
+    except (BuildFailed, ImageFailed) as error:
+        return f"the rig could not be prepared: {error}"
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
