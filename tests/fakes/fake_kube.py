@@ -6,6 +6,8 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from lagbench.core.handover import is_handed_over
+from lagbench.core.keda import READY
 from lagbench.core.run import POLICY_OBJECT
 from lagbench.errors import NotReady, StillWaiting
 
@@ -126,8 +128,9 @@ class FakeKube:
         if kind == "Job":
             self._pod(f"{name}-x1", stored)
         if kind == "ScaledObject" and self.is_autoscaler_up:
-            stored["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
-            if not self.leaves_hpa:
+            ready = {"type": "Ready", "status": "True", "message": READY.message}
+            stored["status"] = {"conditions": [ready]}
+            if not (self.leaves_hpa or is_handed_over(stored)):
                 self._hpa(f"keda-hpa-{POLICY_OBJECT}", stored)
         if kind == "HorizontalPodAutoscaler" and self.is_autoscaler_up:
             stored["status"] = {"conditions": [{"type": "AbleToScale", "status": "True"}]}

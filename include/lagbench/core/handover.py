@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from lagbench.core.keda import READY
 from lagbench.core.scaling_annotations import PAUSED, parse_scaling_annotations
 
 SCALED_BY = "lagbench.io/scaled-by"
@@ -20,6 +21,19 @@ def is_handed_over(manifest: Mapping[str, Any]) -> bool:
     """Say whether a ScaledObject names this controller."""
     annotations = manifest["metadata"].get("annotations") or {}
     return annotations.get(SCALED_BY) == CONTROLLER
+
+
+def is_driven(manifest: Mapping[str, Any]) -> bool:
+    """Say whether the controller has taken a stored object up: Ready, and not as KEDA calls it.
+
+    KEDA calls an object that it has paused Ready too, with a message of its own.
+    """
+    conditions = (manifest.get("status") or {}).get("conditions") or ()
+    return any(
+        (item.get("type"), item.get("status")) == (READY.type, READY.status)
+        and item.get("message") == READY.message
+        for item in conditions
+    )
 
 
 def unpaused_problem(manifest: Mapping[str, Any]) -> str:

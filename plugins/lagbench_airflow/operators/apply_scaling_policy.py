@@ -9,6 +9,7 @@ import yaml
 
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.manifest_files import base_manifest, base_objects
+from lagbench.core.handover import is_driven, is_handed_over
 from lagbench.core.manifests import (
     HPA,
     POLICY_KINDS,
@@ -56,10 +57,10 @@ class ApplyScalingPolicyOperator(CellOperator):
                 _start_lag_scaler(kube, target, is_embedded=is_embedded)
             _delete_other_kind(kube, manifest["kind"])
             applied = kube.apply(manifest)
-            hpa = _wait_taken_up(kube, manifest)
+            difference = policy_diff(before, applied)
+            hpa = _wait_taken_up(kube, manifest, is_changed=bool(difference))
         finally:
             kube.close()
-        difference = policy_diff(before, applied)
         self.log.info("policy in force, old -> new:\n%s", difference or "(no change)")
         cell.folder.write_text(cell.folder.policy, yaml.safe_dump(manifest, sort_keys=False))
         cell.folder.write_text("policy.diff", difference)
@@ -120,12 +121,13 @@ def _delete_other_kind(kube: Kube, kind: str) -> None:
     )
 
 
-def _wait_taken_up(kube: Kube, manifest: dict[str, Any]) -> dict[str, Any]:
+def _wait_taken_up(kube: Kube, manifest: dict[str, Any], *, is_changed: bool) -> dict[str, Any]:
     """Wait until the autoscaler has read this policy; returns name, spec and conditions of the HPA.
 
-    KEDA has when the ScaledObject is Ready and its HPA has the policy's bounds and, copied from it,
-    the run's id: a swap in place may leave the bounds as they were. The HPA controller has when it
-    wrote conditions, which it does at its first sync (15 s); KEDA's HPA may not have them yet.
+    KEDA has when the ScaledObject is Ready and its HPA has the policy's bounds and, if the policy
+    changed, the run's id, copied from it: a swap in place may leave the bounds as they were. The
+    HPA controller has when it wrote conditions, which it does at its first sync (15 s); KEDA's HPA
+    may not have them yet.
     """
     kind, limits = manifest["kind"], policy_limits(manifest)
     name = KEDA_HPA if kind == SCALED_OBJECT else POLICY_OBJECT
@@ -140,10 +142,13 @@ def _wait_taken_up(kube: Kube, manifest: dict[str, Any]) -> dict[str, Any]:
         conditions = (policy.get("status") or {}).get("conditions") or []
         seen.update(hpa_bounds=bounds, wanted_bounds=wanted, conditions=conditions)
         found.update(name=name, spec=spec, conditions=(hpa.get("status") or {}).get("conditions"))
+        if is_handed_over(manifest):  # its HPA is in the controller's memory
+            return is_driven(policy)
         if kind != SCALED_OBJECT:
             return bool(conditions)
         is_ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
-        return is_ready and bounds == wanted and _run_id(hpa) == _run_id(manifest)
+        is_of_run = not is_changed or _run_id(hpa) == _run_id(manifest)
+        return is_ready and bounds == wanted and is_of_run
 
     kube.wait_until(
         is_taken_up,

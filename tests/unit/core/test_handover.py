@@ -11,10 +11,12 @@ from lagbench.core.handover import (
     SCALED_BY,
     as_driven,
     hpa_on_target,
+    is_driven,
     is_handed_over,
     unpaused_problem,
     with_paused_of,
 )
+from lagbench.core.keda import READY
 from lagbench.core.scaling_annotations import PAUSED, PAUSED_REPLICAS
 
 KEDA_PAUSED = {"type": "Paused", "status": "True", "reason": "ScaledObjectPaused"}
@@ -59,6 +61,15 @@ def test_the_pause_is_for_keda_only() -> None:
 
     assert driven["metadata"]["annotations"] == {PAUSED_REPLICAS: "3", "a": "b"}
     assert [c["type"] for c in driven["status"]["conditions"]] == ["Ready"]
+
+
+def test_keda_s_ready_is_not_ours() -> None:
+    """KEDA calls an object Ready while it is paused; taken up it is with the controller's Ready."""
+    ready = {"type": "Ready", "status": "True", "message": "ScaledObject is paused"}
+
+    assert not is_driven({"status": {"conditions": [ready]}})
+    assert is_driven({"status": {"conditions": [{**ready, "message": READY.message}]}})
+    assert not is_driven({})
 
 
 def test_the_paused_condition_stays_as_keda_wrote_it() -> None:

@@ -8,7 +8,9 @@ import pytest
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
 
 from lagbench.adapters.workloads import remove_workloads
+from lagbench.core.handover import CONTROLLER, SCALED_BY
 from lagbench.core.run import RUN_ID_ANNOTATION, RUN_ID_LABEL
+from lagbench.core.scaling_annotations import PAUSED
 from lagbench.errors import StillWaiting
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 
@@ -74,6 +76,7 @@ def test_the_hpa_of_another_run_is_not_this_policy_s(world: World) -> None:
     operator(world).execute(world.context)
     of_keda = world.kube.objects["HorizontalPodAutoscaler", "keda-hpa-consumer"]
     world.kube.leaves_hpa = True
+    world.kube.objects["ScaledObject", "consumer"]["spec"]["cooldownPeriod"] = 5
     of_keda["metadata"]["annotations"] = {RUN_ID_ANNOTATION: "another-run"}
 
     with pytest.raises(StillWaiting, match="to take up ScaledObject/consumer"):
@@ -119,3 +122,14 @@ def test_other_policies_start_no_scaler(world: World) -> None:
     operator(world).execute(world.context)
 
     assert ("Deployment", "lagbench-external-scaler") not in world.kube.objects
+
+
+def test_a_policy_that_is_handed_over_has_no_hpa_to_wait_for(world: World) -> None:
+    """The hand-rolled controller has it in memory, and says Ready in its own words."""
+    marks = {SCALED_BY: CONTROLLER, PAUSED: "true"}
+    world.with_policy({**SCALED_OBJECT, "metadata": {"name": "x", "annotations": marks}})
+
+    result = operator(world).execute(world.context)
+
+    assert result["kind"] == "ScaledObject"
+    assert ("HorizontalPodAutoscaler", "keda-hpa-consumer") not in world.kube.objects

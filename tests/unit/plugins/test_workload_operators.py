@@ -13,6 +13,7 @@ from lagbench.adapters import manifest_files
 from lagbench.adapters.kafka_admin import TopicSpec
 from lagbench.adapters.workloads import Removed, remove_everything
 from lagbench.core.cluster_settings import ClusterSettings
+from lagbench.core.keda import READY
 from lagbench.core.lag_rules import PartitionOffsets
 from lagbench.core.run import RUN_ID_LABEL
 from lagbench.errors import StillWaiting
@@ -180,5 +181,5 @@ def test_the_last_word_of_the_autoscaler_is_kept(world: World, fence: FenceRunOp
 
     kept = world.folder.read_json(world.folder.path / "autoscaler.json")
     conditions = kept["ScaledObject"]["consumer"]["status"]["conditions"]
-    assert conditions == [{"type": "Ready", "status": "True"}]
+    assert conditions == [{"type": "Ready", "status": "True", "message": READY.message}]
     assert not world.kube.list("ScaledObject")
