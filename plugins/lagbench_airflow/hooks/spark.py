@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from lagbench.core.spark_settings import SparkPlace, SparkSettings, check_fit, place_of
-from lagbench.errors import NotReady
+from lagbench.errors import NotReady, WrongInput
 
 
 @dataclass(frozen=True, slots=True)
 class SparkTarget:
     """A connection, read and found consistent."""
 
+    where: str
     master: str
     place: SparkPlace
     namespace: str | None
@@ -42,7 +44,14 @@ class SparkTarget:
         place = place_of(where, master)
         settings = SparkSettings.read(where, extra)
         check_fit(where, place, settings, deploy_mode=extra.get("deploy-mode"))
-        return cls(master, place, extra.get("namespace") or None, settings)
+        if settings.kubeconfig is not None and not Path(settings.kubeconfig).is_file():
+            raise WrongInput(
+                where=where,
+                field="lagbench_kubeconfig",
+                value=settings.kubeconfig,
+                allowed="the path of a kubeconfig on this machine",
+            )
+        return cls(where, master, place, extra.get("namespace") or None, settings)
 
 
 def _master(connection: Any) -> str:

@@ -170,7 +170,7 @@ def staging_of(target: SparkTarget, folder: RunFolder) -> Staging | None:
         return None  # the claim's volume is the one that holds this machine's run folders
     if not root.is_dir():
         raise WrongInput(
-            where="Spark's connection",
+            where=target.where,
             field="lagbench_runs",
             value=settings.runs,
             allowed="a folder that this machine (the driver) and all workers see at the same "

@@ -135,9 +135,10 @@ def test_a_standalone_cluster_gets_no_variable_of_this_machine(
 
 
 def test_kubernetes_gets_a_driver_of_its_own(
-    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch
+    world: World, submitter: Submitter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Cluster mode, image, namespace and volume; nothing of this machine is sent or fetched."""
+    (tmp_path / "kubeconfig").write_text("{}")
     _connect(
         monkeypatch,
         "k8s://https://10.0.0.1:6443",
@@ -146,7 +147,7 @@ def test_kubernetes_gets_a_driver_of_its_own(
         lagbench_runs="/mnt/runs",
         lagbench_runs_claim="runs",
         lagbench_bootstrap_servers="kafka:9092",
-        lagbench_kubeconfig="/etc/kubeconfig",
+        lagbench_kubeconfig=str(tmp_path / "kubeconfig"),
     )
     _fence(world)
 
@@ -158,7 +159,7 @@ def test_kubernetes_gets_a_driver_of_its_own(
     assert submitter.conf["spark.kubernetes.container.image"] == "lagbench/spark:0.1.0"
     assert submitter.conf["spark.kubernetes.namespace"] == "bench"
     assert not [key for key in submitter.conf if key.startswith("spark.kubernetes.driverEnv")]
-    assert submitter.environment["KUBECONFIG"] == "/etc/kubeconfig"
+    assert submitter.environment["KUBECONFIG"] == str(tmp_path / "kubeconfig")
     assert "--jars" not in submitter.arguments
     assert "local:///opt/lagbench/spark_jobs/pipeline.py" in submitter.arguments
 
@@ -282,6 +283,15 @@ def test_yarn_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert refused.value.where == "connection spark_default"
     assert refused.value.value == "yarn"
+
+
+def test_a_kubeconfig_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark would take another one without a word."""
+    settings = {"lagbench_image": "i:1", "lagbench_runs": "s3a://b"}
+    _connect(monkeypatch, "k8s://api:6443", lagbench_kubeconfig="/nowhere", **settings)
+
+    with pytest.raises(WrongInput, match="lagbench_kubeconfig = '/nowhere'"):
+        SparkTarget.read("spark_default")
 
 
 def test_every_job_has_its_tables() -> None:
