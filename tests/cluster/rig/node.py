@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from tests.cluster.rig.network import NODE_ADDRESS, POD_NETWORK
 
 NODE = "rig-node"
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
-_CGROUP = os.environ.get("LAGBENCH_RIG_CGROUP", "lagbench-rig")  # its own for each at a time
 _V1_CONTROLLERS = (
     "cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "systemd",
 )  # fmt: skip
@@ -91,6 +90,7 @@ def clear_node(daemons: Daemons, credentials: Credentials, folder: Path) -> None
         _ctr(folder, "containers", "delete", container)
     daemons.stop("containerd")
     unmount_below(folder)
+    _remove_cgroups()
 
 
 def unmount_below(folder: Path) -> None:
@@ -173,14 +173,31 @@ state = "{state / "state"}"
     daemons.wait("containerd", lambda: bool(_ctr(folder, "version")), daemon="containerd")
 
 
+def _cgroup() -> str:
+    """Return the name of this rig's cgroup: a kubelet ends pods in its own that it knows not.
+
+    Two rigs have two networks, and the number of its network tells them apart.
+    """
+    return f"lagbench-rig-{Path('/proc/self/ns/net').stat().st_ino}"
+
+
 def _make_cgroups() -> None:
     """Make the rig's own cgroup under each controller of a v1 hierarchy, or the one of v2."""
     if (_CGROUP_ROOT / "cgroup.controllers").exists():
-        (_CGROUP_ROOT / _CGROUP).mkdir(exist_ok=True)
+        (_CGROUP_ROOT / _cgroup()).mkdir(exist_ok=True)
         return
     for controller in _V1_CONTROLLERS:
         if (_CGROUP_ROOT / controller).is_dir():
-            (_CGROUP_ROOT / controller / _CGROUP).mkdir(exist_ok=True)
+            (_CGROUP_ROOT / controller / _cgroup()).mkdir(exist_ok=True)
+
+
+def _remove_cgroups() -> None:
+    """Remove the rig's cgroups, runc's too, the innermost first; one that is not empty stays."""
+    for folder in (_CGROUP_ROOT / _cgroup(), *_CGROUP_ROOT.glob(f"*/{_cgroup()}")):
+        below = sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True)
+        for place in [*below, folder]:
+            with contextlib.suppress(OSError):
+                place.rmdir()
 
 
 def _kubelet_settings(credentials: Credentials, folder: Path) -> dict[str, object]:
@@ -200,7 +217,7 @@ def _kubelet_settings(credentials: Credentials, folder: Path) -> dict[str, objec
         "tlsCertFile": str(credentials.node_pair.certificate),
         "tlsPrivateKeyFile": str(credentials.node_pair.key),
         "cgroupDriver": "cgroupfs",
-        "cgroupRoot": f"/{_CGROUP}",
+        "cgroupRoot": f"/{_cgroup()}",
         "failCgroupV1": False,
         "failSwapOn": False,
         "containerRuntimeEndpoint": f"unix://{_socket(folder)}",
