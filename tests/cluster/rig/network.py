@@ -32,6 +32,7 @@ _TOOLS = {
 _FILES = {
     "/usr/lib/cni/bridge": "containernetworking-plugins",
     "/usr/lib/x86_64-linux-gnu/libc.a": "libc6-dev",
+    "/etc/ssl/certs/ca-certificates.crt": "ca-certificates",  # go asks the system for them
 }
 _NAMESPACES = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 
