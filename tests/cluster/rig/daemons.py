@@ -12,6 +12,7 @@ from pathlib import Path
 from lagbench.adapters.processes import GroupReaper, end_process, start_tied
 
 _POLL_SECONDS = 0.1
+_LINE_LIMIT = 400  # KEDA logs its stack in one line
 
 
 class RigNotReady(RuntimeError):
@@ -72,4 +73,4 @@ class Daemons:
     def log_tail(self, name: str, lines: int = 25) -> str:
         """Return the last lines of a daemon's log."""
         text = (self.logs / f"{name}.log").read_text(encoding="utf-8", errors="replace")
-        return "\n".join(text.splitlines()[-lines:])
+        return "\n".join(line[:_LINE_LIMIT] for line in text.splitlines()[-lines:])

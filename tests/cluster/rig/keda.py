@@ -6,6 +6,7 @@ Its services have no pods behind them: their EndpointSlices name the node's addr
 from __future__ import annotations
 
 import base64
+import functools
 import os
 from pathlib import Path
 from typing import Any
@@ -67,22 +68,26 @@ def wait_until_served(daemons: Daemons, credentials: Credentials) -> None:
 
 
 def uninstall_keda(daemons: Daemons, credentials: Credentials) -> None:
-    """Leave a cluster that has never seen KEDA; delete its objects before."""
-    for name in ("keda-webhooks", "keda-adapter", "keda-operator"):
-        daemons.stop(name)
+    """Leave a cluster that has never seen KEDA, and none of its objects."""
     api = config.new_client_from_config(str(credentials.admin))
-    client.ApiregistrationV1Api(api).delete_api_service(f"v1beta1.{_METRICS_GROUP}")
     hooks = client.AdmissionregistrationV1Api(api)
     for item in hooks.list_validating_webhook_configuration().items:
         hooks.delete_validating_webhook_configuration(item.metadata.name)
     definitions = client.ApiextensionsV1Api(api)
-    for item in definitions.list_custom_resource_definition().items:
-        definitions.delete_custom_resource_definition(item.metadata.name)
-    daemons.wait(
-        "the end of KEDA's definitions",
-        lambda: not definitions.list_custom_resource_definition().items,
-        daemon="kube-apiserver",
-    )
+
+    def is_gone(name: str) -> bool:
+        found = definitions.list_custom_resource_definition().items
+        return name not in [item.metadata.name for item in found]
+
+    # Objects go with their definition, once the operator has let go of them: to do so it must
+    # run, and it needs the definitions that scaled objects refer to.
+    names = [item.metadata.name for item in definitions.list_custom_resource_definition().items]
+    for name in sorted(names, key=lambda name: not name.startswith("scaled")):
+        definitions.delete_custom_resource_definition(name)
+        daemons.wait(f"the end of {name}", functools.partial(is_gone, name), daemon="keda-operator")
+    client.ApiregistrationV1Api(api).delete_api_service(f"v1beta1.{_METRICS_GROUP}")
+    for name in ("keda-webhooks", "keda-adapter", "keda-operator"):
+        daemons.stop(name)
 
 
 def start_operator(
