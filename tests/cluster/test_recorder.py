@@ -1,0 +1,208 @@
+"""The recorder on a real cluster: the chain from load step to first record is whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException
+
+from lagbench.adapters.kube import Kube
+from lagbench.adapters.manifest_files import base_manifest, base_objects
+from lagbench.core.clocks import API_SERVER, ClockSet, clock_set
+from lagbench.core.cluster_settings import ClusterSettings
+from lagbench.core.flapping import replica_changes
+from lagbench.core.lag import lag_series
+from lagbench.core.manifests import (
+    RunTarget,
+    companion_for_run,
+    consumer_for_run,
+    recorder_for_run,
+)
+from lagbench.core.measures import NANOSECONDS, LoadWindow, Reaction
+from lagbench.core.pod_lives import pod_lives
+from lagbench.core.policy_limits import PolicyLimits
+from lagbench.core.reaction import reaction
+from lagbench.core.reaction_stamps import ReactionInput
+from lagbench.core.run import RunNames
+from lagbench.core.scenario import ConsumerSettings
+from lagbench.core.telemetry import (
+    FirstRecordDone,
+    HpaSample,
+    KubeEvent,
+    LagSample,
+    PodSeen,
+    ReadGap,
+    Record,
+    ReplicasChanged,
+    TelemetryRecord,
+)
+from lagbench.embedded.broker import Broker
+from tests.cluster.rig.rig import Rig
+from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run, eventually
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+NAMESPACE = "lagbench-recorder"
+PARTITIONS, THRESHOLD, REPLICAS, EVENTS = 4, 100, 3, 2000
+HPA_SYNC_SECONDS = 15
+SLOW = ConsumerSettings(process_ms=100, concurrency=1)
+
+
+@pytest.fixture
+def run(rig_broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
+    """Provide a run's topics where pods reach them."""
+    with consumer_group_run(rig_broker.bootstrap_servers, tmp_path, partitions=PARTITIONS) as found:
+        yield found
+
+
+@pytest.fixture
+def kube(rig: Rig) -> Iterator[Kube]:
+    """Provide a client of a namespace that goes with the test."""
+    connected = Kube.from_kubeconfig(str(rig.kubeconfig), namespace=NAMESPACE)
+    namespace = base_manifest("namespace", "Namespace")
+    namespace["metadata"]["name"] = NAMESPACE
+    connected.apply(namespace)
+    yield connected
+    connected.delete("Namespace", NAMESPACE)
+    connected.close()
+
+
+@pytest.fixture
+def target(kube: Kube, run: ConsumerGroupRun, program_image: str) -> RunTarget:
+    """Provide where the run's pods are made, with the recorder and one consumer in it."""
+    cluster = ClusterSettings(namespace=NAMESPACE, image=program_image)
+    target = RunTarget(run.names, run.bootstrap_servers, cluster)
+    for companion in base_objects("recorder"):
+        kube.apply(companion_for_run(companion, target))
+    recorder = recorder_for_run(base_manifest("recorder", "Deployment"), target)
+    consumer = base_manifest("consumer", "Deployment")
+    for workload in (recorder, consumer_for_run(consumer, target, SLOW, replicas=1)):
+        containers = workload["spec"]["template"]["spec"]["containers"]
+        containers[0]["imagePullPolicy"] = "Never"  # a rig has no registry
+        kube.apply(workload)
+    return target
+
+
+def policy(names: RunNames, servers: str) -> dict[str, Any]:
+    """Return a ScaledObject that goes to three replicas in one step."""
+    at_once = {"policies": [{"type": "Pods", "value": 100, "periodSeconds": 15}]}
+    trigger = {
+        "bootstrapServers": servers,
+        "topic": names.events_topic,
+        "consumerGroup": names.group,
+        "lagThreshold": str(THRESHOLD),
+    }
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": "consumer", "namespace": NAMESPACE},
+        "spec": {
+            "scaleTargetRef": {"name": "consumer"},
+            "pollingInterval": 5,
+            "minReplicaCount": 1,
+            "maxReplicaCount": REPLICAS,
+            "advanced": {"horizontalPodAutoscalerConfig": {"behavior": {"scaleUp": at_once}}},
+            "triggers": [{"type": "kafka", "metadata": trigger}],
+        },
+    }
+
+
+def test_the_reaction_chain_of_a_real_cluster_is_whole(
+    kube: Kube, run: ConsumerGroupRun, target: RunTarget
+) -> None:
+    """Every link has a stamp with its precision, the HPA's event is kept, the clocks bounded."""
+    run.offer(PARTITIONS)  # one event each, so that there is a committed offset to lag behind
+    await_record(run, LagSample, is_all_committed, "the first consumer at work")
+    kube.apply(policy(run.names, run.bootstrap_servers))
+    await_record(run, HpaSample, lambda seen: bool(seen.totals), "an HPA that reads the lag")
+    step_at = time.time_ns()
+    run.offer(EVENTS)
+    rise = await_record(run, ReplicasChanged, lambda seen: seen.replicas_after > 1, "a rise")
+    await_record(run, FirstRecordDone, lambda seen: seen.at > rise.at, "a new pod's first record")
+    await_record(run, KubeEvent, lambda seen: seen.reason == "SuccessfulRescale", "the event")
+    kube.delete("ScaledObject", "consumer")
+    eventually(lambda: not kube.list("HorizontalPodAutoscaler"), "no HPA", within_seconds=30)
+    kube.scale("consumer", 1)
+    scaled_at = time.time_ns()
+    fall = await_record(run, ReplicasChanged, lambda seen: seen.replicas_after == 1, "the fall")
+    gone = await_record(run, PodSeen, lambda seen: seen.gone_at is not None, "a pod's end")
+
+    records: list[Any] = run.telemetry(Record)
+    clocks = clock_set(records, "kubernetes")
+    chain = chain_of(records, clocks, step_at)
+    assert chain.is_complete, chain.reason
+    assert chain.parts_sum_to_total
+    precisions = {link.name: link.precision_seconds for link in chain.links}
+    assert all(found is not None and found < 2 for found in precisions.values()), precisions
+    waited = {link.name: link.part_seconds or 0 for link in chain.links}
+    assert max(waited, key=lambda name: waited[name]) in {"t2", "t5"}  # the sync, or the start
+    assert waited["t2"] < HPA_SYNC_SECONDS + 2
+    assert rise.manager == "kube-controller-manager"
+    assert fall.manager not in ("", "kube-controller-manager")
+    assert (fall.at - scaled_at) / NANOSECONDS < 1
+    life = pod_lives(records, clocks)[gone.pod]
+    assert life.ready_at is not None
+    assert gone.gone_at is not None
+    assert life.created_at < life.ready_at < gone.gone_at
+    assert [record for record in records if isinstance(record, ReadGap)] == []
+    assert len(clocks.by_name) == 2  # the API server's, and the one node's
+    for name, clock in clocks.by_name.items():
+        assert clock.bound.low_ns <= 0 <= clock.bound.high_ns, name
+        assert clock.bound.width_ns < NANOSECONDS // 2
+        assert clock.is_steady
+    assert API_SERVER in clocks.by_name
+
+
+def is_all_committed(sample: LagSample) -> bool:
+    """Say whether every partition has a committed offset."""
+    return all(committed is not None for _, _, committed in sample.partitions)
+
+
+def chain_of(records: list[TelemetryRecord], clocks: ClockSet, step_at: int) -> Reaction:
+    """Return the chain that the records tell, from a load step at ``step_at``."""
+    rows = [
+        (sample.at, *row)
+        for sample in records
+        if isinstance(sample, LagSample)
+        for row in sample.partitions
+    ]
+    until_at = max(record.at for record in records)
+    at, partition, end, committed = zip(*rows, strict=True)
+    return reaction(
+        ReactionInput(
+            records=records,
+            lag=lag_series(at, partition, end, committed),
+            lives=pod_lives(records, clocks),
+            changes=replica_changes(
+                records, from_at=step_at, until_at=until_at, last_spike_ended_at=None
+            ),
+            load=LoadWindow(
+                stream_started_at=step_at,
+                first_spike_started_at=step_at,
+                last_spike_ended_at=None,
+                spikes=1,
+                stream_ended_at=None,
+                base_rate_per_second=None,
+                spike_rate_per_second=None,
+            ),
+            limits=PolicyLimits(1, REPLICAS, THRESHOLD, f"lagThreshold {THRESHOLD}"),
+            replicas_at_step=1,
+            until_at=until_at,
+            clocks=clocks,
+        )
+    )
+
+
+def await_record(run: ConsumerGroupRun, kind: Any, holds: Any, what: str) -> Any:
+    """Wait for the first record of a kind for which ``holds`` is true."""
+
+    def found() -> Any:
+        try:
+            return next((seen for seen in run.telemetry(kind) if holds(seen)), None)
+        except KafkaException:  # a broker that has just made a topic may not lead yet
+            return None
+
+    return eventually(found, what, within_seconds=60)
