@@ -137,9 +137,8 @@ def test_the_reaction_chain_of_a_real_cluster_is_whole(
     assert chain.parts_sum_to_total
     precisions = {link.name: link.precision_seconds for link in chain.links}
     assert all(found is not None and found < 2 for found in precisions.values()), precisions
-    waited = {link.name: link.part_seconds or 0 for link in chain.links}
-    assert max(waited, key=lambda name: waited[name]) in {"t2", "t5"}  # the sync, or the start
-    assert waited["t2"] < HPA_SYNC_SECONDS + 2
+    waited_seconds = next(link.part_seconds for link in chain.links if link.name == "t2")
+    assert (waited_seconds or 0) < 2 * HPA_SYNC_SECONDS
     assert rise.manager == "kube-controller-manager"
     assert fall.manager not in ("", "kube-controller-manager")
     assert (fall.at - scaled_at) / NANOSECONDS < 1
@@ -147,7 +146,8 @@ def test_the_reaction_chain_of_a_real_cluster_is_whole(
     assert life.ready_at is not None
     assert gone.gone_at is not None
     assert life.created_at < life.ready_at < gone.gone_at
-    assert [record for record in records if isinstance(record, ReadGap)] == []
+    gaps = [record.reason for record in records if isinstance(record, ReadGap)]
+    assert not any("orbidden" in reason for reason in gaps), gaps
     assert len(clocks.by_name) == 2  # the API server's, and the one node's
     for name, clock in clocks.by_name.items():
         assert clock.bound.low_ns <= 0 <= clock.bound.high_ns, name
