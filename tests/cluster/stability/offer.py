@@ -57,7 +57,7 @@ def offer(lags: Sequence[int], folder: Path, kubeconfig: Path) -> dict[str, Any]
         tracks = stack.enter_context(_recorded(kubeconfig))
         began = time.monotonic()
         late = _commit(lags, control, began)
-        found = {name: tracks.get(name, []) for c in COLUMNS for name in c.objects}
+        found = {name: tracks[name] for c in COLUMNS for name in c.objects}
     zeroed = {
         name: _from_start([(round(at - began, 2), replicas) for at, replicas in track])
         for name, track in found.items()
@@ -72,10 +72,12 @@ def _take_up(kubes: dict[str, Kube], control: LagControl) -> None:
         "topic": control.topic,
         "consumerGroup": control.group,
     }
-    for phase in range(PHASES):
+    rounds = [{c: c.first for c in COLUMNS}]
+    rounds += [{c: c.objects[phase] for c in COLUMNS} for phase in range(PHASES)]
+    for names in rounds:
         since = time.monotonic()
-        for column in COLUMNS:
-            kube, name = kubes[column.namespace], column.objects[phase]
+        for column, name in names.items():
+            kube = kubes[column.namespace]
             kube.apply(deployment(column, name))
             kube.apply(scaled_object(column, name, trigger))
         _sleep_until(since + _STAGGER_SECONDS)
@@ -136,7 +138,7 @@ def _recorded(kubeconfig: Path) -> Iterator[dict[str, list[tuple[float, int]]]]:
 
     thread = threading.Thread(target=sample, name="samples", daemon=True)
     thread.start()
-    eventually(lambda: len(tracks) == len(COLUMNS) * PHASES, "a first sample of each")
+    eventually(lambda: len(tracks) == len(COLUMNS) * (PHASES + 1), "a first sample of each")
     try:
         yield tracks
     finally:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from tests.cluster.stability.histories import wanted
 
+SYNC_SECONDS = 15.0
 Track = Sequence[tuple[float, int]]
 """Replicas from an instant on, in seconds of the history; the first entry is at or before 0."""
 
@@ -48,14 +49,37 @@ def score(track: Track, lags: Sequence[int], *, change_from: float = 0.0) -> Sco
     )
 
 
-def apart_seconds(one: Track, other: Track, length_seconds: int) -> float:
-    """Return for how long two tracks differed."""
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """For how long two tracks differed, and by how many replicas on average of the whole time."""
+
+    seconds: float
+    mean_replicas: float
+
+
+def gap_of(one: Track, other: Track, length_seconds: int) -> Gap:
+    """Return how two tracks differed from the start to ``length_seconds``."""
     edges = sorted({0.0, float(length_seconds)} | {at for at, _ in (*one, *other) if at > 0})
-    return sum(
-        until - since
+    pieces = [
+        (until - since, abs(_at(one, since) - _at(other, since)))
         for since, until in pairwise(edge for edge in edges if edge <= length_seconds)
-        if _at(one, since) != _at(other, since)
+    ]
+    return Gap(
+        seconds=sum(seconds for seconds, off in pieces if off),
+        mean_replicas=sum(seconds * off for seconds, off in pieces) / length_seconds,
     )
+
+
+def sync_distance_seconds(one: Track, other: Track) -> float | None:
+    """Return how far apart two controllers looked, from their first changes; None without any.
+
+    A change is made at a sync, and syncs come every 15 s, so it is at most half of that.
+    """
+    firsts = [next((at for at, _ in track if at > 0), None) for track in (one, other)]
+    if firsts[0] is None or firsts[1] is None:
+        return None
+    distance = abs(firsts[0] - firsts[1]) % SYNC_SECONDS
+    return min(distance, SYNC_SECONDS - distance)
 
 
 def _at(track: Track, instant: float) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
-from tests.cluster.stability.columns import COLUMNS, Column
+from tests.cluster.stability.columns import COLUMNS, PHASES, Column
 from tests.cluster.stability.histories import wanted
-from tests.cluster.stability.score import Score, apart_seconds, score
+from tests.cluster.stability.score import Score, gap_of, score, sync_distance_seconds
 
 _HEAD = (
     "| controller, policy | changes | reversals | first change (s) | highest "
@@ -29,15 +30,31 @@ def table(recorded: dict[str, Any]) -> str:
         lines.append(_row(column, scores))
     lines.append("")
     for one, other in _PAIRS:
-        seconds = [
-            apart_seconds(
-                recorded["tracks"][f"{one}-{n}"], recorded["tracks"][f"{other}-{n}"], len(lags)
-            )
-            for n in range(len(COLUMNS[0].objects))
-        ]
-        lines.append(f"{one} and {other} differed for {_spread(seconds)} of {len(lags)} s.")
-    lines.append(f"The latest commit came {recorded['latest_commit_seconds']} s late.")
+        lines += [f"* {_pair(recorded, lags, one, other)}", f"* {_among(recorded, lags, one)}"]
+    lines.append(f"* The latest commit came {recorded['latest_commit_seconds']} s late.")
     return "\n".join(lines) + "\n"
+
+
+def _pair(recorded: dict[str, Any], lags: Sequence[int], one: str, other: str) -> str:
+    """Return how far and how long two columns differed, phase by phase."""
+    texts = []
+    for phase in range(PHASES):
+        first, second = (recorded["tracks"][f"{name}-{phase}"] for name in (one, other))
+        gap = gap_of(first, second, len(lags))
+        looked = sync_distance_seconds(first, second)
+        texts.append(
+            f"{gap.seconds:.1f} s (by {gap.mean_replicas:.2f} on average; syncs "
+            f"{'?' if looked is None else f'{looked:.1f}'} s apart)"
+        )
+    return f"{one} and {other} differed for {', '.join(texts)}."
+
+
+def _among(recorded: dict[str, Any], lags: Sequence[int], name: str) -> str:
+    """Return how far a column's own objects, which look at other instants, differed."""
+    tracks = [recorded["tracks"][f"{name}-{phase}"] for phase in range(PHASES)]
+    gaps = [gap_of(one, other, len(lags)) for one, other in combinations(tracks, 2)]
+    told = ", ".join(f"{gap.seconds:.1f} s (by {gap.mean_replicas:.2f})" for gap in gaps)
+    return f"{name}'s own three differed from each other for {told}."
 
 
 def _row(column: Column, scores: Sequence[Score]) -> str:
