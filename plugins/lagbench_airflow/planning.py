@@ -24,7 +24,7 @@ from lagbench.embedded.bench_state import BenchFiles
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.hooks.kafka import KafkaHook
-from lagbench_airflow.hooks.kube import open_kube
+from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube
 from lagbench_airflow.params import settings_of
 
 LEDGER_PARTITIONS, TELEMETRY_PARTITIONS = 6, 1
@@ -133,7 +133,7 @@ def create_run_topics(cell: CellRun) -> dict[str, int]:
 
 def clean_up(say: Say) -> dict[str, Any]:
     """Remove all workloads, topics and groups of runs."""
-    kube = open_kube()
+    kube = open_kube(patience_seconds=PATIENCE_SECONDS)
     try:
         with KafkaHook().get_conn() as admin:
             return asdict(remove_everything(kube, admin, say, is_embedded=is_embedded()))

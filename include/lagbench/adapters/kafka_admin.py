@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 
@@ -17,6 +18,8 @@ from lagbench.adapters.kafka_calls import KafkaCalls
 from lagbench.adapters.kafka_groups import GroupSnapshot, group_snapshot
 from lagbench.core.run import GROUP_PREFIX, TOPIC_PREFIX
 from lagbench.errors import NotReady, WrongInput
+
+GroupRequest = Future[ConsumerGroupDescription]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +139,21 @@ class KafkaAdmin(KafkaCalls):
 
     def describe_group(self, group_id: str) -> GroupSnapshot:
         """Return state, members and assignments of a consumer group."""
-        futures = self._open.describe_consumer_groups(
-            [group_id], request_timeout=self._timeout_seconds
-        )
+        asked = self.ask_for_group(group_id, limit_seconds=self._timeout_seconds)
+        return self.group_answer(group_id, asked, wait_seconds=self._patience)
+
+    def ask_for_group(self, group_id: str, *, limit_seconds: float) -> GroupRequest:
+        """Ask for a group's description; the client gives up after ``limit_seconds``."""
+        return self._open.describe_consumer_groups([group_id], request_timeout=limit_seconds)[
+            group_id
+        ]
+
+    def group_answer(
+        self, group_id: str, asked: GroupRequest, *, wait_seconds: float
+    ) -> GroupSnapshot:
+        """Return the answer; the request is under way still when ``asked`` is not done after."""
         try:
-            description: ConsumerGroupDescription = futures[group_id].result(self._patience)
+            description = asked.result(wait_seconds)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
                 return GroupSnapshot(group_id, ConsumerGroupState.DEAD.name, "", "", ())

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lagbench.adapters.kube_errors import describe, translated
+from lagbench.adapters.kube_retries import patient_retries
 from lagbench.core.run import NAMESPACE
 from lagbench.errors import NotReady, StillWaiting
 
@@ -69,8 +70,12 @@ class Kube:
         context: str | None = None,
         in_cluster: bool = False,
         namespace: str = NAMESPACE,
+        patience_seconds: float = 0.0,
     ) -> Kube:
-        """Read a kubeconfig (None: where kubectl looks), or a pod's own service account."""
+        """Read a kubeconfig (None: where kubectl looks), or a pod's own service account.
+
+        For ``patience_seconds`` each call waits for an API server that is away.
+        """
         from kubernetes import client, config
 
         configuration = client.Configuration()
@@ -89,7 +94,7 @@ class Kube:
                 f"the kubeconfig {path or '(default)'} cannot be used: {error}. "
                 "Bring the bench up (lagbench up) or correct the connection kubernetes_default"
             ) from error
-        configuration.retries = 1
+        configuration.retries = patient_retries(patience_seconds) if patience_seconds else 1
         return cls(client.ApiClient(configuration), namespace=namespace)
 
     def close(self) -> None:

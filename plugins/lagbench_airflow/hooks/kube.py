@@ -12,9 +12,14 @@ from lagbench.core.cluster_settings import ClusterSettings, cluster_settings
 from lagbench.errors import NotReady
 
 DEFAULT_CONNECTION = "kubernetes_default"
+PATIENCE_SECONDS = 45.0
+"""What a task that acts waits for an API server that is away: an upgrade of its host takes less.
+Sensors have their own limits and look again by themselves."""
 
 
-def open_kube(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> Kube:
+def open_kube(
+    kubernetes_conn_id: str = DEFAULT_CONNECTION, *, patience_seconds: float = 0.0
+) -> Kube:
     """Return a client for the cluster that the connection names.
 
     Of the provider's fields the bench uses ``kube_config_path``, ``cluster_context`` and
@@ -28,6 +33,7 @@ def open_kube(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> Kube:
         context=_field(extra, "cluster_context") or None,
         in_cluster=_field(extra, "in_cluster") in ("True", "true"),
         namespace=settings_of_cluster(kubernetes_conn_id).namespace,
+        patience_seconds=patience_seconds,
     )
 
 

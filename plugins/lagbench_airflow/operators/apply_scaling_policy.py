@@ -45,12 +45,12 @@ class ApplyScalingPolicyOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Swap the policy and wait for the autoscaler."""
-        from lagbench_airflow.hooks.kube import embedded_access, open_kube
+        from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, embedded_access, open_kube
 
         is_embedded = embedded_access(self.kubernetes_conn_id) is not None
         target = self.target(cell)
         manifest = policy_for_run(cell.policy, target)
-        kube = open_kube(self.kubernetes_conn_id)
+        kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         try:
             before = _policy_in_force(kube)
             if asks_lag_scaler(manifest, LAG_SCALER):

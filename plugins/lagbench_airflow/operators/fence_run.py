@@ -36,9 +36,9 @@ class FenceRunOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Stop, collect the logs, freeze."""
-        from lagbench_airflow.hooks.kube import open_kube
+        from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube
 
-        kube = open_kube(self.kubernetes_conn_id)
+        kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         drain_seconds = cell.scenario.consumer.drain_timeout_seconds + GRACE_MARGIN_SECONDS
         try:
             collect_pod_logs(kube, cell.folder)

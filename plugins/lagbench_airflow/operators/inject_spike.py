@@ -37,13 +37,13 @@ class InjectSpikeOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
         """Create or adopt the Job, note it, wait for the stream."""
-        from lagbench_airflow.hooks.kube import open_kube
+        from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube
 
         target = self.target(cell)
         store = context.get("task_state_store")
         noted = store.get(STORE_KEY) if store is not None else None
         is_noted = isinstance(noted, dict) and noted.get("run_id") == cell.names.run_id
-        kube = open_kube(self.kubernetes_conn_id)
+        kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         try:
             if is_noted:
                 self._adopt(kube, cell)

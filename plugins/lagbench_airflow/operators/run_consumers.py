@@ -28,7 +28,7 @@ class RunConsumersOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Apply the Deployment and wait for its pods."""
-        from lagbench_airflow.hooks.kube import embedded_access, open_kube
+        from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, embedded_access, open_kube
 
         target = self.target(cell)
         replicas = policy_limits(cell.policy).floor_replicas
@@ -38,7 +38,7 @@ class RunConsumersOperator(CellOperator):
             cell.scenario.consumer,
             replicas=replicas,
         )
-        kube = open_kube(self.kubernetes_conn_id)
+        kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         try:
             if embedded_access(self.kubernetes_conn_id) is None:  # localkube drains no nodes
                 for companion in base_objects("consumer"):

@@ -22,7 +22,7 @@ class StartRecorderOperator(CellOperator):
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Apply the recorder with its account and wait until it is Ready."""
-        from lagbench_airflow.hooks.kube import embedded_access, open_kube
+        from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, embedded_access, open_kube
 
         embedded = embedded_access(self.kubernetes_conn_id)
         target = self.target(cell)
@@ -32,7 +32,7 @@ class StartRecorderOperator(CellOperator):
             kubeconfig=embedded.kubeconfig if embedded else None,
             observed_pids=embedded.observed_pids if embedded else None,
         )
-        kube = open_kube(self.kubernetes_conn_id)
+        kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         try:
             if embedded is None:  # localkube has no accounts: its pods use the kubeconfig
                 for companion in base_objects("recorder"):

@@ -166,7 +166,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
     FakeTelemetryLog.sent = []
     monkeypatch.setattr(kafka, "KafkaHook", FakeKafkaHook)
-    monkeypatch.setattr(kube, "open_kube", lambda *_: world.kube)
+    monkeypatch.setattr(kube, "open_kube", lambda *_, **__: world.kube)
     monkeypatch.setattr(kube, "embedded_access", lambda *_: None)
     monkeypatch.setattr(kube, "settings_of_cluster", lambda *_: world.cluster)
     monkeypatch.setattr(phases, "TelemetryLog", FakeTelemetryLog)

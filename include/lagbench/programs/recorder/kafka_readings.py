@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka_admin import GroupRequest, KafkaAdmin
+from lagbench.adapters.kafka_groups import GroupSnapshot
 from lagbench.adapters.kafka_lag import open_admin, read_offsets, read_partitions
 from lagbench.core.telemetry import GroupSample, LagSample, Record
 
 _TIMEOUT_SECONDS = 1.0
 _PARTITIONS_READ_EVERY = 10  # samples; partitions are added rarely
+_REQUEST_LIMIT_SECONDS = 3600.0
+"""Longer than a broker is away: with librdkafka 2.16.1 a request to a group's coordinator that
+times out while the broker goes away ends the process (see ``adapters.kafka_lag``)."""
 
 
 class LagReading:
@@ -52,10 +56,11 @@ class GroupReading:
         )
         self._group = group
         self._source = source
+        self._asked: GroupRequest | None = None
 
     def __call__(self, at: int) -> Iterable[Record]:
         """Return one sample; a group without members is a group, not a gap."""
-        group = self._admin.describe_group(self._group)
+        group = self._describe()
         idle = sum(not member.partitions for member in group.members)
         return [
             GroupSample(
@@ -66,3 +71,15 @@ class GroupReading:
                 members_without_partitions=idle,
             )
         ]
+
+    def _describe(self) -> GroupSnapshot:
+        """Ask, or wait on for what was asked for: through an outage there is one request."""
+        asked = self._asked or self._admin.ask_for_group(
+            self._group, limit_seconds=_REQUEST_LIMIT_SECONDS
+        )
+        self._asked = asked
+        try:
+            return self._admin.group_answer(self._group, asked, wait_seconds=_TIMEOUT_SECONDS)
+        finally:
+            if asked.done():
+                self._asked = None
