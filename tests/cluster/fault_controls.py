@@ -1,0 +1,125 @@
+"""What goes wrong with the pods of a run: evicted, deleted, drained off their node."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kubernetes import client, config
+
+from lagbench.core.run import CONSUMER_DEPLOYMENT, LAG_SCALER, NAMESPACE
+from tests.cluster.cluster_rehearsal import kubectl
+from tests.cluster.rig.node import NODE
+from tests.cluster.rig.rig import Rig
+from tests.integration.localkube_process import eventually
+
+_DRAIN_LIMIT_SECONDS = 90
+# kubectl's words for the API server's 429: the budget allows no further eviction now.
+_HELD_BY_BUDGET = "disruption budget"
+
+
+@dataclass
+class PodFaults:
+    """Faults of the run's pods, seen from outside."""
+
+    rig: Rig
+
+    def __post_init__(self) -> None:
+        """Connect as the administrator."""
+        api = config.new_client_from_config(str(self.rig.kubeconfig))
+        self._core = client.CoreV1Api(api)
+
+    def ready(self, workload: str) -> list[str]:
+        """Return the Ready pods of a Deployment that nobody has asked to go, oldest first."""
+        selector = f"app.kubernetes.io/name={workload}"
+        found = self._core.list_namespaced_pod(NAMESPACE, label_selector=selector).items
+        found.sort(key=lambda pod: pod.metadata.creation_timestamp)
+        return [
+            str(pod.metadata.name)
+            for pod in found
+            if pod.metadata.deletion_timestamp is None
+            and any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions or [])
+        ]
+
+    def evict_consumer(self) -> str:
+        """Evict the oldest consumer through the Eviction API, as a drain does; returns its name."""
+        victim = self.ready(CONSUMER_DEPLOYMENT)[0]
+        eviction = client.V1Eviction(metadata=client.V1ObjectMeta(name=victim, namespace=NAMESPACE))
+        self._core.create_namespaced_pod_eviction(victim, NAMESPACE, eviction)
+        return victim
+
+    def restart_lag_scaler(self) -> str:
+        """Delete the lag scaler's pod and wait for the next one; returns the old one's name."""
+        (old,) = self.ready(LAG_SCALER)
+        self._core.delete_namespaced_pod(old, NAMESPACE)
+        eventually(
+            lambda: self.ready(LAG_SCALER) not in ([], [old]), "a new scaler", within_seconds=60
+        )
+        return old
+
+    def drain_node(self) -> set[str]:
+        """Drain the only node and give it back while the drain goes on; returns who had to go.
+
+        The producer is left out: it is no part of what an autoscaler scales, and without it there
+        is no spike. The node is given back once the budget has stopped the drain: there is no
+        other node, so what was evicted waits for this one.
+        """
+        before = set(self.ready(CONSUMER_DEPLOYMENT))
+        with _draining(self.rig) as drain:
+            # With one consumer the budget stops nobody: its pod goes at once.
+            if len(before) > 1:
+                drain.await_line(_HELD_BY_BUDGET)
+            kubectl(self.rig, "uncordon", NODE)
+            drain.await_end()
+        return before - set(self.ready(CONSUMER_DEPLOYMENT))
+
+
+class _Drain:
+    """A running ``kubectl drain`` whose lines are read as they come."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def await_line(self, part: str) -> None:
+        """Wait until kubectl has said it."""
+        eventually(
+            lambda: any(part in line for line in self._lines) or self._process.poll() is not None,
+            part,
+            within_seconds=_DRAIN_LIMIT_SECONDS,
+        )
+
+    def await_end(self) -> None:
+        """Wait until every pod that was to go is gone."""
+        code = self._process.wait(timeout=_DRAIN_LIMIT_SECONDS)
+        self._reader.join(timeout=5)
+        assert code == 0, "".join(self._lines)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        self._lines.extend(iter(self._process.stdout.readline, ""))
+
+
+@contextmanager
+def _draining(rig: Rig) -> Iterator[_Drain]:
+    command = [rig.kubectl, "--kubeconfig", str(rig.kubeconfig), "drain", NODE]
+    command += ["--ignore-daemonsets", "--delete-emptydir-data"]
+    command += ["--pod-selector=app.kubernetes.io/name!=producer"]
+    process = subprocess.Popen(
+        [*command, f"--timeout={_DRAIN_LIMIT_SECONDS}s"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield _Drain(process)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait(timeout=10)
+        kubectl(rig, "uncordon", NODE)

@@ -1,0 +1,146 @@
+"""Setup: the rig with somebody else's objects on it; rehearsals that suffer faults in mid-spike.
+
+1. Start ``lagbench run --target context:…``; once lag builds up, break one thing after the other.
+2. Read accounting, verdict and telemetry. 3. Look for anything that is left or was touched.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.telemetry import ReplicaSample
+from lagbench.embedded.broker import Broker
+from lagbench.errors import ExitCode
+from lagbench.results.run_tables import read_telemetry
+from tests.cluster.cluster_rehearsal import ClusterRehearsal, rehearsal_on
+from tests.cluster.fault_bystanders import Bystanders
+from tests.cluster.fault_controls import PodFaults
+from tests.cluster.rig.rig import Rig
+from tests.e2e.rehearsal import DATA, wait_until
+from tests.integration.localkube_process import eventually
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(500)]
+AWAY_SECONDS = 20.0
+# A quarter of the tiny spike: 400/s for 35 s, into at most four pods of 125/s each.
+LIGHT = (
+    "profile.rate_per_second=40",
+    "profile.spike_hold_seconds=35",
+    "consumer.process_ms=8",
+)
+CODES = {
+    "pass": ExitCode.PASS,
+    "fail": ExitCode.SLO_FAILED,
+    "undetermined": ExitCode.UNDETERMINED,
+}
+
+
+@pytest.fixture(scope="module")
+def home(
+    rig: Rig, rig_broker: Broker, program_image: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClusterRehearsal]:
+    """Provide a home whose runs go to the rig."""
+    with rehearsal_on(rig, rig_broker, tmp_path_factory.mktemp("faults")) as home:
+        yield home
+
+
+@pytest.fixture(scope="module")
+def bystanders(rig: Rig, rig_broker: Broker, home: ClusterRehearsal) -> Iterator[Bystanders]:
+    """Provide what others have in the cluster and in Kafka."""
+    theirs = Bystanders(rig, rig_broker)
+    theirs.settle()
+    yield theirs
+    theirs.remove()
+
+
+def test_what_scales_and_stores_goes_away_in_mid_spike(
+    rig: Rig, rig_broker: Broker, home: ClusterRehearsal, bystanders: Bystanders
+) -> None:
+    """KEDA's operator and Kafka restarted, the API server away for 20 s, a pod evicted."""
+    before = bystanders.versions()
+    process = home.start_run(*LIGHT, options=home.target_options)
+    home.wait_for_phase("lag_builds_up", "finished")
+    rig.restart_keda_operator()
+    with rig.without_api_server():
+        away_at = time.time_ns()
+        wait_until(_elapsed(AWAY_SECONDS), "20 s without an API server", limit_seconds=25)
+        back_at = time.time_ns()
+    evicted = PodFaults(rig).evict_consumer()
+    eventually(lambda: evicted not in PodFaults(rig).ready("consumer"), "it goes")
+    rig_broker.stop()
+    rig_broker.start()
+    code = home.finish(process)
+
+    assert_nothing_is_lost(home, code)
+    assert_outage_is_a_gap(home, away_at, back_at)
+    assert_only_its_own_is_gone(home, bystanders, before)
+
+
+def test_what_runs_on_the_node_goes_away_in_mid_spike(
+    rig: Rig, home: ClusterRehearsal, bystanders: Bystanders
+) -> None:
+    """The lag scaler's pod restarted, then the node drained of consumers, recorder and scaler."""
+    before = bystanders.versions()
+    policy = ("--policy", str(DATA / "policies" / "scaler-tiny.yaml"))
+    process = home.start_run(*LIGHT, options=(*home.target_options, *policy))
+    home.wait_for_phase("lag_builds_up", "finished")
+    faults = PodFaults(rig)
+    faults.restart_lag_scaler()
+    eventually(lambda: len(faults.ready("consumer")) > 1, "it scales up", within_seconds=60)
+    evicted = faults.drain_node()
+    code = home.finish(process)
+
+    assert len(evicted) > 1
+    assert_nothing_is_lost(home, code)
+    gaps = home.read("measures.json")["validity"]["telemetry_gaps"]
+    assert any(gap["what"] == "recorder" for gap in gaps)
+    assert_only_its_own_is_gone(home, bystanders, before)
+
+
+def assert_nothing_is_lost(home: ClusterRehearsal, code: int) -> None:
+    """Every message was processed; verdict and exit code say what the accounting says."""
+    accounting, verdict = home.read("accounting.json"), home.read("verdict.json")
+    told = home.output()
+    assert accounting["lost"] == 0, told
+    assert accounting["not_yet_consumed"] == 0, told
+    assert accounting["processed_distinct"] == accounting["in_log"], told
+    assert accounting["in_log"] == accounting["planned"] == accounting["produced_acked"], told
+    for slo, count in (("lost", "lost"), ("duplicated", "duplicated"), ("reordered", "reordered")):
+        status = "fail" if accounting[count] else "pass"
+        assert home.slo(slo)["status"] == status, told
+    statuses = {slo["status"] for slo in verdict["slos"]}
+    if verdict["status"] == "pass":
+        assert statuses <= {"pass", "not_judged"}
+    assert (verdict["status"] == "fail") == ("fail" in statuses)
+    assert code == CODES[verdict["status"]], told
+
+
+def assert_outage_is_a_gap(home: ClusterRehearsal, away_at: int, back_at: int) -> None:
+    """Find no samples of the outage, zero or other, and a gap that says so."""
+    gaps: list[dict[str, Any]] = home.read("measures.json")["validity"]["telemetry_gaps"]
+    for what in ("replicas", "hpa", "pods"):
+        longest = max((gap["gap_seconds"] for gap in gaps if gap["what"] == what), default=0)
+        assert longest > AWAY_SECONDS - 8, gaps
+    records, _ = read_telemetry(RunFolder(home.folder()))
+    replicas = [record for record in records if isinstance(record, ReplicaSample)]
+    assert not [sample for sample in replicas if away_at < sample.at < back_at]
+    assert min(sample.spec for sample in replicas) >= 1
+
+
+def assert_only_its_own_is_gone(
+    home: ClusterRehearsal, bystanders: Bystanders, before: dict[str, str]
+) -> None:
+    """Nothing of the run is left, and nothing of others was touched."""
+    run_id = home.folder().name
+    eventually(lambda: not bystanders.left_by_run(run_id), "nothing left", within_seconds=10)
+    assert bystanders.versions() == before
+    assert [process.cmdline() for process in home.processes()] == []
+
+
+def _elapsed(seconds: float) -> Callable[[], bool]:
+    until = time.monotonic() + seconds
+    return lambda: time.monotonic() >= until
