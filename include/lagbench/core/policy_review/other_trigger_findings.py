@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from lagbench.core.handover import CONTROLLER, SCALED_BY, is_handed_over
 from lagbench.core.persistence.rule import LagRule
 from lagbench.core.persistence.settings import InvalidMetadata, parse_lag_settings
 from lagbench.core.policy_limits import is_lag_scaler
@@ -175,8 +176,20 @@ def annotation_findings(subject: Subject) -> Iterator[Finding]:
                 f"is no Go boolean and counts as true: {effect}",
                 '"true" or "false"',
             )
+        elif go_boolean(value) and name == PAUSED and is_handed_over(subject.manifest):
+            happens = f"KEDA keeps off; only a running {CONTROLLER} scales"
+            yield Finding("note", "handed-over", field, value, happens)
         elif go_boolean(value):
             yield Finding("warning", "scaling-held", field, value, effect, "take it away to scale")
+    if is_handed_over(subject.manifest) and not subject.spec.annotations.is_paused:
+        yield Finding(
+            "broken",
+            "two-controllers",
+            f"metadata.annotations.{SCALED_BY}",
+            CONTROLLER,
+            "KEDA scales the target as well, so the controller that is named refuses to run",
+            f'{PAUSED}: "true" beside it',
+        )
     if PAUSED_REPLICAS in annotations:
         field, value = f"metadata.annotations.{PAUSED_REPLICAS}", str(annotations[PAUSED_REPLICAS])
         problem = subject.spec.annotations.paused_replicas_problem

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from lagbench.core.handover import CONTROLLER, SCALED_BY
 from lagbench.core.policy_review.finding import PolicyContext
 from lagbench.core.policy_review.policy_file import review_documents
 from lagbench.core.policy_review.review import PolicyReview, review_policy
+from lagbench.core.scaling_annotations import PAUSED
 from lagbench.errors import WrongInput
 
 CASES = Path(__file__).parents[3] / "data" / "keda_webhook_cases.json.gz"
@@ -222,6 +224,15 @@ def test_each_code(code: str, level: str, spec: dict[str, Any]) -> None:
 def test_annotations_that_hold_scaling(annotation: str, value: str, code: str) -> None:
     """What stops scaling, or is read as if it did, is named."""
     assert code in review({f"autoscaling.keda.sh/{annotation}": value}).codes
+
+
+def test_a_policy_that_is_handed_over_is_paused_for_keda_alone() -> None:
+    """The pause is then no warning; without it there would be two controllers."""
+    mark, pause = {SCALED_BY: CONTROLLER}, {PAUSED: "true"}
+
+    assert "handed-over" in review({**mark, **pause}).codes
+    assert "scaling-held" not in review({**mark, **pause}).codes
+    assert "two-controllers" in review(mark).codes
 
 
 @pytest.mark.parametrize(
