@@ -21,7 +21,7 @@ from lagbench.core.keda_scaler import MetricSpec
 from lagbench.core.manifests import RunTarget, policy_for_run
 from lagbench.core.policy_limits import policy_limits
 from lagbench.core.run import CONSUMER_DEPLOYMENT, POLICY_OBJECT, RunNames
-from lagbench.core.scaled_object import ScaledObjectSpec, Trigger, parse_scaled_object
+from lagbench.core.scaled_object import Trigger, parse_scaled_object
 from lagbench.embedded.broker import Broker
 from lagbench.strict_yaml import parse_yaml, read_text
 from tests.cluster.lagging_group import idle_consumers, let_lag
@@ -127,29 +127,27 @@ def test_the_real_hpa_follows_the_policy(in_force: InForce, name: str) -> None:
         status = in_force.hpa(name).get("status") or {}
         conditions = {c["type"]: c["reason"] for c in status.get("conditions") or []}
         is_read = conditions.get("ScalingActive") == "ValidMetricFound"
-        return is_read and in_force.replicas(name) in wanted
+        return is_read and _reads_all(in_force.hpa(name)) and in_force.replicas(name) in wanted
 
     eventually(is_followed, f"{name} to have {wanted}", within_seconds=_FOLLOWED_SECONDS)
 
-    hpa = in_force.hpa(name)
-    read = [_metric_name(metric) for metric in hpa["status"]["currentMetrics"]]
-    assert read == [_metric_name(metric) for metric in hpa["spec"]["metrics"]]
-    assert hpa["status"]["desiredReplicas"] in wanted
+    assert in_force.hpa(name)["status"]["desiredReplicas"] in wanted
 
 
 def _ours(stored: Manifest, scaler: ScalerProcess) -> dict[str, Any]:
     spec = parse_scaled_object(stored, where="stored")
-    return build_hpa(spec, stored["metadata"], _metrics(spec, scaler))
+    written = stored["spec"]["triggers"]
+    metrics = [
+        trigger_metric_spec(trigger) or _told(trigger, written[trigger.index]["metadata"], scaler)
+        for trigger in spec.triggers
+    ]
+    return build_hpa(spec, stored["metadata"], metrics)
 
 
-def _metrics(spec: ScaledObjectSpec, scaler: ScalerProcess) -> list[MetricSpec]:
-    return [trigger_metric_spec(trigger) or _told(trigger, scaler) for trigger in spec.triggers]
-
-
-def _told(trigger: Trigger, scaler: ScalerProcess) -> MetricSpec:
+def _told(trigger: Trigger, metadata: dict[str, str], scaler: ScalerProcess) -> MetricSpec:
     """Return the metric that the scaler offers for an external trigger."""
     with grpc.insecure_channel(scaler.address) as channel:
-        told = Keda(channel, POLICY_OBJECT, trigger.metadata).spec()
+        told = Keda(channel, POLICY_OBJECT, metadata).spec()
     return MetricSpec(
         name=f"s{trigger.index}-{told.metricName}",
         trigger_index=trigger.index,
@@ -172,10 +170,15 @@ def _wanted(policy: dict[str, Any]) -> set[int]:
     return {min(wish, limits.ceiling_replicas) for wish in wishes}
 
 
+def _reads_all(hpa: Manifest) -> bool:
+    """Say whether each metric has a value: one that could not be read leaves an empty entry."""
+    read = [_metric_name(metric) for metric in hpa["status"].get("currentMetrics") or []]
+    return read == [_metric_name(metric) for metric in hpa["spec"]["metrics"]]
+
+
 def _metric_name(metric: dict[str, Any]) -> str:
-    if metric["type"] == "External":
-        return str(metric["external"]["metric"]["name"])
-    return str(metric["resource"]["name"])
+    external, resource = metric.get("external"), metric.get("resource")
+    return str(external["metric"]["name"] if external else (resource or {}).get("name"))
 
 
 def _namespace(name: str) -> str:

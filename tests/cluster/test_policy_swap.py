@@ -106,7 +106,7 @@ def test_policies_are_swapped_in_place(swapping: Swapping) -> None:
 
     stored = swapping.stored()
     assert stored["metadata"]["uid"] == uid
-    assert stored["spec"] == wanted["spec"]
+    assert _said(stored["spec"]) == wanted["spec"]
     assert stored["metadata"]["annotations"] == wanted["metadata"]["annotations"]
     assert "team" not in stored["metadata"]["labels"]
     hpa = json.loads((folder.path / "hpa.json").read_text())
@@ -134,9 +134,17 @@ def test_policies_are_swapped_in_place(swapping: Swapping) -> None:
 
     _, wanted = swapping.bring(FIRST, default)
 
-    assert swapping.stored()["spec"] == wanted["spec"]
+    assert _said(swapping.stored()["spec"]) == wanted["spec"]
     assert swapping.kube.get("HorizontalPodAutoscaler", POLICY_OBJECT) is None
     assert swapping.pods() == pods
+
+
+def _said(value: Any) -> Any:
+    """Return a spec without what says nothing: KEDA writes an empty scalingModifiers into each."""
+    if not isinstance(value, dict):
+        return value
+    kept = {key: _said(item) for key, item in value.items()}
+    return {key: item for key, item in kept.items() if item != {}}
 
 
 def _stays(swapping: Swapping, pods: set[str]) -> None:
