@@ -7,15 +7,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from kubernetes import client, config
 
 from lagbench.core.run import CONSUMER_DEPLOYMENT, LAG_SCALER, NAMESPACE
+from lagbench.project import PROJECT_ROOT
 from tests.cluster.cluster_rehearsal import kubectl
 from tests.cluster.rig.node import NODE
 from tests.cluster.rig.rig import Rig
 from tests.integration.localkube_process import eventually
 
+_HOSTS = Path("/etc/hosts")
+_LAG_SCALER_SERVICE = PROJECT_ROOT / "k8s" / "base" / "external-scaler" / "service.yaml"
 _DRAIN_LIMIT_SECONDS = 90
 # kubectl's words for the API server's 429: the budget allows no further eviction now.
 _HELD_BY_BUDGET = "disruption budget"
@@ -123,3 +127,23 @@ def _draining(rig: Rig) -> Iterator[_Drain]:
             process.kill()
             process.wait(timeout=10)
         kubectl(rig, "uncordon", NODE)
+
+
+@contextmanager
+def lag_scaler_has_a_name(rig: Rig, folder: Path) -> Iterator[None]:
+    """Let KEDA find the lag scaler, for want of DNS: its Service is there before, with an address.
+
+    KEDA is a process of this mount namespace here, so that it reads this file of hosts.
+    """
+    kubectl(rig, "apply", "--server-side", "-f", str(_LAG_SCALER_SERVICE))
+    address = kubectl(
+        rig, "-n", NAMESPACE, "get", "service", LAG_SCALER, "-o=jsonpath={.spec.clusterIP}"
+    )
+    hosts = folder / "hosts"
+    hosts.write_text(f"{_HOSTS.read_text()}\n{address} {LAG_SCALER}.{NAMESPACE}\n")
+    subprocess.run(["mount", "--bind", str(hosts), str(_HOSTS)], check=True, timeout=10)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(_HOSTS)], check=True, timeout=10)
+        kubectl(rig, "-n", NAMESPACE, "delete", "service", LAG_SCALER, "--ignore-not-found")
