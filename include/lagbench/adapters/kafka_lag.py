@@ -10,6 +10,7 @@ away makes a later answer crash the process (assertion in rd_kafka_admin_coord_r
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -17,6 +18,7 @@ from typing import Any
 
 from confluent_kafka import (
     Consumer,
+    KafkaError,
     KafkaException,
     TopicCollection,
     TopicPartition,
@@ -35,6 +37,13 @@ DEFAULT_TIMEOUT_SECONDS = 5.0
 _SPEC: Any = OffsetSpec  # its methods carry no types
 # librdkafka may answer this much after the request's own timeout; then the future is given up.
 _MARGIN_SECONDS = 1.0
+_OTHER_LEADER = {
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+}
+"""After these the metadata are asked for: librdkafka 2.16.1 goes on with those of before a broker's
+restart, and was seen to answer nothing else for 85 s; it renews them every five minutes."""
 
 
 class LagClient(AdminClient):
@@ -134,9 +143,7 @@ def read_offsets(
         )
     found = {
         place: PartitionOffsets(
-            end=int(
-                _answer(f"read the end of {place}", end_answers[place], timeout_seconds).offset
-            ),
+            end=_end(admin, place, end_answers[place], timeout_seconds),
             committed=committed[place],
         )
         for place in wanted
@@ -145,6 +152,16 @@ def read_offsets(
     for place, earliest in _earliest(admin, unsure, timeout_seconds).items():
         found[place] = PartitionOffsets(found[place].end, found[place].committed, earliest)
     return found
+
+
+def _end(admin: AdminClient, place: Place, future: Any, timeout_seconds: float) -> int:
+    try:
+        return int(_answer(f"read the end of {place}", future, timeout_seconds).offset)
+    except NotReady as problem:
+        if _code(problem.__cause__) in _OTHER_LEADER:
+            with contextlib.suppress(KafkaException):
+                admin.list_topics(timeout=timeout_seconds)
+        raise
 
 
 def _committed(
@@ -219,6 +236,11 @@ def _answer(what: str, future: Any, timeout_seconds: float) -> Any:
         ) from error
     except KafkaException as error:
         raise NotReady(f"could not {what}: {_reason(error)}") from error
+
+
+def _code(error: BaseException | None) -> int | None:
+    reason = error.args[0] if error is not None and error.args else None
+    return reason.code() if isinstance(reason, KafkaError) else None
 
 
 def _reason(error: Exception) -> str:
