@@ -226,6 +226,8 @@ def _kubelet_settings(credentials: Credentials, folder: Path) -> dict[str, objec
         "maxPods": 110,
         "podCIDR": POD_NETWORK,
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%"},
+        # Without a registry an image that is removed is gone; 100 takes none off a full disk.
+        "imageGCHighThresholdPercent": 100,
         "enforceNodeAllocatable": [],
         "cgroupsPerQOS": True,
         "podLogsDir": str(folder / "pod-logs"),
