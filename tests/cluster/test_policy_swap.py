@@ -31,6 +31,7 @@ NAMESPACE = "policy-swap"
 SCENARIO = PROJECT_ROOT / "tests/data/scenarios/tiny_spike.yaml"
 LAG, WANTED = 2000, 4
 FIRST, SECOND, THIRD = (RunNames(f"policy-swap-{number}") for number in (1, 2, 3))
+SECOND_METRIC = f"s0-kafka-{SECOND.events_topic.replace('.', '-')}"
 _SYNC_SECONDS = 15
 
 
@@ -111,7 +112,7 @@ def test_policies_are_swapped_in_place(swapping: Swapping) -> None:
     assert "team" not in stored["metadata"]["labels"]
     hpa = json.loads((folder.path / "hpa.json").read_text())
     assert "behavior" not in hpa["spec"]
-    assert hpa["spec"]["metrics"][0]["external"]["metric"]["name"].endswith(SECOND.events_topic)
+    assert hpa["spec"]["metrics"][0]["external"]["metric"]["name"] == SECOND_METRIC
     conditions = {item["type"]: item["status"] for item in hpa["conditions"]}
     assert conditions["ScalingActive"] == conditions["AbleToScale"] == "True"
     diff = (folder.path / "policy.diff").read_text()
@@ -157,7 +158,7 @@ def _stays(swapping: Swapping, pods: set[str]) -> None:
         return (metrics[0].get("external") or {}).get("metric", {}).get("name", "")
 
     eventually(
-        lambda: last_metric().endswith(SECOND.events_topic),
+        lambda: last_metric() == SECOND_METRIC,
         "a sync of the HPA under the new policy",
         within_seconds=2 * _SYNC_SECONDS,
     )
