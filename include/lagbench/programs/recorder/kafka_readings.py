@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 from lagbench.adapters.kafka_admin import GroupRequest, KafkaAdmin
@@ -14,6 +15,9 @@ _PARTITIONS_READ_EVERY = 10  # samples; partitions are added rarely
 _REQUEST_LIMIT_SECONDS = 3600.0
 """Longer than a broker is away: with librdkafka 2.16.1 a request to a group's coordinator that
 times out while the broker goes away ends the process (see ``adapters.kafka_lag``)."""
+_ANSWER_LIMIT_SECONDS = 3.0
+"""Then a request is given up with its client: after an outage it may never be answered (seen for
+92 s), while that of a new client is. The old client is kept: closing it would end the request."""
 
 
 class LagReading:
@@ -50,13 +54,14 @@ class GroupReading:
 
     def __init__(self, bootstrap_servers: str, *, group: str, source: str) -> None:
         """Connect; nothing is asked yet."""
-        self._admin = KafkaAdmin(
-            {"bootstrap.servers": bootstrap_servers, "reconnect.backoff.max.ms": 1000},
-            timeout_seconds=_TIMEOUT_SECONDS,
-        )
+        self._servers = bootstrap_servers
         self._group = group
         self._source = source
+        self._admin = self._connect()
         self._asked: GroupRequest | None = None
+        self._asked_at = 0.0
+        self._given_up: list[KafkaAdmin] = []
+        self._is_in_doubt = False
 
     def __call__(self, at: int) -> Iterable[Record]:
         """Return one sample; a group without members is a group, not a gap."""
@@ -73,13 +78,28 @@ class GroupReading:
         ]
 
     def _describe(self) -> GroupSnapshot:
-        """Ask, or wait on for what was asked for: through an outage there is one request."""
-        asked = self._asked or self._admin.ask_for_group(
-            self._group, limit_seconds=_REQUEST_LIMIT_SECONDS
-        )
-        self._asked = asked
+        """Ask, or wait on for what was asked for: the coordinator has one request at a time."""
+        if self._asked is None:
+            if self._is_in_doubt:
+                self._admin.check_reachable()  # raises; no request is left open that way
+            self._asked = self._admin.ask_for_group(
+                self._group, limit_seconds=_REQUEST_LIMIT_SECONDS
+            )
+            self._asked_at = time.monotonic()
+        asked = self._asked
         try:
-            return self._admin.group_answer(self._group, asked, wait_seconds=_TIMEOUT_SECONDS)
+            found = self._admin.group_answer(self._group, asked, wait_seconds=_TIMEOUT_SECONDS)
         finally:
+            self._is_in_doubt = not asked.done()
             if asked.done():
                 self._asked = None
+            elif time.monotonic() - self._asked_at > _ANSWER_LIMIT_SECONDS:
+                self._given_up.append(self._admin)
+                self._admin, self._asked = self._connect(), None
+        return found
+
+    def _connect(self) -> KafkaAdmin:
+        return KafkaAdmin(
+            {"bootstrap.servers": self._servers, "reconnect.backoff.max.ms": 1000},
+            timeout_seconds=_TIMEOUT_SECONDS,
+        )
