@@ -1,0 +1,104 @@
+"""How the group is asked about while its broker goes away and comes back."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from lagbench.adapters.kafka_groups import GroupSnapshot
+from lagbench.core.telemetry import GroupSample
+from lagbench.errors import NotReady
+from lagbench.programs.recorder import kafka_readings
+from lagbench.programs.recorder.kafka_readings import GroupReading
+
+STABLE = GroupSnapshot("enrich", "STABLE", "classic", "range", ())
+
+
+class FakeBroker:
+    """Answers while it is up; a request that it never answered stays open for good."""
+
+    def __init__(self) -> None:
+        """Be up."""
+        self.is_up = True
+        self.now_seconds = 0.0
+        self.clients: list[FakeAdmin] = []
+
+    def connect(self, *_: object, **__: object) -> FakeAdmin:
+        """Open a client."""
+        self.clients.append(FakeAdmin(self))
+        return self.clients[-1]
+
+
+class FakeAdmin:
+    """A client, and the requests that it has open."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        """Speak to ``broker``."""
+        self._broker = broker
+        self.asked: list[Future[Any]] = []
+
+    def check_reachable(self) -> int:
+        """Answer, or fail as the real one does."""
+        if not self._broker.is_up:
+            raise NotReady("nobody answers")
+        return 1
+
+    def ask_for_group(self, _group: str, *, limit_seconds: float) -> Future[Any]:
+        """Ask."""
+        assert limit_seconds > 600
+        self.asked.append(Future())
+        if self._broker.is_up:
+            self.asked[-1].set_result(STABLE)
+        return self.asked[-1]
+
+    def group_answer(self, _group: str, asked: Future[Any], *, wait_seconds: float) -> Any:
+        """Return what came."""
+        self._broker.now_seconds += wait_seconds
+        if not asked.done():
+            raise NotReady("no answer")
+        return asked.result()
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
+    """Provide a broker whose seconds pass with the waits."""
+    broker = FakeBroker()
+    monkeypatch.setattr(kafka_readings, "KafkaAdmin", broker.connect)
+    monkeypatch.setattr("time.monotonic", lambda: broker.now_seconds)
+    return broker
+
+
+def readings(reading: GroupReading, count: int) -> list[bool]:
+    """Read some times; say which readings brought a sample."""
+    brought = []
+    for _ in range(count):
+        try:
+            brought.append(all(isinstance(r, GroupSample) for r in reading(1)))
+        except NotReady:
+            brought.append(False)
+    return brought
+
+
+def test_one_client_serves_while_the_broker_answers(broker: FakeBroker) -> None:
+    """Each reading asks once."""
+    reading = GroupReading("broker:9092", group="enrich", source="recorder")
+
+    assert readings(reading, 3) == [True, True, True]
+    assert [len(client.asked) for client in broker.clients] == [3]
+
+
+def test_an_outage_leaves_one_request_open_and_ends(broker: FakeBroker) -> None:
+    """While nobody answers there is one open request, of a client that is given up, not closed."""
+    reading = GroupReading("broker:9092", group="enrich", source="recorder")
+    readings(reading, 1)
+
+    broker.is_up = False
+    assert not any(readings(reading, 30))
+    open_requests = [f for client in broker.clients for f in client.asked if not f.done()]
+    assert len(open_requests) == 1
+
+    broker.is_up = True
+    assert readings(reading, 2) == [True, True]
+    assert len(broker.clients) == 2
