@@ -7,11 +7,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 
 from kubernetes import client, config
 
-from lagbench.core.run import CONSUMER_DEPLOYMENT, LAG_SCALER, NAMESPACE
+from lagbench.core.run import CONSUMER_DEPLOYMENT, LAG_SCALER, NAMESPACE, RUN_ID_LABEL
 from lagbench.project import PROJECT_ROOT
 from tests.cluster.cluster_rehearsal import kubectl
 from tests.cluster.rig.node import NODE
@@ -49,11 +50,33 @@ class PodFaults:
         ]
 
     def evict_consumer(self) -> str:
-        """Evict the oldest consumer through the Eviction API, as a drain does; returns its name."""
+        """Evict the oldest consumer through the Eviction API, as a drain does; returns its name.
+
+        The disruption budget may hold it up while others are not Ready yet.
+        """
         victim = self.ready(CONSUMER_DEPLOYMENT)[0]
         eviction = client.V1Eviction(metadata=client.V1ObjectMeta(name=victim, namespace=NAMESPACE))
-        self._core.create_namespaced_pod_eviction(victim, NAMESPACE, eviction)
+
+        def is_let() -> bool:
+            try:
+                self._core.create_namespaced_pod_eviction(victim, NAMESPACE, eviction)
+            except client.ApiException as error:
+                if error.status != HTTPStatus.TOO_MANY_REQUESTS:
+                    raise
+                return False
+            return True
+
+        eventually(is_let, "the budget allows an eviction", within_seconds=60)
         return victim
+
+    def restarts(self) -> dict[str, int]:
+        """Return how often the containers of each of the run's pods ended and were restarted."""
+        found = self._core.list_namespaced_pod(NAMESPACE, label_selector=RUN_ID_LABEL).items
+        return {
+            str(pod.metadata.name): sum(c.restart_count for c in pod.status.container_statuses)
+            for pod in found
+            if pod.status.container_statuses
+        }
 
     def restart_lag_scaler(self) -> str:
         """Delete the lag scaler's pod and wait for the next one; returns the old one's name."""
