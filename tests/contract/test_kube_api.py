@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import Any
 
@@ -17,6 +18,8 @@ from kubernetes.dynamic.exceptions import (
     UnprocessibleEntityError,
 )
 from tests.contract.kube_endpoint import Endpoint, config_map, message_of, scaled_object
+
+from lagbench.adapters.kube import Kube
 
 pytestmark = pytest.mark.integration
 
@@ -32,6 +35,13 @@ def test_an_object_is_created_once(endpoint: Endpoint) -> None:
     assert created.metadata.creationTimestamp
     with pytest.raises(ConflictError):
         maps.create(body=config_map(a="1"), namespace=endpoint.namespace)
+
+
+def test_the_server_says_its_version(endpoint: Endpoint) -> None:
+    """A run puts it on record; localkube gives no build date, which the typed client demands."""
+    version = Kube(endpoint.client.client).server_version()
+
+    assert re.fullmatch(r"v1\.\d+\.\d+(\+\w+)?", version), version
 
 
 def test_what_does_not_exist_is_a_status_of_404(endpoint: Endpoint) -> None:

@@ -8,6 +8,7 @@ host and port, and localkube's port belongs to another server the next day.
 from __future__ import annotations
 
 import contextlib
+import json
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -107,7 +108,10 @@ class Kube:
         from kubernetes.client import VersionApi
 
         with self._translated("read the server's version"):
-            return str(VersionApi(self.api_client).get_code().git_version)
+            answer = VersionApi(self.api_client).get_code(
+                _preload_content=False, _request_timeout=self._request_timeout_seconds
+            )
+            return str(json.loads(answer.data)["gitVersion"])
 
     def apply(self, manifest: Manifest) -> Manifest:
         """Make the object be as ``manifest`` says, by server-side apply; returns it as stored.
