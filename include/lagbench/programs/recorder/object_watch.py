@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 _LIST_SECONDS = 5.0
 _WATCH_SECONDS = 30
 _RETRY_SECONDS = 1.0
+_GAP_EVERY_NS = 1_000_000_000
 
 Event = tuple[str, Mapping[str, Any]]
 """ADDED, MODIFIED or DELETED with the object; LISTED with a whole list."""
@@ -89,20 +90,26 @@ class ObjectWatch(threading.Thread):
     def run(self) -> None:
         """Follow; a watch that breaks is a gap, then a new list says what was missed."""
         while not self._stopping.is_set():
+            unseen_since: int | None = time.time_ns()
             try:
                 for kind, found in self._events():
                     self.take(kind, found, at=time.time_ns())
                     self.has_read = True
                     if self._stopping.is_set():
                         return
+                    unseen_since = None
             except Exception as error:
                 log.warning("%s were not seen: %s", self._what, error)
-                gap = ReadGap(
-                    at=time.time_ns(), source=self._source, what=self._what, reason=str(error)
-                )
-                self._send(gap)
+                self._send_gaps(unseen_since, str(error))
                 self.has_read = True
                 self._stopping.wait(_RETRY_SECONDS)
+
+    def _send_gaps(self, unseen_since: int | None, reason: str) -> None:
+        """Send a gap now, and one a second back to ``unseen_since``: a list may hang for long."""
+        now = time.time_ns()
+        instants = range(now if unseen_since is None else unseen_since, now, _GAP_EVERY_NS)
+        for at in (*instants, now):
+            self._send(ReadGap(at=at, source=self._source, what=self._what, reason=reason))
 
     @abstractmethod
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
