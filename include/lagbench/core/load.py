@@ -1,7 +1,8 @@
 """When the load changed, and whether the generator kept its promise.
 
-A run is invalid when the producer fell behind (its own rule, stated in its record) or never said
-that it finished: then the offered load is not the planned one and no measure means what it says.
+A run is invalid when the producer fell behind (its own rule, stated in its record), was stopped
+before its stream's end, or never said that it finished: then the offered load is not the planned
+one and no measure means what it says.
 """
 
 from __future__ import annotations
@@ -46,11 +47,15 @@ def load_window(records: Sequence[TelemetryRecord]) -> LoadWindow:
 
 
 def generator(records: Sequence[TelemetryRecord]) -> Generator:
-    """Return what the producer said last: its final record, else its last progress."""
+    """Return what the producer said last: its final record, else its last progress.
+
+    ``planned`` is the whole stream, also of a producer that was stopped before its end.
+    """
+    whole = max((r.planned_total for r in records if isinstance(r, StreamStarted)), default=0)
     for record in reversed(records):
         if isinstance(record, StreamFinished):
             return Generator(
-                planned=record.planned,
+                planned=max(record.planned, whole),
                 sent=record.sent,
                 acked=record.acked,
                 failed=record.failed,
@@ -100,6 +105,11 @@ def validity(made: Generator, gaps: tuple[TelemetryGap, ...]) -> Validity:
         reasons.append("the producer never reported that it finished")
     elif made.fell_behind:
         reasons.append(f"the generator fell behind: {made.reason or 'no reason given'}")
+    elif made.planned is not None and made.sent is not None and made.sent < made.planned:
+        reasons.append(
+            f"the generator ended after {made.sent:,} of {made.planned:,} planned events: "
+            f"{made.reason or 'no reason given'}"
+        )
     notes = [f"{gap.what} not seen for {gap.gap_seconds:.1f} s: {gap.reason}" for gap in gaps]
     if made.failed:
         notes.append(f"{made.failed} messages were refused or timed out at the broker")

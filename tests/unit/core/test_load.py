@@ -98,6 +98,27 @@ def test_a_generator_that_fell_behind_invalidates_the_run() -> None:
     assert found.reasons == ("the generator fell behind: p99 lateness 1.2 s",)
 
 
+def test_a_producer_that_was_stopped_invalidates_the_run() -> None:
+    """What it had planned so far is not the stream that was asked for."""
+    started = StreamStarted(
+        at=0,
+        source="producer",
+        stream_started_at=0,
+        seed=1,
+        profile="step",
+        planned_total=400,
+        planned_seconds=40,
+        partitions=4,
+    )
+
+    made = generator([started, finished()])
+
+    assert (made.planned, made.sent) == (400, 100)
+    assert validity(made, ()).reasons == (
+        "the generator ended after 100 of 400 planned events: no reason given",
+    )
+
+
 def test_a_producer_that_never_finished_invalidates_the_run() -> None:
     """Its progress is kept; what is unknown stays None."""
     progress = ProducerProgress(
