@@ -29,8 +29,13 @@ def pinned() -> Versions:
 
 
 def cache_folder() -> Path:
-    """Return the folder of the built binaries; other versions or another recipe get another."""
+    """Return the folder of what was built, made when it is not there.
+
+    Other versions or another recipe get another folder.
+    """
     key = hashlib.sha256(_FILE.read_bytes() + _BUILD.read_bytes()).hexdigest()[:12]
     named = os.environ.get("LAGBENCH_RIG_CACHE")
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return (Path(named) if named else Path(base) / "lagbench" / "kubernetes") / key
+    folder = (Path(named) if named else Path(base) / "lagbench" / "kubernetes") / key
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
