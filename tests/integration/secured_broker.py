@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from confluent_kafka.admin import (
@@ -61,8 +62,8 @@ def secured_broker(folder: Path) -> Iterator[SecuredBroker]:
         ),
     }
 
-    def with_listeners(layout: BrokerLayout, *, port: int, controller_port: int) -> str:
-        lines = server_properties(layout, port=port, controller_port=controller_port).splitlines()
+    def with_listeners(layout: BrokerLayout, **addresses: Any) -> str:
+        lines = server_properties(layout, **addresses).splitlines()
         added = {
             "listeners": f",TLS://{tls},SASL://{sasl}",
             "advertised.listeners": f",TLS://{tls},SASL://{sasl}",
