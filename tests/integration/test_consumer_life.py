@@ -228,6 +228,11 @@ def test_a_static_member_that_restarts_causes_no_rebalance(
     for pod in ("pod-0", "pod-1"):
         run.start(pod, "--static-membership=on", "--session-timeout-ms=30000")
     run.await_members(kafka_admin, 2)
+    eventually(  # both have told of it: on a busy machine that comes after the broker's word
+        lambda: sorted(owned_by(run, "pod-0") + owned_by(run, "pod-1")) == list(range(6)) or None,
+        "each partition held by one of the two",
+        within_seconds=20,
+    )
     before = [len(run.telemetry(PartitionsAssigned)), owned_by(run, "pod-0")]
     assert run.terminate("pod-0") == 0
     run.start("pod-0", "--static-membership=on", "--session-timeout-ms=30000")
@@ -243,5 +248,6 @@ def test_a_static_member_that_restarts_causes_no_rebalance(
 
 
 def owned_by(run: ConsumerGroupRun, pod: str) -> list[int]:
-    """Return what a pod last said it holds."""
-    return [seen.owned for seen in run.telemetry(PartitionsAssigned) if seen.source == pod][-1]
+    """Return what a pod last said it holds; nothing before it has said so."""
+    told = [seen.owned for seen in run.telemetry(PartitionsAssigned) if seen.source == pod]
+    return told[-1] if told else []
