@@ -25,6 +25,8 @@ NAMESPACE = "keda"
 _ADAPTER_PORT, _WEBHOOK_PORT, _OPERATOR_PORT = 6444, 9443, 9666
 _ADAPTER, _WEBHOOKS = "keda-metrics-apiserver", "keda-admission-webhooks"
 _METRICS_GROUP = "external.metrics.k8s.io"
+_KIND = ("keda.sh", "v1alpha1")
+_FINALIZER = "finalizer.keda.sh"
 
 
 def install_keda(
@@ -73,6 +75,7 @@ def uninstall_keda(daemons: Daemons, credentials: Credentials) -> None:
     hooks = client.AdmissionregistrationV1Api(api)
     for item in hooks.list_validating_webhook_configuration().items:
         hooks.delete_validating_webhook_configuration(item.metadata.name)
+    _drop_foreign_finalizers(client.CustomObjectsApi(api))
     definitions = client.ApiextensionsV1Api(api)
 
     def is_gone(name: str) -> bool:
@@ -88,6 +91,23 @@ def uninstall_keda(daemons: Daemons, credentials: Credentials) -> None:
     client.ApiregistrationV1Api(api).delete_api_service(f"v1beta1.{_METRICS_GROUP}")
     for name in ("keda-webhooks", "keda-adapter", "keda-operator"):
         daemons.stop(name)
+
+
+def _drop_foreign_finalizers(objects: client.CustomObjectsApi) -> None:
+    """Take off what nobody would: an object with a finalizer of its own making never ends."""
+    for plural in ("scaledobjects", "scaledjobs"):
+        for item in objects.list_cluster_custom_object(*_KIND, plural)["items"]:
+            metadata = item["metadata"]
+            given = metadata.get("finalizers") or []
+            kept = [name for name in given if name == _FINALIZER]
+            if kept != given:
+                objects.patch_namespaced_custom_object(
+                    *_KIND,
+                    metadata["namespace"],
+                    plural,
+                    metadata["name"],
+                    {"metadata": {"finalizers": kept}},
+                )
 
 
 def start_operator(
