@@ -50,6 +50,16 @@ def test_a_foreign_scaled_object_is_named(rig: Rig, home: ClusterRehearsal) -> N
     assert after == before
 
 
+def test_an_account_of_the_recorder_s_name_is_named(rig: Rig, home: ClusterRehearsal) -> None:
+    """A run would replace it, and delete it at its end: exit 3, and it stays."""
+    kubectl(rig, "-n", NAMESPACE, "create", "serviceaccount", "recorder")
+
+    told = _refusal(rig, home)
+
+    kubectl(rig, "-n", NAMESPACE, "delete", "serviceaccount", "recorder")
+    assert "ServiceAccount/recorder" in told
+
+
 @pytest.mark.parametrize(
     ("group", "resource", "verb"),
     [("keda.sh", "scaledobjects", "patch"), ("batch", "jobs", "delete")],

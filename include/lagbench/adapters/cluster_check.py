@@ -9,19 +9,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube_errors import translated
-from lagbench.adapters.manifest_files import base_manifest
-from lagbench.core.run import (
-    CONSUMER_DEPLOYMENT,
-    LAG_SCALER,
-    RECORDER_DEPLOYMENT,
-    RUN_ID_LABEL,
-)
+from lagbench.adapters.manifest_files import base_manifest, base_objects
+from lagbench.core.run import CONSUMER_DEPLOYMENT, RUN_ID_LABEL
 from lagbench.core.run_rights import RUN_RIGHTS, Right
 from lagbench.errors import NotReady
 
 if TYPE_CHECKING:
     from lagbench.adapters.kube import Kube
 
+_WORKLOADS = ("consumer", "recorder", "external-scaler")
+_KEPT = "PersistentVolumeClaim"  # stays from run to run, and an overlay may have made it
 KEDA_GROUP = "keda.sh"
 EXTERNAL_METRICS = "external.metrics.k8s.io"
 INSTALL_KEDA = (
@@ -105,10 +102,12 @@ def _may_verb(client: Any, namespace: str, right: Right, verb: str) -> bool:
 
 
 def _foreign_objects(kube: Kube) -> Iterator[str]:
-    for name in (CONSUMER_DEPLOYMENT, RECORDER_DEPLOYMENT, LAG_SCALER):
-        found = kube.get("Deployment", name)
-        if found is not None and _is_foreign(found):
-            yield f"Deployment/{name}"
+    for workload in _WORKLOADS:
+        for made in (base_manifest(workload, "Deployment"), *base_objects(workload)):
+            kind, name = made["kind"], made["metadata"]["name"]
+            found = None if kind == _KEPT else kube.get(kind, name)
+            if found is not None and _is_foreign(found):
+                yield f"{kind}/{name}"
     for kind in ("ScaledObject", "HorizontalPodAutoscaler"):
         for found in kube.list(kind):
             target = (found.get("spec") or {}).get("scaleTargetRef") or {}

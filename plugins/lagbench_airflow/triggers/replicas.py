@@ -29,7 +29,10 @@ class ReplicasSettledTrigger(ConditionTrigger):
         }
 
     def read(self) -> Reading:
-        """Count; a pod that is still terminating exists and counts."""
+        """Count; a pod that is still terminating exists and counts, one that has ended does not.
+
+        A node short of memory leaves the pods that it evicts behind as failed.
+        """
         from lagbench_airflow.hooks.kube import open_kube
 
         kube = open_kube(self.kubernetes_conn_id)
@@ -39,7 +42,7 @@ class ReplicasSettledTrigger(ConditionTrigger):
         finally:
             kube.close()
         spec, status = deployment.get("spec") or {}, deployment.get("status") or {}
-        mine = [pod for pod in pods if _is_consumer(pod)]
+        mine = [pod for pod in pods if _is_consumer(pod) and not _has_ended(pod)]
         seen = {
             "wanted": spec.get("replicas"),
             "ready": status.get("readyReplicas") or 0,
@@ -53,3 +56,7 @@ class ReplicasSettledTrigger(ConditionTrigger):
 def _is_consumer(pod: dict[str, Any]) -> bool:
     """Tell consumers from the run's other pods by the name that the Deployment gives them."""
     return str(pod["metadata"]["name"]).startswith(f"{CONSUMER_DEPLOYMENT}-")
+
+
+def _has_ended(pod: dict[str, Any]) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")

@@ -171,7 +171,7 @@ def test_an_unstable_group_fails_the_task(world: World, trouble: str) -> None:
 
 
 def test_settled_means_nothing_in_motion(world: World) -> None:
-    """A pod that still terminates keeps the replicas from being settled."""
+    """A pod that still terminates keeps the replicas from being settled, a failed one does not."""
     start_consumers(world, 2)
     assert run(ReplicasSettledSensor, world)["reached"] is True
 
@@ -181,6 +181,9 @@ def test_settled_means_nothing_in_motion(world: World) -> None:
 
     result = run(ReplicasSettledSensor, world)
     assert (result["reached"], result["seen"]["existing"]) == (False, 3)
+
+    world.kube.objects["Pod", "consumer-9"]["status"] = {"phase": "Failed"}  # evicted by its node
+    assert run(ReplicasSettledSensor, world)["reached"] is True
 
 
 def test_phases_are_written_for_the_cli(world: World) -> None:
