@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +25,23 @@ _CALL_LIMIT_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
-def cluster(rig: Rig) -> Rig:
-    """Provide the rig with the namespace and its accounts, which dry runs cannot stand on."""
+def cluster(rig: Rig) -> Iterator[Rig]:
+    """Provide the rig with the namespace and, for the module, what dry runs cannot stand on.
+
+    A pod is refused without its account, and a binding without its role.
+    """
     for folder in ("namespace", "runner"):
         kubectl(rig, "apply", "--server-side", "-k", str(K8S / "base" / folder))
-    accounts = [
+    stands = {item["metadata"]["name"] for item in render(rig, K8S / "base" / "runner")}
+    lent = yaml.safe_dump_all(
         item
         for overlay in ("kind", "kind/workloads")
         for item in render(rig, K8S / "overlays" / overlay)
-        if item["kind"] == "ServiceAccount"
-    ]
-    kubectl(rig, "apply", "--server-side", "-f", "-", given=yaml.safe_dump_all(accounts))
-    return rig
+        if item["kind"] in ("ServiceAccount", "Role") and item["metadata"]["name"] not in stands
+    )
+    kubectl(rig, "apply", "--server-side", "-f", "-", given=lent)
+    yield rig
+    kubectl(rig, "delete", "-f", "-", given=lent)  # or the next run finds what no run made
 
 
 @pytest.mark.parametrize("part", ["", "workloads"])
@@ -135,13 +141,8 @@ def test_the_runners_kubeconfig_can_run_a_cell_and_no_more(cluster: Rig, tmp_pat
     )
     as_runner = ["--kubeconfig", str(file)]
     wanted = render(cluster, K8S / "overlays/kind/workloads")
-    roles = [item for item in wanted if item["kind"] == "Role"]
     policy = yaml.safe_load((K8S / "policies/lag-default.yaml").read_text())
 
-    # A binding is refused, dry or not, where its role is not.
-    kubectl(
-        cluster, "apply", "--server-side", *as_runner, "-f", "-", given=yaml.safe_dump_all(roles)
-    )
     done = dry_run(cluster, [*wanted, policy], *as_runner)
 
     assert len(done.stdout.splitlines()) == len(wanted) + 1
