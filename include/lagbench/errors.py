@@ -47,6 +47,10 @@ class NotReady(LagbenchError):
     """The environment lacks something that the bench needs (exit code 3)."""
 
 
+class NotAllowed(NotReady):
+    """The account lacks a right; the message names it."""
+
+
 class StillWaiting(NotReady):
     """A condition did not come true in its time limit; the message has the last value seen."""
 

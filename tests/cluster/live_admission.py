@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 from kubernetes import config
 
-from lagbench.core.admission.cluster import ClusterView
 from lagbench.core.admission.verdict import FieldValidation
 
 Manifest = Mapping[str, Any]
@@ -48,6 +47,7 @@ class LiveApi:
 
     def __init__(self, kubeconfig: Path) -> None:
         """Read credentials; nothing is asked yet."""
+        self.kubeconfig = kubeconfig
         client = config.new_client_from_config(str(kubeconfig))
         self._pool = client.rest_client.pool_manager
         self._host = client.configuration.host
@@ -86,34 +86,6 @@ class LiveApi:
         """Create a namespace."""
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
         return self._ask("POST", "/api/v1/namespaces", manifest)
-
-    def view(self, namespace: str, kinds: frozenset[tuple[str, str]]) -> ClusterView:
-        """Return what the webhook can see there; ``kinds`` are those of ``served_kinds``."""
-        found = {kind: self._list(kind, namespace) for kind in _PLACES}
-        return ClusterView(
-            scaled_objects=found["ScaledObject"],
-            hpas=found["HorizontalPodAutoscaler"],
-            workloads=(*found["Deployment"], *found["StatefulSet"]),
-            limit_ranges=found["LimitRange"],
-            knows_workloads=True,
-            kinds=kinds,
-        )
-
-    def served_kinds(self) -> frozenset[tuple[str, str]]:
-        """Return apiVersion and kind of everything that this API server serves."""
-        groups = self._ask("GET", "/apis").body["groups"]
-        versions = [v["groupVersion"] for group in groups for v in group["versions"]]
-        found = set()
-        for version, path in [("v1", "/api/v1"), *((v, f"/apis/{v}") for v in versions)]:
-            for resource in self._ask("GET", path).body.get("resources", []):
-                if "/" not in resource["name"]:
-                    found.add((version, str(resource["kind"])))
-        return frozenset(found)
-
-    def _list(self, kind: str, namespace: str) -> tuple[Manifest, ...]:
-        version, plural = _PLACES[kind]
-        found = self._ask("GET", f"{_root(version)}/namespaces/{namespace}/{plural}").body
-        return tuple({**item, "kind": kind, "apiVersion": version} for item in found["items"])
 
     def _path(self, manifest: Manifest, namespace: str) -> str:
         version = str(manifest.get("apiVersion"))

@@ -11,10 +11,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lagbench.adapters.api_discovery import ApiDiscovery
+from lagbench.adapters.cluster_facts import read_cluster_facts
+from lagbench.adapters.kube import Kube
 from lagbench.core.admission.cluster import ClusterView
 from lagbench.core.admission.verdict import Admission, FieldValidation, admit
 from lagbench.core.policy_check import POLICY_VERSIONS
@@ -93,36 +97,52 @@ def read_cases(folder: Path = CASES) -> tuple[Case, ...]:
 
 def agreements(api: LiveApi, cases: Sequence[Case]) -> Iterator[Agreement]:
     """Yield the answers to all cases, those to unknown fields in both ways to validate."""
-    kinds = api.served_kinds()
     subjects = list(dict.fromkeys(case.subject for case in cases))
     for subject in subjects:
         api.create_namespace(_namespace(subject))
     try:
         _give_facts(api, [case for case in cases if not case.is_policy])
-        for case in cases:
-            if not case.is_policy:
-                continue
-            found = _agreement(api, case, "Strict", kinds)
-            yield found
-            if found.live.message is not None and _STRICT_REFUSAL in found.live.message:
-                yield _agreement(api, case, "Warn", kinds)
+        with ExitStack() as opened:
+            kubes = {
+                subject: Kube.from_kubeconfig(api.kubeconfig, namespace=_namespace(subject))
+                for subject in subjects
+            }
+            for kube in kubes.values():
+                opened.callback(kube.close)
+            discovery = ApiDiscovery(kubes[subjects[0]].api_client)
+            for case in cases:
+                if not case.is_policy:
+                    continue
+                both = _Both(api, kubes[case.subject], discovery)
+                found = both.ask(case, "Strict")
+                yield found
+                if found.live.message is not None and _STRICT_REFUSAL in found.live.message:
+                    yield both.ask(case, "Warn")
     finally:
         for subject in subjects:
             api.delete_namespace(_namespace(subject))
 
 
-def _agreement(
-    api: LiveApi, case: Case, mode: FieldValidation, kinds: frozenset[tuple[str, str]]
-) -> Agreement:
-    namespace = _namespace(case.subject)
-    live = api.send(case.manifest, namespace, field_validation=mode)
-    if live.is_accepted:
-        _await_seen(api, live.body, namespace)
-    # Read after the answer: what the webhook saw is in it, and the object itself is left out.
-    own = live.body.get("metadata", {}).get("uid") if live.code == CREATED else None
-    cluster = api.view(namespace, kinds).without(own)
-    ours = admit(case.manifest, cluster, field_validation=mode)
-    return Agreement(case, mode, live, ours, _is_reviewed_good(case.manifest, cluster))
+@dataclass(frozen=True, slots=True)
+class _Both:
+    """The live API server, and the facts of one namespace as ``policy check`` reads them."""
+
+    api: LiveApi
+    kube: Kube
+    discovery: ApiDiscovery
+
+    def ask(self, case: Case, mode: FieldValidation) -> Agreement:
+        """Return both answers."""
+        namespace = self.kube.namespace
+        live = self.api.send(case.manifest, namespace, field_validation=mode)
+        if live.is_accepted:
+            _await_seen(self.api, live.body, namespace)
+        # Read after the answer: what the webhook saw is in it, and the object itself is left out.
+        own = live.body.get("metadata", {}).get("uid") if live.code == CREATED else None
+        facts = read_cluster_facts(self.kube, self.discovery, [case.manifest], source="the rig")
+        cluster = facts.view().without(own)
+        ours = admit(case.manifest, cluster, field_validation=mode)
+        return Agreement(case, mode, live, ours, _is_reviewed_good(case.manifest, cluster))
 
 
 def _is_reviewed_good(manifest: Mapping[str, Any], cluster: ClusterView) -> bool:

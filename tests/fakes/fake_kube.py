@@ -8,7 +8,7 @@ from typing import Any
 
 from lagbench.core.handover import is_handed_over
 from lagbench.core.keda import READY
-from lagbench.core.run import POLICY_OBJECT
+from lagbench.core.run import NAMESPACE, POLICY_OBJECT
 from lagbench.errors import NotReady, StillWaiting
 
 Manifest = dict[str, Any]
@@ -22,6 +22,7 @@ class FakeKube:
 
     def __init__(self) -> None:
         """Begin empty."""
+        self.namespace = NAMESPACE
         self.objects: dict[tuple[str, str], Manifest] = {}
         self.logs: dict[str, str] = {}
         self.calls: list[str] = []

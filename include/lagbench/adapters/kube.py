@@ -34,13 +34,17 @@ API_VERSIONS: Mapping[str, str] = {
     "ServiceAccount": "v1",
     "ConfigMap": "v1",
     "Event": "v1",
+    "LimitRange": "v1",
     "Deployment": "apps/v1",
+    "StatefulSet": "apps/v1",
     "Job": "batch/v1",
     "HorizontalPodAutoscaler": "autoscaling/v2",
     "PodDisruptionBudget": "policy/v1",
     "Role": "rbac.authorization.k8s.io/v1",
     "RoleBinding": "rbac.authorization.k8s.io/v1",
     "ScaledObject": "keda.sh/v1alpha1",
+    "TriggerAuthentication": "keda.sh/v1alpha1",
+    "ClusterTriggerAuthentication": "keda.sh/v1alpha1",
 }
 _NOT_FOUND, _CONFLICT = 404, 409
 _POLL_SECONDS = 0.25

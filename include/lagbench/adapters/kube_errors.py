@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lagbench.errors import NotReady, WrongInput
+from lagbench.errors import NotAllowed, NotReady, WrongInput
 
 _REFUSED = frozenset({400, 422})
-_NOT_ALLOWED = frozenset({401, 403})
+_UNAUTHORIZED, _FORBIDDEN = 401, 403
 
 
 @contextlib.contextmanager
@@ -31,10 +31,10 @@ def translated(what: str, host: str, *, refusable: str | None = None) -> Iterato
                 value=said,
                 allowed="what the schema of its kind allows",
             ) from error
-        hint = "Check the role of the account" if error.status in _NOT_ALLOWED else "Try again"
-        raise NotReady(
-            f"could not {what}: {host} answered {error.status}: {said}. {hint}"
-        ) from error
+        is_denied = error.status in {_UNAUTHORIZED, _FORBIDDEN}
+        hint = "Check the role of the account" if is_denied else "Try again"
+        kind = NotAllowed if error.status == _FORBIDDEN else NotReady
+        raise kind(f"could not {what}: {host} answered {error.status}: {said}. {hint}") from error
     except ResourceNotFoundError as error:
         raise NotReady(
             f"could not {what}: {host} does not know that kind ({error}). "

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from lagbench.errors import ExitCode
+from lagbench.cli.cell_options import TargetSettingsOption
+from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
+    from lagbench.core.policy_review.cluster_facts import ClusterFacts
     from lagbench.core.policy_review.finding import PolicyContext
     from lagbench.core.policy_review.policy_file import FileReview
 
@@ -41,10 +44,19 @@ def check(
         bool, typer.Option("--strict", help="Exit code 2 also for what KEDA stores but cannot run.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="Read what else is there from embedded, kind, or context:NAME; changes nothing. "
+            "Default: no cluster is asked."
+        ),
+    ] = None,
+    target_settings: TargetSettingsOption = None,
 ) -> int:
     """Say what KEDA would refuse, and warn of what it would ignore or do otherwise.
 
     Exit code 0: accepted, also with warnings. 2: refused, by the API server or KEDA's webhook.
+    3: the cluster of --target cannot be read.
     """
     from lagbench.catalog import policy_file
     from lagbench.cli.policy_report import print_review
@@ -53,16 +65,19 @@ def check(
 
     path = policy_file(file)
     context = _context(scenario, partitions, rate, slo)
+    documents = parse_documents(read_text(path), where=str(path))
+    facts = _facts(target, target_settings, documents)
     review = review_documents(
-        parse_documents(read_text(path), where=str(path)),
+        documents,
         where=str(path),
         context=context,
-        workloads=_workload_under_test(),
+        workloads=_workload_under_test() if facts is None else (),
+        facts=facts,
     )
     if as_json:
-        typer.echo(json.dumps(_as_json(str(path), review), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(_as_json(str(path), review, facts), indent=2, ensure_ascii=False))
     else:
-        print_review(Console(), path, review, context)
+        print_review(Console(), path, review, context, facts)
     is_good = all(item.can_run if strict else item.is_accepted for item in review.policies)
     return ExitCode.PASS if is_good else ExitCode.WRONG_INPUT
 
@@ -96,7 +111,25 @@ def _workload_under_test() -> tuple[dict[str, Any], ...]:
     return (base_manifest("consumer", "Deployment"),)
 
 
-def _as_json(path: str, review: FileReview) -> dict[str, Any]:
+def _facts(
+    target: str | None, settings_file: Path | None, documents: list[Any]
+) -> ClusterFacts | None:
+    """Return what the target's cluster says; None when none is to be asked."""
+    from lagbench.orchestrator.target_facts import target_facts
+
+    if target is not None:
+        return target_facts(target, settings_file, documents)
+    if settings_file is not None:
+        raise WrongInput(
+            where="target",
+            field="--target-settings",
+            value=str(settings_file),
+            allowed="only with a cluster as --target",
+        )
+    return None
+
+
+def _as_json(path: str, review: FileReview, facts: ClusterFacts | None) -> dict[str, Any]:
     return {
         "file": path,
         "policies": [
@@ -113,4 +146,5 @@ def _as_json(path: str, review: FileReview) -> dict[str, Any]:
             for item in review.policies
         ],
         "other_documents": list(review.others),
+        "cluster": None if facts is None else facts.as_dict(),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -9,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from lagbench.core.policy_review.cluster_facts import ClusterFacts
 from lagbench.core.policy_review.finding import Finding, Level, PolicyContext
 from lagbench.core.policy_review.policy_file import FileReview
 from lagbench.core.policy_review.review import PolicyReview
@@ -20,10 +22,22 @@ _MARKS: dict[Level, tuple[str, str]] = {
     "note": ("·", "dim"),
 }
 _WIDEST = 110
+_MOST_NAMES = 12
+_LISTS = (
+    ("ScaledObjects", "scaled_objects"),
+    ("HorizontalPodAutoscalers", "horizontal_pod_autoscalers"),
+    ("LimitRanges", "limit_ranges"),
+)
 _LONG_PATH = "spec.advanced.horizontalPodAutoscalerConfig."
 
 
-def print_review(console: Console, path: Path, review: FileReview, context: PolicyContext) -> None:
+def print_review(
+    console: Console,
+    path: Path,
+    review: FileReview,
+    context: PolicyContext,
+    facts: ClusterFacts | None = None,
+) -> None:
     """Print verdict and findings of each policy in the file."""
     console.width = min(console.width, _WIDEST)  # longer lines are hard to read
     for number, policy in enumerate(review.policies):
@@ -34,6 +48,8 @@ def print_review(console: Console, path: Path, review: FileReview, context: Poli
     if review.others:
         others = ", ".join(review.others)
         console.print(f"beside it in the file: {others}", style="dim", highlight=False)
+    if facts is not None:
+        _print_facts(console, facts)
     if context.partitions is None:
         console.print(
             "not looked at: partitions, threshold against rate and SLO "
@@ -41,6 +57,35 @@ def print_review(console: Console, path: Path, review: FileReview, context: Poli
             style="dim",
             highlight=False,
         )
+
+
+def _print_facts(console: Console, facts: ClusterFacts) -> None:
+    """Print what the verdict takes from the cluster; all else is from the file."""
+    told = facts.as_dict()
+    place = f"{facts.source}, namespace {facts.namespace}"
+    if facts.scaled_objects is None:
+        lines = [f"read from {place}: nothing, the file has no ScaledObject"]
+    else:
+        lines = [f"read from {place}; all else is from the file:"]
+    for title, key in _LISTS:
+        if told[key] is not None:
+            lines.append(f"  {title}: {_listed(told[key])}")
+    lines += [f"  {item}: {_presence(is_there)}" for item, is_there in told["objects"].items()]
+    for group, is_served in (told["api_groups"] or {}).items():
+        lines.append(f"  API group {group}: {'served' if is_served else 'not served'}")
+    for line in lines:
+        console.print(line, style="dim", highlight=False)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _MOST_NAMES
+    rest = [f"and {more} more"] if more > 0 else []
+    return ", ".join([*names[:_MOST_NAMES], *rest]) or "none"
+
+
+def _presence(is_there: bool) -> str:
+    return "there" if is_there else "not there"
 
 
 def _print_policy(console: Console, policy: PolicyReview, context: PolicyContext) -> None:

@@ -76,7 +76,7 @@ class ClusterTarget:
 
         :raises NotReady: what is missing and how to get it.
         """
-        with self._open_kube() as kube:
+        with self.open_kube() as kube:
             check_cluster(kube)
             ready_namespace(kube)
         with self._open_admin() as admin:
@@ -84,10 +84,11 @@ class ClusterTarget:
 
     def clean_up(self, say: Callable[[str], None]) -> None:
         """Remove what a run that was ended has left in the cluster and in Kafka."""
-        with self._open_kube() as kube, self._open_admin() as admin:
+        with self.open_kube() as kube, self._open_admin() as admin:
             remove_everything(kube, admin, say, is_embedded=False)
 
-    def _open_kube(self) -> contextlib.closing[Kube]:
+    def open_kube(self) -> contextlib.closing[Kube]:
+        """Return a client of the target's namespace, to be closed; nothing is asked yet."""
         settings = cluster_settings(self.fields, where=f"target {self.name}")
         return contextlib.closing(
             Kube.from_kubeconfig(

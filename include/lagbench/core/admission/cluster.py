@@ -32,7 +32,8 @@ class ClusterView:
 
     ``missing``: (kind, name) of workloads known not to be there; one that is neither listed nor
     missing is taken to be as the rules need it, unless ``knows_workloads``: all are listed.
-    ``kinds``: (apiVersion, kind) of all that the API server serves; None: not asked.
+    ``kinds``: (apiVersion, kind) of all that the API server serves, at least of the API groups
+    that are named in what is admitted; None: not asked.
     ``knows_all_kinds`` False: kinds of other custom resources may be installed, so an unknown one
     is not refused.
     """

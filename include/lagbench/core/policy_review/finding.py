@@ -48,13 +48,15 @@ class Surroundings:
     """What lies beside the policy, in its file or in the cluster.
 
     ``authentications``: (kind, name) of those that are known; None: not looked for.
-    ``lacks_target``: the file holds workloads of this namespace, but not the target.
+    ``lacks_target``: the file holds workloads of this namespace, but not the target, and no cluster
+    was asked. ``missing_authentications``: (kind, name) of those that the cluster does not have.
     """
 
     cluster: ClusterView = field(default_factory=ClusterView)
     environment: Mapping[str, str] = field(default_factory=dict)
     authentications: frozenset[tuple[str, str]] | None = None
     lacks_target: bool = False
+    missing_authentications: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

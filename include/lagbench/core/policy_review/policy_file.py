@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from lagbench.core.admission.cluster import ClusterView, Manifest, target_type
+from lagbench.core.admission.cluster import Manifest, target_type
 from lagbench.core.policy_check import POLICY_VERSIONS
+from lagbench.core.policy_review.cluster_facts import (
+    AUTHENTICATIONS,
+    WORKLOADS,
+    ClusterFacts,
+    mapping,
+    name_of,
+)
 from lagbench.core.policy_review.finding import PolicyContext, Surroundings
 from lagbench.core.policy_review.review import PolicyReview, review_policy
 from lagbench.errors import WrongInput
 
-_WORKLOADS = ("Deployment", "StatefulSet")
-_AUTHENTICATIONS = ("TriggerAuthentication", "ClusterTriggerAuthentication")
+_NO_FACTS = ClusterFacts("", "default")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +36,15 @@ def review_documents(
     where: str,
     context: PolicyContext | None = None,
     workloads: Sequence[Manifest] = (),
+    facts: ClusterFacts | None = None,
 ) -> FileReview:
     """Return the reviews of all policies, as if the file were applied from top to bottom.
 
-    ``workloads`` are known from elsewhere; one of the file with the same name takes its place.
+    ``workloads`` are known from elsewhere, ``facts`` were read from a cluster; an object of the
+    file with the same name takes their place.
 
-    :raises WrongInput: a document is no manifest, or none is a policy.
+    :raises WrongInput: a document is no manifest, none is a policy, or one goes to another
+        namespace than that of the facts.
     """
     manifests = [_manifest(item, where, number) for number, item in enumerate(documents, start=1)]
     policies = [item for item in manifests if item.get("kind") in POLICY_VERSIONS]
@@ -43,9 +52,11 @@ def review_documents(
         found = ", ".join(_title(item) for item in manifests) or "nothing"
         allowed = f"at least one {' or '.join(POLICY_VERSIONS)}"
         raise WrongInput(where=where, field="documents", value=found, allowed=allowed)
+    if facts is not None:
+        _check_namespaces(policies, facts, where)
     reviews, applied = [], list[Manifest]()
     for policy in policies:
-        around = _surroundings(policy, applied, manifests, workloads)
+        around = _surroundings(policy, applied, manifests, workloads, facts)
         review = review_policy(policy, where=where, context=context, surroundings=around)
         reviews.append(review)
         if review.is_accepted:  # a refused one is in nobody's way
@@ -54,42 +65,71 @@ def review_documents(
     return FileReview(tuple(reviews), tuple(others))
 
 
+def _check_namespaces(policies: Sequence[Manifest], facts: ClusterFacts, where: str) -> None:
+    for policy in policies:
+        namespace = _namespace(policy, facts.namespace)
+        if namespace != facts.namespace:
+            raise WrongInput(
+                where=where,
+                field=f"metadata.namespace of {_title(policy)}",
+                value=namespace,
+                allowed=f"{facts.namespace}, the namespace of {facts.source}, or none (NAMESPACE "
+                "in the file of --target-settings names another)",
+            )
+
+
 def _surroundings(
     policy: Manifest,
     applied: Sequence[Manifest],
     manifests: Sequence[Manifest],
     elsewhere: Sequence[Manifest],
+    facts: ClusterFacts | None,
 ) -> Surroundings:
-    near = [item for item in manifests if _namespace(item) == _namespace(policy)]
-    own = [item for item in near if item.get("kind") in _WORKLOADS]
-    known = (*own, *elsewhere)
-    target = _mapping(_mapping(policy.get("spec")).get("scaleTargetRef"))
+    read = facts or _NO_FACTS
+    home = _namespace(policy, read.namespace)
+    near = [item for item in manifests if _namespace(item, read.namespace) == home]
+    own = [item for item in near if item.get("kind") in WORKLOADS]
+    seen = read.view()
+    known = (*own, *elsewhere, *seen.workloads)
+    target = mapping(mapping(policy.get("spec")).get("scaleTargetRef"))
     kind, name = target_type(target)[1], str(target.get("name") or "")
-    is_known = any((item.get("kind"), _name(item)) == (kind, name) for item in known)
-    before = [item for item in applied if _namespace(item) == _namespace(policy)]
-    cluster = ClusterView(
-        scaled_objects=tuple(item for item in before if item.get("kind") == "ScaledObject"),
-        hpas=tuple(item for item in before if item.get("kind") == "HorizontalPodAutoscaler"),
+    is_known = any((item.get("kind"), name_of(item)) == (kind, name) for item in known)
+    before = [item for item in applied if _namespace(item, read.namespace) == home]
+    cluster = replace(
+        seen,
+        scaled_objects=_over(seen.scaled_objects, before, "ScaledObject"),
+        hpas=_over(seen.hpas, before, "HorizontalPodAutoscaler"),
         workloads=known,
-        limit_ranges=tuple(item for item in near if item.get("kind") == "LimitRange"),
+        limit_ranges=_over(seen.limit_ranges, near, "LimitRange"),
     )
     logins = {
-        (str(item.get("kind")), _name(item))
+        (str(item.get("kind")), name_of(item))
         for item in manifests
-        if item.get("kind") in _AUTHENTICATIONS
+        if item.get("kind") in AUTHENTICATIONS
     }
+    asked = read.authentications
     return Surroundings(
         cluster=cluster,
         environment=_environment(cluster.workload(kind, name), target),
-        authentications=frozenset(logins),
-        lacks_target=bool(own) and not is_known and kind in _WORKLOADS,
+        authentications=frozenset(logins | {key for key, is_there in asked.items() if is_there}),
+        lacks_target=facts is None and bool(own) and not is_known and kind in WORKLOADS,
+        missing_authentications=frozenset(key for key, is_there in asked.items() if not is_there),
     )
+
+
+def _over(
+    stored: Sequence[Manifest], manifests: Sequence[Manifest], kind: str
+) -> tuple[Manifest, ...]:
+    """Return the file's objects of a kind, and the stored ones that none of them replaces."""
+    own = [item for item in manifests if item.get("kind") == kind]
+    names = set(map(name_of, own))
+    return (*own, *(item for item in stored if name_of(item) not in names))
 
 
 def _environment(workload: Manifest | None, target: Mapping[str, Any]) -> dict[str, str]:
     """Return the plain variables of the container that KEDA reads: the named, else the first."""
-    template = _mapping(_mapping((workload or {}).get("spec")).get("template"))
-    containers = _mapping(template.get("spec")).get("containers") or []
+    template = mapping(mapping((workload or {}).get("spec")).get("template"))
+    containers = mapping(template.get("spec")).get("containers") or []
     wanted = target.get("envSourceContainerName")
     for container in containers:
         if not wanted or container.get("name") == wanted:
@@ -110,16 +150,8 @@ def _manifest(document: Any, where: str, number: int) -> Manifest:
 
 
 def _title(manifest: Manifest) -> str:
-    return f"{manifest.get('kind')} {_name(manifest)}".strip()
+    return f"{manifest.get('kind')} {name_of(manifest)}".strip()
 
 
-def _name(manifest: Manifest) -> str:
-    return str(_mapping(manifest.get("metadata")).get("name") or "")
-
-
-def _namespace(manifest: Manifest) -> str:
-    return str(_mapping(manifest.get("metadata")).get("namespace") or "default")
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+def _namespace(manifest: Manifest, default: str) -> str:
+    return str(mapping(manifest.get("metadata")).get("namespace") or default)

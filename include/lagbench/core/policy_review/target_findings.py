@@ -43,6 +43,15 @@ def target_findings(subject: Subject) -> Iterator[Finding]:
             "the name of the workload",
         )
     workload = cluster.workload(target.kind, target.name)
+    if target.api_version == "apps/v1" and cluster.lacks_workload(target.kind, target.name):
+        yield Finding(
+            "broken",
+            "target-missing",
+            f"{_TARGET}.name",
+            target.name,
+            f"stored, but never ready: the cluster has no {target.kind} of this name",
+            "apply the workload first",
+        )
     wanted = subject.written["scaleTargetRef"].get("envSourceContainerName")
     if workload is not None and wanted:
         pod = ((workload.get("spec") or {}).get("template") or {}).get("spec") or {}
@@ -74,7 +83,18 @@ def _logins(subject: Subject) -> Iterator[Finding]:
         return
     for trigger in subject.spec.triggers:
         reference = trigger.authentication_ref
-        if reference is not None and (reference.kind, reference.name) not in known:
+        if reference is None:
+            continue
+        if (reference.kind, reference.name) in subject.surroundings.missing_authentications:
+            yield Finding(
+                "broken",
+                "login-missing",
+                f"spec.triggers[{trigger.index}].authenticationRef",
+                f"{reference.kind} {reference.name}",
+                "stored, but never ready: neither the file nor the cluster has it",
+                f"apply the {reference.kind} first",
+            )
+        elif (reference.kind, reference.name) not in known:
             yield Finding(
                 "note",
                 "login-not-in-file",
