@@ -46,7 +46,9 @@ class ClusterRehearsal(Rehearsal):
         return ("--target", f"context:{CONTEXT}", "--target-settings", str(self.settings))
 
 
-def stand_up(rig: Rig, folder: Path, broker: Broker, *, namespace: str = "lagbench") -> Path:
+def stand_up(
+    rig: Rig, folder: Path, bootstrap_servers: str, *, namespace: str = "lagbench"
+) -> Path:
     """Apply the overlay ``ci`` and write the runner's kubeconfig and the target's settings."""
     kubectl(rig, "apply", "--server-side", "-k", str(PROJECT_ROOT / "k8s/overlays/ci"))
     kubeconfig = folder / "runner.kubeconfig"
@@ -54,8 +56,7 @@ def stand_up(rig: Rig, folder: Path, broker: Broker, *, namespace: str = "lagben
     context = kubectl(rig, "config", "current-context").strip()
     _run(rig, [str(script), context, namespace, str(kubeconfig)])
     (folder / "settings.env").write_text(
-        f"NAMESPACE={namespace}\nSTORAGE_CLASS=none\n"
-        f"KAFKA_BOOTSTRAP_SERVERS={broker.bootstrap_servers}\n"
+        f"NAMESPACE={namespace}\nSTORAGE_CLASS=none\nKAFKA_BOOTSTRAP_SERVERS={bootstrap_servers}\n"
     )
     return kubeconfig
 
@@ -63,7 +64,7 @@ def stand_up(rig: Rig, folder: Path, broker: Broker, *, namespace: str = "lagben
 @contextmanager
 def rehearsal_on(rig: Rig, broker: Broker, root: Path) -> Iterator[ClusterRehearsal]:
     """Provide a home whose runs go to the rig; end what a failed test left."""
-    kubeconfig = stand_up(rig, root, broker)
+    kubeconfig = stand_up(rig, root, broker.bootstrap_servers)
     home = ClusterRehearsal(root, kubeconfig=kubeconfig, settings=root / "settings.env")
     yield home
     home.close()
@@ -110,7 +111,7 @@ def main(arguments: list[str]) -> int:
             write_program_image(archive)
             rig.import_image(archive)
             with broker_for_pods(folder / "broker") as broker:
-                kubeconfig = stand_up(rig, folder, broker)
+                kubeconfig = stand_up(rig, folder, broker.bootstrap_servers)
                 options = ["--target", f"context:{CONTEXT}"]
                 options += ["--target-settings", str(folder / "settings.env")]
                 command = [str(Path(sys.executable).parent / "lagbench"), "run", *arguments]

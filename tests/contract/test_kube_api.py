@@ -19,6 +19,7 @@ from kubernetes.dynamic.exceptions import (
 )
 from tests.contract.kube_endpoint import Endpoint, config_map, message_of, scaled_object
 
+from lagbench.adapters.api_discovery import ApiDiscovery
 from lagbench.adapters.kube import Kube
 
 pytestmark = pytest.mark.integration
@@ -293,3 +294,13 @@ def test_a_watch_tells_each_change_once_and_in_order(endpoint: Endpoint) -> None
     assert seen[0] == ("ADDED", "settings")
     assert set(kinds[1:-1]) == {"MODIFIED"}
     assert seen[-1] == ("DELETED", "settings")
+
+
+def test_the_kinds_of_a_group_are_told(endpoint: Endpoint) -> None:
+    """The policy check asks for them: all of a group's, none of a group that is not there."""
+    discovery = ApiDiscovery(endpoint.client.client)
+
+    assert ("v1", "Pod") in discovery.kinds("")
+    assert ("apps/v1", "Deployment") in discovery.kinds("apps")
+    assert ("keda.sh/v1alpha1", "ScaledObject") in discovery.kinds("keda.sh")
+    assert discovery.kinds("argoproj.io") == frozenset()

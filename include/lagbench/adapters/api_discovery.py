@@ -57,7 +57,6 @@ class ApiDiscovery:
                     "GET",
                     header_params={"Accept": "application/json"},
                     auth_settings=["BearerToken"],
-                    response_type="str",
                     _preload_content=False,
                     _return_http_data_only=True,
                     _request_timeout=_CALL_LIMIT_SECONDS,

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from lagbench.catalog import policy_file
 from lagbench.cli import main
+from lagbench.core.policy_review.cluster_facts import ClusterFacts
+from lagbench.core.run import NAMESPACE
 from lagbench.errors import ExitCode
+from lagbench.orchestrator import target_facts
 
 
 def exit_code(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
@@ -115,3 +119,134 @@ def test_no_line_is_wider_than_the_terminal(
     exit_code(["scale-to-zero"], monkeypatch)
 
     assert max(map(len, capsys.readouterr().out.splitlines())) <= min(columns, 110)
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the context of a kubeconfig whose API server is not there."""
+    for variable in ("AIRFLOW_CONN_KUBERNETES_DEFAULT", "AIRFLOW_CONN_KAFKA_DEFAULT"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("LAGBENCH_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    away = {"name": "away", "cluster": {"server": "http://127.0.0.1:1"}}
+    context = {"name": "away", "context": {"cluster": "away", "user": "nobody"}}
+    user = {"name": "nobody", "user": {"token": "none"}}
+    config = {"clusters": [away], "contexts": [context], "users": [user]}
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+    return "context:away"
+
+
+@pytest.fixture
+def facts(nowhere: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return a target whose cluster has a ScaledObject on the consumers."""
+
+    def read(_kube: Any, _discovery: Any, _documents: Any, **_: Any) -> ClusterFacts:
+        theirs = yaml.safe_load(policy_file("lag-standard").read_text())
+        theirs["metadata"]["name"] = "theirs"
+        return ClusterFacts(
+            nowhere,
+            NAMESPACE,
+            scaled_objects=(theirs,),
+            hpas=(),
+            workloads={("Deployment", "consumer"): None},
+            groups=frozenset({"argoproj.io"}),
+            kinds=frozenset(),
+        )
+
+    monkeypatch.setattr(target_facts, "read_cluster_facts", read)
+    return nowhere
+
+
+def test_a_cluster_decides(
+    facts: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is stored alone is refused beside another; each fact of the cluster is told."""
+    alone = exit_code(["lag-quick"], monkeypatch)
+    assert "read from" not in capsys.readouterr().out
+
+    code = exit_code(["lag-quick", "--target", facts], monkeypatch)
+
+    shown = capsys.readouterr().out
+    assert (alone, code) == (ExitCode.PASS, ExitCode.WRONG_INPUT)
+    assert "already managed by the ScaledObject 'theirs'" in " ".join(shown.split())
+    for line in (
+        f"read from context:away, namespace {NAMESPACE}; all else is from the file:",
+        "  ScaledObjects: theirs",
+        "  HorizontalPodAutoscalers: none",
+        "  Deployment consumer: not there",
+        "  API group argoproj.io: not served",
+    ):
+        assert line in shown.splitlines()
+    assert "LimitRanges" not in shown
+
+
+def test_json_names_the_facts(
+    facts: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Null is what was not asked, also the cluster as a whole."""
+    exit_code(["lag-quick", "--target", facts, "--json"], monkeypatch)
+    cluster = json.loads(capsys.readouterr().out)["cluster"]
+    exit_code(["lag-quick", "--json"], monkeypatch)
+
+    assert json.loads(capsys.readouterr().out)["cluster"] is None
+    assert (cluster["target"], cluster["scaled_objects"]) == (facts, ["theirs"])
+    assert cluster["limit_ranges"] is None
+
+
+def test_a_target_is_spelt_as_for_a_run(
+    nowhere: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another word, and settings without a cluster, are exit code 2."""
+    for options in (
+        ["--target", "minikube"],
+        ["--target-settings", "mine.env"],
+        ["--target", "embedded", "--target-settings", "mine.env"],
+        ["--target", nowhere, "--target-settings", "absent.env"],
+    ):
+        assert exit_code(["lag-quick", *options], monkeypatch) == ExitCode.WRONG_INPUT
+        assert "--target" in capsys.readouterr().err
+
+
+def test_settings_name_the_namespace(
+    tmp_path: Path,
+    nowhere: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A policy that goes to another one is refused: nothing was read of that."""
+    settings = tmp_path / "mine.env"
+    settings.write_text("NAMESPACE=orders\nKAFKA_BOOTSTRAP_SERVERS=kafka:9092\n")
+
+    options = ["--target", nowhere, "--target-settings", str(settings)]
+    code = exit_code(["lag-quick", *options], monkeypatch)
+
+    told = " ".join(capsys.readouterr().err.split())
+    assert code == ExitCode.WRONG_INPUT
+    assert "metadata.namespace" in told
+    assert f"orders, the namespace of {nowhere}" in told
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("context:away", "http://127.0.0.1:1 does not answer"),
+        ("context:elsewhere", "elsewhere"),
+        ("kind", "make kind"),
+        ("embedded", "lagbench up"),
+    ],
+)
+def test_a_target_that_cannot_be_read_is_exit_code_3(
+    target: str,
+    told: str,
+    nowhere: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nobody listens, no such context, no kind cluster, no bench: one message and no verdict."""
+    code = exit_code(["lag-quick", "--target", target], monkeypatch)
+
+    shown = capsys.readouterr()
+    assert nowhere == "context:away"
+    assert code == ExitCode.NOT_READY
+    assert told in " ".join(shown.err.split())
+    assert shown.out == ""

@@ -31,7 +31,7 @@ class ClusterView:
     """What is known of the cluster, all of one namespace.
 
     ``missing``: (kind, name) of workloads known not to be there; one that is neither listed nor
-    missing is taken to be as the rules need it, unless ``knows_workloads``: all are listed.
+    missing is taken to be as the rules need it.
     ``kinds``: (apiVersion, kind) of all that the API server serves, at least of the API groups
     that are named in what is admitted; None: not asked.
     ``knows_all_kinds`` False: kinds of other custom resources may be installed, so an unknown one
@@ -44,7 +44,6 @@ class ClusterView:
     limit_ranges: tuple[Manifest, ...] = ()
     missing: frozenset[tuple[str, str]] = field(default_factory=frozenset)
     knows_all_kinds: bool = False
-    knows_workloads: bool = False
     kinds: frozenset[tuple[str, str]] | None = None
 
     def workload(self, kind: str, name: str) -> Manifest | None:
@@ -67,8 +66,7 @@ class ClusterView:
 
     def lacks_workload(self, kind: str, name: str) -> bool:
         """Say whether a workload is known not to be there."""
-        is_unlisted = self.knows_workloads and self.workload(kind, name) is None
-        return is_unlisted or (kind, name) in self.missing
+        return (kind, name) in self.missing
 
     def has_kind(self, api_version: str, kind: str) -> bool:
         """Say whether the API server serves that kind, as far as is known.

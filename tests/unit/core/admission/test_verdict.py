@@ -173,8 +173,10 @@ def test_a_kind_may_come_from_another_operator() -> None:
 
 
 def test_a_fact_of_the_cluster_can_be_all_there_is() -> None:
-    """With every workload and kind known, what is not listed is not there."""
-    known = ClusterView(knows_workloads=True, kinds=frozenset({("apps/v1", "ReplicaSet")}))
+    """A workload that is known to be missing is, and a kind that is not served."""
+    known = ClusterView(
+        missing=frozenset({("Deployment", "w")}), kinds=frozenset({("apps/v1", "ReplicaSet")})
+    )
     rollout = {"name": "w", "apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout"}
 
     missing = answer(known, triggers=[CPU])

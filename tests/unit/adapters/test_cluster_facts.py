@@ -1,0 +1,220 @@
+"""What of a cluster is read for a policy file, and what becomes of a right that is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.fakes.fake_kube import FakeKube
+from tests.unit.core.policy_review.test_refusals import policy
+
+from lagbench.adapters.cluster_facts import read_cluster_facts
+from lagbench.core.policy_review.cluster_facts import ClusterFacts
+from lagbench.core.run import NAMESPACE
+from lagbench.errors import NotAllowed, NotReady
+
+CPU = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "50"}}
+ROLLOUT = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "w"}
+
+
+class Served:
+    """The kinds of a cluster with KEDA; ``asked`` lists the groups."""
+
+    def __init__(self, *, has_keda: bool = True) -> None:
+        """Begin with nothing asked."""
+        self.asked: list[str] = []
+        self._kinds: dict[str, set[tuple[str, str]]] = {
+            "": {("v1", "LimitRange")},
+            "apps": {("apps/v1", "Deployment"), ("apps/v1", "StatefulSet")},
+            "autoscaling": {("autoscaling/v2", "HorizontalPodAutoscaler")},
+        }
+        if has_keda:
+            found = ("ScaledObject", "TriggerAuthentication", "ClusterTriggerAuthentication")
+            self._kinds["keda.sh"] = {("keda.sh/v1alpha1", kind) for kind in found}
+
+    def kinds(self, group: str) -> frozenset[tuple[str, str]]:
+        """Return what is served."""
+        self.asked.append(group)
+        return frozenset(self._kinds.get(group, ()))
+
+
+class StrictKube(FakeKube):
+    """An API server that lets an account read only some kinds; ``read`` lists what was asked."""
+
+    def __init__(self, *forbidden: str) -> None:
+        """Refuse some kinds."""
+        super().__init__()
+        self.read: list[str] = []
+        self._forbidden = forbidden
+
+    def get(self, kind: str, name: str) -> dict[str, Any] | None:
+        """Refuse, or return the object."""
+        self._check(kind, f"{kind}/{name}")
+        return super().get(kind, name)
+
+    def list(self, kind: str, *, label_selector: str = "") -> list[dict[str, Any]]:
+        """Refuse, or return the objects."""
+        self._check(kind, kind)
+        return super().list(kind, label_selector=label_selector)
+
+    def _check(self, kind: str, what: str) -> None:
+        self.read.append(what)
+        if kind in self._forbidden:
+            raise NotAllowed(f"403: {kind}")
+
+
+def workload(kind: str = "Deployment", **requests: str) -> dict[str, Any]:
+    """Return the target of ``policy()``."""
+    container = {"name": "main", "resources": {"requests": requests}}
+    spec = {"template": {"spec": {"containers": [container]}}}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "w"}, "spec": spec}
+
+
+def facts(kube: FakeKube, *documents: Any, served: Served | None = None) -> ClusterFacts:
+    """Read the facts for a file."""
+    return read_cluster_facts(kube, served or Served(), documents, source="context:prod")
+
+
+def put(kube: FakeKube, *manifests: dict[str, Any]) -> None:
+    """Store objects."""
+    for manifest in manifests:
+        kube.objects[manifest["kind"], manifest["metadata"]["name"]] = manifest
+
+
+def test_what_the_webhook_looks_at_is_read() -> None:
+    """All ScaledObjects and HPAs, the target by name, and of kinds nothing."""
+    kube, hpa = StrictKube(), {"kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"}}
+    put(kube, policy("other"), hpa, workload())
+
+    found = facts(kube, policy())
+
+    assert kube.read == ["ScaledObject", "HorizontalPodAutoscaler", "Deployment/w"]
+    assert found.as_dict() == {
+        "target": "context:prod",
+        "namespace": NAMESPACE,
+        "scaled_objects": ["other"],
+        "horizontal_pod_autoscalers": ["h"],
+        "limit_ranges": None,
+        "objects": {"Deployment w": True},
+        "api_groups": {},
+    }
+
+
+def test_a_target_that_is_not_there_is_known_to_be_missing() -> None:
+    """The webhook's view lacks it, whatever its kind."""
+    target = {"name": "w", "kind": "StatefulSet"}
+
+    assert facts(FakeKube(), policy()).view().missing == {("Deployment", "w")}
+    assert facts(FakeKube(), policy(scaleTargetRef=target)).view().missing == {("StatefulSet", "w")}
+
+
+def test_a_target_of_the_file_is_not_asked_for() -> None:
+    """It is applied before the policy."""
+    kube = StrictKube()
+
+    assert facts(kube, workload(), policy()).workloads == {}
+    assert "Deployment/w" not in kube.read
+
+
+def test_a_name_that_none_can_have_is_not_asked_for() -> None:
+    """It would become part of a path."""
+    kube = StrictKube()
+
+    found = facts(kube, policy(scaleTargetRef={"name": "../../secrets"}))
+
+    assert found.view().missing == {("Deployment", "../../secrets")}
+    assert kube.read == ["ScaledObject", "HorizontalPodAutoscaler"]
+
+
+@pytest.mark.parametrize(("requests", "is_read"), [({}, True), ({"cpu": "1"}, False)])
+def test_defaults_are_read_where_they_can_decide(requests: dict[str, str], is_read: bool) -> None:
+    """A LimitRange matters to a cpu trigger on a container that requests none."""
+    kube = StrictKube()
+    put(kube, workload(**requests), {"kind": "LimitRange", "metadata": {"name": "defaults"}})
+
+    found = facts(kube, policy(triggers=[CPU]))
+
+    assert ("LimitRange" in kube.read) == is_read
+    assert found.as_dict()["limit_ranges"] == (["defaults"] if is_read else None)
+
+
+def test_logins_that_the_file_lacks_are_looked_up() -> None:
+    """A login of the file is there already; one of the cluster as a whole has its own kind."""
+    kube = StrictKube()
+    put(kube, {"kind": "ClusterTriggerAuthentication", "metadata": {"name": "all"}})
+    own = {"kind": "TriggerAuthentication", "metadata": {"name": "own"}}
+    references: list[dict[str, str]] = [
+        {"name": "own"},
+        {"name": "gone"},
+        {"name": "all", "kind": "ClusterTriggerAuthentication"},
+    ]
+    triggers = [{"type": "kafka", "authenticationRef": item} for item in references]
+
+    found = facts(kube, own, policy(triggers=triggers))
+
+    assert found.authentications == {
+        ("TriggerAuthentication", "gone"): False,
+        ("ClusterTriggerAuthentication", "all"): True,
+    }
+
+
+def test_kinds_of_the_targets_groups_are_asked() -> None:
+    """Also the group of an HPA's target that has the name of ours."""
+    kube = FakeKube()
+    other = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "w"}
+    far = {"apiVersion": "far.example.com/v1", "kind": "Thing", "name": "far"}
+    for number, target in enumerate((other, far)):
+        metadata = {"name": str(number)}
+        hpa = {"kind": "HorizontalPodAutoscaler", "metadata": metadata}
+        put(kube, {**hpa, "spec": {"scaleTargetRef": target}})
+
+    found = facts(kube, policy(scaleTargetRef=ROLLOUT))
+
+    assert found.as_dict()["api_groups"] == {"argoproj.io": False, "example.com": False}
+    assert found.kinds == frozenset()
+
+
+def test_every_missing_right_is_told_at_once() -> None:
+    """Verb and resource, as a Role writes them."""
+    kube = StrictKube("ScaledObject", "Deployment")
+
+    with pytest.raises(NotAllowed) as refused:
+        facts(kube, policy())
+
+    assert "list on scaledobjects.keda.sh; get on deployments.apps. Give it" in str(refused.value)
+    assert f"in namespace {NAMESPACE}" in str(refused.value)
+
+
+def test_a_cluster_without_keda_is_not_ready() -> None:
+    """The message says how to install it, and nothing was read."""
+    kube = StrictKube()
+
+    with pytest.raises(NotReady, match="helm install keda"):
+        facts(kube, policy(), served=Served(has_keda=False))
+
+    assert kube.read == []
+
+
+def test_a_file_without_a_scaled_object_asks_nothing() -> None:
+    """Nothing of the cluster bears on an HPA, nor on what goes to another namespace."""
+    kube, served = StrictKube(), Served()
+    elsewhere = policy(metadata={"namespace": "elsewhere"})
+
+    found = facts(kube, {"kind": "HorizontalPodAutoscaler"}, elsewhere, "text", served=served)
+
+    assert (kube.read, served.asked) == ([], [])
+    assert found.as_dict()["scaled_objects"] is None
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"scaleTargetRef": "w"},
+        {"scaleTargetRef": {"name": ["w"], "kind": {}}},
+        {"triggers": {"type": "cpu"}},
+        {"triggers": ["cpu", {"authenticationRef": "x"}, {"type": ["cpu"]}]},
+    ],
+)
+def test_a_malformed_policy_is_no_hindrance(spec: dict[str, Any]) -> None:
+    """The API server refuses it; what can be read of the cluster is read."""
+    assert facts(FakeKube(), policy(**spec)).scaled_objects == ()
