@@ -82,7 +82,10 @@ def scenario_run_params() -> dict[str, Param]:
             "Consumers", type="string", enum=["on", "off"], title="Finish work before leaving"
         ),
         "commit": _optional(
-            "Consumers", type="string", enum=["manual", "auto"], title="Commit of offsets"
+            "Consumers",
+            type="string",
+            enum=["manual", "transactional", "auto"],
+            title="Commit of offsets",
         ),
         "overrides": Param(
             None,

@@ -18,7 +18,8 @@ def read_topic(
     """Return the records below ``end_offsets`` with the columns of Spark's Kafka source.
 
     A record that vanishes while it is read fails the job (failOnDataLoss); one that had expired
-    before is found by the accounting, which expects every offset up to the fence.
+    before is found by the accounting, which expects every offset up to the fence. What a
+    transaction wrote and did not commit is not there: no reader of the topic would act on it.
     """
     fence = {topic: {str(partition): offset for partition, offset in end_offsets.items()}}
     return (
@@ -28,6 +29,7 @@ def read_topic(
         .option("startingOffsets", "earliest")
         .option("endingOffsets", json.dumps(fence))
         .option("failOnDataLoss", "true")
+        .option("kafka.isolation.level", "read_committed")
         .option("kafka.max.poll.records", _RECORDS_PER_POLL)
         .option("kafka.max.partition.fetch.bytes", _FETCH_BYTES)
         .load()

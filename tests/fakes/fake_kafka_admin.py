@@ -18,6 +18,7 @@ class FakeKafkaAdmin:
         """Begin empty."""
         self.topics: dict[str, dict[int, int]] = {}
         self.groups: dict[str, dict[str, list[tuple[str, int]]]] = {}
+        self.open_transactions: list[dict[int, int]] = []
         self.is_rebalancing = False
         self.is_down = False
 
@@ -90,6 +91,13 @@ class FakeKafkaAdmin:
         """Return the ends."""
         self._up()
         return dict(self.topics[topic])
+
+    def committed_end_offsets(self, topic: str) -> dict[int, int]:
+        """Return the ends, or where a transaction is open; each look brings one to its end."""
+        self._up()
+        return self.topics[topic] | (
+            self.open_transactions.pop(0) if self.open_transactions else {}
+        )
 
     def _up(self) -> None:
         if self.is_down:

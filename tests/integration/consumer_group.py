@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.processes import end_process, start_tied
@@ -98,7 +98,7 @@ class ConsumerGroupRun:
         self.sent += count
 
     def ledger(self) -> LedgerRows:
-        """Return everything in the ledger now."""
+        """Return everything in the ledger now, without what no transaction has committed."""
         tables, partitions, pods = [], [], []
         for message in self._messages(self.names.processed_topic):
             table = pa.ipc.open_stream(message.value()).read_all()
@@ -162,17 +162,23 @@ class ConsumerGroupRun:
                 "group.id": "reader",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
+                "enable.partition.eof": True,
             }
         )
         try:
             partitions = consumer.list_topics(topic, 10).topics[topic].partitions
             places = [TopicPartition(topic, number, 0) for number in partitions]
-            ends = [consumer.get_watermark_offsets(place, 10)[1] for place in places]
             consumer.assign(places)
             found: list[Message] = []
+            at_end: set[int] = set()
             gives_up_at = time.monotonic() + 30
-            while len(found) < sum(ends) and time.monotonic() < gives_up_at:
-                found += [m for m in consumer.consume(1000, 0.5) if m.error() is None]
+            while len(at_end) < len(places) and time.monotonic() < gives_up_at:
+                for message in consumer.consume(1000, 0.5):
+                    error = message.error()
+                    if error is None:
+                        found.append(message)
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        at_end.add(message.partition() or 0)
             return found
         finally:
             consumer.close()

@@ -21,6 +21,7 @@ from tests.unit.spark_jobs.synthetic_run import (
     log_records,
 )
 
+from lagbench.adapters.kafka_admin import KafkaAdmin
 from lagbench.adapters.processes import end_process, start_tied
 from lagbench.core.run import RunNames
 from lagbench.core.telemetry import LagSample, ReadGap, ReplicaSample, encode_record
@@ -57,17 +58,31 @@ def _send(broker: Broker, run: SyntheticRun, topics: dict[str, str]) -> dict[str
     ]
     for created in admin.create_topics(specs).values():
         created.result(timeout=30)
-    producer = Producer(
-        {"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True, "linger.ms": 5}
-    )
+    settings = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "enable.idempotence": True,
+        "linger.ms": 5,
+    }
+    producer = Producer(settings)
     ends = {kind: dict.fromkeys(range(size), 0) for kind, size in sizes.items()}
     for partition, key, value, timestamp in log_records(run):
         producer.produce(topics["events"], value, key, partition, timestamp=timestamp)
         ends["events"][partition] += 1
-    for partition, value in ledger_records(run):
-        place = partition % _LEDGER_PARTITIONS
-        producer.produce(topics["processed"], value, partition.to_bytes(4, "big"), place)
-        ends["processed"][place] += 1
+    ledger = Producer({**settings, "transactional.id": topics["processed"]})
+    ledger.init_transactions(30)
+    records = list(ledger_records(run))
+    for is_kept in (False, True):  # what a transaction wrote and took back is nobody's work
+        ledger.begin_transaction()
+        for partition, value in records:
+            place = partition % _LEDGER_PARTITIONS
+            ledger.produce(topics["processed"], value, partition.to_bytes(4, "big"), place)
+        if is_kept:
+            ledger.commit_transaction(30)
+        else:
+            assert ledger.flush(60) == 0
+            ledger.abort_transaction(30)
+    with KafkaAdmin(broker.bootstrap_servers) as fenced:
+        ends["processed"] = fenced.end_offsets(topics["processed"])
     for record in [*run.telemetry, *samples()]:
         producer.produce(topics["telemetry"], encode_record(record), record.source)
         ends["telemetry"][0] += 1

@@ -251,3 +251,28 @@ def owned_by(run: ConsumerGroupRun, pod: str) -> list[int]:
     """Return what a pod last said it holds; nothing before it has said so."""
     told = [seen.owned for seen in run.telemetry(PartitionsAssigned) if seen.source == pod]
     return told[-1] if told else []
+
+
+def test_in_transactions_a_killed_pod_repeats_nothing(
+    run: ConsumerGroupRun, kafka_admin: KafkaAdmin
+) -> None:
+    """SIGKILL between two commits: who reads what is committed sees every event once.
+
+    The container is started again in its pod, and so ends what it had left open at once.
+    """
+    run.offer(6000)
+    flags = ["--process-ms=2", "--concurrency=2", "--session-timeout-ms=6000"]
+    flags += ["--commit=transactional", "--commit-interval=2"]
+    run.start("pod-a", *flags)
+    run.await_processed(1000, within_seconds=30)
+    time.sleep(0.5)  # into the next transaction, of two seconds
+    run.pods["pod-a"].send_signal(signal.SIGKILL)
+    run.pods["pod-a"].wait(timeout=10)
+    topic = run.names.processed_topic
+    readable, written = kafka_admin.committed_end_offsets(topic), kafka_admin.end_offsets(topic)
+    assert sum(readable.values()) < sum(written.values())
+    run.start("pod-a", *flags)
+    run.await_processed(6000, within_seconds=60)
+
+    assert run.terminate("pod-a") == 0
+    assert (times_processed(run) == 1).all()

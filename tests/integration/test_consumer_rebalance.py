@@ -37,9 +37,11 @@ def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
         yield found
 
 
-def join_fifth(run: ConsumerGroupRun, admin: KafkaAdmin, balancer: str) -> tuple[LedgerRows, int]:
+def join_fifth(
+    run: ConsumerGroupRun, admin: KafkaAdmin, balancer: str, *more: str
+) -> tuple[LedgerRows, int]:
     """Let a fifth member join four that work off a backlog; returns ledger and join instant."""
-    flags = [*FLAGS, f"--balancer={balancer}"]
+    flags = [*FLAGS, f"--balancer={balancer}", *more]
     run.offer(BACKLOG)
     for number in range(4):
         run.start(f"pod-{number}", *flags)
@@ -110,4 +112,15 @@ def test_an_eager_rebalance_loses_and_repeats_nothing(
     rows, _ = join_fifth(run, kafka_admin, "range")
 
     assert any(len(seen.partitions) == 6 for seen in run.telemetry(PartitionsRevoked))
+    assert_each_exactly_once(rows)
+
+
+@pytest.mark.parametrize("balancer", ["cooperative-sticky", "consumer"])
+def test_in_transactions_a_rebalance_loses_and_repeats_nothing(
+    run: ConsumerGroupRun, kafka_admin: KafkaAdmin, balancer: str
+) -> None:
+    """What moves is committed before it is given up, by the generation that still holds it."""
+    rows, _ = join_fifth(run, kafka_admin, balancer, "--commit=transactional")
+
+    assert {"pod-0", "pod-4"} <= set(rows.pod)
     assert_each_exactly_once(rows)

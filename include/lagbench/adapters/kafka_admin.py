@@ -7,7 +7,13 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 
-from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupState,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no __all__
     ConsumerGroupDescription,
     NewTopic,
@@ -166,17 +172,25 @@ class KafkaAdmin(KafkaCalls):
         """Return the end offset of each partition of ``topic``."""
         return self._offsets(topic, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
+    def committed_end_offsets(self, topic: str) -> dict[int, int]:
+        """Return, for each partition, where the first transaction that is still open begins.
+
+        Without one that is the end. A reader of what is committed gets no further.
+        """
+        spec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return self._offsets(topic, spec, isolation_level=IsolationLevel.READ_COMMITTED)
+
     def start_offsets(self, topic: str) -> dict[int, int]:
         """Return the offset of the oldest kept message of each partition of ``topic``."""
         return self._offsets(topic, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
-    def _offsets(self, topic: str, spec: OffsetSpec) -> dict[int, int]:
+    def _offsets(self, topic: str, spec: OffsetSpec, **options: object) -> dict[int, int]:
         partitions = self.partition_counts([topic]).get(topic)
         if partitions is None:
             message = f"topic {topic} does not exist on {self._servers}"
             raise NotReady(message)
         request = {TopicPartition(topic, number): spec for number in range(partitions)}
-        futures = self._open.list_offsets(request, request_timeout=self._timeout_seconds)
+        futures = self._open.list_offsets(request, request_timeout=self._timeout_seconds, **options)
         return {
             place.partition: int(self._answer(future, f"read offsets of {topic}").offset)
             for place, future in futures.items()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from lagbench.adapters.kafka_admin import KafkaAdmin
 from lagbench.adapters.kafka_lag import open_admin, read_group_lag
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.run_folder import RunFolder
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 RECORDER_GRACE_SECONDS = 30.0
+# A killed pod's transaction ends after its own 30 s; the broker looks every 10 s.
+OPEN_TRANSACTIONS_SECONDS = 90.0
+_TRANSACTION_POLL_SECONDS = 1.0
 
 
 class FenceRunOperator(CellOperator):
@@ -30,7 +35,8 @@ class FenceRunOperator(CellOperator):
 
     After success: nothing of the run writes any more, and ``fence.json`` holds the end of every
     topic and the group's committed offsets; the pipeline reads up to there. Order matters: the
-    autoscaler first (it would start pods again), then producer, consumers (who drain), recorder.
+    autoscaler first (it would start pods again), then producer, consumers (who drain), recorder,
+    and last what a killed pod has left open in the ledger: behind it nothing could be read.
     On failure what has stopped stays stopped. A retry repeats the rest and is safe.
     """
 
@@ -63,6 +69,7 @@ class FenceRunOperator(CellOperator):
         hook = KafkaHook(self.kafka_conn_id)
         names = cell.names
         with hook.get_conn() as admin:
+            _await_transactions_over(admin, names.processed_topic)
             ends = {
                 short: {str(p): end for p, end in sorted(admin.end_offsets(topic).items())}
                 for short, topic in zip(
@@ -79,6 +86,27 @@ class FenceRunOperator(CellOperator):
             "fenced_at": time.time_ns(),
             "stream_started_at": manifest.get("stream_started_at"),
         }
+
+
+def _await_transactions_over(admin: KafkaAdmin, topic: str) -> None:
+    """Wait until no transaction is open in ``topic``.
+
+    :raises NotReady: one still is after ``OPEN_TRANSACTIONS_SECONDS``; a retry looks again.
+    """
+    give_up_at = time.monotonic() + OPEN_TRANSACTIONS_SECONDS
+    pause = threading.Event()
+    while open_in := _open_partitions(admin, topic):
+        if time.monotonic() > give_up_at:
+            raise NotReady(
+                f"partitions {open_in} of {topic} have a transaction that is open since more than "
+                f"{OPEN_TRANSACTIONS_SECONDS:g} s; what was written after it cannot be read"
+            )
+        pause.wait(_TRANSACTION_POLL_SECONDS)
+
+
+def _open_partitions(admin: KafkaAdmin, topic: str) -> list[int]:
+    readable, ends = admin.committed_end_offsets(topic), admin.end_offsets(topic)
+    return sorted(partition for partition, end in ends.items() if readable[partition] < end)
 
 
 def collect_pod_logs(kube: Kube, folder: RunFolder) -> list[str]:

@@ -23,6 +23,7 @@ CHANGES = {
     "kip-848": {"balancer": "consumer"},
     "static-membership": {"has_static_membership": True},
     "no-graceful-drain": {"drains": False},
+    "transactional": {"commit": "transactional"},
 }
 
 

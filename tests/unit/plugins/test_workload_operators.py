@@ -16,7 +16,7 @@ from lagbench.core.cluster_settings import ClusterSettings
 from lagbench.core.keda import READY
 from lagbench.core.lag_rules import PartitionOffsets
 from lagbench.core.run import RUN_ID_LABEL
-from lagbench.errors import StillWaiting
+from lagbench.errors import NotReady, StillWaiting
 from lagbench_airflow.operators import fence_run
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.run_consumers import RunConsumersOperator, wait_ready
@@ -70,6 +70,33 @@ def test_the_fence_freezes_offsets(world: World, fence: FenceRunOperator) -> Non
     frozen = world.folder.read_json(world.folder.fence)
     assert frozen["events"] == {"0": 5, "1": 3}
     assert frozen["committed"] == {"0": 5, "1": None}
+
+
+def test_the_fence_waits_for_open_transactions(world: World, fence: FenceRunOperator) -> None:
+    """What a killed pod has left open hides the ledger behind it: no fence before it is over."""
+    start(world)
+    world.admin.topics[world.names.processed_topic] = {0: 5}
+    world.admin.open_transactions = [{0: 2}]
+
+    fence.execute(world.context)
+
+    assert world.admin.open_transactions == []
+    assert world.folder.read_json(world.folder.fence)["processed"] == {"0": 5}
+
+
+def test_a_transaction_that_stays_open_fails_the_fence(
+    world: World, fence: FenceRunOperator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names the partitions that could not be read to their end, and writes no fence."""
+    monkeypatch.setattr(fence_run, "OPEN_TRANSACTIONS_SECONDS", -1.0)
+    start(world)
+    world.admin.topics[world.names.processed_topic] = {0: 5, 1: 7}
+    world.admin.open_transactions = [{1: 6}]
+
+    with pytest.raises(NotReady, match=r"partitions \[1\] of .*processed"):
+        fence.execute(world.context)
+
+    assert not world.folder.fence.exists()
 
 
 def test_the_pods_logs_are_kept(world: World, fence: FenceRunOperator) -> None:

@@ -75,7 +75,8 @@ def _subscribed_pod(
         on_lost=lambda *given: parts[0].rebalancing.on_lost(*given),  # noqa: PLW0108
     )
     # numpy and pyarrow take 0.2 s to import; the client connects and joins meanwhile.
-    from lagbench.programs.consumer.ledger import Ledger
+    from lagbench.programs.consumer.group_identity import GroupIdentity
+    from lagbench.programs.consumer.ledger import Ledger, LedgerWriter
     from lagbench.programs.consumer.offset_commits import OffsetCommits
     from lagbench.programs.consumer.pod import ConsumerPod
     from lagbench.programs.consumer.rebalance import Rebalancing
@@ -86,11 +87,18 @@ def _subscribed_pod(
     board = WorkBoard(options.concurrency, on_acknowledged=reports.first_record_done)
     schedule = WriteSchedule(round(options.process_ms * 1_000_000), options.concurrency)
     settings = ledger_settings(options)
-    ledger = Ledger(settings, options.processed_topic, options.pod_name, board.acknowledge)
+    identity = GroupIdentity()
+    ledger: LedgerWriter
+    if options.is_transactional:
+        from lagbench.programs.consumer.transactional_ledger import TransactionalLedger
+
+        ledger = TransactionalLedger(settings, options, identity, board, reports)
+    else:
+        ledger = Ledger(settings, options.processed_topic, options.pod_name, board.acknowledge)
     commits = OffsetCommits(
         consumer, options.topic, reports, interval_seconds=options.commit_interval_seconds
     )
-    rebalancing = Rebalancing(options, board, commits, reports)
+    rebalancing = Rebalancing(options, board, commits, reports, identity)
     parts.append(_Parts(board, commits, rebalancing))
     return ConsumerPod(
         options,
@@ -99,6 +107,7 @@ def _subscribed_pod(
         worker=Worker(board, schedule, ledger),
         commits=commits,
         rebalancing=rebalancing,
+        identity=identity,
         reports=reports,
         figures=figures,
     )

@@ -9,6 +9,9 @@ from lagbench.programs.consumer.settings import ConsumerOptions
 # One fetch stays below a thousand 256-byte events per partition, so that a pod holds little that
 # the next owner would have to fetch again.
 _FETCH_BYTES_PER_PARTITION = 256 * 1024
+# What a killed pod leaves open hides what was written after it, for readers of what is committed,
+# until the broker ends it. Half of the client's default; longer than a broker's restart.
+_TRANSACTION_TIMEOUT_MS = 30_000
 
 
 def consumer_settings(options: ConsumerOptions) -> dict[str, Any]:
@@ -49,14 +52,23 @@ def consumer_settings(options: ConsumerOptions) -> dict[str, Any]:
 
 
 def ledger_settings(options: ConsumerOptions) -> dict[str, Any]:
-    """Return the ledger producer's configuration: in order, once, patient through an outage."""
-    return {
+    """Return the ledger producer's configuration: in order, once, patient through an outage.
+
+    In transactions its patience is theirs: a message may not outlive its transaction.
+    """
+    settings: dict[str, Any] = {
         "bootstrap.servers": options.bootstrap_servers,
         "client.id": f"{options.pod_name}-ledger",
         "enable.idempotence": True,
         "linger.ms": 5,
         "compression.type": "lz4",
-        "message.timeout.ms": 300_000,
         "reconnect.backoff.max.ms": 1000,
         "log_level": 4,
     }
+    if options.is_transactional:
+        # A container that is started again in its pod takes over, and ends, what it left open.
+        settings["transactional.id"] = f"{options.group}.{options.pod_name}"
+        settings["transaction.timeout.ms"] = _TRANSACTION_TIMEOUT_MS
+    else:
+        settings["message.timeout.ms"] = 300_000
+    return settings

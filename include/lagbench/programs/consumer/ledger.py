@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,20 @@ LEDGER_FIELDS = (
     ("done_at", pa.int64()),  # unix ns: the write ended
 )
 Acknowledge = Callable[[PartitionWork, int, int], None]
+_HURRIED_POLL_SECONDS = 0.005  # returns when an acknowledgement comes, the rebalance waits for it
+
+
+class LedgerWriter(Protocol):
+    """Where batches of what was done go. Used by one thread at a time."""
+
+    def send(self, batch: Sequence[Writes]) -> None:
+        """Hand over one batch of one partition."""
+
+    def serve(self, *, is_hurried: bool) -> None:
+        """Take note of what the broker has; hurried when a rebalance waits for it."""
+
+    def flush(self, timeout_seconds: float) -> int:
+        """Bring all to the broker; returns how many batches it does not have."""
 
 
 class Ledger:
@@ -34,9 +48,8 @@ class Ledger:
         """Open the producer; ``acknowledge(work, record count, last offset)`` runs in ``poll``."""
         self._producer = Producer(settings)
         self._topic = topic
-        self._pod = pod
+        self._encoder = BatchEncoder(pod)
         self._acknowledge = acknowledge
-        self._schemas: dict[tuple[int, str], pa.Schema] = {}
         self._refusal: KafkaError | None = None
 
     def send(self, batch: Sequence[Writes]) -> None:
@@ -47,7 +60,7 @@ class Ledger:
         work = batch[0].work
         count = sum(len(writes) for writes in batch)
         last_offset = int(batch[-1].offsets[-1])
-        value = encode_batch(batch, self._schema(work))
+        key, value = self._encoder.record(batch)
 
         def delivered(error: KafkaError | None, _message: Message) -> None:
             if error is not None:
@@ -58,30 +71,23 @@ class Ledger:
         while True:
             self._raise_refusal()
             try:
-                key = work.partition.to_bytes(4, "big")
                 self._producer.produce(self._topic, value, key, on_delivery=delivered)
             except BufferError:  # the broker is away; the queue empties when it is back
                 self._producer.poll(0.05)
             else:
                 return
 
-    def poll(self, timeout_seconds: float) -> None:
-        """Serve acknowledgements, waiting up to ``timeout_seconds`` for one.
+    def serve(self, *, is_hurried: bool) -> None:
+        """Serve acknowledgements; hurried, wait a moment for one.
 
         :raises NotReady: a record was refused for good.
         """
-        self._producer.poll(timeout_seconds)
+        self._producer.poll(_HURRIED_POLL_SECONDS if is_hurried else 0)
         self._raise_refusal()
 
     def flush(self, timeout_seconds: float) -> int:
         """Wait until all is acknowledged; returns how many batches are not."""
         return int(self._producer.flush(timeout_seconds))
-
-    def _schema(self, work: PartitionWork) -> pa.Schema:
-        key = (work.partition, work.member_id)
-        if key not in self._schemas:
-            self._schemas[key] = ledger_schema(work.partition, self._pod, work.member_id)
-        return self._schemas[key]
 
     def _raise_refusal(self) -> None:
         if self._refusal is not None:
@@ -89,6 +95,23 @@ class Ledger:
                 f"the ledger topic {self._topic} refused a record: {self._refusal.str()}; its "
                 "offsets stay uncommitted and the next owner does the work again"
             )
+
+
+class BatchEncoder:
+    """Makes Kafka records of batches; one schema for each partition and membership."""
+
+    def __init__(self, pod: str) -> None:
+        """Label everything with ``pod``."""
+        self._pod = pod
+        self._schemas: dict[tuple[int, str], pa.Schema] = {}
+
+    def record(self, batch: Sequence[Writes]) -> tuple[bytes, bytes]:
+        """Return key and value of the record of one batch of one partition."""
+        work = batch[0].work
+        key = (work.partition, work.member_id)
+        if key not in self._schemas:
+            self._schemas[key] = ledger_schema(work.partition, self._pod, work.member_id)
+        return work.partition.to_bytes(4, "big"), encode_batch(batch, self._schemas[key])
 
 
 def ledger_schema(partition: int, pod: str, member_id: str) -> pa.Schema:

@@ -75,6 +75,8 @@ class PartitionWork:
     is_paused: bool = False
     is_closing: bool = False
     """Given up soon: what is done goes to the ledger at once."""
+    is_given_up: bool = False
+    """Another member may have it: nothing of it may be committed any more."""
 
     @property
     def unsettled(self) -> int:
@@ -127,6 +129,10 @@ class PartitionWork:
         """Make everything up to ``last_offset`` committable; acknowledgements come in order."""
         self.unacknowledged -= count
         self.committable = last_offset + 1
+
+    def abandon(self, count: int) -> None:
+        """Forget ``count`` records that were sent and never will be acknowledged."""
+        self.unacknowledged -= count
 
     def drop_queued(self) -> int:
         """Forget records whose writes have not begun; returns how many."""

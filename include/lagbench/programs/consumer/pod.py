@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from lagbench.core.event import EVENT_BYTES, concatenate_values, decode_events
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.fetch_wakeup import FetchWakeup
+from lagbench.programs.consumer.group_identity import GroupIdentity
 from lagbench.programs.consumer.offset_commits import OffsetCommits
 from lagbench.programs.consumer.partition_work import RecordChunk
 from lagbench.programs.consumer.rebalance import Rebalancing
@@ -47,6 +48,7 @@ class ConsumerPod:
         worker: Worker,
         commits: OffsetCommits,
         rebalancing: Rebalancing,
+        identity: GroupIdentity,
         reports: PodReports,
         figures: PodFigures,
     ) -> None:
@@ -57,6 +59,7 @@ class ConsumerPod:
         self._worker = worker
         self._commits = commits
         self._rebalancing = rebalancing
+        self._identity = identity
         self._reports = reports
         self._figures = figures
         self._high_water = queue_records(options.process_ms, options.concurrency)
@@ -102,6 +105,8 @@ class ConsumerPod:
         works = self._board.owned()
         if self._options.commit == "manual":
             self._commits.commit_if_due(works)
+        elif self._options.is_transactional:
+            self._identity.refresh_if_due(self._consumer)
         counts = self._board.counts()
         self._reports.progress_if_due(self._board.processed_total, counts.queued, counts.in_flight)
         if self._worker.failure is not None:
@@ -116,7 +121,8 @@ class ConsumerPod:
             is_drained, abandoned = self._drain()
         else:
             is_drained, abandoned = False, counts.queued + counts.in_flight
-            self._worker.stop(sends_done=True)
+            # The transaction that is open stays open, as it does when a process just ends.
+            self._worker.stop(sends_done=not self._options.is_transactional)
         self._rebalancing.is_leaving = True
         # The client's close has no time limit; without a broker the group forgets the member.
         closing = threading.Thread(target=self._consumer.close, name="close", daemon=True)
@@ -141,15 +147,14 @@ class ConsumerPod:
 
     def _drain(self) -> tuple[bool, int]:
         deadline = time.monotonic() + self._options.drain_timeout_seconds
-        is_manual = self._options.commit == "manual"
         numbers = [work.partition for work in self._board.owned()]
-        works, _ = self._board.close(numbers, drops_queued=is_manual)
+        works, _ = self._board.close(numbers, drops_queued=self._options.commits_what_is_done)
         is_settled = self._board.wait_settled(works, self._options.drain_timeout_seconds)
         abandoned = sum(work.queued + work.in_flight for work in works)
         self._worker.stop(sends_done=not is_settled)
         # A deadline that the work has used up still leaves the commit of what is done a moment.
         left_seconds = max(deadline - time.monotonic(), 1.0)
-        if not is_manual:
+        if self._options.commit != "manual":  # a transaction commits as it settles
             return is_settled, abandoned
         is_committed = self._commits.commit_now(works, "shutdown", left_seconds)
         return is_settled and is_committed, abandoned

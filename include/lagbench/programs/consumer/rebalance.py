@@ -8,6 +8,7 @@ import time
 
 from confluent_kafka import Consumer, TopicPartition
 
+from lagbench.programs.consumer.group_identity import GroupIdentity
 from lagbench.programs.consumer.offset_commits import OffsetCommits
 from lagbench.programs.consumer.reports import PodReports
 from lagbench.programs.consumer.settings import ConsumerOptions
@@ -29,12 +30,14 @@ class Rebalancing:
         board: WorkBoard,
         commits: OffsetCommits,
         reports: PodReports,
+        identity: GroupIdentity,
     ) -> None:
         """Move partitions to and from ``board``."""
         self._options = options
         self._board = board
         self._commits = commits
         self._reports = reports
+        self._identity = identity
         self._open_since: float | None = None  # an eager revoke that awaits its assignment
         self._has_joined = False
         self.moved_at = -math.inf  # monotonic seconds of the last change
@@ -63,6 +66,8 @@ class Rebalancing:
         if not self._options.is_incremental:
             self._board.disown(self._board.owned())
         self._board.own(numbers, member_id)
+        if self._options.is_transactional:
+            self._identity.refresh(consumer)
         if self._options.is_incremental:
             consumer.incremental_assign(partitions)
         else:
@@ -80,8 +85,10 @@ class Rebalancing:
         self._begin_episode(began)
         numbers = sorted(partition.partition for partition in partitions)
         # Under commit=auto the group takes what was handed over as read: dropping it loses it.
-        drops_queued = self._options.commit == "manual" or not self._options.drains
+        drops_queued = self._options.commits_what_is_done or not self._options.drains
         works, in_flight = self._board.close(numbers, drops_queued=drops_queued)
+        if self._options.is_transactional:
+            self._identity.refresh(consumer)  # the worker commits while this callback waits
         if self._options.drains and not self.is_leaving:
             timeout_seconds = self._options.drain_timeout_seconds
             if not self._board.wait_settled(works, timeout_seconds):

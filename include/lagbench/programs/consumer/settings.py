@@ -13,7 +13,7 @@ from lagbench.errors import WrongInput
 
 PROGRAM = "consumer"
 Balancer = Literal["range", "roundrobin", "cooperative-sticky", "consumer"]
-CommitMode = Literal["auto", "manual"]
+CommitMode = Literal["auto", "manual", "transactional"]
 
 _MAX_PROCESS_MS = 60_000
 _MAX_CONCURRENCY = 1024
@@ -50,6 +50,16 @@ class ConsumerOptions:
     def is_next_generation(self) -> bool:
         """Whether the group speaks KIP-848, where the broker assigns."""
         return self.balancer == "consumer"
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether ledger records and offsets are committed together, in a transaction."""
+        return self.commit == "transactional"
+
+    @property
+    def commits_what_is_done(self) -> bool:
+        """Whether offsets follow the work: what was only queued is the next owner's."""
+        return self.commit != "auto"
 
     @property
     def instance_id(self) -> str | None:
@@ -119,7 +129,9 @@ def _parser() -> _Parser:
     flag("concurrency", _whole("--concurrency", 1, _MAX_CONCURRENCY), 1, "writes in flight")
     balancer = _choice("--balancer", get_args(Balancer))
     flag("balancer", balancer, "cooperative-sticky", "consumer is KIP-848")
-    flag("commit", _choice("--commit", get_args(CommitMode)), "manual", "auto or manual")
+    flag(
+        "commit", _choice("--commit", get_args(CommitMode)), "manual", "auto, manual, transactional"
+    )
     flag("commit-interval", _number("--commit-interval", 0.01, _MAX_SECONDS), 1.0, "seconds")
     flag("drain", _choice("--drain", ("on", "off")), "on", "finish and commit before giving up")
     flag("drain-timeout", _number("--drain-timeout", 0.01, _MAX_SECONDS), 20.0, "seconds")

@@ -100,7 +100,7 @@ class WorkBoard:
         with self._lock:
             for work in works:
                 work.drop_queued()
-                work.is_closing = True
+                work.is_closing = work.is_given_up = True
                 self._owned.pop(work.partition, None)
                 if work.unsettled:
                     self._leaving.append(work)
@@ -160,10 +160,14 @@ class WorkBoard:
         """Note that the ledger holds ``work`` up to ``last_offset``."""
         with self._lock:
             work.acknowledge(count, last_offset)
-            if work.unsettled == 0 and work in self._leaving:
-                self._leaving.remove(work)
-            self._changed.notify_all()
+            self._note_settled(work)
         self._on_acknowledged(work.partition, last_offset)
+
+    def abandon(self, work: PartitionWork, count: int) -> None:
+        """Note that the ledger will never hold ``count`` records of ``work``, which is given up."""
+        with self._lock:
+            work.abandon(count)
+            self._note_settled(work)
 
     def has_queued(self) -> bool:
         """Say whether any record waits for its write."""
@@ -193,6 +197,11 @@ class WorkBoard:
         """Make the worker turn at once."""
         with self._lock:
             self._wake_worker()
+
+    def _note_settled(self, work: PartitionWork) -> None:
+        if work.unsettled == 0 and work in self._leaving:
+            self._leaving.remove(work)
+        self._changed.notify_all()
 
     def _wake_worker(self) -> None:
         self._is_woken = True  # heard also by a worker that is not asleep yet

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 
-from lagbench.programs.consumer.ledger import Ledger
+from lagbench.programs.consumer.ledger import LedgerWriter
 from lagbench.programs.consumer.partition_work import PartitionWork, Writes
 from lagbench.programs.consumer.work_board import WorkBoard
 from lagbench.programs.consumer.write_schedule import WriteSchedule
@@ -24,7 +24,7 @@ that is given up waits at most this much longer for its last writes.
 _SHORTEST_SLEEP_NS = 10_000_000
 _IDLE_SLEEP_NS = 1_000_000_000
 _ACKNOWLEDGEMENT_SLEEP_NS = 20_000_000
-_HURRIED_POLL_SECONDS = 0.005  # returns when an acknowledgement comes, the rebalance waits for it
+_LAST_TURN_SECONDS = 3.0
 _LAST_FLUSH_SECONDS = 5.0
 BATCH_RECORDS = 1000
 BATCH_AGE_NS = 150_000_000
@@ -33,7 +33,7 @@ BATCH_AGE_NS = 150_000_000
 class Worker(threading.Thread):
     """Runs until ``stop``; a failure ends it and stays in ``failure`` for the poll thread."""
 
-    def __init__(self, board: WorkBoard, schedule: WriteSchedule, ledger: Ledger) -> None:
+    def __init__(self, board: WorkBoard, schedule: WriteSchedule, ledger: LedgerWriter) -> None:
         """Take the work from ``board`` at the pace of ``schedule``."""
         super().__init__(name="worker", daemon=True)
         self._board = board
@@ -59,11 +59,13 @@ class Worker(threading.Thread):
         """End the thread; with ``sends_done`` what is done goes to the ledger first."""
         self._stopping.set()
         self._board.wake()
-        self.join(timeout=1)
-        if sends_done and self.failure is None:
+        self.join(_LAST_TURN_SECONDS)
+        if not sends_done or self.failure is not None:
+            return
+        if not self.is_alive():  # else the broker is away, and what is done is the thread's
             self._finish_ended(time.time_ns())
             self._send(self._board.due_batches(lambda _work: True))
-            self._ledger.flush(_LAST_FLUSH_SECONDS)
+        self._ledger.flush(_LAST_FLUSH_SECONDS)
 
     def _turn(self, now: int) -> int:
         self._finish_ended(now)
@@ -71,7 +73,7 @@ class Worker(threading.Thread):
         if self._in_flight and self._in_flight[0].all_done_at <= now:  # free, or caught up
             self._finish_ended(now)
         self._send(self._board.due_batches(lambda work: self._is_due(work, now)))
-        self._ledger.poll(_HURRIED_POLL_SECONDS if self._board.is_hurried() else 0)
+        self._ledger.serve(is_hurried=self._board.is_hurried())
         return self._sleep_ns(now)
 
     def _finish_ended(self, now: int) -> None:

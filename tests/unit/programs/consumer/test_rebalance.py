@@ -10,6 +10,7 @@ from tests.unit.programs.consumer.fake_group import FakeClient, Told, places
 from tests.unit.programs.consumer.records import chunk
 
 from lagbench.core.telemetry import GroupJoined, PartitionsAssigned, PartitionsRevoked
+from lagbench.programs.consumer.group_identity import GroupIdentity
 from lagbench.programs.consumer.offset_commits import OffsetCommits
 from lagbench.programs.consumer.partition_work import Writes
 from lagbench.programs.consumer.rebalance import Rebalancing
@@ -32,7 +33,7 @@ class Member:
         self.board = WorkBoard(1, reports.first_record_done)
         client = cast("Any", self.client)
         commits = OffsetCommits(client, "events", reports, interval_seconds=1)
-        self.rebalancing = Rebalancing(options, self.board, commits, reports)
+        self.rebalancing = Rebalancing(options, self.board, commits, reports, GroupIdentity())
 
     def assign(self, *partitions: int) -> None:
         """Give partitions."""

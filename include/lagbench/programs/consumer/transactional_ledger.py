@@ -1,0 +1,221 @@
+"""The ledger in transactions: a batch and its offsets are committed together, or not at all.
+
+A pod that is killed leaves neither, so that nothing is done twice for those who read what is
+committed. A batch whose transaction was aborted goes into the next one, unless its partition was
+given up meanwhile: then the work is the next owner's.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+
+from lagbench.errors import NotReady
+from lagbench.programs.consumer.group_identity import GroupIdentity
+from lagbench.programs.consumer.ledger import BatchEncoder
+from lagbench.programs.consumer.partition_work import PartitionWork, Writes
+from lagbench.programs.consumer.settings import ConsumerOptions
+
+if TYPE_CHECKING:
+    from lagbench.programs.consumer.reports import PodReports
+    from lagbench.programs.consumer.work_board import WorkBoard
+
+log = logging.getLogger(__name__)
+
+_CALL_SECONDS = 2.0  # of one request; what it began goes on with the next call
+_FIRST_CALL_LIMIT_SECONDS = 60.0  # the coordinator of a new id takes its time
+_ABORTS_IN_A_ROW = 10
+_ABORT_PAUSE_SECONDS = 0.2
+
+Cause = Literal["interval", "revoke", "shutdown"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """One batch, kept until its transaction is committed."""
+
+    work: PartitionWork
+    count: int
+    last_offset: int
+    key: bytes
+    value: bytes
+
+
+class TransactionalLedger:
+    """Commits once an interval, and at once when a rebalance waits for it."""
+
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        options: ConsumerOptions,
+        identity: GroupIdentity,
+        board: WorkBoard,
+        reports: PodReports,
+    ) -> None:
+        """Open the producer; offsets are committed by the member that ``identity`` says."""
+        self._producer = Producer(settings)
+        self._identity = identity
+        self._board = board
+        self._reports = reports
+        self._topic = options.processed_topic
+        self._events_topic = options.topic
+        self._interval_seconds = options.commit_interval_seconds
+        self._encoder = BatchEncoder(options.pod_name)
+        self._lock = threading.RLock()
+        self._is_registered = False
+        self._sent: list[_Sent] = []  # of the open transaction
+        self._next_at = 0.0  # the first batch does not wait: a reaction ends with it
+        self._aborts = 0
+        self._is_committing = False  # asked for; the answer has not come
+
+    def send(self, batch: Sequence[Writes]) -> None:
+        """Add one batch of one partition to the transaction; begin one if none is open."""
+        work = batch[0].work
+        count = sum(len(writes) for writes in batch)
+        with self._lock:
+            if work.is_given_up:
+                self._board.abandon(work, count)
+                return
+            self._finish_commit()
+            self._register()
+            sent = _Sent(work, count, int(batch[-1].offsets[-1]), *self._encoder.record(batch))
+            if not self._sent:
+                self._producer.begin_transaction()
+            self._sent.append(sent)
+            self._produce(sent)
+
+    def serve(self, *, is_hurried: bool) -> None:
+        """Register at first; commit what is due.
+
+        :raises NotReady: the broker refuses this producer or its records for good.
+        """
+        with self._lock:
+            self._register()
+            self._producer.poll(0)
+            if self._sent and (is_hurried or time.monotonic() >= self._next_at):
+                self._commit("revoke" if is_hurried else "interval")
+
+    def flush(self, timeout_seconds: float) -> int:
+        """Commit all; returns how many batches are not committed."""
+        deadline = time.monotonic() + timeout_seconds
+        if not self._lock.acquire(timeout=timeout_seconds):
+            return len(self._sent)
+        try:
+            while self._sent and time.monotonic() < deadline:
+                self._commit("shutdown")
+            return len(self._sent)
+        finally:
+            self._lock.release()
+
+    def _register(self) -> None:
+        """Fence off an earlier producer of the same name, and end what it left open."""
+        give_up_at = time.monotonic() + _FIRST_CALL_LIMIT_SECONDS
+        while not self._is_registered:
+            error = _outcome(lambda: self._producer.init_transactions(_CALL_SECONDS))
+            if error is None:
+                self._is_registered = True
+            elif not error.retriable() or time.monotonic() > give_up_at:
+                raise NotReady(f"the broker gives no transactions: {error.str()}")
+
+    def _produce(self, sent: _Sent) -> None:
+        while True:
+            try:
+                self._producer.produce(self._topic, sent.value, sent.key)
+            except BufferError:  # the broker is away; the queue empties when it is back
+                self._producer.poll(0.05)
+            else:
+                return
+
+    def _commit(self, cause: Cause) -> None:
+        """Commit the open transaction, or abort it and keep what still may be committed."""
+        sent = self._sent
+        if not self._is_committing:
+            if any(batch.work.is_given_up for batch in sent):
+                self._abort("a partition was given up")
+                return
+            error = self._send_offsets(sent)
+            if error is not None:
+                self._take(error, "send the offsets")
+                return
+        self._is_committing = True
+        error = _outcome(lambda: self._producer.commit_transaction(_CALL_SECONDS))
+        if error is not None:
+            self._take(error, "commit")
+            return
+        self._is_committing = False
+        self._aborts = 0
+        self._next_at = time.monotonic() + self._interval_seconds
+        self._sent = []
+        for batch in sent:
+            batch.work.committed = batch.last_offset + 1
+            self._board.acknowledge(batch.work, batch.count, batch.last_offset)
+        self._reports.committed(sent[-1].work.member_id, _positions(sent), cause)
+
+    def _finish_commit(self) -> None:
+        """End a commit whose answer had not come: until then nothing can be added."""
+        while self._is_committing:
+            self._commit("interval")
+
+    def _send_offsets(self, sent: list[_Sent]) -> KafkaError | None:
+        offsets = [
+            TopicPartition(self._events_topic, partition, offset)
+            for partition, offset in _positions(sent).items()
+        ]
+        group = self._identity.metadata
+        return _outcome(
+            lambda: self._producer.send_offsets_to_transaction(offsets, group, _CALL_SECONDS)
+        )
+
+    def _take(self, error: KafkaError, what: str) -> None:
+        """Abort where that helps; a timeout is asked again at the next turn."""
+        if error.txn_requires_abort():
+            self._is_committing = False
+            member_id = self._sent[-1].work.member_id
+            self._reports.commit_failed(member_id, _positions(self._sent), error.str())
+            self._abort(error.str())
+        elif error.fatal() or not error.retriable():
+            raise NotReady(
+                f"could not {what} in a transaction: {error.str()}; what was committed says where "
+                "the next owner begins"
+            )
+
+    def _abort(self, reason: str) -> None:
+        log.warning("transaction aborted: %s", reason)
+        self._aborts += 1
+        if self._aborts > _ABORTS_IN_A_ROW:
+            raise NotReady(f"{self._aborts} transactions in a row were aborted: {reason}")
+        while error := _outcome(lambda: self._producer.abort_transaction(_CALL_SECONDS)):
+            if not error.retriable():
+                raise NotReady(f"could not abort a transaction: {error.str()}")
+        sent, self._sent = self._sent, []
+        self._next_at = time.monotonic() + _ABORT_PAUSE_SECONDS
+        for batch in sent:
+            if batch.work.is_given_up:
+                self._board.abandon(batch.work, batch.count)
+            else:
+                self._sent.append(batch)
+        if self._sent:
+            self._producer.begin_transaction()
+            for batch in self._sent:
+                self._produce(batch)
+
+
+def _positions(sent: Sequence[_Sent]) -> dict[int, int]:
+    """Return the next offset of each partition; later batches of one come later."""
+    return {batch.work.partition: batch.last_offset + 1 for batch in sent}
+
+
+def _outcome(call: Callable[[], object]) -> KafkaError | None:
+    """Return the error of a request, None when it succeeded."""
+    try:
+        call()
+    except KafkaException as error:
+        found: KafkaError = error.args[0]
+        return found
+    return None

@@ -1,0 +1,225 @@
+"""Transactions of the ledger: what is committed, what is tried again, what is dropped."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from tests.unit.programs.consumer.fake_group import Told
+from tests.unit.programs.consumer.records import chunk
+
+from lagbench.core.telemetry import CommitFailed, OffsetsCommitted
+from lagbench.errors import NotReady
+from lagbench.programs.consumer import transactional_ledger
+from lagbench.programs.consumer.group_identity import GroupIdentity
+from lagbench.programs.consumer.kafka_settings import ledger_settings
+from lagbench.programs.consumer.partition_work import PartitionWork, Writes
+from lagbench.programs.consumer.reports import PodFigures, PodReports
+from lagbench.programs.consumer.settings import parse_options
+from lagbench.programs.consumer.transactional_ledger import TransactionalLedger
+from lagbench.programs.consumer.work_board import WorkBoard
+
+ENVIRONMENT = {"POD_NAME": "pod-a", "KAFKA_BOOTSTRAP_SERVERS": "kafka:9092"}
+OPTIONS = parse_options(["--run-id=run-1", "--commit=transactional"], ENVIRONMENT)
+TIMED_OUT = KafkaError(KafkaError._TIMED_OUT, "no answer", retriable=True)
+STALE = KafkaError(KafkaError.ILLEGAL_GENERATION, "stale", txn_requires_abort=True)
+FENCED = KafkaError(KafkaError._FENCED, "fenced", fatal=True)
+
+
+class FakeProducer:
+    """A transactional producer: what is committed, and errors that are answered first."""
+
+    def __init__(self) -> None:
+        """Nothing is committed."""
+        self.calls: list[str] = []
+        self.open: list[bytes] = []
+        self.offsets: dict[int, int] = {}
+        self.records: list[bytes] = []
+        self.committed: dict[int, int] = {}
+        self.errors: dict[str, list[KafkaError]] = {}
+
+    def init_transactions(self, _seconds: float) -> None:
+        """Register."""
+        self._answer("init")
+
+    def begin_transaction(self) -> None:
+        """Begin."""
+        self._answer("begin")
+
+    def produce(self, _topic: str, value: bytes, _key: bytes) -> None:
+        """Add a record."""
+        self.open.append(value)
+
+    def poll(self, _seconds: float) -> int:
+        """Serve nothing."""
+        return 0
+
+    def send_offsets_to_transaction(
+        self, offsets: list[TopicPartition], _group: object, _seconds: float
+    ) -> None:
+        """Add offsets."""
+        self._answer("offsets")
+        self.offsets |= {place.partition: place.offset for place in offsets}
+
+    def commit_transaction(self, _seconds: float) -> None:
+        """Commit records and offsets."""
+        self._answer("commit")
+        self.records += self.open
+        self.committed |= self.offsets
+        self.open, self.offsets = [], {}
+
+    def abort_transaction(self, _seconds: float) -> None:
+        """Drop them."""
+        self._answer("abort")
+        self.open, self.offsets = [], {}
+
+    def _answer(self, call: str) -> None:
+        self.calls.append(call)
+        waiting = self.errors.get(call)
+        if waiting:
+            raise KafkaException(waiting.pop(0))
+
+
+class Bench:
+    """A ledger with its board and its broker."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Hold partitions 0 and 1."""
+        self.producer = FakeProducer()
+        monkeypatch.setattr(transactional_ledger, "Producer", lambda _settings: self.producer)
+        self.told = Told()
+        self.board = WorkBoard(1, lambda _partition, _offset: None)
+        self.board.own([0, 1], "member-1")
+        reports = PodReports(OPTIONS, cast("Any", self.told), PodFigures())
+        self.ledger = TransactionalLedger(
+            ledger_settings(OPTIONS), OPTIONS, GroupIdentity(), self.board, reports
+        )
+
+    def do(self, partition: int, first_offset: int, count: int) -> PartitionWork:
+        """Do ``count`` records of a partition and send them."""
+        work = self.board.owned()[partition]
+        self.board.offer(partition, chunk(first_offset, count))
+        offsets, events = work.begin(count)
+        self.board.finish(Writes(work, offsets, events, offsets, offsets))
+        (batch,) = self.board.due_batches(lambda _work: True)
+        self.ledger.send(batch)
+        return work
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """Provide a ledger whose first batch is committed, so that the interval counts."""
+    made = Bench(monkeypatch)
+    made.do(0, 0, 1)
+    made.ledger.serve(is_hurried=False)
+    assert made.producer.committed == {0: 1}
+    return made
+
+
+def test_records_and_offsets_are_committed_together(bench: Bench) -> None:
+    """Until the interval is over, or a rebalance waits, nothing is settled; then all is."""
+    work = bench.do(0, 1, 3)
+    other = bench.do(1, 0, 2)
+    bench.ledger.serve(is_hurried=False)
+    before = (work.unsettled, other.unsettled, dict(bench.producer.committed))
+
+    bench.ledger.serve(is_hurried=True)
+
+    assert before == (3, 2, {0: 1})
+    assert (work.unsettled, other.unsettled) == (0, 0)
+    assert bench.producer.committed == {0: 4, 1: 2} == {0: work.committed, 1: other.committed}
+    assert len(bench.producer.records) == 3
+    last = bench.told.of(OffsetsCommitted)[-1]
+    assert isinstance(last, OffsetsCommitted)
+    assert (last.offsets, last.cause) == ({"0": 4, "1": 2}, "revoke")
+
+
+def test_an_aborted_batch_is_committed_with_the_next_transaction(bench: Bench) -> None:
+    """A generation that the member had not heard of: the records are there once in the end."""
+    bench.producer.errors["offsets"] = [STALE]
+    work = bench.do(0, 1, 3)
+    bench.ledger.serve(is_hurried=True)
+    after_abort = (work.unsettled, len(bench.producer.records))
+
+    bench.ledger.serve(is_hurried=True)
+
+    assert after_abort == (3, 1)
+    assert (work.unsettled, bench.producer.committed) == (0, {0: 4})
+    assert len(bench.producer.records) == 2
+    assert len(bench.told.of(CommitFailed)) == 1
+
+
+def test_what_was_given_up_is_never_committed(bench: Bench) -> None:
+    """A lost partition's batch goes with its transaction; the others' stay."""
+    lost, kept = bench.do(0, 1, 3), bench.do(1, 0, 2)
+    bench.board.disown([lost])
+
+    bench.ledger.serve(is_hurried=True)
+    bench.ledger.serve(is_hurried=True)
+
+    assert bench.producer.committed == {0: 1, 1: 2}
+    assert len(bench.producer.records) == 2
+    assert (kept.unsettled, lost.unsettled) == (0, 0)
+    assert not bench.board.is_unsettled()
+
+
+def test_a_batch_of_a_partition_that_is_gone_is_dropped(bench: Bench) -> None:
+    """A write that ends after its partition was lost begins no transaction."""
+    work = bench.board.owned()[0]
+    bench.board.offer(0, chunk(1, 2))
+    offsets, events = work.begin(2)
+    bench.board.disown([work])
+    bench.board.finish(Writes(work, offsets, events, offsets, offsets))
+    calls = list(bench.producer.calls)
+
+    for batch in bench.board.due_batches(lambda _work: True):
+        bench.ledger.send(batch)
+
+    assert bench.producer.calls == calls
+    assert not bench.board.is_unsettled()
+
+
+def test_a_commit_without_an_answer_is_asked_again(bench: Bench) -> None:
+    """The broker is away: the same commit goes on, offsets are not sent a second time."""
+    bench.producer.errors["commit"] = [TIMED_OUT, TIMED_OUT]
+    work = bench.do(0, 1, 3)
+    for _ in range(3):
+        bench.ledger.serve(is_hurried=True)
+
+    assert bench.producer.calls[-5:] == ["begin", "offsets", "commit", "commit", "commit"]
+    assert work.unsettled == 0
+
+
+def test_nothing_joins_a_transaction_whose_commit_is_under_way(bench: Bench) -> None:
+    """A batch that comes meanwhile waits for the answer and has a transaction of its own."""
+    bench.producer.errors["commit"] = [TIMED_OUT]
+    bench.do(0, 1, 3)
+    bench.ledger.serve(is_hurried=True)
+
+    bench.do(0, 4, 2)
+
+    assert bench.producer.committed == {0: 4}
+    assert bench.producer.calls[-1] == "begin"
+    assert bench.ledger.flush(1) == 0
+    assert bench.producer.committed == {0: 6}
+
+
+def test_a_fenced_producer_ends_the_pod(bench: Bench) -> None:
+    """Another of its name has taken over: nothing can be committed any more."""
+    bench.producer.errors["commit"] = [FENCED]
+    bench.do(0, 1, 3)
+
+    with pytest.raises(NotReady, match="fenced"):
+        bench.ledger.serve(is_hurried=True)
+
+
+def test_it_does_not_abort_for_ever(bench: Bench) -> None:
+    """After ten aborts in a row, with no commit between them, the pod says so and ends."""
+    bench.producer.errors["offsets"] = [STALE] * 11
+    bench.do(0, 1, 3)
+    for _ in range(10):
+        bench.ledger.serve(is_hurried=True)
+
+    with pytest.raises(NotReady, match="11 transactions in a row"):
+        bench.ledger.serve(is_hurried=True)
