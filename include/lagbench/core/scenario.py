@@ -85,7 +85,9 @@ class ConsumerSettings(_Model):
     process_ms: float = Field(2.0, ge=0, le=60_000, description="cost of one downstream write")
     concurrency: int = Field(1, ge=1, le=1024, description="writes in flight in one pod")
     balancer: Balancer = "cooperative-sticky"
-    commit: Literal["auto", "manual", "transactional"] = "manual"
+    commit: Literal["auto", "manual", "transactional"] = Field(
+        "manual", description="transactional: offsets and ledger together, or not at all"
+    )
     drain: Literal["on", "off"] = "on"
     drain_timeout_seconds: float = Field(20.0, gt=0, le=3600)
     static_membership: bool = False
