@@ -69,7 +69,11 @@ class ObjectApi:
 
 
 class ObjectWatch(threading.Thread):
-    """Takes one list and its changes after the other until stopped."""
+    """Takes one list and its changes after the other until stopped.
+
+    A server ends a watch in order after half a minute. One that breaks instead may have been dead
+    since its last event: a partition shows no sooner than the read times out, 35 s later.
+    """
 
     def __init__(
         self,
@@ -77,9 +81,16 @@ class ObjectWatch(threading.Thread):
         events: Callable[[], Iterator[Event]],
         send: Callable[[Record], None],
         source: str,
+        *,
+        is_sampled: bool = False,
     ) -> None:
-        """Take one list and its changes from each call of ``events``."""
+        """Take one list and its changes from each call of ``events``.
+
+        ``is_sampled``: a sampler reads the same and tells its own gaps, so that what this watch did
+        not show was seen all the same, if later and without who did it.
+        """
         super().__init__(name=f"watch-{what}", daemon=True)
+        self._is_sampled = is_sampled
         self._what: What = what
         self._events = events
         self._send = send
@@ -90,25 +101,25 @@ class ObjectWatch(threading.Thread):
     def run(self) -> None:
         """Follow; a watch that breaks is a gap, then a new list says what was missed."""
         while not self._stopping.is_set():
-            unseen_since: int | None = time.time_ns()
+            seen_at = time.time_ns()
             try:
                 for kind, found in self._events():
                     self.take(kind, found, at=time.time_ns())
                     self.has_read = True
                     if self._stopping.is_set():
                         return
-                    unseen_since = None
+                    seen_at = time.time_ns()
             except Exception as error:
                 log.warning("%s were not seen: %s", self._what, error)
-                self._send_gaps(unseen_since, str(error))
+                self._send_gaps(seen_at, str(error) or type(error).__name__)
                 self.has_read = True
                 self._stopping.wait(_RETRY_SECONDS)
 
-    def _send_gaps(self, unseen_since: int | None, reason: str) -> None:
-        """Send a gap now, and one a second back to ``unseen_since``: a list may hang for long."""
+    def _send_gaps(self, seen_at: int, reason: str) -> None:
+        """Send a gap now, and one a second back to ``seen_at``, the last sign of life."""
         now = time.time_ns()
-        instants = range(now if unseen_since is None else unseen_since, now, _GAP_EVERY_NS)
-        for at in (*instants, now):
+        unseen = () if self._is_sampled else range(seen_at, now, _GAP_EVERY_NS)
+        for at in (*unseen, now):
             self._send(ReadGap(at=at, source=self._source, what=self._what, reason=reason))
 
     @abstractmethod

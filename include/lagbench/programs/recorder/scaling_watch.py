@@ -25,7 +25,7 @@ class ReplicaWatch(ObjectWatch):
 
     def __init__(self, events: Events, send: Send, source: str, *, deployment: str) -> None:
         """Follow ``deployment``."""
-        super().__init__("replicas", events, send, source)
+        super().__init__("replicas", events, send, source, is_sampled=True)
         self._deployment = deployment
         self._replicas: int | None = None
 
@@ -55,7 +55,7 @@ class HpaWatch(ObjectWatch):
 
     def __init__(self, events: Events, send: Send, source: str, *, deployment: str) -> None:
         """Follow the HPAs of ``deployment``."""
-        super().__init__("hpa", events, send, source)
+        super().__init__("hpa", events, send, source, is_sampled=True)
         self._deployment = deployment
         self._told: dict[str, tuple[object, ...]] = {}
 
