@@ -85,6 +85,7 @@ def _fates(by_kind: Mapping[str, list[dict[str, Any]]]) -> dict[str, list[Instan
     for record in by_kind["pod_seen"]:
         pod, code = record["pod"], record["exit_code"]
         is_gone = code is not None or record["gone_at"] is not None
+        is_gone = is_gone or record.get("phase") == "Failed"  # absent from older runs
         was_killed = code in _KILLED_EXIT_CODES or record["exit_reason"] == "OOMKilled"
         if was_killed or (is_gone and pod not in ended_itself):
             killed_at.setdefault(pod, record["gone_at"] or record["at"])

@@ -7,13 +7,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.clocks import clock_set
+from lagbench.core.pod_lives import pod_lives
 from lagbench.core.telemetry import ReplicaSample
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
@@ -107,6 +109,7 @@ def test_what_runs_on_the_node_goes_away_in_mid_spike(
     assert len(evicted) > 1
     assert_nothing_is_lost(home, code)
     assert len({sample.source for sample in replica_samples(home)}) == 2  # of two recorders
+    assert_every_end_is_known(home, evicted)
     assert_only_its_own_is_gone(home, bystanders, before)
 
 
@@ -141,6 +144,15 @@ def assert_outage_is_a_gap(home: ClusterRehearsal, away_at: int, back_at: int) -
     replicas = replica_samples(home)
     assert not [sample for sample in replicas if away_at < sample.at < back_at]
     assert min(sample.spec for sample in replicas) >= 1
+
+
+def assert_every_end_is_known(home: ClusterRehearsal, evicted: Iterable[str]) -> None:
+    """Find an end of each consumer that left the node, also while no recorder ran."""
+    records, _ = read_telemetry(RunFolder(home.folder()))
+    lives = pod_lives(records, clock_set(records, "kubernetes"))
+    told = [lives[pod] for pod in evicted if pod in lives]
+    assert told
+    assert [life.pod for life in told if life.gone_at is None] == []
 
 
 def replica_samples(home: ClusterRehearsal) -> list[ReplicaSample]:

@@ -1,7 +1,7 @@
 """Membership and ownership of the consumer group, replayed from the pods' own records.
 
 A pod is a member from its first join or assignment until it stopped; a pod that was killed says
-nothing, so it counts as gone from the instant at which Kubernetes saw it end.
+nothing, so it counts as gone from the end that Kubernetes tells (``core/pod_lives.py``).
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from lagbench.core.clocks import ONE_CLOCK, ClockSet
 from lagbench.core.measure_model import NANOSECONDS
+from lagbench.core.pod_lives import pod_lives
 from lagbench.core.telemetry import (
     GroupJoined,
     PartitionsAssigned,
     PartitionsRevoked,
-    PodSeen,
     PodStopped,
     SigtermReceived,
     TelemetryRecord,
@@ -73,9 +74,11 @@ class GroupState:
                 del self.owner[partition]
 
 
-def group_events(records: Sequence[TelemetryRecord]) -> list[GroupEvent]:
+def group_events(
+    records: Sequence[TelemetryRecord], clocks: ClockSet = ONE_CLOCK
+) -> list[GroupEvent]:
     """Return what happened in the group, by instant."""
-    return sorted([*_told(records), *_deaths(records)], key=lambda event: event.at)
+    return sorted([*_told(records), *_deaths(records, clocks)], key=lambda event: event.at)
 
 
 def _told(records: Sequence[TelemetryRecord]) -> Iterator[GroupEvent]:
@@ -95,18 +98,13 @@ def _told(records: Sequence[TelemetryRecord]) -> Iterator[GroupEvent]:
             yield GroupEvent(record.at, record.source, "left")
 
 
-def _deaths(records: Sequence[TelemetryRecord]) -> Iterator[GroupEvent]:
+def _deaths(records: Sequence[TelemetryRecord], clocks: ClockSet) -> Iterator[GroupEvent]:
     """Yield the end of pods that were members and never said that they stopped."""
     told = {record.source for record in records if isinstance(record, PodStopped)}
     asked = {record.source for record in records if isinstance(record, SigtermReceived)}
     members = {
         record.source for record in records if isinstance(record, GroupJoined | PartitionsAssigned)
     }
-    gone_at = {
-        record.pod: record.gone_at
-        for record in records
-        if isinstance(record, PodSeen) and record.gone_at is not None
-    }
-    for pod, at in gone_at.items():
-        if pod in members and pod not in told:
-            yield GroupEvent(at, pod, "left" if pod in asked else "died")
+    for pod, life in pod_lives(records, clocks).items():
+        if life.gone_at is not None and pod in members and pod not in told:
+            yield GroupEvent(life.gone_at, pod, "left" if pod in asked else "died")

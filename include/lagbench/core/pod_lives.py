@@ -4,6 +4,13 @@ localkube stamps exactly. A cluster writes whole seconds, and the recorder's wat
 after it was made: so an instant lies between the begin of its whole second on the recorder's clock
 and the first record that shows it, at most a second (plus the skew's bound) apart. The latter is
 taken where it lies inside the second, else the former.
+
+A life ends when the pod's object goes away, which the watch tells. Before that it has ended
+
+* by itself, without a request to delete it: evicted or refused by its node, or lost with it. Its
+  object stays in a final phase, and costs nothing more;
+* unseen, while no recorder ran: the next one's first list is without it. That list is the latest
+  instant at which it can have gone, so its life is too long by the recorder's absence at most.
 """
 
 from __future__ import annotations
@@ -13,12 +20,18 @@ from dataclasses import dataclass
 
 from lagbench.core.clocks import ONE_CLOCK, Clock, ClockSet
 from lagbench.core.measure_model import NANOSECONDS
-from lagbench.core.telemetry import PodSeen, TelemetryRecord
+from lagbench.core.telemetry import PodSeen, PodsListed, TelemetryRecord
+
+FINAL_PHASES = frozenset({"Failed", "Succeeded"})
+"""A pod in one of these starts no container again."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodLife:
-    """A consumer pod's instants as Kubernetes tells them; a precision of None is not bounded."""
+    """A consumer pod's instants as Kubernetes tells them; a precision of None is not bounded.
+
+    ``gone_at`` is the end of its life, whether or not its object stayed.
+    """
 
     pod: str
     created_at: int
@@ -43,14 +56,19 @@ def pod_lives(
     Ready is when it was first so: a pod that ends is no longer Ready.
     """
     seen_of: dict[str, list[PodSeen]] = {}
+    lists: list[PodsListed] = []
     for record in sorted(records, key=lambda record: record.at):
         if isinstance(record, PodSeen):
             seen_of.setdefault(record.pod, []).append(record)
-    lives = [_life(pod, seen, clocks) for pod, seen in seen_of.items()]
+        elif isinstance(record, PodsListed):
+            lists.append(record)
+    lives = [_life(pod, seen, lists, clocks) for pod, seen in seen_of.items()]
     return {life.pod: life for life in sorted(lives, key=lambda life: (life.created_at, life.pod))}
 
 
-def _life(pod: str, seen: Sequence[PodSeen], clocks: ClockSet) -> PodLife:
+def _life(
+    pod: str, seen: Sequence[PodSeen], lists: Sequence[PodsListed], clocks: ClockSet
+) -> PodLife:
     last = seen[-1]
     # The API server stamps the creation, the node's kubelet the readiness.
     created_at, created_precision = _first(
@@ -62,7 +80,7 @@ def _life(pod: str, seen: Sequence[PodSeen], clocks: ClockSet) -> PodLife:
         pod=pod,
         created_at=last.created_at if created_at is None else created_at,
         ready_at=ready_at,
-        gone_at=last.gone_at,
+        gone_at=_end(seen, lists, clocks.of_pod(pod)),
         created_precision_seconds=created_precision,
         ready_precision_seconds=ready_precision,
         note="" if is_exact else "as the watch showed it, inside the whole second of its stamp",
@@ -80,6 +98,29 @@ def _first(
                 return stamp, record.precision_ns / NANOSECONDS
             return _bounded(stamp, record.at, clock)
     return None, None
+
+
+def _end(seen: Sequence[PodSeen], lists: Sequence[PodsListed], clock: Clock | None) -> int | None:
+    """Return when a life ended; None: it had not when it was last told of."""
+    ended = next((record for record in seen if _has_ended_by_itself(record)), None)
+    if ended is not None:
+        if ended.finished_at is None:
+            return ended.at
+        return _bounded(ended.finished_at, ended.at, clock)[0]
+    last = seen[-1]
+    if last.gone_at is not None:
+        return last.gone_at
+    without = (found for found in lists if found.at > last.at and last.pod not in found.pods)
+    return next((found.at for found in without), None)
+
+
+def _has_ended_by_itself(record: PodSeen) -> bool:
+    """Say whether it was over before it was to be deleted; what is deleted ends with its object."""
+    if record.phase not in FINAL_PHASES:
+        return False
+    if record.deleted_at is None:
+        return True
+    return record.finished_at is not None and record.finished_at < record.deleted_at
 
 
 def _bounded(stamp: int, seen_at: int, clock: Clock | None) -> tuple[int, float | None]:

@@ -43,6 +43,7 @@ from lagbench.core.telemetry_recorder import (
     KubeEvent,
     LagSample,
     PodSeen,
+    PodsListed,
     ReadGap,
     ReplicaSample,
     ReplicasChanged,
@@ -69,6 +70,7 @@ __all__ = [
     "PodSeen",
     "PodStarted",
     "PodStopped",
+    "PodsListed",
     "ProducerProgress",
     "ReadGap",
     "Record",
@@ -108,6 +110,7 @@ TelemetryRecord = (
     | ClockOffset
     | GroupSample
     | PodSeen
+    | PodsListed
     | UsageSample
     | ReadGap
     | KedaPoll

@@ -83,7 +83,8 @@ class GroupSample(Record, tag="group_sample"):
 class PodSeen(Record, tag="pod_seen"):
     """A consumer pod's life as Kubernetes tells it; repeated whenever something changed.
 
-    ``precision_ns`` is how exact the instants are: 1 s on a real cluster (metav1.Time).
+    ``precision_ns`` is how exact the instants are: 1 s on a real cluster (metav1.Time). ``gone_at``
+    is when the object went away; of a pod that its node evicts the object stays, phase Failed.
     """
 
     pod: str
@@ -95,6 +96,17 @@ class PodSeen(Record, tag="pod_seen"):
     exit_code: int | None
     exit_reason: str
     precision_ns: int
+    phase: str = ""  # of the pod; absent from older runs, as is the next
+    finished_at: int | None = None  # its last container's end, once the phase is final
+
+
+class PodsListed(Record, tag="pods_listed"):
+    """The consumer pods that a recorder found when it began; absent from older runs.
+
+    A pod that an earlier recorder told of and that is not among them went away in between.
+    """
+
+    pods: list[str]
 
 
 class UsageSample(Record, tag="usage_sample"):

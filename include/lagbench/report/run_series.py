@@ -28,7 +28,14 @@ from lagbench.report.scaling_log import KINDS as SAID_KINDS
 from lagbench.report.scaling_log import LogRow, scaling_log
 
 Floats = npt.NDArray[np.float64]
-DRAWN_KINDS = ("phase", "partitions_assigned", "partitions_revoked", "pod_seen", *SAID_KINDS)
+DRAWN_KINDS = (
+    "phase",
+    "partitions_assigned",
+    "partitions_revoked",
+    "pod_seen",
+    "pods_listed",
+    *SAID_KINDS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +218,7 @@ def _pod_row(
     def since(at: int | None) -> float | None:
         return None if at is None else (at - origin_at) / NANOSECONDS
 
-    gone = None if seen is None else (seen.gone_at or seen.deleted_at)
+    gone = (life.gone_at if life else None) or (seen.deleted_at if seen else None)
     if gone is not None:  # a pod that is gone holds nothing
         steps = [*[step for step in steps if step[0] <= gone], (gone, 0)]
     return PodRow(

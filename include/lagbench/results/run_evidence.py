@@ -60,7 +60,7 @@ class RunEvidence:
         """The end of the measured stretch."""
         return measured_until(
             self.records,
-            group_events(self.records),
+            group_events(self.records, self.clocks),
             stream_ended_at=self.load.stream_ended_at,
             may_scale_to_zero=self.limits.floor_replicas == 0,
         )
@@ -76,7 +76,8 @@ class RunEvidence:
     def events(self) -> list[GroupEvent]:
         """The group's events before the bench stopped the consumers."""
         end = self.until_at
-        return [event for event in group_events(self.records) if end is None or event.at < end]
+        found = group_events(self.records, self.clocks)
+        return [event for event in found if end is None or event.at < end]
 
     @cached_property
     def lives(self) -> dict[str, PodLife]:

@@ -54,6 +54,15 @@ def test_a_killed_member_dies_when_kubernetes_saw_its_end() -> None:
     assert group_events(records)[-1] == GroupEvent(50, "a", "died")
 
 
+def test_an_evicted_member_dies_though_its_object_stays() -> None:
+    """The node killed it at once and left the object with phase Failed: nothing else tells it."""
+    evicted = gone(50, "a")
+    evicted.gone_at, evicted.phase = None, "Failed"
+    records: list[TelemetryRecord] = [joined(10, "a"), assigned(11, "a", [0]), evicted]
+
+    assert group_events(records)[-1] == GroupEvent(55, "a", "died")
+
+
 def test_a_pod_that_was_asked_and_then_killed_left() -> None:
     """The grace period ran out: the SIGTERM makes it a scale-down, not a death."""
     term = SigtermReceived(at=30, source="a", queued=1, in_flight=1)

@@ -7,16 +7,26 @@ import pytest
 from lagbench.core.clock_offset import OffsetBound
 from lagbench.core.clocks import API_SERVER, ONE_CLOCK, Clock, ClockSet
 from lagbench.core.pod_lives import PodLife, pod_lives
-from lagbench.core.telemetry import PodSeen
+from lagbench.core.telemetry import PodSeen, PodsListed, TelemetryRecord, decode_record
 
 SECOND = 1_000_000_000
 
 
 def seen(
-    at: float, ready: float | None, gone: float | None = None, *, precision: int = SECOND
+    at: float,
+    ready: float | None,
+    gone: float | None = None,
+    *,
+    precision: int = SECOND,
+    phase: str = "",
+    finished: float | None = None,
+    deleted: float | None = None,
 ) -> PodSeen:
     """One report on pod a, created at 5 s; instants in seconds."""
-    instants = [None if second is None else round(second * SECOND) for second in (ready, gone)]
+    instants = [
+        None if second is None else round(second * SECOND)
+        for second in (ready, gone, deleted, finished)
+    ]
     return PodSeen(
         at=round(at * SECOND),
         source="recorder",
@@ -24,15 +34,22 @@ def seen(
         created_at=5 * SECOND,
         started_at=None,
         ready_at=instants[0],
-        deleted_at=None,
+        deleted_at=instants[2],
         gone_at=instants[1],
         exit_code=None,
         exit_reason="",
         precision_ns=precision,
+        phase=phase,
+        finished_at=instants[3],
     )
 
 
-def life(*records: PodSeen, clocks: ClockSet = ONE_CLOCK) -> PodLife:
+def listed(at: float, *pods: str) -> PodsListed:
+    """Return what a recorder found when it began."""
+    return PodsListed(at=round(at * SECOND), source="recorder", pods=list(pods))
+
+
+def life(*records: TelemetryRecord, clocks: ClockSet = ONE_CLOCK) -> PodLife:
     """Return the life of pod a."""
     return pod_lives(records, clocks)["a"]
 
@@ -99,3 +116,62 @@ def test_a_pod_that_was_shown_before_its_stamp_has_no_precision() -> None:
     found = life(seen(4, None))
 
     assert (found.created_at, found.created_precision_seconds) == (4 * SECOND, None)
+
+
+def test_an_evicted_pod_ended_though_its_object_stays() -> None:
+    """Failed at 60 s and shown at once: it costs nothing more, whatever becomes of its object."""
+    evicted = seen(60.3, 7, phase="Failed", finished=60)
+
+    found = life(seen(7.4, 7, phase="Running"), evicted)
+    removed = life(seen(7.4, 7, phase="Running"), evicted, seen(500, 7, 500, phase="Failed"))
+
+    assert found.gone_at == removed.gone_at == round(60.3 * SECOND)
+    assert found.seconds_between(0, 600 * SECOND) == pytest.approx(55.3)
+
+
+def test_the_stamp_of_an_end_that_was_shown_late_counts() -> None:
+    """Evicted at 60 s while the watch was broken, listed at 90 s: the whole second is known."""
+    assert life(seen(90, 7, phase="Failed", finished=60)).gone_at == 60 * SECOND
+
+
+def test_a_pod_that_its_node_refused_ends_when_that_was_shown() -> None:
+    """It never had a container, so nothing but the phase tells of its end."""
+    assert life(seen(6, None, phase="Failed"), seen(9, None, phase="Failed")).gone_at == 6 * SECOND
+
+
+def test_a_pod_that_was_deleted_lives_until_its_object_is_gone() -> None:
+    """A scale-down: asked at 58 s, the container ended at 60 s, the object went at 61 s."""
+    running = seen(7.4, 7, phase="Running")
+    ended = seen(60.2, None, phase="Succeeded", finished=60, deleted=58)
+    gone = seen(61, None, 61, phase="Succeeded", finished=60, deleted=58)
+
+    assert life(running, ended).gone_at is None
+    assert life(running, ended, gone).gone_at == 61 * SECOND
+
+
+def test_a_failed_pod_that_is_deleted_later_ended_before() -> None:
+    """First told of with its deletion: the stamp of its end lies before that."""
+    late = seen(300, None, 300, phase="Failed", finished=60, deleted=299)
+
+    assert life(late).gone_at == 60 * SECOND
+
+
+def test_a_pod_that_vanished_while_no_recorder_ran_is_gone_at_the_next_ones_list() -> None:
+    """The first recorder told of it, the second one's first list is without it."""
+    assert life(listed(1), seen(7.4, 7), listed(90, "b"), listed(120)).gone_at == 90 * SECOND
+    assert life(listed(1), seen(7.4, 7), listed(90, "a", "b"), seen(90, 7)).gone_at is None
+
+
+def test_an_older_run_says_nothing_of_phases() -> None:
+    """Its records lack the fields, and a pod of it ends with its object."""
+    old = (
+        '{"kind":"pod_seen","at":61000000000,"source":"r","pod":"a","created_at":5000000000,'
+        '"started_at":null,"ready_at":null,"deleted_at":null,"gone_at":61000000000,'
+        '"exit_code":null,"exit_reason":"","precision_ns":1000000000}'
+    )
+
+    found = decode_record(old)
+
+    assert isinstance(found, PodSeen)
+    assert (found.phase, found.finished_at) == ("", None)
+    assert life(found).gone_at == 61 * SECOND

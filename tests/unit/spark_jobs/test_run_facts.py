@@ -83,6 +83,14 @@ def test_pod_that_vanished_was_killed() -> None:
     }
 
 
+def test_pod_that_failed_as_a_whole_was_killed() -> None:
+    """Its node was lost: no exit code, the object stays, the phase is Failed."""
+    lost = seen("a", exit_code=None, gone_at=None)
+    lost.phase = "Failed"
+
+    assert facts(lost).causes.fates == {"a": [Instant(500, "killed", "a")]}
+
+
 def test_pod_that_ended_by_itself_was_not_killed() -> None:
     """A pod that said goodbye has its SIGTERM as fate; one that still runs has none."""
     stopped = PodStopped(

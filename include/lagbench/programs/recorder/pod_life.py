@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from lagbench.core.pod_lives import FINAL_PHASES
 from lagbench.core.telemetry import PodSeen
 
 # localkube writes exact instants here; a cluster has whole seconds (metav1.Time) only.
@@ -36,6 +37,9 @@ def pod_seen(pod: Mapping[str, Any], *, at: int, source: str, gone_at: int | Non
         exit_code=terminated.get("exitCode"),
         exit_reason=str(terminated.get("reason") or status.get("reason") or ""),
         precision_ns=_EXACT_PRECISION_NS if is_exact else _WHOLE_SECONDS_PRECISION_NS,
+        phase=str(status.get("phase") or ""),
+        # Beside exact instants a whole second says less than when the watch showed it.
+        finished_at=None if is_exact else _instant(notes, "finished", _finished(status)),
     )
 
 
@@ -50,6 +54,8 @@ def what_matters(seen: PodSeen) -> tuple[object, ...]:
         seen.gone_at,
         seen.exit_code,
         seen.exit_reason,
+        seen.phase,
+        seen.finished_at,
     )
 
 
@@ -58,6 +64,18 @@ def _ready_since(status: Mapping[str, Any]) -> str | None:
         if condition.get("type") == "Ready" and condition.get("status") == "True":
             return str(condition.get("lastTransitionTime") or "") or None
     return None
+
+
+def _finished(status: Mapping[str, Any]) -> str | None:
+    """Return when the last container ended; None while the pod may start one again.
+
+    None too of a pod without containers: a node refused it, or was lost with it.
+    """
+    if status.get("phase") not in FINAL_PHASES:
+        return None
+    states = [container.get("state") or {} for container in status.get("containerStatuses") or []]
+    ends = [str((state.get("terminated") or {}).get("finishedAt") or "") for state in states]
+    return max(ends) if ends and all(ends) else None
 
 
 def _deletion_asked(metadata: Mapping[str, Any]) -> str | None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from lagbench.core.telemetry import PodSeen, Record
+from lagbench.core.telemetry import PodSeen, PodsListed, Record
 from lagbench.programs.recorder.object_watch import Event, ObjectWatch, log_end, present
 from lagbench.programs.recorder.pod_life import pod_seen, what_matters
 
 
 class PodWatch(ObjectWatch):
-    """Sends a PodSeen for every change until stopped."""
+    """Sends a PodSeen for every change until stopped, and at first which pods are there.
+
+    Which of them an earlier recorder knew of, the run's telemetry says, not this process.
+    """
 
     def __init__(
         self, events: Callable[[], Iterator[Event]], send: Callable[[Record], None], source: str
@@ -20,20 +23,30 @@ class PodWatch(ObjectWatch):
         super().__init__("pods", events, send, source)
         self._pods: dict[str, Mapping[str, Any]] = {}  # by uid
         self._told: dict[str, tuple[object, ...]] = {}
+        self._has_listed = False
 
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
         """Take one event of the watch."""
         log_end(kind, found)
         if kind == "LISTED":
-            there = {pod["metadata"]["uid"] for pod in found.get("items") or []}
-            for uid in self._pods.keys() - there:
-                self._tell(self._pods.pop(uid), at=at, gone_at=at)
+            self._take_list(found, at=at)
         elif kind == "DELETED":
             self._pods.pop(found["metadata"]["uid"], None)
             self._tell(found, at=at, gone_at=at)
         for pod in present(kind, found):
             self._pods[pod["metadata"]["uid"]] = pod
             self._tell(pod, at=at, gone_at=None)
+
+    def _take_list(self, found: Mapping[str, Any], *, at: int) -> None:
+        """Tell what went away unseen: since the list before, or while no recorder ran."""
+        there = {
+            pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in found.get("items") or []
+        }
+        if not self._has_listed:
+            self._has_listed = True
+            self._send(PodsListed(at=at, source=self._source, pods=sorted(there.values())))
+        for uid in self._pods.keys() - there.keys():
+            self._tell(self._pods.pop(uid), at=at, gone_at=at)
 
     def _tell(self, pod: Mapping[str, Any], *, at: int, gone_at: int | None) -> None:
         seen: PodSeen = pod_seen(pod, at=at, source=self._source, gone_at=gone_at)

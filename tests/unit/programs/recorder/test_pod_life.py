@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from lagbench.programs.recorder.pod_life import pod_seen
 
 SECOND = 1_000_000_000
@@ -93,3 +95,35 @@ def test_an_ended_container_keeps_its_start_and_tells_its_exit() -> None:
 
     assert (seen.exit_code, seen.exit_reason) == (137, "Error")
     assert seen.started_at == instant("10:00:02")
+
+
+def test_an_evicted_pod_tells_its_phase_and_its_end() -> None:
+    """Its object stays: the last container's end is the end of its life."""
+    ended = {"exitCode": 137, "reason": "Error", "finishedAt": "2026-11-21T10:01:02Z"}
+    before = ended | {"finishedAt": "2026-11-21T10:01:00Z"}
+    containers = [{"state": {"terminated": ended}}, {"state": {"terminated": before}}]
+    found = pod(phase="Failed", reason="Evicted", containerStatuses=containers)
+
+    seen = pod_seen(found, at=1, source="recorder", gone_at=None)
+
+    assert (seen.phase, seen.finished_at) == ("Failed", instant("10:01:02"))
+
+
+@pytest.mark.parametrize("ended", [{}, {"exitCode": 137, "finishedAt": None}])
+def test_an_end_that_nobody_stamped_is_not_known(ended: dict[str, Any]) -> None:
+    """A pod that its node refused has no container; of one that was lost no end is told."""
+    statuses = [{"state": {"terminated": ended}}] if ended else []
+
+    seen = pod_seen(
+        pod(phase="Failed", containerStatuses=statuses), at=1, source="recorder", gone_at=None
+    )
+
+    assert (seen.phase, seen.finished_at) == ("Failed", None)
+
+
+def test_a_container_that_is_started_again_is_no_end() -> None:
+    """A consumer that crashed goes on in the same pod."""
+    ended = {"exitCode": 1, "reason": "Error", "finishedAt": "2026-11-21T10:01:02Z"}
+    found = pod(phase="Running", containerStatuses=[{"state": {"terminated": ended}}])
+
+    assert pod_seen(found, at=1, source="recorder", gone_at=None).finished_at is None

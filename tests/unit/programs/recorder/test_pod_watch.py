@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from lagbench.core.telemetry import PodSeen, ReadGap, Record
+from lagbench.core.telemetry import PodSeen, PodsListed, ReadGap, Record
 from lagbench.programs.recorder.pod_watch import Event, PodWatch
 
 
@@ -50,6 +50,16 @@ def test_a_pod_that_went_away_unseen_is_gone_at_the_next_list() -> None:
     running.take("LISTED", listed(pod("b", created="2")), at=20)
 
     assert told(sent) == [("a", None, None), ("b", None, None), ("a", None, 20)]
+
+
+def test_the_first_list_says_which_pods_are_there() -> None:
+    """Only the first: what went away later, this process sees itself."""
+    running, sent = watch()
+    running.take("LISTED", listed(pod("b"), pod("a")), at=10)
+    running.take("LISTED", listed(pod("b")), at=20)
+
+    found = [record for record in sent if isinstance(record, PodsListed)]
+    assert [(record.at, record.pods) for record in found] == [(10, ["a", "b"])]
 
 
 def test_a_broken_watch_is_a_gap() -> None:
