@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +28,7 @@ from lagbench.core.pod_lives import pod_lives
 from lagbench.core.policy_limits import PolicyLimits
 from lagbench.core.reaction import reaction
 from lagbench.core.reaction_stamps import ReactionInput
-from lagbench.core.run import RunNames
+from lagbench.core.run import RUN_ID_LABEL, RunNames
 from lagbench.core.scenario import ConsumerSettings
 from lagbench.core.telemetry import (
     FirstRecordDone,
@@ -48,6 +49,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 NAMESPACE = "lagbench-recorder"
 PARTITIONS, THRESHOLD, REPLICAS, EVENTS = 4, 100, 3, 2000
 HPA_SYNC_SECONDS = 15
+ENDED, BYSTANDER = "consumer-ended", "consumer-of-others"
 SLOW = ConsumerSettings(process_ms=100, concurrency=1)
 
 
@@ -86,6 +88,32 @@ def target(kube: Kube, run: ConsumerGroupRun, program_image: str) -> RunTarget:
     return target
 
 
+def others(target: RunTarget) -> list[dict[str, Any]]:
+    """Return a consumer that its node ends after 3 s, and a pod of somebody else like it.
+
+    The kubelet ends it as it evicts: SIGTERM, phase Failed, and its object stays.
+    """
+    consumer = consumer_for_run(base_manifest("consumer", "Deployment"), target, SLOW, replicas=1)
+    template = copy.deepcopy(consumer["spec"]["template"])
+    template["spec"] |= {"activeDeadlineSeconds": 3, "terminationGracePeriodSeconds": 1}
+    [container] = template["spec"]["containers"]
+    container |= {"command": ["python", "-c", "import time; time.sleep(600)"], "args": []}
+    container["imagePullPolicy"] = "Never"
+    for probe in ("readinessProbe", "livenessProbe"):
+        del container[probe]
+    labels = template["metadata"]["labels"]
+    foreign = {name: value for name, value in labels.items() if name != RUN_ID_LABEL}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": NAMESPACE, "labels": of_pod},
+            "spec": template["spec"],
+        }
+        for name, of_pod in ((ENDED, labels), (BYSTANDER, foreign))
+    ]
+
+
 def policy(names: RunNames, servers: str) -> dict[str, Any]:
     """Return a ScaledObject that goes to three replicas in one step."""
     at_once = {"policies": [{"type": "Pods", "value": 100, "periodSeconds": 15}]}
@@ -113,7 +141,12 @@ def policy(names: RunNames, servers: str) -> dict[str, Any]:
 def test_the_reaction_chain_of_a_real_cluster_is_whole(
     kube: Kube, run: ConsumerGroupRun, target: RunTarget
 ) -> None:
-    """Every link has a stamp with its precision, the HPA's event is kept, the clocks bounded."""
+    """Every link has a stamp with its precision, the HPA's event is kept, the clocks bounded.
+
+    A pod that its node ended has an end though its object stays, and other pods are not told of.
+    """
+    for pod in others(target):
+        kube.apply(pod)
     run.offer(PARTITIONS)  # one event each, so that there is a committed offset to lag behind
     await_record(run, LagSample, is_all_committed, "the first consumer at work")
     kube.apply(policy(run.names, run.bootstrap_servers))
@@ -129,6 +162,8 @@ def test_the_reaction_chain_of_a_real_cluster_is_whole(
     scaled_at = time.time_ns()
     fall = await_record(run, ReplicasChanged, lambda seen: seen.replicas_after == 1, "the fall")
     gone = await_record(run, PodSeen, lambda seen: seen.gone_at is not None, "a pod's end")
+
+    over = await_record(run, PodSeen, lambda seen: seen.phase == "Failed", "the pod's end")
 
     records: list[Any] = run.telemetry(Record)
     clocks = clock_set(records, "kubernetes")
@@ -146,6 +181,13 @@ def test_the_reaction_chain_of_a_real_cluster_is_whole(
     assert life.ready_at is not None
     assert gone.gone_at is not None
     assert life.created_at < life.ready_at < gone.gone_at
+    assert (over.pod, over.gone_at) == (ENDED, None)
+    assert kube.get("Pod", ENDED) is not None
+    ended_at = pod_lives(records, clocks)[ENDED].gone_at
+    assert over.finished_at is not None
+    assert ended_at is not None
+    assert abs(ended_at - over.finished_at) / NANOSECONDS < 1.5
+    assert BYSTANDER not in {record.pod for record in records if isinstance(record, PodSeen)}
     gaps = [record.reason for record in records if isinstance(record, ReadGap)]
     assert not any("orbidden" in reason for reason in gaps), gaps
     assert len(clocks.by_name) == 2  # the API server's, and the one node's

@@ -19,10 +19,12 @@ from tests.integration.localkube_process import running_localkube
 
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.processes import end_process, start_tied
+from lagbench.core.run import RUN_ID_LABEL
 from lagbench.core.telemetry import (
     GroupSample,
     LagSample,
     PodSeen,
+    PodsListed,
     ReadGap,
     ReplicaSample,
     UsageSample,
@@ -33,27 +35,36 @@ pytestmark = pytest.mark.integration
 
 PARTITIONS = 3
 SLEEPER = {
-    "apiVersion": "apps/v1",
-    "kind": "Deployment",
-    "metadata": {"name": "consumer", "namespace": "lagbench"},
-    "spec": {
-        "replicas": 1,
-        "selector": {"matchLabels": {"app": "consumer"}},
-        "template": {
-            "metadata": {"labels": {"app": "consumer"}},
-            "spec": {
-                "terminationGracePeriodSeconds": 5,
-                "containers": [
-                    {
-                        "name": "consumer",
-                        "image": "any",
-                        "command": [sys.executable, "-c", "import time; time.sleep(600)"],
-                    }
-                ],
-            },
-        },
-    },
+    "terminationGracePeriodSeconds": 5,
+    "containers": [
+        {
+            "name": "consumer",
+            "image": "any",
+            "command": [sys.executable, "-c", "import time; time.sleep(600)"],
+        }
+    ],
 }
+BYSTANDER = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "bystander", "namespace": "lagbench", "labels": {"app": "consumer"}},
+    "spec": SLEEPER,
+}
+
+
+def sleeper(run_id: str) -> dict[str, Any]:
+    """Return a Deployment of one pod for a run; each run's takes the place of the one before."""
+    labels = {"app": "consumer", RUN_ID_LABEL: run_id}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "consumer", "namespace": "lagbench"},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "consumer"}},
+            "template": {"metadata": {"labels": labels}, "spec": SLEEPER},
+        },
+    }
 
 
 @pytest.fixture
@@ -85,6 +96,12 @@ def recorder(
         process.wait(timeout=10)
 
 
+def pods(kube: Kube, run_id: str) -> list[str]:
+    """Return the names of a run's pods."""
+    found = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={run_id}")
+    return [pod["metadata"]["name"] for pod in found]
+
+
 def await_record(run: ConsumerGroupRun, kind: Any, holds: Any, what: str) -> Any:
     """Wait for the first record of a kind for which ``holds`` is true."""
     return eventually(
@@ -97,12 +114,19 @@ def await_record(run: ConsumerGroupRun, kind: Any, holds: Any, what: str) -> Any
 def test_it_records_kafka_kubernetes_and_the_benchs_own_cost(
     run: ConsumerGroupRun, tmp_path: Path
 ) -> None:
-    """Lag, group, replicas, pods and usage are in the telemetry, exact where localkube is."""
+    """Lag, group, replicas, pods and usage are in the telemetry, exact where localkube is.
+
+    Pods of somebody else and of the run before are not, whatever they have in common.
+    """
     run.offer(300)
     with running_localkube(tmp_path / "localkube") as localkube:
         kube = Kube.from_kubeconfig(localkube.kubeconfig)
         kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lagbench"}})
-        kube.apply(SLEEPER)
+        kube.apply(BYSTANDER)
+        kube.apply(sleeper("earlier"))
+        [earlier] = eventually(lambda: pods(kube, "earlier"), "the earlier run's pod")
+        kube.apply(sleeper(run.names.run_id))
+        [own] = eventually(lambda: pods(kube, run.names.run_id), "the run's pod")
         with recorder(run, localkube.kubeconfig, {"localkube": localkube.process.pid}) as process:
             unread = await_record(run, LagSample, bool, "a reading of the lag")
             run.start("pod-a", "--process-ms=0")
@@ -115,6 +139,7 @@ def test_it_records_kafka_kubernetes_and_the_benchs_own_cost(
             gone = await_record(run, PodSeen, lambda seen: seen.gone_at, "the pod's end")
             process.terminate()
             assert process.wait(timeout=15) == 0
+        left = {pod["metadata"]["name"] for pod in kube.list("Pod")}
         kube.close()
 
     assert [tuple(row) for row in unread.partitions] == [(p, 100, None) for p in range(PARTITIONS)]
@@ -122,6 +147,10 @@ def test_it_records_kafka_kubernetes_and_the_benchs_own_cost(
     assert gone.precision_ns == 1
     assert gone.created_at < gone.started_at < gone.deleted_at <= gone.gone_at
     assert gone.exit_code is not None
+    assert {seen.pod for seen in run.telemetry(PodSeen)} == {own}
+    assert [listed.pods for listed in run.telemetry(PodsListed)] == [[own]]
+    assert earlier != own
+    assert left == {"bystander"}
     usage = {seen.component for seen in run.telemetry(UsageSample)}
     assert usage == {"recorder", "localkube"}
 

@@ -203,9 +203,15 @@ def lag_scaler_for_run(deployment: Mapping[str, Any], target: RunTarget) -> Mani
 
 
 def companion_for_run(companion: Mapping[str, Any], target: RunTarget) -> Manifest:
-    """Return an object beside a workload with the run's label, so that it goes with the run."""
+    """Return an object beside a workload with the run's label, so that it goes with the run.
+
+    A disruption budget covers the run's pods alone: others may have the same ``app``.
+    """
     manifest = copy.deepcopy(dict(companion))
     _named(manifest, manifest["metadata"]["name"], target)
+    if manifest.get("kind") == "PodDisruptionBudget":
+        selector = manifest["spec"].setdefault("selector", {})
+        selector.setdefault("matchLabels", {})[RUN_ID_LABEL] = target.names.run_id
     for subject in manifest.get("subjects") or []:
         subject["namespace"] = target.cluster.namespace
     return manifest

@@ -201,6 +201,22 @@ def test_a_companion_s_subjects_move_with_it() -> None:
     assert made["metadata"]["labels"] == {RUN_ID_LABEL: NAMES.run_id}
 
 
+def test_a_budget_covers_the_run_s_pods_alone() -> None:
+    """Its selector names the run, which the pods' template carries."""
+    selector = {"matchLabels": {"app": "consumer"}}
+    budget = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "consumer"},
+        "spec": {"maxUnavailable": 1, "selector": selector},
+    }
+
+    made = companion_for_run(budget, ELSEWHERE)
+
+    wanted = {"app": "consumer", RUN_ID_LABEL: NAMES.run_id}
+    assert made["spec"]["selector"] == {"matchLabels": wanted}
+    assert selector == {"matchLabels": {"app": "consumer"}}
+
+
 def test_the_scaler_s_storage_is_a_setting() -> None:
     """A class goes into the claim; with `none` there is no claim and the volume is a folder."""
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "state"}, "spec": {}}

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from lagbench.core.run import CONSUMER_DEPLOYMENT, NAMESPACE, RunNames
+from lagbench.core.run import CONSUMER_DEPLOYMENT, NAMESPACE, RUN_ID_LABEL, RunNames
 from lagbench.errors import WrongInput
 
 PROGRAM = "recorder"
@@ -29,6 +29,15 @@ class RecorderOptions:
     deployment: str
     interval_seconds: float
     observed_pids: Mapping[str, int]
+    run_id: str | None  # None: the topics were named one by one
+
+    @property
+    def pod_selector(self) -> str:
+        """The label selector of the run's consumers: others may have pods of the same ``app``."""
+        of_deployment = f"app={self.deployment}"
+        if self.run_id is None:
+            return of_deployment
+        return f"{of_deployment},{RUN_ID_LABEL}={self.run_id}"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -61,6 +70,7 @@ def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> R
         deployment=flags.deployment,
         interval_seconds=_interval(flags.interval_seconds),
         observed_pids=_observed_pids(environment.get(OBSERVED_PIDS, "")),
+        run_id=flags.run_id or None,
     )
 
 

@@ -79,7 +79,7 @@ def _watches(
         return ObjectApi(open_client, path, selection).events
 
     named = f"metadata.name={deployment}"
-    pods = events_of(f"/api/v1/namespaces/{place}/pods", labelSelector=f"app={deployment}")
+    pods = events_of(f"/api/v1/namespaces/{place}/pods", labelSelector=options.pod_selector)
     deployments = events_of(f"/apis/apps/v1/namespaces/{place}/deployments", fieldSelector=named)
     hpas = events_of(f"/apis/autoscaling/v2/namespaces/{place}/horizontalpodautoscalers")
     told = events_of(f"/api/v1/namespaces/{place}/events")

@@ -52,3 +52,12 @@ def test_wrong_input_is_named(
         parse_options(arguments, ENVIRONMENT | environment)
 
     assert named in str(refused.value)
+
+
+def test_the_run_s_own_pods_are_watched() -> None:
+    """Pods of somebody else may have the same app label."""
+    of_run = parse_options(["--run-id=quick-1"], ENVIRONMENT)
+    topics = ["--topic=a", "--group=b", "--telemetry-topic=c"]
+
+    assert of_run.pod_selector == "app=consumer,lagbench.io/run-id=quick-1"
+    assert parse_options(topics, ENVIRONMENT).pod_selector == "app=consumer"
