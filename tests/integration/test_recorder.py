@@ -124,9 +124,9 @@ def test_it_records_kafka_kubernetes_and_the_benchs_own_cost(
         kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lagbench"}})
         kube.apply(BYSTANDER)
         kube.apply(sleeper("earlier"))
-        [earlier] = eventually(lambda: pods(kube, "earlier"), "the earlier run's pod")
+        [earlier] = eventually(lambda: pods(kube, "earlier"), "the earlier pod", within_seconds=20)
         kube.apply(sleeper(run.names.run_id))
-        [own] = eventually(lambda: pods(kube, run.names.run_id), "the run's pod")
+        [own] = eventually(lambda: pods(kube, run.names.run_id), "the run's pod", within_seconds=20)
         with recorder(run, localkube.kubeconfig, {"localkube": localkube.process.pid}) as process:
             unread = await_record(run, LagSample, bool, "a reading of the lag")
             run.start("pod-a", "--process-ms=0")
