@@ -19,6 +19,7 @@ from tests.integration.localkube_process import running_localkube
 
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.processes import end_process, start_tied
+from lagbench.core.pod_lives import pod_lives
 from lagbench.core.run import RUN_ID_LABEL
 from lagbench.core.telemetry import (
     GroupSample,
@@ -26,6 +27,7 @@ from lagbench.core.telemetry import (
     PodSeen,
     PodsListed,
     ReadGap,
+    Record,
     ReplicaSample,
     UsageSample,
 )
@@ -153,6 +155,30 @@ def test_it_records_kafka_kubernetes_and_the_benchs_own_cost(
     assert left == {"bystander"}
     usage = {seen.component for seen in run.telemetry(UsageSample)}
     assert usage == {"recorder", "localkube"}
+
+
+def test_a_pod_that_went_away_without_a_recorder_has_an_end(
+    run: ConsumerGroupRun, tmp_path: Path
+) -> None:
+    """The next recorder's first list is without it."""
+    with running_localkube(tmp_path / "localkube") as localkube:
+        kube = Kube.from_kubeconfig(localkube.kubeconfig)
+        kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lagbench"}})
+        kube.apply(sleeper(run.names.run_id))
+        with recorder(run, localkube.kubeconfig, {}):
+            seen = await_record(run, PodSeen, lambda seen: seen.started_at, "a running pod")
+        kube.scale("consumer", 0)
+        kube.wait_gone("Pod", label_selector=RUN_ID_LABEL, timeout_seconds=20)
+        away_at = time.time_ns()
+        with recorder(run, localkube.kubeconfig, {}):
+            await_record(run, PodsListed, lambda listed: listed.at > away_at, "a second list")
+        kube.close()
+
+    records: list[Any] = run.telemetry(Record)
+    life = pod_lives(records)[seen.pod]
+    assert {record.gone_at for record in records if isinstance(record, PodSeen)} == {None}
+    assert life.gone_at is not None
+    assert life.gone_at > away_at
 
 
 def test_what_cannot_be_read_is_a_gap_while_the_rest_goes_on(
