@@ -42,3 +42,25 @@ def test_the_runner_may_do_what_a_run_asks_for() -> None:
 def test_the_check_covers_what_the_recorder_is_granted() -> None:
     """RBAC refuses a Role that grants more than its author has: a run must ask for it before."""
     assert granted("recorder/rbac.yaml") - asked() == set()
+
+
+def test_the_runner_may_do_nothing_else_in_its_namespace() -> None:
+    """Beyond what each run asks for there is the lag scaler's claim, which few runs make."""
+    unasked = granted("runner/rbac.yaml") - asked()
+
+    assert {resource for _, resource, _ in unasked} <= {"persistentvolumeclaims"}
+
+
+def test_the_runner_may_not_lift_the_profile_of_its_namespace() -> None:
+    """Outside of the namespace it reads one object, the namespace itself, and changes nothing."""
+    text = (BASE / "runner/rbac.yaml").read_text()
+    (role,) = [item for item in yaml.safe_load_all(text) if item["kind"] == "ClusterRole"]
+
+    assert role["rules"] == [
+        {
+            "apiGroups": [""],
+            "resources": ["namespaces"],
+            "resourceNames": ["lagbench"],
+            "verbs": ["get"],
+        }
+    ]
