@@ -23,7 +23,8 @@ from lagbench.embedded.jars import BROKER
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-ENDING = {"airflow-init"}
+UNCHECKED = {"airflow-init", "bench-network"}
+"""One ends, the other only sleeps."""
 INTERPOLATED = re.compile(r"\$\{([A-Z_]+)(:[?-][^}]*)?\}")
 
 
@@ -33,7 +34,29 @@ def test_services_are_pinned_and_checked(name: str) -> None:
     service = SERVICES[name]
 
     assert re.search(r":(\$\{[A-Z_]+:-)?v?\d+\.\d+", service["image"])
-    assert ("healthcheck" in service) != (name in ENDING)
+    assert ("healthcheck" in service) != (name in UNCHECKED)
+
+
+def test_one_service_builds_an_image_that_no_registry_has() -> None:
+    """Two builds of one tag at a time end in an error, and a pull in a foreign image."""
+    ours = {n: s for n, s in SERVICES.items() if s["image"].startswith("lagbench/")}
+
+    assert {name for name, s in SERVICES.items() if "build" in s} == {"airflow-init"}
+    assert {name: s["pull_policy"] for name, s in ours.items()} == {
+        name: "build" if name == "airflow-init" else "never" for name in ours
+    }
+
+
+def test_the_database_is_asked_by_tcp() -> None:
+    """The server that sets up an empty volume has a socket only, and Airflow must not meet it."""
+    test = SERVICES["postgres"]["healthcheck"]["test"]
+
+    assert test[test.index("-h") + 1] == "127.0.0.1"
+
+
+def test_kafka_may_load_what_it_unpacks() -> None:
+    """Docker mounts a tmpfs noexec, and zstd and snappy put shared objects there."""
+    assert SERVICES["kafka"]["tmpfs"] == ["/tmp:exec"]  # noqa: S108 - a path in a container
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -100,9 +123,20 @@ def test_airflow_runs_the_bench_of_its_own_container() -> None:
 
     assert kubernetes["extra"]["kube_config_path"] == str(kubeconfig)
     assert kafka["extra"]["bootstrap.servers"] == "kafka:9092"
-    # Triggers and Prometheus talk to localkube and its pods, which are on loopback.
-    for name in ("airflow-triggerer", "prometheus"):
-        assert SERVICES[name]["network_mode"] == "service:airflow-scheduler"
+
+
+def test_a_restart_of_the_scheduler_strands_nobody() -> None:
+    """Who talks to localkube, on loopback, shares a network that ends with no work."""
+    sharing = {name for name, s in SERVICES.items() if "network_mode" in s}
+    owner = SERVICES["bench-network"]
+
+    assert sharing == {"airflow-scheduler", "airflow-triggerer", "prometheus"}
+    assert owner["command"] == ["sleep", "infinity"]
+    for name in sharing:
+        service = SERVICES[name]
+        assert service["network_mode"] == "service:bench-network"
+        assert service["depends_on"]["bench-network"]["restart"]
+        assert not {"networks", "ports"} & service.keys()
 
 
 def test_all_of_airflow_is_told_the_same() -> None:
@@ -132,6 +166,8 @@ def test_the_cluster_variant_changes_services_that_are_there() -> None:
     variant = yaml.safe_load((ROOT / "docker-compose.kind.yaml").read_text())
 
     assert set(variant["services"]) <= set(SERVICES)
+    for name, service in variant["services"].items():  # Compose refuses both in one service
+        assert not ("networks" in service and "network_mode" in SERVICES[name])
     connections = variant["services"]["airflow-scheduler"]["environment"]
     assert all(json.loads(value)["conn_type"] for value in connections.values())
     assert connections.keys() <= SERVICES["airflow-scheduler"]["environment"].keys()
