@@ -68,7 +68,9 @@ def totals(counts: Counts, facts: RunFacts, fence: Fence) -> dict[str, Any]:
     }
     result |= {kind: by_class[kind] for kind in message_classes.CLASSES}
     # The producer knows how many deliveries failed, not which: that many absent seqs are its own.
-    result[message_classes.NOT_IN_LOG] = max(0, by_class[message_classes.NOT_IN_LOG] - excused)
+    absent = by_class[message_classes.NOT_IN_LOG]
+    result[message_classes.NOT_IN_LOG] = max(0, absent - excused)
+    result["not_in_log_excused"] = min(absent, excused)
     return result | {
         "by_pod": _by_pod(counts),
         "by_cause": dict(_sums(counts.bad, "cause")),

@@ -194,7 +194,8 @@ def accounting(story: SpikeStory, outcome: Outcome) -> dict[str, Any]:
             by_pod[pod] += sum(partitions.values())
     all_waits = np.concatenate(list(_waits(story, outcome).values()))
     none = ("lost", "duplicated", "duplicated_messages", "reordered", "zombie", "not_yet_consumed",
-            "produced_twice", "not_in_log", "produced_failed")  # fmt: skip
+            "produced_twice", "not_in_log", "not_in_log_excused", "unknown_message", "expired",
+            "log_holes", "produced_failed", "produced_unknown")  # fmt: skip
     counts = ("produced_acked", "planned", "in_log", "processed_records", "processed_distinct")
     return {
         **dict.fromkeys(counts, total),

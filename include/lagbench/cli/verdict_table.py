@@ -14,6 +14,8 @@ _MARKS = {
     "undetermined": ("?", "yellow"),
     "not_judged": ("·", "dim"),
 }
+_COUNTS = ("produced_acked", "in_log", "processed_distinct", "lost", "duplicated", "reordered")
+_GAPS = ("not_in_log", "expired", "log_holes", "unknown_message", "produced_unknown")
 
 
 def print_verdict(console: Console, folder: RunFolder) -> None:
@@ -45,8 +47,11 @@ def print_verdict(console: Console, folder: RunFolder) -> None:
 
 def _print_accounting(console: Console, folder: RunFolder) -> None:
     counts = folder.read_json("accounting.json")
-    names = ("produced_acked", "in_log", "processed_distinct", "lost", "duplicated", "reordered")
-    cells = [f"{name.replace('_', ' ')} {_count(counts.get(name))}" for name in names]
+    cells = [f"{name.replace('_', ' ')} {_count(counts.get(name))}" for name in _COUNTS]
+    # Named only when there are any: each is a reason of the verdict, and none is the rule.
+    cells += [
+        f"{name.replace('_', ' ')} {_count(counts[name])}" for name in _GAPS if counts.get(name)
+    ]
     console.print(f"accounting: {', '.join(cells)}", highlight=False)
 
 

@@ -16,7 +16,10 @@ COUNTS = (
     "planned",
     "produced_acked",
     "produced_failed",
+    "produced_unknown",
     "in_log",
+    "expired",
+    "log_holes",
     "processed_records",
     "processed_distinct",
     "lost",
@@ -27,6 +30,8 @@ COUNTS = (
     "not_yet_consumed",
     "produced_twice",
     "not_in_log",
+    "not_in_log_excused",
+    "unknown_message",
     "hottest_partition_share",
 )
 
@@ -54,6 +59,7 @@ def accounting_measure(
     by_pod = counts.get("by_pod") or {}
     return Accounting(
         **{name: counts.get(name) for name in COUNTS},
+        lost_in_broker=_lost_in_broker(counts),
         by_cause=counts.get("by_cause") or {},
         by_pod=tuple(
             PodWork(
@@ -65,6 +71,18 @@ def accounting_measure(
         ),
         bad_messages=groups,
     )
+
+
+def _lost_in_broker(counts: Mapping[str, Any]) -> int | None:
+    """Return the acknowledged messages that the log lacks, less as many as have expired.
+
+    An expired message has left the log by its topic's settings, read or not: it proves no loss.
+    Without the producer's last word, what should be in the log is only guessed.
+    """
+    acked, absent, expired = (counts.get(n) for n in ("produced_acked", "not_in_log", "expired"))
+    if acked is None or absent is None or expired is None:
+        return None
+    return max(0, int(absent) - int(expired))
 
 
 def bad_message_groups(bad_messages: Iterable[BadMessage]) -> tuple[BadMessageGroup, ...]:

@@ -162,26 +162,41 @@ class BadMessageGroup(MeasureModel):
 
 
 class Accounting(MeasureModel):
-    """Accounting by identity, as Spark wrote it to ``accounting.json``."""
+    """Accounting by identity, as Spark wrote it to ``accounting.json``.
+
+    ``lost_in_broker`` are acknowledged messages that the log lacks and that no expiry explains;
+    None unless the producer said what was acknowledged.
+    """
 
     planned: int | None = None
     produced_acked: int | None = None
     produced_failed: int | None = None
+    produced_unknown: int | None = None  # neither acknowledged nor failed at the producer's end
     in_log: int | None = None
+    expired: int | None = None  # offsets that the log gave up before they were accounted for
+    log_holes: int | None = None  # offsets within the log that hold no message
     processed_records: int | None = None
     processed_distinct: int | None = None
-    lost: int | None = None
+    lost: int | None = None  # by the consumers: in the log, committed, never processed
+    lost_in_broker: int | None = None
     duplicated: int | None = None  # extra processings
     duplicated_messages: int | None = None
     reordered: int | None = None
     zombie: int | None = None
     not_yet_consumed: int | None = None
     produced_twice: int | None = None
-    not_in_log: int | None = None
+    not_in_log: int | None = None  # produced, at no offset, more than failed or are unknown
+    not_in_log_excused: int | None = None  # at no offset, as many as failed or are unknown
+    unknown_message: int | None = None  # processed, but the log holds no such message
     hottest_partition_share: float | None = None
     by_cause: dict[str, int] = Field(default_factory=dict)
     by_pod: tuple[PodWork, ...] = ()
     bad_messages: tuple[BadMessageGroup, ...] = ()
+
+    @property
+    def lost_in_all(self) -> int | None:
+        """Messages that are proven lost, by consumers or in the broker."""
+        return None if self.lost is None else self.lost + (self.lost_in_broker or 0)
 
 
 class ComponentCost(MeasureModel):

@@ -1,14 +1,15 @@
 """SLOs on messages: lost, duplicated, reordered, zombies; by identity.
 
-What was found is proven, whatever else went wrong. Finding nothing proves something only when
-everything was consumed: not drained, or without accounting, it is undetermined.
+What was found is proven, whatever else went wrong: also an acknowledged message that the log does
+not hold. Finding nothing proves something only when everything was consumed and the log still has
+everything: not drained, without accounting, or with messages expired, it is undetermined.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lagbench.core.measures import BadMessageGroup, Measures
+from lagbench.core.measures import Accounting, BadMessageGroup, Measures
 from lagbench.core.scenario import Slos
 from lagbench.core.slo_result import Slo, SloResult, moment
 
@@ -27,41 +28,82 @@ _CAUSES = {
 def accounting_results(measures: Measures, slos: Slos) -> list[SloResult]:
     """Return the SLOs on messages, in the order of the table."""
     found = measures.accounting
+    strange = strange_work(found)
     return [
-        _count(measures, Slo("lost", "No message lost", slos.lost, "messages"), found.lost, "lost"),
+        _count(
+            measures,
+            Slo("lost", "No message lost", slos.lost, "messages"),
+            found.lost_in_all,
+            "lost",
+            [*gaps_of_the_log(found), *strange],
+        ),
         _count(
             measures,
             Slo("duplicated", "Zero double-processing", slos.duplicated, "processings"),
             found.duplicated,
             "duplicated",
+            strange,
         ),
         _count(
             measures,
             Slo("reordered", "Order kept", slos.reordered, "messages"),
             found.reordered,
             "reordered",
+            strange,
         ),
         _count(
             measures,
             Slo("zombies", "One owner at a time", slos.zombies, "messages"),
             found.zombie,
             "zombie",
+            strange,
         ),
     ]
 
 
-def _count(measures: Measures, slo: Slo, value: int | None, message_class: str) -> SloResult:
+def _count(
+    measures: Measures, slo: Slo, value: int | None, message_class: str, doubts: Sequence[str]
+) -> SloResult:
     if value is None:
         return slo.result("undetermined", None, "no accounting was made")
-    groups = [g for g in measures.accounting.bad_messages if g.message_class == message_class]
-    if slo.limit is not None and value > slo.limit:
-        return slo.result("fail", value, describe_groups(measures, groups) or f"{value} found")
-    unsure = unsettled_end(measures)
-    if unsure:
-        return slo.result("undetermined", value, f"{value} found so far, but {unsure[0]}")
     facts = measures.accounting
+    told = describe_groups(
+        measures, [group for group in facts.bad_messages if group.message_class == message_class]
+    )
+    if message_class == "lost" and facts.lost_in_broker:
+        gone = f"{facts.lost_in_broker} acknowledged, but the log does not hold them"
+        told = f"{told}; {gone}" if told else gone
+    if slo.limit is not None and value > slo.limit:
+        return slo.result("fail", value, told or f"{value} found")
+    unsure = [*unsettled_end(measures)[:1], *doubts]
+    if unsure:
+        reason = f"{value} found so far, but {'; '.join(unsure)}"
+        return slo.result("undetermined", value, reason)
     whole = f"{facts.processed_distinct} of {facts.in_log} messages in the log processed"
-    return slo.result("pass", value, describe_groups(measures, groups) or whole)
+    return slo.result("pass", value, told or whole)
+
+
+def gaps_of_the_log(found: Accounting) -> list[str]:
+    """Return why the log does not say what became of every acknowledged message."""
+    reasons = []
+    if found.produced_acked is None:
+        reasons.append("the producer never said what was acknowledged")
+    excused = found.not_in_log_excused
+    if found.produced_unknown and (excused is None or excused > (found.produced_failed or 0)):
+        reasons.append(f"{found.produced_unknown} deliveries may have been acknowledged or not")
+    reasons += _unless_zero(found.expired, "messages had expired before they were accounted for")
+    return reasons + _unless_zero(found.log_holes, "offsets within the log hold no message")
+
+
+def strange_work(found: Accounting) -> list[str]:
+    """Return why the ledger cannot be held against the log message by message."""
+    return _unless_zero(found.unknown_message, "processings are of no message in the log")
+
+
+def _unless_zero(count: int | None, text: str) -> list[str]:
+    if count is None:
+        return [f"it is not known how many {text}"]
+    return [f"{count} {text}"] if count else []
 
 
 def unsettled_end(measures: Measures) -> list[str]:

@@ -82,7 +82,7 @@ BOUNDS: tuple[Bound, ...] = (
     ),
     Bound("flips", "Flapping", "flips", lambda m: m.scaling.flips),
     Bound("pod_minutes", "Pod-minutes", "min", lambda m: m.scaling.pod_minutes, relative=0.25),
-    Bound("lost", "Messages lost", "messages", lambda m: m.accounting.lost),
+    Bound("lost", "Messages lost", "messages", lambda m: m.accounting.lost_in_all),
     Bound("duplicated", "Double-processing", "processings", lambda m: m.accounting.duplicated),
     Bound("reordered", "Reordered", "messages", lambda m: m.accounting.reordered),
     Bound("zombies", "Two owners at once", "messages", lambda m: m.accounting.zombie),

@@ -1,24 +1,28 @@
-"""Checks: a claim on what the run measured, recorded for the verdict."""
+"""Checks: claims on what the run measured, recorded in ``checks.json``.
+
+The verdict makes the same checks from the measures; a claim that does not hold is one of its
+reasons.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from lagbench.core.accounting import accounting_measure
+from lagbench.core.checks import Check, rebalance_count, reconciliation
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-RECONCILED = ("lost", "duplicated", "reordered", "zombie", "not_yet_consumed", "produced_twice")
-
 
 class ReconcileCheckOperator(CellOperator):
-    """Check that every produced message was processed exactly once, by identity.
+    """Check that every acknowledged message was processed exactly once, by identity.
 
-    After success: ``checks.json`` says whether it holds and which numbers speak against it. It
-    does not fail the task: the verdict judges, after everything is written. Safe to retry.
+    After success: ``checks.json`` says whether it holds (null: not known) and which numbers speak
+    against it. It does not fail the task: the verdict judges, after everything is written. Safe to
+    retry.
     """
 
     is_measured = False
@@ -26,29 +30,18 @@ class ReconcileCheckOperator(CellOperator):
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Compare the accounting's classes with zero and its totals with each other."""
         accounting = cell.folder.read_json(cell.folder.accounting)
-        against = {name: accounting[name] for name in RECONCILED if accounting[name]}
-        if accounting["processed_distinct"] != accounting["in_log"]:
-            against["processed_distinct"] = accounting["processed_distinct"]
-        produced = accounting["produced_acked"]
-        if produced is not None and produced != accounting["in_log"]:
-            against["produced_acked"] = produced
-        result = {
-            "holds": not against,
-            "produced": produced,
-            "in_log": accounting["in_log"],
-            "processed": accounting["processed_distinct"],
-            "against": against,
-        }
+        result = record_check(
+            cell, self.task_id, reconciliation(accounting_measure(accounting, ()))
+        )
         self.log.info("processed == produced: %s", result)
-        return record_check(cell, self.task_id, result)
+        return result
 
 
 class RebalanceCountCheckOperator(CellOperator):
     """Check that the group rebalanced only because it was scaled.
 
-    The claim: no rebalance is without a cause or caused by a pod's death, and there are at most as
-    many rebalances by scaling as pods were added and removed. ``checks.json`` records the outcome;
-    the task does not fail on it. Safe to retry.
+    After success: ``measures.json`` is written and ``checks.json`` says whether the claim holds
+    (null: not known); the task does not fail on it. Safe to retry.
     """
 
     is_measured = False
@@ -57,31 +50,14 @@ class RebalanceCountCheckOperator(CellOperator):
         """Count episodes by their cause."""
         from lagbench.results.measure import measure_run
 
-        measures = measure_run(cell.folder)
-        until = measures.measured_until_at
-        counted = [
-            episode
-            for episode in measures.rebalances.episodes
-            if until is None or episode.started_at <= until
-        ]
-        causes = Counter(episode.trigger for episode in counted)
-        by_scaling = causes["scale_up"] + causes["scale_down"]
-        moved = sum(
-            abs(change.replicas_after - change.replicas_before)
-            for change in measures.scaling.changes
-        )
-        result = {
-            "holds": by_scaling <= moved and not causes["other"] and not causes["pod_death"],
-            "rebalances": len(counted),
-            "by_cause": dict(causes),
-            "pods_added_or_removed": moved,
-        }
+        result = record_check(cell, self.task_id, rebalance_count(measure_run(cell.folder)))
         self.log.info("rebalances: %s", result)
-        return record_check(cell, self.task_id, result)
+        return result
 
 
-def record_check(cell: CellRun, name: str, result: dict[str, Any]) -> dict[str, Any]:
+def record_check(cell: CellRun, name: str, check: Check) -> dict[str, Any]:
     """Merge one check into ``checks.json`` and return it; the checks run one after the other."""
+    result = {"holds": check.holds, **check.numbers, "reasons": list(check.reasons)}
     path = cell.folder.path / "checks.json"
     known = cell.folder.read_json(path) if path.exists() else {}
     cell.folder.write_json(path, {**known, name: result})

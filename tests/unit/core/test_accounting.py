@@ -45,6 +45,26 @@ def test_counts_are_taken_over() -> None:
     assert [(work.pod, work.processed) for work in measure.by_pod] == [("a", 5), ("b", 4)]
 
 
+@pytest.mark.parametrize(
+    ("counts", "lost"),
+    [
+        ({"produced_acked": 9, "not_in_log": 4, "expired": 0}, 4),
+        ({"produced_acked": 9, "not_in_log": 4, "expired": 3}, 1),
+        ({"produced_acked": 9, "not_in_log": 4, "expired": 10}, 0),
+        ({"produced_acked": None, "not_in_log": 4, "expired": 0}, None),
+        ({"produced_acked": 9, "not_in_log": 4}, None),
+    ],
+)
+def test_what_the_log_lacks_was_lost_unless_it_expired(
+    counts: dict[str, int | None], lost: int | None
+) -> None:
+    """Of four that are at no offset three may have expired; a guess proves no loss."""
+    measure = accounting_measure({"lost": 2, **counts}, [])
+
+    assert measure.lost_in_broker == lost
+    assert measure.lost_in_all == 2 + (lost or 0)
+
+
 def test_gap_histogram() -> None:
     """Gaps of 0.2, 0.7 and 40 s; one below zero (two owners at once) counts as 0."""
     gaps = [Handover(p, 0, gap) for p, gap in enumerate((0.2, 0.7, 40.0, -1.0))]

@@ -55,6 +55,21 @@ def test_a_run_without_tables_still_has_a_page(folder: RunFolder) -> None:
     assert "Verdict" in write_report(folder).read_text()
 
 
+def test_the_page_shows_what_the_log_lacks(folder: RunFolder) -> None:
+    """Messages lost in the broker stand in the tile and, with what expired, in the accounting."""
+    counts = folder.read_json(folder.accounting)
+    counts |= {"not_in_log": 9_004, "expired": 4, "in_log": counts["in_log"] - 9_004}
+    folder.write_json(folder.accounting, counts)
+    measure_run(folder)
+    judge_run(folder)
+
+    html = write_report(folder).read_text()
+
+    assert "<b>9,000 / 0</b>" in html
+    assert re.search(r'lost in the broker[^<]*</td><td class="n fail">9,000<', html)
+    assert re.search(r'expired before[^<]*</td><td class="n undetermined">4<', html)
+
+
 def test_text_from_a_run_is_escaped(folder: RunFolder) -> None:
     """A policy's text cannot bring markup onto the page."""
     folder.write_text(folder.policy, "<script>alert(1)</script>")

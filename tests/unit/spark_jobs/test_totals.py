@@ -50,6 +50,7 @@ def test_failed_deliveries_excuse_absent_seqs() -> None:
     content = totals(_counts({0: LogPart(17, 0)}, bad), _facts(acked=18, failed=2), _fence({0: 17}))
 
     assert content["not_in_log"] == 1
+    assert content["not_in_log_excused"] == 2
     assert content["produced_failed"] == 2
 
 

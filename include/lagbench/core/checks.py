@@ -1,0 +1,116 @@
+"""Checks: claims that must hold of every run, whatever its scenario judges.
+
+A run of which one does not hold, or is not known, was not the run that was meant: the verdict is
+undetermined unless an SLO fails. What the SLOs on messages find is theirs, within their limits; a
+check adds what none of them says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lagbench.core.measures import Accounting, Measures, RebalanceEpisode
+from lagbench.core.slo_result import moment
+
+NAMED_EPISODES = 3
+RECONCILED = (
+    "lost",
+    "not_in_log",
+    "expired",
+    "log_holes",
+    "unknown_message",
+    "duplicated",
+    "reordered",
+    "zombie",
+    "not_yet_consumed",
+    "produced_twice",
+)
+_BY_SCALING = ("scale_up", "scale_down")
+_UNEXPLAINED = ("other", "pod_death")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A claim's outcome; ``reasons`` are for the verdict, without what an SLO says already."""
+
+    holds: bool | None  # None: not known
+    numbers: Mapping[str, Any]
+    reasons: tuple[str, ...]
+
+
+def reconciliation(found: Accounting) -> Check:
+    """Check that every acknowledged message is in the log once and was processed once."""
+    counts = {name: getattr(found, name) for name in RECONCILED}
+    against = {name: count for name, count in counts.items() if count}
+    if found.processed_distinct != found.in_log:
+        against["processed_distinct"] = found.processed_distinct
+    if found.produced_acked is not None and found.produced_acked != found.in_log:
+        against["produced_acked"] = found.produced_acked
+    unknown = [name for name in (*RECONCILED, "produced_acked") if getattr(found, name) is None]
+    holds = None if unknown and not against else not against
+    numbers = {
+        "produced": found.produced_acked,
+        "in_log": found.in_log,
+        "processed": found.processed_distinct,
+        "against": against,
+        "not_known": unknown,
+    }
+    return Check(holds, numbers, _beside_the_slos(found))
+
+
+def _beside_the_slos(found: Accounting) -> tuple[str, ...]:
+    if found.in_log is None or found.processed_distinct is None:
+        return ("no accounting was made",)
+    reasons = []
+    if found.produced_twice:
+        reasons.append(f"{found.produced_twice} messages are in the log twice: it was another load")
+    settled = found.processed_distinct + (found.lost or 0) + (found.not_yet_consumed or 0)
+    if settled != found.in_log and not found.unknown_message:
+        reasons.append(
+            f"the accounting contradicts itself: {found.in_log} messages in the log, but {settled}"
+            " processed, lost or waiting"
+        )
+    return tuple(reasons)
+
+
+def rebalance_count(measures: Measures) -> Check:
+    """Check that from the stream's start on the group rebalanced only because it was scaled.
+
+    No rebalance is without a cause or caused by a pod's death, and there are at most as many by
+    scaling as pods were added and removed. A group of which not even the first rebalance was seen
+    is not known. Before the stream pods may join one by one: no load is measured then.
+    """
+    episodes = [e for e in measures.rebalances.episodes if _is_measured(e, measures)]
+    causes = Counter(episode.trigger for episode in episodes)
+    by_scaling = sum(causes[trigger] for trigger in _BY_SCALING)
+    moved = sum(abs(c.replicas_after - c.replicas_before) for c in measures.scaling.changes)
+    reasons = []
+    unexplained = [episode for episode in episodes if episode.trigger in _UNEXPLAINED]
+    if unexplained:
+        named = "; ".join(
+            f"{moment(measures, episode.started_at)} {episode.trigger_text}"
+            for episode in unexplained[:NAMED_EPISODES]
+        )
+        left = len(unexplained) - NAMED_EPISODES
+        more = f"; {left} more" if left > 0 else ""
+        reasons.append(f"not only scaling rebalanced the group: {named}{more}")
+    if by_scaling > moved:
+        reasons.append(f"{by_scaling} rebalances by scaling, but {moved} pods added or removed")
+    holds: bool | None = not reasons
+    if not measures.rebalances.episodes:
+        holds, reasons = None, ["no rebalance of the group was seen, not even its first"]
+    numbers = {
+        "rebalances": len(episodes),
+        "by_cause": dict(causes),
+        "pods_added_or_removed": moved,
+    }
+    return Check(holds, numbers, tuple(reasons))
+
+
+def _is_measured(episode: RebalanceEpisode, measures: Measures) -> bool:
+    from_at, until_at = measures.measured_from_at, measures.measured_until_at
+    is_late_enough = from_at is None or episode.started_at >= from_at
+    return is_late_enough and (until_at is None or episode.started_at <= until_at)

@@ -1,0 +1,145 @@
+"""Claims that must hold of every run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.fakes.measured_run import quick_spike_measures
+
+from lagbench.core.checks import rebalance_count, reconciliation
+from lagbench.core.measures import Accounting, Measures
+
+GOOD = quick_spike_measures()
+
+
+def accounting(**fields: Any) -> Accounting:
+    """Return the good run's accounting, changed."""
+    return GOOD.accounting.model_copy(update=fields)
+
+
+def rebalanced(causes: list[str], *, at: int | None = None, pods: int = 4) -> Measures:
+    """Return the good run with these rebalances and ``pods`` pods added and removed."""
+    first, template = GOOD.rebalances.episodes[:2]
+    change = {"started_at": template.started_at if at is None else at}
+    episodes = [first, *(template.model_copy(update=change | {"trigger": c}) for c in causes)]
+    scaled = GOOD.scaling.changes[0].model_copy(
+        update={"replicas_before": 2, "replicas_after": 2 + pods}
+    )
+    return GOOD.model_copy(
+        update={
+            "rebalances": GOOD.rebalances.model_copy(update={"episodes": tuple(episodes)}),
+            "scaling": GOOD.scaling.model_copy(update={"changes": (scaled,)}),
+        }
+    )
+
+
+def test_a_good_run_reconciles() -> None:
+    """Nothing speaks against it and nothing is unknown."""
+    check = reconciliation(GOOD.accounting)
+
+    assert (check.holds, check.numbers["against"], check.reasons) == (True, {}, ())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lost",
+        "not_in_log",
+        "expired",
+        "log_holes",
+        "unknown_message",
+        "duplicated",
+        "reordered",
+        "zombie",
+        "not_yet_consumed",
+        "produced_twice",
+    ],
+)
+def test_each_class_breaks_the_claim(name: str) -> None:
+    """One message of any class is named."""
+    check = reconciliation(accounting(**{name: 1}))
+
+    assert (check.holds, check.numbers["against"]) == (False, {name: 1})
+
+
+def test_what_the_producer_never_said_is_not_known() -> None:
+    """Without its last word the claim neither holds nor fails."""
+    check = reconciliation(accounting(produced_acked=None))
+
+    assert check.holds is None
+    assert check.numbers["not_known"] == ["produced_acked"]
+
+
+def test_what_the_slos_judge_is_no_further_reason() -> None:
+    """A scenario may allow repeats: the check must not take that back."""
+    assert reconciliation(accounting(duplicated=5)).reasons == ()
+
+
+def test_a_message_written_twice_is_another_load() -> None:
+    """No SLO says it."""
+    (reason,) = reconciliation(accounting(produced_twice=3)).reasons
+
+    assert reason.startswith("3 messages are in the log twice")
+
+
+def test_totals_that_do_not_add_up_contradict_themselves() -> None:
+    """One message of the log is neither processed nor lost nor waiting."""
+    in_log = GOOD.accounting.in_log
+    assert in_log is not None
+
+    (reason,) = reconciliation(accounting(processed_distinct=in_log - 1)).reasons
+
+    assert "contradicts itself" in reason
+
+
+def test_without_accounting_nothing_is_reconciled() -> None:
+    """Not known, and said."""
+    check = reconciliation(Accounting())
+
+    assert (check.holds, check.reasons) == (None, ("no accounting was made",))
+
+
+def test_a_good_run_rebalanced_by_scaling_alone() -> None:
+    """Five steps, each a rebalance of the pods that came or went."""
+    check = rebalance_count(GOOD)
+
+    assert (check.holds, check.reasons) == (True, ())
+    assert check.numbers["by_cause"] == {"scale_up": 3, "scale_down": 2}
+
+
+@pytest.mark.parametrize(
+    ("causes", "holds"),
+    [
+        (["scale_up", "scale_down"], True),
+        (["scale_up", "other"], False),
+        (["pod_death"], False),
+        (["scale_up"] * 5, False),
+    ],
+)
+def test_rebalances_are_explained_by_scaling(causes: list[str], *, holds: bool) -> None:
+    """Every rebalance has a scale step behind it, and there are no more than moved pods."""
+    check = rebalance_count(rebalanced(causes))
+
+    assert check.holds is holds
+    assert bool(check.reasons) is not holds
+
+
+@pytest.mark.parametrize("bound", ["measured_from_at", "measured_until_at"])
+def test_rebalances_outside_the_measured_stretch_do_not_count(bound: str) -> None:
+    """Pods may join one by one before the stream, and leave when the bench stops them."""
+    edge = getattr(GOOD, bound)
+    outside = edge - 1 if bound == "measured_from_at" else edge + 1
+
+    assert rebalance_count(rebalanced(["other"], at=outside)).holds
+    assert not rebalance_count(rebalanced(["other"], at=edge)).holds
+
+
+def test_a_group_that_was_never_seen_to_rebalance_is_not_known() -> None:
+    """Its members must have joined: nobody saw it."""
+    nothing = GOOD.rebalances.model_copy(update={"episodes": ()})
+
+    check = rebalance_count(GOOD.model_copy(update={"rebalances": nothing}))
+
+    assert check.holds is None
+    assert check.reasons
