@@ -13,7 +13,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from lagbench.adapters.cluster_check import check_cluster, ready_namespace
-from lagbench.adapters.kafka_admin import TopicSpec
+from lagbench.adapters.kafka_admin import BROKER_DEFAULT, TopicSpec
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.adapters.run_manifest import write_manifest
 from lagbench.adapters.workloads import remove_everything
@@ -25,11 +25,21 @@ from lagbench.embedded.bench_state import BenchFiles
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.hooks.kafka import KafkaHook
-from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube
+from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube, settings_of_cluster
 from lagbench_airflow.hooks.spark import SparkTarget
 from lagbench_airflow.params import settings_of
 
 LEDGER_PARTITIONS, TELEMETRY_PARTITIONS = 6, 1
+TOPIC_SETTINGS = {
+    # Offsets are accounted for by identity, so nothing may be dropped or merged in mid-run,
+    # whatever the broker does with other topics: the bench's own keep 1 GiB of a partition.
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    # Producers wait for all replicas in sync; a broker that asks for two would take nothing into
+    # topics with one.
+    "min.insync.replicas": "1",
+}
 RUN_ID_NAME_LENGTH = 28
 """Leaves 52 - 28 = 24 characters for the instant and the random digits."""
 CONNECTIONS = ("kafka_default", "kubernetes_default", "spark_default")
@@ -128,10 +138,13 @@ def create_run_topics(cell: CellRun) -> dict[str, int]:
         cell.names.processed_topic: LEDGER_PARTITIONS,
         cell.names.telemetry_topic: TELEMETRY_PARTITIONS,
     }
-    # Offsets are accounted for by identity, so nothing may be dropped or merged in mid-run.
-    configs = {"cleanup.policy": "delete", "retention.ms": "-1"}
+    factor = settings_of_cluster().replication_factor or BROKER_DEFAULT
+    specs = [
+        TopicSpec(name, count, TOPIC_SETTINGS, replication_factor=factor)
+        for name, count in partitions.items()
+    ]
     with KafkaHook().get_conn() as admin:
-        admin.create_topics([TopicSpec(name, count, configs) for name, count in partitions.items()])
+        admin.create_topics(specs)
     return partitions
 
 

@@ -17,6 +17,7 @@ class FakeKafkaAdmin:
     def __init__(self) -> None:
         """Begin empty."""
         self.topics: dict[str, dict[int, int]] = {}
+        self.specs: dict[str, TopicSpec] = {}
         self.groups: dict[str, dict[str, list[tuple[str, int]]]] = {}
         self.open_transactions: list[dict[int, int]] = []
         self.is_rebalancing = False
@@ -53,6 +54,7 @@ class FakeKafkaAdmin:
         self._up()
         for spec in specs:
             self.topics.setdefault(spec.name, dict.fromkeys(range(spec.partitions), 0))
+            self.specs.setdefault(spec.name, spec)
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Accept a topic that is gone."""

@@ -28,6 +28,10 @@ from lagbench.errors import NotReady, WrongInput
 GroupRequest = Future[ConsumerGroupDescription]
 
 
+BROKER_DEFAULT = -1
+"""As replication factor: ``default.replication.factor`` of the broker (KIP-464, Kafka 2.4)."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
     """A topic to create; ``configs`` are the broker's topic settings."""

@@ -1,4 +1,4 @@
-"""What differs from cluster to cluster: namespace, image, Kafka as pods see it, storage class.
+"""What differs from cluster to cluster: namespace, image, storage class, Kafka and its replicas.
 
 They come from the connection ``kubernetes_default``; what it leaves out is as the committed
 manifests say.
@@ -20,22 +20,28 @@ NAMESPACE_FIELD = "namespace"  # the Kubernetes provider's own
 SERVERS_FIELD = "lagbench_bootstrap_servers"
 IMAGE_FIELD = "lagbench_image"
 STORAGE_CLASS_FIELD = "lagbench_storage_class"
+REPLICATION_FIELD = "lagbench_replication_factor"
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _CLASS = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _SERVER = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
+_FACTOR = re.compile(r"[1-9]\d{0,3}")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
 _HIGHEST_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """Where and how the pods of a run are made; None leaves the committed manifest's value."""
+    """Where and how a run's pods and topics are made.
+
+    None leaves the committed manifest's value, and the broker's default of replicas of a topic.
+    """
 
     namespace: str = NAMESPACE
     bootstrap_servers: str | None = None
     image: str | None = None
     storage_class: str | None = None
+    replication_factor: int | None = None
 
 
 def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSettings:
@@ -47,6 +53,7 @@ def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSett
     servers = _text(fields, SERVERS_FIELD)
     image = _text(fields, IMAGE_FIELD)
     storage_class = _text(fields, STORAGE_CLASS_FIELD)
+    factor = _text(fields, REPLICATION_FIELD)
     checks = (
         (NAMESPACE_FIELD, namespace, bool(_LABEL.fullmatch(namespace or "a")), "a DNS label"),
         (SERVERS_FIELD, servers, _are_servers(servers), "host:port, more of them after commas"),
@@ -57,11 +64,18 @@ def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSett
             bool(_CLASS.fullmatch(storage_class or "a")),
             f"the name of a storage class, or {NO_STORAGE}",
         ),
+        (
+            REPLICATION_FIELD,
+            factor,
+            bool(_FACTOR.fullmatch(factor or "1")),
+            "a number of brokers; left out, the broker's default",
+        ),
     )
     for field, value, is_allowed, allowed in checks:
         if not is_allowed:
             raise WrongInput(where=where, field=field, value=value, allowed=allowed)
-    return ClusterSettings(namespace or NAMESPACE, servers, image, storage_class)
+    replicas = None if factor is None else int(factor)
+    return ClusterSettings(namespace or NAMESPACE, servers, image, storage_class, replicas)
 
 
 def _text(fields: Mapping[str, object], name: str) -> str | None:

@@ -97,8 +97,9 @@ def server_properties(
         # with 1 s 2.5 s (the classic protocol's heartbeat is a client setting).
         "group.consumer.min.heartbeat.interval.ms": 500,
         "group.consumer.heartbeat.interval.ms": 1000,
-        # Retention by size, per partition, as a guard of the disk; a run deletes its topics. A
-        # partition of the largest scenario stays far below (20 M events x 256 B / 24 = 213 MB).
+        # Retention by size, per partition, as a guard of the disk against topics of others: a
+        # run's own keep everything and are deleted at its end. A partition of the largest scenario
+        # would stay far below (20 M events x 256 B / 24 = 213 MB).
         "log.retention.hours": 48,
         "log.retention.bytes": 1024 * _MIB,
         "log.segment.bytes": 128 * _MIB,

@@ -20,6 +20,7 @@ from lagbench.adapters.workloads import remove_everything
 from lagbench.core.cluster_settings import (
     IMAGE_FIELD,
     NAMESPACE_FIELD,
+    REPLICATION_FIELD,
     SERVERS_FIELD,
     STORAGE_CLASS_FIELD,
     cluster_settings,
@@ -39,6 +40,7 @@ _FIELD_OF_KEY = {
     "NAMESPACE": NAMESPACE_FIELD,
     "IMAGE": IMAGE_FIELD,
     "KAFKA_BOOTSTRAP_SERVERS": SERVERS_FIELD,
+    "KAFKA_REPLICATION_FACTOR": REPLICATION_FIELD,
     "STORAGE_CLASS": STORAGE_CLASS_FIELD,
 }
 _AIRFLOWS_SERVERS = "AIRFLOW_KAFKA_BOOTSTRAP_SERVERS"

@@ -38,7 +38,7 @@ def open_kube(
 
 
 def settings_of_cluster(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> ClusterSettings:
-    """Return the namespace, image, servers and storage class that the connection names.
+    """Return the cluster's settings that the connection names.
 
     :raises WrongInput: one of them cannot be.
     :raises NotReady: the connection is not defined.

@@ -18,18 +18,23 @@ def test_what_is_left_out_is_as_committed() -> None:
 
 
 def test_every_setting_is_taken() -> None:
-    """Namespace, servers, image and storage class come from their fields."""
+    """Namespace, servers, image, storage class and replicas come from their fields."""
     given = {
         "namespace": "spikes",
         "lagbench_bootstrap_servers": "kafka-0:9092,[::1]:9093",
         "lagbench_image": "registry.example.com:5000/programs@sha256:abc",
         "lagbench_storage_class": "gp3",
+        "lagbench_replication_factor": 3,
     }
 
     found = cluster_settings(given, where=WHERE)
 
     assert found == ClusterSettings(
-        "spikes", "kafka-0:9092,[::1]:9093", "registry.example.com:5000/programs@sha256:abc", "gp3"
+        "spikes",
+        "kafka-0:9092,[::1]:9093",
+        "registry.example.com:5000/programs@sha256:abc",
+        "gp3",
+        3,
     )
 
 
@@ -43,6 +48,8 @@ def test_every_setting_is_taken() -> None:
         ("lagbench_bootstrap_servers", "kafka:9092,"),
         ("lagbench_image", "two words"),
         ("lagbench_storage_class", "Fast SSD"),
+        ("lagbench_replication_factor", "0"),
+        ("lagbench_replication_factor", "all"),
     ],
 )
 def test_a_wrong_value_is_named(field: str, value: str) -> None:
