@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lagbench.core.measures import Accounting, Measures, RebalanceEpisode
+from lagbench.core.scaling_measures import EpisodeTrigger
 from lagbench.core.slo_result import moment
 
 NAMED_EPISODES = 3
@@ -28,8 +29,8 @@ RECONCILED = (
     "not_yet_consumed",
     "produced_twice",
 )
-_BY_SCALING = ("scale_up", "scale_down")
-_UNEXPLAINED = ("other", "pod_death")
+_BY_SCALING: tuple[EpisodeTrigger, ...] = ("scale_up", "scale_down")
+_UNEXPLAINED: tuple[EpisodeTrigger, ...] = ("other", "pod_death")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,32 @@
+"""What the terminal says of a verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from tests.fakes.run_folder_builder import quick_spike_run
+
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.cli.verdict_table import print_verdict
+from lagbench.results.measure import judge_run
+
+
+def said(folder: RunFolder) -> str:
+    """Judge the run and return the table."""
+    judge_run(folder)
+    console = Console(width=400)
+    with console.capture() as captured:
+        print_verdict(console, folder)
+    return captured.get()
+
+
+def test_what_the_log_lacks_stands_in_the_accounting_line(tmp_path: Path) -> None:
+    """Messages that are gone are named there; a log without gaps is not talked about."""
+    clean: RunFolder = quick_spike_run().write(tmp_path / "clean")
+    gappy: RunFolder = quick_spike_run().write(tmp_path / "gappy")
+    counts = gappy.read_json(gappy.accounting)
+    gappy.write_json(gappy.accounting, counts | {"not_in_log": 7, "log_holes": 7})
+
+    assert "reordered 0, not in log 7, log holes 7" in said(gappy)
+    assert "log holes" not in said(clean)
