@@ -13,7 +13,7 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.kafka_admin import BROKER_DEFAULT, KafkaAdmin, TopicSpec
 from lagbench.adapters.processes import is_alive
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.java import find_java
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.integration
 
 def test_topics_come_and_go(kafka_admin: KafkaAdmin) -> None:
     """A created topic is listed at once, creating it again is fine, a deleted one is gone."""
-    topic = TopicSpec("lagbench.t1.events", 6, {"retention.bytes": "1000000"})
+    topic = TopicSpec("lagbench.t1.events", 6, {"retention.bytes": "-1"}, BROKER_DEFAULT)
 
     kafka_admin.create_topics([topic])
     kafka_admin.create_topics([topic])
@@ -43,6 +43,7 @@ def test_topics_come_and_go(kafka_admin: KafkaAdmin) -> None:
         TopicSpec("lagbench.bad", 0),
         TopicSpec("lagbench.bad topic", 1),
         TopicSpec("lagbench.bad", 1, {"no.such.setting": "1"}),
+        TopicSpec("lagbench.bad", 1, replication_factor=3),
     ],
 )
 def test_impossible_topic_is_wrong_input(kafka_admin: KafkaAdmin, spec: TopicSpec) -> None:
