@@ -1,8 +1,8 @@
 """Checks: claims that must hold of every run, whatever its scenario judges.
 
-A run of which one does not hold, or is not known, was not the run that was meant: the verdict is
-undetermined unless an SLO fails. What the SLOs on messages find is theirs, within their limits; a
-check adds what none of them says.
+An accounting that contradicts itself leaves a verdict undetermined; what the SLOs on messages find
+is theirs, within their limits. A rebalance that no scaling explains is part of what was measured:
+the report notes it, and the SLOs judge what it cost.
 """
 
 from __future__ import annotations

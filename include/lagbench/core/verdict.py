@@ -3,15 +3,15 @@
 * Any SLO that fails makes the run ``fail``.
 * A run whose generator fell behind measured another load: its scaling and lag SLOs are
   ``undetermined``, both ways. Bad messages that were found stay found: they fail.
-* Not drained, not stable, a check that does not hold (``lagbench.core.checks``), or a measure
-  missing for a judged SLO: ``undetermined``, never ``pass``.
+* Not drained, not stable, an accounting that contradicts itself (``lagbench.core.checks``), or a
+  measure missing for a judged SLO: ``undetermined``, never ``pass``.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-from lagbench.core.checks import rebalance_count, reconciliation
+from lagbench.core.checks import reconciliation
 from lagbench.core.measure_model import MeasureModel
 from lagbench.core.measures import Measures
 from lagbench.core.scenario import Slos
@@ -46,7 +46,6 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
         *measures.validity.reasons,
         *unsettled_end(measures),
         *reconciliation(measures.accounting).reasons,
-        *rebalance_count(measures).reasons,
     ]
     unsure = [f"{r.title}: {r.reason}" for r in results if r.status == "undetermined"]
     judged = sum(result.status != "not_judged" for result in results)

@@ -7,6 +7,7 @@ from typing import Any
 
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.accounting import accounting_measure
+from lagbench.core.checks import rebalance_count
 from lagbench.core.drain import DrainThreshold, drain_measure, pod_rate_per_second
 from lagbench.core.end_state import end_state
 from lagbench.core.lag import lag_measure
@@ -72,40 +73,48 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
     episodes = rebalance_episodes(group.spans, run.rate, group.changes, protocol)
     handovers = [handover for handover in run.handovers if handover.next_done_at <= until_at]
     drain = _drain(run, until_at)
-    return Measures(
-        run_id=run_id,
-        scenario=run.scenario.name,
-        policy=str(run.manifest.get("policy") or run.scenario.policy),
-        seed=int(run.manifest.get("seed", run.scenario.seed)),
-        fidelity=run.manifest["fidelity"],
-        balancer=run.scenario.consumer.balancer,
-        measured_from_at=from_at,
-        measured_until_at=until_at,
-        run_seconds=(until_at - from_at) / NANOSECONDS,
-        load=run.load,
-        validity=_validity(run, from_at, until_at),
-        reaction=reaction(
-            ReactionInput(
-                records=run.records,
-                lag=run.lag,
-                lives=run.lives,
-                changes=group.changes,
-                load=run.load,
-                limits=run.limits,
-                replicas_at_step=run.replicas_at(run.load.first_spike_started_at),
-                until_at=until_at,
-                clocks=run.clocks,
-            )
-        ),
-        lag=_lag(run, from_at, until_at),
-        drain=drain,
-        rebalances=rebalances(episodes, partition_gaps(handovers)),
-        scaling=scaling_measure(run, group, from_at, until_at),
-        paid_for_itself=_paid(run, group, episodes, drain, until_at),
-        accounting=accounting_measure(run.accounting, run.bad_messages),
-        observer_cost=observer_cost(run.records, from_at, until_at),
-        end_state=_end_state(run, until_at),
+    return _with_checks(
+        Measures(
+            run_id=run_id,
+            scenario=run.scenario.name,
+            policy=str(run.manifest.get("policy") or run.scenario.policy),
+            seed=int(run.manifest.get("seed", run.scenario.seed)),
+            fidelity=run.manifest["fidelity"],
+            balancer=run.scenario.consumer.balancer,
+            measured_from_at=from_at,
+            measured_until_at=until_at,
+            run_seconds=(until_at - from_at) / NANOSECONDS,
+            load=run.load,
+            validity=_validity(run, from_at, until_at),
+            reaction=reaction(
+                ReactionInput(
+                    records=run.records,
+                    lag=run.lag,
+                    lives=run.lives,
+                    changes=group.changes,
+                    load=run.load,
+                    limits=run.limits,
+                    replicas_at_step=run.replicas_at(run.load.first_spike_started_at),
+                    until_at=until_at,
+                    clocks=run.clocks,
+                )
+            ),
+            lag=_lag(run, from_at, until_at),
+            drain=drain,
+            rebalances=rebalances(episodes, partition_gaps(handovers)),
+            scaling=scaling_measure(run, group, from_at, until_at),
+            paid_for_itself=_paid(run, group, episodes, drain, until_at),
+            accounting=accounting_measure(run.accounting, run.bad_messages),
+            observer_cost=observer_cost(run.records, from_at, until_at),
+            end_state=_end_state(run, until_at),
+        )
     )
+
+
+def _with_checks(found: Measures) -> Measures:
+    """Note the rebalances that no scaling explains."""
+    notes = (*found.validity.notes, *rebalance_count(found).reasons)
+    return found.model_copy(update={"validity": found.validity.model_copy(update={"notes": notes})})
 
 
 def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:

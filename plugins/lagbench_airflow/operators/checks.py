@@ -1,7 +1,6 @@
 """Checks: claims on what the run measured, recorded in ``checks.json``.
 
-The verdict makes the same checks from the measures; a claim that does not hold is one of its
-reasons.
+The verdict makes the first from the measures too; what the second finds is a note in the report.
 """
 
 from __future__ import annotations
