@@ -18,7 +18,7 @@ from lagbench.adapters.run_folder import RunFolder
 from lagbench.adapters.run_manifest import write_manifest
 from lagbench.adapters.workloads import remove_everything
 from lagbench.catalog import checked_cell
-from lagbench.core.run import NAMESPACE, RunNames
+from lagbench.core.run import NAMESPACE, RunNames, new_run_id
 from lagbench.core.spark_settings import SparkPlace
 from lagbench.embedded import bench
 from lagbench.embedded.bench_state import BenchFiles
@@ -40,8 +40,6 @@ TOPIC_SETTINGS = {
     # topics with one.
     "min.insync.replicas": "1",
 }
-RUN_ID_NAME_LENGTH = 28
-"""Leaves 52 - 28 = 24 characters for the instant and the random digits."""
 CONNECTIONS = ("kafka_default", "kubernetes_default", "spark_default")
 Say = Callable[[str], None]
 
@@ -55,7 +53,9 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     cell = checked_cell(
         str(params["scenario"]), policy=params.get("policy") or None, overrides=overrides
     )
-    run_id = params.get("run_id") or _new_run_id(cell.scenario.name)
+    run_id = params.get("run_id") or new_run_id(
+        cell.scenario.name, planned_at=datetime.now(UTC), unique_digits=secrets.token_hex(2)
+    )
     folder = _new_folder(run_id)
     conf = {
         "scenario": params["scenario"],
@@ -173,12 +173,6 @@ def _new_folder(run_id: str) -> RunFolder:
             where="conf", field="run_id", value=run_id, allowed="an id that no run has had yet"
         )
     return folder
-
-
-def _new_run_id(scenario: str) -> str:
-    instant = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    name = scenario.replace("_", "-")[:RUN_ID_NAME_LENGTH].rstrip("-")
-    return f"{name}-{instant}-{secrets.token_hex(2)}"
 
 
 def _connection(name: str) -> Any:

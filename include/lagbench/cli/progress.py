@@ -49,8 +49,8 @@ class PhaseLog:
                     self.failures.append(f"{entry['name']}: {entry['detail']}")
 
 
-class TelemetryFollower:
-    """Reads a run's telemetry topic from its beginning, outside any group's bookkeeping."""
+class TelemetryReader:
+    """Reads what a run's telemetry topic has by now, when it is asked; joins no group."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         """Open the reader; a topic that does not exist yet simply has nothing to read."""

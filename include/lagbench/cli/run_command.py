@@ -25,9 +25,9 @@ from lagbench.cli.cell_options import (
     TargetSettingsOption,
 )
 from lagbench.cli.live_figures import LiveFigures
-from lagbench.cli.progress import PhaseLog, ProgressDisplay, TelemetryFollower
+from lagbench.cli.progress import PhaseLog, ProgressDisplay, TelemetryReader
 from lagbench.cli.run_lock import one_run_at_a_time
-from lagbench.core.run import RunNames
+from lagbench.core.run import RunNames, new_run_id
 from lagbench.errors import ExitCode, NotReady
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ def run(
     cluster = find_target(target, target_settings)
     _require_disk(cell)
     state_dir = bench.state_dir()
-    run_id = new_run_id(cell.scenario.name)
+    run_id = new_run_id(
+        cell.scenario.name, planned_at=datetime.now(UTC), unique_digits=secrets.token_hex(2)
+    )
     conf: dict[str, Any] = {"scenario": scenario, "run_id": run_id, "keep_bench": True}
     conf["overrides"] = overrides
     if policy is not None:
@@ -111,12 +113,6 @@ def _require_disk(cell: Cell) -> None:
     require_disk(existing, needed_bytes=needed)
 
 
-def new_run_id(scenario_name: str) -> str:
-    """Return an id that sorts by time and cannot repeat: scenario, UTC instant, 4 random digits."""
-    instant = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    return f"{scenario_name.replace('_', '-')[:28]}-{instant}-{secrets.token_hex(2)}"
-
-
 def _follow(
     console: Console, state_dir: Path, *, reach: Reach, conf: dict[str, Any], server: Any
 ) -> None:
@@ -137,13 +133,13 @@ def _follow(
     folder = runs_root() / run_id
     console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
     phases = PhaseLog(folder / "phases.jsonl")
-    follower = TelemetryFollower(reach.bootstrap_servers, RunNames(run_id).telemetry_topic)
+    telemetry = TelemetryReader(reach.bootstrap_servers, RunNames(run_id).telemetry_topic)
     figures, pause = LiveFigures(), threading.Event()
     try:
         with ProgressDisplay(console, run_id) as display:
             while not dag_run.is_finished():
                 phases.advance()
-                follower.drain_into(figures)
+                telemetry.drain_into(figures)
                 display.show(phases.current, figures)
                 pause.wait(0.25)
     except KeyboardInterrupt:
@@ -151,7 +147,7 @@ def _follow(
         dag_run.cancel()
         raise
     finally:
-        follower.close()
+        telemetry.close()
     phases.advance()
     if not (folder / "verdict.json").exists():
         seen = "\n".join(phases.failures) or dag_run.log_tail(LOG_TAIL_LINES)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 
 from lagbench.errors import WrongInput
 
@@ -26,6 +27,18 @@ TOPIC_PREFIX = "lagbench."
 GROUP_PREFIX = "enrich."
 
 _RUN_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?")
+_SCENARIO_CHARACTERS = 28
+"""Leaves 52 - 28 = 24 characters for the instant, the digits that make it unique, two dashes."""
+
+
+def new_run_id(scenario: str, *, planned_at: datetime, unique_digits: str) -> str:
+    """Return the id of a run of ``scenario``: scenario, UTC instant, digits; it sorts by time.
+
+    :param planned_at: in UTC.
+    :param unique_digits: four, drawn anew for each run: two may be planned in the same second.
+    """
+    name = scenario.replace("_", "-")[:_SCENARIO_CHARACTERS].rstrip("-")
+    return f"{name}-{planned_at:%Y%m%d-%H%M%S}-{unique_digits}"
 
 
 @dataclass(frozen=True, slots=True)
