@@ -34,6 +34,9 @@ class FakeKafkaAdmin:
     ) -> None:
         """Nothing is open."""
 
+    def close(self) -> None:
+        """Nothing is open."""
+
     def check_reachable(self) -> int:
         """One broker."""
         self._up()

@@ -64,6 +64,14 @@ class LagClient(AdminClient):
                 self._consumers[group] = Consumer({**self._settings, **own})
             return self._consumers[group]
 
+    def close(self) -> None:
+        """Close the consumers; librdkafka closes the admin client when the object is gone."""
+        with self._consumers_lock:
+            consumers = list(self._consumers.values())
+            self._consumers.clear()
+        for consumer in consumers:
+            consumer.close()
+
 
 def open_admin(bootstrap_servers: str, settings: Mapping[str, Any] | None = None) -> LagClient:
     """Return an admin client that reconnects quickly and keeps its own log lines quiet."""

@@ -104,7 +104,8 @@ class Kube:
 
     def close(self) -> None:
         """Close the connections and drop the discovery cache."""
-        self.api_client.close()
+        self.api_client.close()  # ends its threads only
+        self.api_client.rest_client.pool_manager.clear()
         self._cache.cleanup()
 
     def server_version(self) -> str:

@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from lagbench.adapters.kafka_admin import KafkaAdmin
-from lagbench.adapters.kafka_lag import open_admin, read_group_lag
+from lagbench.adapters.kafka_lag import LagClient, open_admin, read_group_lag
 from lagbench.errors import NotReady
+
+
+class LagReader:
+    """The lag of consumer groups, read over connections that are kept until ``close``."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        """Take librdkafka's settings; nothing is asked yet."""
+        self._client: LagClient | None = open_admin(str(settings["bootstrap.servers"]), settings)
+
+    def total_lag(self, group: str, topic: str) -> int:
+        """Return the messages not yet committed; without a commit the whole partition counts."""
+        if self._client is None:
+            raise NotReady("the connection that reads the lag was closed")
+        offsets = read_group_lag(self._client, group, topic)
+        known = {p: o.end for p, o in offsets.items() if o.end is not None}
+        if len(known) < len(offsets):
+            raise NotReady(f"the end of {len(offsets) - len(known)} partitions is unknown")
+        return sum(end - (offsets[p].committed or 0) for p, end in known.items())
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
 
 
 class KafkaHook(BaseHook):
@@ -54,15 +79,9 @@ class KafkaHook(BaseHook):
         """Return the servers to which clients connect first."""
         return str(self.settings()["bootstrap.servers"])
 
-    def total_lag(self, group: str, topic: str) -> int:
-        """Return the messages not yet committed; without a commit the whole partition counts."""
-        servers = self.settings()
-        admin = open_admin(str(servers["bootstrap.servers"]), servers)
-        offsets = read_group_lag(admin, group, topic)
-        known = {p: o.end for p, o in offsets.items() if o.end is not None}
-        if len(known) < len(offsets):
-            raise NotReady(f"the end of {len(offsets) - len(known)} partitions is unknown")
-        return sum(end - (offsets[p].committed or 0) for p, end in known.items())
+    def open_lag_reader(self) -> LagReader:
+        """Return a reader of the lag of groups, to be closed."""
+        return LagReader(self.settings())
 
     def get_conn(self) -> KafkaAdmin:
         """Return an administrator of the cluster."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator
@@ -13,6 +14,7 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from lagbench.errors import NotReady, WrongInput
+from lagbench_airflow.hooks.kept_clients import KeptClients
 
 
 class Reason(StrEnum):
@@ -35,14 +37,21 @@ class Reading:
     is_moot: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A look that brought nothing, and why."""
+
+    said: str
+
+
 class ConditionTrigger(BaseTrigger):
     """Fires once the condition has held for ``hold_seconds``, or at ``deadline_at``.
 
     It does not read before ``not_before_at``: see ``DEFERRAL_SETTLES_SECONDS``.
 
     The deadline is an instant (unix seconds) and not a duration: a trigger that moves to another
-    triggerer must not begin its wait anew. A reading that fails breaks the hold and is tried again:
-    an outage of the broker is part of a rehearsal.
+    triggerer must not begin its wait anew. A reading that fails breaks the hold and is tried again,
+    over new connections: an outage of the broker is part of a rehearsal.
     """
 
     def __init__(
@@ -59,10 +68,12 @@ class ConditionTrigger(BaseTrigger):
         self.hold_seconds = hold_seconds
         self.poll_seconds = poll_seconds
         self.not_before_at = not_before_at
+        self.clients = KeptClients()
+        self._clients_in_use = threading.Lock()
 
     @abstractmethod
     def read(self) -> Reading:
-        """Look once; may block (it runs in a thread), must not change anything."""
+        """Look once, with ``clients``; may block (it runs in a thread), must change nothing."""
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
@@ -83,16 +94,24 @@ class ConditionTrigger(BaseTrigger):
         yield TriggerEvent(await self._wait())  # type: ignore[no-untyped-call]
 
     async def _wait(self) -> dict[str, Any]:
+        try:
+            return await self._first_event()
+        finally:
+            # A reading that was under way when the wait was cancelled goes on in its thread; the
+            # clients are closed behind it, also when this wait for that is cancelled in its turn.
+            await asyncio.shield(asyncio.to_thread(self._close_clients))
+
+    async def _first_event(self) -> dict[str, Any]:
         held_since: float | None = None
         seen: dict[str, Any] = {}
         await asyncio.sleep(max(0.0, self.not_before_at - time.time()))
         while True:
             try:
-                reading = await asyncio.to_thread(self.read)
-            except NotReady as error:
-                held_since, seen = None, seen | {"error": str(error)}
+                reading = await asyncio.to_thread(self._look)
             except WrongInput as error:
                 return _event(Reason.REFUSED, {"error": str(error)})
+            if isinstance(reading, Outage):
+                held_since, seen = None, seen | {"error": reading.said}
             else:
                 seen = reading.seen
                 held_since = (held_since or time.monotonic()) if reading.is_met else None
@@ -103,6 +122,24 @@ class ConditionTrigger(BaseTrigger):
             if time.time() >= self.deadline_at:
                 return _event(Reason.TIMED_OUT, seen)
             await asyncio.sleep(self.poll_seconds)
+
+    def _look(self) -> Reading | Outage:
+        """Read; after a failure that a connection may have caused the next one has new ones.
+
+        The error ends here, in the thread: it holds on to the client, and whoever drops a client
+        of Kafka last waits until it has ended.
+        """
+        with self._clients_in_use:
+            try:
+                return self.read()
+            except NotReady as error:
+                outage = Outage(str(error))
+            self.clients.close()
+            return outage
+
+    def _close_clients(self) -> None:
+        with self._clients_in_use:
+            self.clients.close()
 
 
 def run_inline(trigger: ConditionTrigger) -> dict[str, Any]:

@@ -32,19 +32,15 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
 
     def read(self) -> Reading:
         """Compare members and owned partitions with what there should be."""
-        from lagbench_airflow.hooks.kafka import KafkaHook
-        from lagbench_airflow.hooks.kube import open_kube
-
         names = RunNames(self.run_id)
-        kube = open_kube(self.kubernetes_conn_id)
-        try:
-            deployment = kube.get("Deployment", CONSUMER_DEPLOYMENT) or {}
-        finally:
-            kube.close()
+        kube = self.clients.kube(self.kubernetes_conn_id)
+        deployment = kube.get("Deployment", CONSUMER_DEPLOYMENT) or {}
         wanted = int((deployment.get("spec") or {}).get("replicas") or 0)
-        with KafkaHook(self.kafka_conn_id).get_conn() as admin:
-            group = admin.describe_group(names.group)
-            partitions = admin.partition_counts([names.events_topic]).get(names.events_topic, 0)
+        admin = self.clients.kafka_admin(self.kafka_conn_id)
+        # First, for it fails while the broker is away: a request to a group's coordinator that
+        # times out then can end the process (see adapters/kafka_lag.py).
+        partitions = admin.partition_counts([names.events_topic]).get(names.events_topic, 0)
+        group = admin.describe_group(names.group)
         owned = sorted(
             partition
             for member in group.members

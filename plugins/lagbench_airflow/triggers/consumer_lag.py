@@ -24,10 +24,10 @@ class _ConsumerLagTrigger(ConditionTrigger):
 
     def total_lag(self) -> int:
         """Return the messages that the group has not committed yet."""
-        from lagbench_airflow.hooks.kafka import KafkaHook
-
         names = RunNames(self.run_id)
-        return KafkaHook(self.kafka_conn_id).total_lag(names.group, names.events_topic)
+        return self.clients.lag_reader(self.kafka_conn_id).total_lag(
+            names.group, names.events_topic
+        )
 
 
 class ConsumerLagAboveTrigger(_ConsumerLagTrigger):
@@ -51,7 +51,8 @@ class ConsumerLagAboveTrigger(_ConsumerLagTrigger):
         lag = self.total_lag()
         if lag > self.above_records:
             return Reading(is_met=True, seen={"total_lag": lag})
-        ended = job_end(self.kubernetes_conn_id, RunNames(self.run_id).producer_job) is not None
+        kube = self.clients.kube(self.kubernetes_conn_id)
+        ended = job_end(kube, RunNames(self.run_id).producer_job) is not None
         return Reading(is_met=False, seen={"total_lag": lag}, is_moot=ended)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from lagbench.errors import WrongInput
 from lagbench_airflow.triggers.condition import ConditionTrigger, Reading
+
+if TYPE_CHECKING:
+    from lagbench.adapters.kube import Kube
 
 JobEnd = Literal["complete", "failed", "gone"]
 
@@ -25,7 +28,7 @@ class ProducerEndedTrigger(ConditionTrigger):
 
     def read(self) -> Reading:
         """Look at the Job."""
-        end = job_end(self.kubernetes_conn_id, self.job)
+        end = job_end(self.clients.kube(self.kubernetes_conn_id), self.job)
         if end == "gone":
             raise WrongInput(
                 where=f"Job/{self.job}",
@@ -36,15 +39,9 @@ class ProducerEndedTrigger(ConditionTrigger):
         return Reading(is_met=end is not None, seen={"job": end or "running"})
 
 
-def job_end(kubernetes_conn_id: str, job: str) -> JobEnd | None:
+def job_end(kube: Kube, job: str) -> JobEnd | None:
     """Return how the Job ended, None while it runs."""
-    from lagbench_airflow.hooks.kube import open_kube
-
-    kube = open_kube(kubernetes_conn_id)
-    try:
-        found = kube.get("Job", job)
-    finally:
-        kube.close()
+    found = kube.get("Job", job)
     if found is None:
         return "gone"
     for condition in (found.get("status") or {}).get("conditions") or []:

@@ -33,14 +33,9 @@ class ReplicasSettledTrigger(ConditionTrigger):
 
         A node short of memory leaves the pods that it evicts behind as failed.
         """
-        from lagbench_airflow.hooks.kube import open_kube
-
-        kube = open_kube(self.kubernetes_conn_id)
-        try:
-            deployment = kube.get("Deployment", CONSUMER_DEPLOYMENT) or {}
-            pods = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={self.run_id}")
-        finally:
-            kube.close()
+        kube = self.clients.kube(self.kubernetes_conn_id)
+        deployment = kube.get("Deployment", CONSUMER_DEPLOYMENT) or {}
+        pods = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={self.run_id}")
         spec, status = deployment.get("spec") or {}, deployment.get("status") or {}
         mine = [pod for pod in pods if _is_consumer(pod) and not _has_ended(pod)]
         seen = {

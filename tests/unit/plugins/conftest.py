@@ -104,6 +104,21 @@ class FakeStore(dict[str, Any]):
 
 
 @dataclass
+class FakeLagReader:
+    """Reads the world's lag while its broker is up."""
+
+    world: World
+
+    def total_lag(self, group: str, topic: str) -> int:
+        """Return what the test has set."""
+        self.world.admin.check_reachable()
+        return self.world.total_lag
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass
 class World:
     """Everything a task touches."""
 
@@ -160,9 +175,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         def get_conn(self) -> FakeKafkaAdmin:
             return world.admin
 
-        def total_lag(self, group: str, topic: str) -> int:
-            world.admin.check_reachable()
-            return world.total_lag
+        def open_lag_reader(self) -> FakeLagReader:
+            return FakeLagReader(world)
 
     FakeTelemetryLog.sent = []
     monkeypatch.setattr(kafka, "KafkaHook", FakeKafkaHook)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
-from tests.unit.plugins.conftest import World, workload
+from tests.unit.plugins.conftest import FakeLagReader, World, workload
 
 from lagbench.errors import StillWaiting
 from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.hooks import kafka, kube
 from lagbench_airflow.sensors.cell_sensor import CellSensor
 from lagbench_airflow.sensors.consumer_group import ConsumerGroupStableSensor
 from lagbench_airflow.sensors.consumer_lag import ConsumerLagAboveSensor, ConsumerLagDrainedSensor
@@ -184,6 +187,50 @@ def test_settled_means_nothing_in_motion(world: World) -> None:
 
     world.kube.objects["Pod", "consumer-9"]["status"] = {"phase": "Failed"}  # evicted by its node
     assert run(ReplicasSettledSensor, world)["reached"] is True
+
+
+@pytest.mark.parametrize("kind", SENSORS)
+def test_a_wait_opens_no_client_twice(
+    world: World, monkeypatch: pytest.MonkeyPatch, kind: type[CellSensor]
+) -> None:
+    """However often a sensor looks, the measured broker and API server see one client of it."""
+    start_consumers(world, 2)
+    world.admin.is_rebalancing = True
+    world.kube.objects["Pod", "consumer-9"] = {
+        "metadata": {"name": "consumer-9", "labels": {"lagbench.io/run-id": world.names.run_id}}
+    }
+    world.kube.apply(workload("Job", "producer") | {"metadata": {"name": world.names.producer_job}})
+    world.total_lag = 1
+    opened: list[str] = []
+
+    def counted(name: str, answer: object) -> Callable[..., object]:
+        return lambda *_, **__: opened.append(name) or answer
+
+    monkeypatch.setattr(kube, "open_kube", counted("kube", world.kube))
+    monkeypatch.setattr(kafka.KafkaHook, "get_conn", counted("admin", world.admin))
+    reader = FakeLagReader(world)
+    monkeypatch.setattr(kafka.KafkaHook, "open_lag_reader", counted("lag", reader))
+
+    with contextlib.suppress(StillWaiting):
+        run(kind, world)
+
+    assert opened
+    assert len(opened) == len(set(opened))
+
+
+def test_no_coordinator_is_asked_while_the_broker_is_away(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request to a group's coordinator that times out then can end the process."""
+    start_consumers(world, 2)
+    world.admin.is_down = True
+    asked: list[str] = []
+    monkeypatch.setattr(world.admin, "describe_group", asked.append)
+
+    with pytest.raises(StillWaiting, match="does not answer"):
+        run(ConsumerGroupStableSensor, world)
+
+    assert asked == []
 
 
 def test_phases_are_written_for_the_cli(world: World) -> None:
