@@ -243,7 +243,10 @@ def _answer(what: str, future: Any, timeout_seconds: float) -> Any:
             "Check that the broker is up"
         ) from error
     except KafkaException as error:
-        raise NotReady(f"could not {what}: {_reason(error)}") from error
+        # The future keeps the error, and its trace would keep every caller's frame: a ring that
+        # holds the client with its connections until the garbage collector comes by.
+        cause = error.with_traceback(None)
+        raise NotReady(f"could not {what}: {_reason(error)}") from cause
 
 
 def _code(error: BaseException | None) -> int | None:
