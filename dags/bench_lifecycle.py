@@ -34,7 +34,7 @@ def bench_up() -> dict[str, Any]:
     from lagbench_airflow.planning import bring_bench_up
 
     with wrong_input_is_final():
-        return bring_bench_up(log.info, sweeps=False)
+        return bring_bench_up(log.info, cell=None)
 
 
 @task(execution_timeout=timedelta(minutes=5))

@@ -61,13 +61,13 @@ def plan_cell() -> dict[str, Any]:
 @setup
 @task(execution_timeout=20 * MINUTES, retries=1, retry_delay=timedelta(seconds=5))
 def bench_up(run_folder: str) -> dict[str, Any]:
-    """Bring the bench up, or look whether it answers; sweep what a crashed run left."""
+    """Bring the bench up, or take the cluster's Lease; sweep what a crashed run left."""
     from lagbench_airflow.planning import bring_bench_up
 
-    folder = CellRun.open(run_folder).folder
-    with wrong_input_is_final(), phase(folder, "bench_up"):
-        up = bring_bench_up(log.info, sweeps=True)
-        folder.update_manifest(cluster={"kubernetes": up["kubernetes"]})
+    cell = CellRun.open(run_folder)
+    with wrong_input_is_final(), phase(cell.folder, "bench_up"):
+        up = bring_bench_up(log.info, cell=cell)
+        cell.folder.update_manifest(cluster={"kubernetes": up["kubernetes"]})
         return up
 
 
@@ -93,11 +93,12 @@ def slo_gate(verdict: dict[str, Any]) -> None:
 @teardown(on_failure_fail_dagrun=True)
 @task(execution_timeout=10 * MINUTES, retries=2, retry_delay=timedelta(seconds=5))
 def remove_workloads(run_folder: str) -> dict[str, Any]:
-    """Delete policies, pods, topics and groups."""
+    """Delete policies, pods, topics and groups; give the cluster's Lease back."""
     from lagbench_airflow.planning import clean_up
 
-    with phase(CellRun.open(run_folder).folder, "remove_workloads"):
-        return clean_up(log.info)
+    cell = CellRun.open(run_folder)
+    with phase(cell.folder, "remove_workloads"):
+        return clean_up(log.info, run_id=cell.names.run_id)
 
 
 @teardown(on_failure_fail_dagrun=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -13,12 +14,16 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from lagbench.adapters.cluster_check import check_cluster, ready_namespace
+from lagbench.adapters.cluster_lease import ClusterLease
 from lagbench.adapters.kafka_admin import BROKER_DEFAULT, TopicSpec
+from lagbench.adapters.kube import Kube
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.adapters.run_manifest import write_manifest
-from lagbench.adapters.workloads import remove_everything
+from lagbench.adapters.workloads import clear_cluster, remove_everything
 from lagbench.catalog import checked_cell
+from lagbench.core.cluster_lease import longest_run_seconds
 from lagbench.core.run import NAMESPACE, RunNames, new_run_id
+from lagbench.core.run_rights import rights_of_run
 from lagbench.core.spark_settings import SparkPlace
 from lagbench.embedded import bench
 from lagbench.embedded.bench_state import BenchFiles
@@ -27,6 +32,7 @@ from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.hooks.kafka import KafkaHook
 from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube, settings_of_cluster
 from lagbench_airflow.hooks.spark import SparkTarget
+from lagbench_airflow.lease_holder import lease_holder
 from lagbench_airflow.params import settings_of
 
 LEDGER_PARTITIONS, TELEMETRY_PARTITIONS = 6, 1
@@ -91,11 +97,12 @@ def is_embedded() -> bool:
     return str(extra.get("kube_config_path")) == str(BenchFiles(bench.state_dir()).kubeconfig)
 
 
-def bring_bench_up(say: Say, *, sweeps: bool) -> dict[str, Any]:
+def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
     """Bring the embedded bench up, or look whether the foreign one answers.
 
-    ``sweeps`` removes what crashed runs left; only a cell may, for it knows that no other runs.
-    Returns whether this call started it, which Kubernetes it is, and what was swept away.
+    For a ``cell`` this takes a cluster's Lease and removes what crashed runs left: only a cell may,
+    for it knows that no other runs. Returns whether this call started the bench, which Kubernetes
+    it is, and what was swept away. After a failure the Lease is free again.
     """
     from lagbench.embedded.spark_packages import spark_jars
 
@@ -107,28 +114,40 @@ def bring_bench_up(say: Say, *, sweeps: bool) -> dict[str, Any]:
         state_dir = bench.state_dir()
         is_started = bench.running(state_dir) is None
         bench.up(state_dir, attached=False, on_progress=say)
-    kube = open_kube()
-    try:
+    swept: dict[str, Any] = {}
+    with closing(open_kube()) as kube, KafkaHook().get_conn() as admin:
         version = kube.server_version()
         if embedded:
             kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         else:
-            check_cluster(kube)
+            rights = rights_of_run(settings_of_cluster(), None if cell is None else cell.policy)
+            check_cluster(kube, rights, holder=lease_holder())
             ready_namespace(kube)
-        with KafkaHook().get_conn() as admin:
-            admin.check_reachable()
-            swept: dict[str, Any] = {}
-            if sweeps:
+        admin.check_reachable()
+        # Fetched here, so that the pipeline need not wait; Spark's pods have their own.
+        jars = 0 if spark.place is SparkPlace.KUBERNETES else len(spark_jars())
+        if cell is not None:
+            with nullcontext() if embedded else _leased(kube, cell):
                 swept = asdict(remove_everything(kube, admin, say, is_embedded=embedded))
-    finally:
-        kube.close()
     return {
         "is_started": is_started,
         "kubernetes": version,
         "swept": swept,
-        # Fetched here, so that the pipeline need not wait; Spark's pods have their own.
-        "spark_jars": 0 if spark.place is SparkPlace.KUBERNETES else len(spark_jars()),
+        "spark_jars": jars,
     }
+
+
+@contextmanager
+def _leased(kube: Kube, cell: CellRun) -> Iterator[None]:
+    """Take the Lease, which the teardown gives back; on failure here no teardown runs."""
+    lease = ClusterLease(kube, lease_holder())
+    lease.acquire(cell.names.run_id, duration_seconds=longest_run_seconds(cell.scenario))
+    try:
+        yield
+    except BaseException:  # also the task's own time limit
+        with suppress(NotReady):  # what went wrong first is told
+            lease.release()
+        raise
 
 
 def create_run_topics(cell: CellRun) -> dict[str, int]:
@@ -148,14 +167,15 @@ def create_run_topics(cell: CellRun) -> dict[str, int]:
     return partitions
 
 
-def clean_up(say: Say) -> dict[str, Any]:
-    """Remove all workloads, topics and groups of runs."""
-    kube = open_kube(patience_seconds=PATIENCE_SECONDS)
-    try:
-        with KafkaHook().get_conn() as admin:
-            return asdict(remove_everything(kube, admin, say, is_embedded=is_embedded()))
-    finally:
-        kube.close()
+def clean_up(say: Say, *, run_id: str) -> dict[str, Any]:
+    """Remove all workloads, topics and groups of runs, and give a cluster's namespace back."""
+    with (
+        closing(open_kube(patience_seconds=PATIENCE_SECONDS)) as kube,
+        KafkaHook().get_conn() as admin,
+    ):
+        if is_embedded():
+            return asdict(remove_everything(kube, admin, say, is_embedded=True))
+        return asdict(clear_cluster(kube, admin, say, holder=lease_holder(), run_id=run_id))
 
 
 def take_bench_down(*, was_started_here: bool, keep_bench: bool) -> list[str]:

@@ -5,13 +5,14 @@ Everything that is missing is told at once, before anything is made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lagbench.adapters.cluster_lease import ClusterLease
 from lagbench.adapters.kube_errors import translated
 from lagbench.adapters.manifest_files import base_manifest, base_objects
 from lagbench.core.run import CONSUMER_DEPLOYMENT, RUN_ID_LABEL
-from lagbench.core.run_rights import RUN_RIGHTS, Right
+from lagbench.core.run_rights import Right
 from lagbench.errors import NotReady
 
 if TYPE_CHECKING:
@@ -35,14 +36,17 @@ def ready_namespace(kube: Kube) -> None:
         kube.apply(manifest)
 
 
-def check_cluster(kube: Kube) -> None:
+def check_cluster(kube: Kube, rights: Sequence[Right], *, holder: str) -> None:
     """Refuse a cluster in which a run cannot work, or would touch what is not its own.
 
-    :raises NotReady: no KEDA, a right that is missing, or an object of somebody else in the way.
+    :param rights: what the run needs to do.
+    :param holder: the Airflow that asks, as it holds the namespace's Lease; none is taken here.
+    :raises NotReady: no KEDA, a right that is missing, a rehearsal of another Airflow, or an object
+        of somebody else in the way.
     """
     client = kube.api_client
     _require_keda(client)
-    missing = [(right, _missing_verbs(client, kube.namespace, right)) for right in RUN_RIGHTS]
+    missing = [(right, _missing_verbs(client, kube.namespace, right)) for right in rights]
     told = [f"{' '.join(verbs)} on {right.resource_text}" for right, verbs in missing if verbs]
     if told:
         raise NotReady(
@@ -50,6 +54,7 @@ def check_cluster(kube: Kube) -> None:
             f"{'; '.join(told)}. "
             "Give it the Role of k8s/base/runner/rbac.yaml (kubectl apply -k k8s/overlays/context)"
         )
+    ClusterLease(kube, holder).require_free()
     foreign = list(_foreign_objects(kube))
     if foreign:
         raise NotReady(

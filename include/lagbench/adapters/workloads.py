@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from lagbench.adapters.cluster_lease import ClusterLease
 from lagbench.adapters.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube import Kube
+from lagbench.core.cluster_lease import SWEEP_SECONDS
 from lagbench.core.manifests import POLICY_KINDS
 from lagbench.core.run import GROUP_PREFIX, RUN_ID_LABEL, TOPIC_PREFIX
 
@@ -49,6 +51,21 @@ def remove_everything(
     admin.delete_topics(topics)
     removed = Removed(workloads=workloads, topics=topics, groups=groups)
     say(f"removed workloads {workloads}, topics {topics}, groups {groups}")
+    return removed
+
+
+def clear_cluster(
+    kube: Kube, admin: KafkaAdmin, say: Callable[[str], None], *, holder: str, run_id: str
+) -> Removed:
+    """Remove everything at the end of a run on a cluster, and give the namespace back.
+
+    :raises NotReady: another Airflow holds the namespace by now: what is there is its own. Or it is
+        not clean: the Lease stays then, for the next run of this Airflow or until it expires.
+    """
+    lease = ClusterLease(kube, holder)
+    lease.acquire(run_id, duration_seconds=SWEEP_SECONDS)
+    removed = remove_everything(kube, admin, say, is_embedded=False)
+    lease.release()
     return removed
 
 

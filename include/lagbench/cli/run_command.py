@@ -73,13 +73,13 @@ def run(
         if server is not None:
             require_target(server, target)
         if cluster is not None:
-            cluster.check()
+            cluster.check(cell.policy)
             reach = Reach(cluster.connections(), cluster.bootstrap_servers)
             try:
                 _follow(console, state_dir, reach=reach, conf=conf, server=server)
             except KeyboardInterrupt:
                 if server is None:  # else the teardown of the Dag run does it
-                    cluster.clean_up(console.print)
+                    cluster.clean_up(run_id, console.print)
                 raise
             return _conclude(console, run_id)
         owns_bench = bench.running(state_dir) is None and not keep_bench

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from lagbench.core.cluster_settings import NO_STORAGE, ClusterSettings
+from lagbench.core.manifests import asks_lag_scaler
+from lagbench.core.run import LAG_SCALER
 
 _CYCLE = ("get", "list", "create", "patch", "delete")
 _WATCH = ("get", "list", "watch")
@@ -26,6 +32,7 @@ class Right:
 
 
 RUN_RIGHTS = (
+    Right("coordination.k8s.io", "leases", ("get", "create", "update", "delete")),
     Right("apps", "deployments", (*_CYCLE, "watch")),
     Right("batch", "jobs", _CYCLE),
     Right("keda.sh", "scaledobjects", _CYCLE),
@@ -39,3 +46,15 @@ RUN_RIGHTS = (
     Right("", "events", _WATCH),
     Right("", "pods", ("get",), "log"),
 )
+CLAIM_RIGHT = Right("", "persistentvolumeclaims", ("create", "patch"))
+"""For the lag scaler's windows, which outlive its pod."""
+
+
+def rights_of_run(cluster: ClusterSettings, policy: Mapping[str, Any] | None) -> tuple[Right, ...]:
+    """Return what a run under ``policy`` needs; None: the policy is not known yet.
+
+    Only a policy that asks the lag scaler makes a claim for storage, and not on every cluster.
+    """
+    makes_claim = policy is not None and asks_lag_scaler(policy, LAG_SCALER)
+    keeps_windows = makes_claim and cluster.storage_class != NO_STORAGE
+    return (*RUN_RIGHTS, CLAIM_RIGHT) if keeps_windows else RUN_RIGHTS

@@ -11,20 +11,23 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from lagbench.adapters.cluster_check import check_cluster, ready_namespace
 from lagbench.adapters.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube import Kube
-from lagbench.adapters.workloads import remove_everything
+from lagbench.adapters.lease_holder import HOLDER_VARIABLE, stored_holder
+from lagbench.adapters.workloads import clear_cluster
 from lagbench.core.cluster_settings import (
     IMAGE_FIELD,
     NAMESPACE_FIELD,
     REPLICATION_FIELD,
     SERVERS_FIELD,
     STORAGE_CLASS_FIELD,
+    ClusterSettings,
     cluster_settings,
 )
+from lagbench.core.run_rights import rights_of_run
 from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE
 from lagbench.embedded.project import STATE_VARIABLE, state_dir
 from lagbench.embedded.spark_packages import spark_environment
@@ -70,31 +73,37 @@ class ClusterTarget:
             KUBERNETES_VARIABLE: json.dumps({"conn_type": "kubernetes", "extra": kubernetes}),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
             STATE_VARIABLE: str(state_dir()),
+            HOLDER_VARIABLE: stored_holder(state_dir()),
             **spark_environment(),
         }
 
-    def check(self) -> None:
+    def check(self, policy: Mapping[str, Any] | None = None) -> None:
         """Refuse, before Airflow is started, a cluster or a Kafka that a run cannot work with.
 
+        :param policy: of the run; None: it is chosen later.
         :raises NotReady: what is missing and how to get it.
         """
+        rights = rights_of_run(self._settings(), policy)
         with self.open_kube() as kube:
-            check_cluster(kube)
+            check_cluster(kube, rights, holder=stored_holder(state_dir()))
             ready_namespace(kube)
         with self._open_admin() as admin:
             admin.check_reachable()
 
-    def clean_up(self, say: Callable[[str], None]) -> None:
+    def clean_up(self, run_id: str, say: Callable[[str], None]) -> None:
         """Remove what a run that was ended has left in the cluster and in Kafka."""
+        holder = stored_holder(state_dir())
         with self.open_kube() as kube, self._open_admin() as admin:
-            remove_everything(kube, admin, say, is_embedded=False)
+            clear_cluster(kube, admin, say, holder=holder, run_id=run_id)
+
+    def _settings(self) -> ClusterSettings:
+        return cluster_settings(self.fields, where=f"target {self.name}")
 
     def open_kube(self) -> contextlib.closing[Kube]:
         """Return a client of the target's namespace, to be closed; nothing is asked yet."""
-        settings = cluster_settings(self.fields, where=f"target {self.name}")
         return contextlib.closing(
             Kube.from_kubeconfig(
-                self.kubeconfig, context=self.context, namespace=settings.namespace
+                self.kubeconfig, context=self.context, namespace=self._settings().namespace
             )
         )
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import yaml
 
-from lagbench.core.run_rights import RUN_RIGHTS
+from lagbench.catalog import load_policy
+from lagbench.core.cluster_settings import ClusterSettings
+from lagbench.core.run_rights import CLAIM_RIGHT, RUN_RIGHTS, rights_of_run
 from lagbench.project import PROJECT_ROOT
 
 BASE = PROJECT_ROOT / "k8s" / "base"
@@ -29,7 +32,7 @@ def asked() -> set[tuple[str, str, str]]:
     """Return the same of what a run asks for."""
     return {
         (right.group, "/".join(filter(None, (right.resource, right.subresource))), verb)
-        for right in RUN_RIGHTS
+        for right in (*RUN_RIGHTS, CLAIM_RIGHT)
         for verb in right.verbs
     }
 
@@ -64,3 +67,25 @@ def test_the_runner_may_not_lift_the_profile_of_its_namespace() -> None:
             "verbs": ["get"],
         }
     ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "storage_class", "is_asked"),
+    [
+        ("persistent-lag", None, True),
+        ("persistent-lag", "fast", True),
+        ("persistent-lag", "none", False),
+        ("lag-default", None, False),
+        (None, None, False),
+    ],
+)
+def test_only_the_lag_scaler_needs_a_claim(
+    policy: str | None, storage_class: str | None, is_asked: bool
+) -> None:
+    """Claims for storage are asked about where a run makes one: the others need no such right."""
+    cluster = ClusterSettings(storage_class=storage_class)
+
+    rights = rights_of_run(cluster, None if policy is None else load_policy(policy))
+
+    assert (CLAIM_RIGHT in rights) is is_asked
+    assert set(RUN_RIGHTS) <= set(rights)

@@ -9,7 +9,10 @@ from datetime import timedelta
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
+from lagbench.core.cluster_lease import AROUND_THE_LOAD_SECONDS
 from lagbench.project import PROJECT_ROOT
+from lagbench_airflow.sensors.consumer_group import ConsumerGroupStableSensor
+from lagbench_airflow.sensors.traffic_finished import FLUSH_ALLOWANCE_SECONDS
 
 from airflow.dag_processing.dagbag import DagBag  # isort: skip
 from airflow.sdk import DAG  # isort: skip
@@ -88,6 +91,18 @@ def test_the_gate_is_not_hidden_by_the_teardown(bag: DagBag) -> None:
 def test_one_cell_at_a_time(bag: DagBag) -> None:
     """Two cells never share the bench."""
     assert bag.dags["scenario_run"].max_active_runs == 1
+
+
+def test_a_lease_outlasts_the_tasks(bag: DagBag) -> None:
+    """The limits of all tasks but the waits for load, drain and settling are in its allowance."""
+    dag = bag.dags["scenario_run"]
+    waits = {"group_stable", "lag_builds_up", "traffic_finished", "lag_drained", "replicas_settled"}
+    tasks = [dag.get_task(name) for name in {*CELL[1:], "remove_workloads"} - waits]
+    limits = sum(task.execution_timeout.total_seconds() for task in tasks)
+
+    around = limits + ConsumerGroupStableSensor.WAIT_SECONDS + FLUSH_ALLOWANCE_SECONDS
+
+    assert around <= AROUND_THE_LOAD_SECONDS
 
 
 @pytest.mark.parametrize("name", DAGS)

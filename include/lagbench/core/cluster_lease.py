@@ -1,0 +1,170 @@
+"""Whose turn it is in a cluster's namespace: the rule of the Lease ``lagbench``.
+
+A run's first act is to sweep every object with a run's label, so a namespace holds one run at a
+time. Within one Airflow the Dag sees to that; between Airflows the Lease does. For an Airflow it is
+
+* free, when there is none or it names no holder;
+* its own, when it names this Airflow: the run that took it is the same one, or over or dead;
+* expired, when ``renewTime`` and ``leaseDurationSeconds``, the longest that the run can take, are
+  past: nobody waits longer for a machine that died;
+* held in every other case, also when it does not say until when: a person made it, or broke it.
+
+Instants are those of the API server, from the header ``Date`` of its answers, both when they are
+written and when they are compared, so that no two machines' clocks meet. (client-go watches for a
+whole duration whether the Lease changes instead: here that would take hours.) That no object of the
+run is left frees nothing: a run takes the Lease before it makes its first one.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from lagbench.core.instants import NS_PER_SECOND, format_instant, parse_instant_ns
+from lagbench.core.profile import offered_load
+from lagbench.core.run import RUN_ID_ANNOTATION
+from lagbench.core.scenario import Scenario
+
+LEASE = "lagbench"
+"""The Lease's name, in the namespace of the run."""
+AROUND_THE_LOAD_SECONDS = 4 * 3600
+"""What is allowed beside load, drain and settling: the limits of those tasks add up to less."""
+SWEEP_SECONDS = 3600
+"""For a clean-up without a run: three tries of ten minutes, and room."""
+
+
+class Standing(StrEnum):
+    """What the Lease is for one Airflow."""
+
+    FREE = "free"
+    OWN = "own"
+    EXPIRED = "expired"
+    HELD = "held by another"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseClaim:
+    """What an Airflow writes into the Lease: who, for which run, for how long at most."""
+
+    holder: str
+    run_id: str
+    duration_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """What the Lease says; None where it does not say it."""
+
+    holder: str | None
+    run_id: str | None
+    acquired_at_ns: int | None
+    renewed_at_ns: int | None
+    duration_seconds: int | None
+
+    @property
+    def until_ns(self) -> int | None:
+        """When it ends at the latest; None: it does not say."""
+        if self.renewed_at_ns is None or self.duration_seconds is None:
+            return None
+        return self.renewed_at_ns + self.duration_seconds * NS_PER_SECOND
+
+
+def lease_record(lease: Mapping[str, Any]) -> LeaseRecord:
+    """Read a Lease of coordination.k8s.io/v1."""
+    spec = lease.get("spec") or {}
+    annotations = lease["metadata"].get("annotations") or {}
+    acquired_at, renewed_at = spec.get("acquireTime"), spec.get("renewTime")
+    return LeaseRecord(
+        holder=spec.get("holderIdentity") or None,  # client-go gives back by an empty name
+        run_id=annotations.get(RUN_ID_ANNOTATION),
+        acquired_at_ns=None if acquired_at is None else parse_instant_ns(acquired_at),
+        renewed_at_ns=None if renewed_at is None else parse_instant_ns(renewed_at),
+        duration_seconds=spec.get("leaseDurationSeconds"),
+    )
+
+
+def lease_standing(found: LeaseRecord | None, holder: str, now_ns: int) -> Standing:
+    """Return what the Lease is for ``holder`` at the API server's ``now_ns``."""
+    if found is None or found.holder is None:
+        return Standing.FREE
+    if found.holder == holder:
+        return Standing.OWN
+    if found.until_ns is not None and found.until_ns < now_ns:
+        return Standing.EXPIRED
+    return Standing.HELD
+
+
+def claimed_lease(
+    found: Mapping[str, Any] | None, claim: LeaseClaim, now_ns: int
+) -> dict[str, Any]:
+    """Return the Lease as ``claim`` takes or renews it.
+
+    A Lease that was ``found`` keeps its resourceVersion, so that the API server refuses to replace
+    one that changed meanwhile. A retry of the same run keeps the instant at which it took it.
+    """
+    lease: dict[str, Any] = copy.deepcopy(dict(found)) if found is not None else {}
+    metadata = lease.setdefault("metadata", {"name": LEASE})
+    before = lease_record(lease)
+    spec = lease.get("spec") or {}
+    now = _micro_time(now_ns)
+    is_same_holder = before.holder == claim.holder
+    is_same_run = is_same_holder and before.run_id == claim.run_id
+    metadata["annotations"] = {
+        **(metadata.get("annotations") or {}),
+        RUN_ID_ANNOTATION: claim.run_id,
+    }
+    # As client-go counts: from 0, one for each change of a Lease that is there.
+    transitions = (spec.get("leaseTransitions") or 0) + (found is not None and not is_same_holder)
+    return {
+        **lease,
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": metadata,
+        "spec": {
+            **spec,
+            "holderIdentity": claim.holder,
+            "acquireTime": (is_same_run and spec.get("acquireTime")) or now,
+            "renewTime": now,
+            "leaseDurationSeconds": claim.duration_seconds,
+            "leaseTransitions": transitions,
+        },
+    }
+
+
+def held_message(found: LeaseRecord, namespace: str) -> str:
+    """Say who holds the namespace, since when, until when at the latest, and how to free it."""
+    run = "" if found.run_id is None else f" (run {found.run_id})"
+    since = _told(found.acquired_at_ns, "since {}", "since when it does not say")
+    until = _told(found.until_ns, "until {} at the latest", "without an end")
+    return (
+        f"another Airflow rehearses in namespace {namespace}: {found.holder}{run}, {since}, "
+        f"{until} (the API server's clock). Wait for its end, or name another namespace in the "
+        f"target's settings; if it is dead: kubectl -n {namespace} delete lease {LEASE}"
+    )
+
+
+def longest_run_seconds(scenario: Scenario) -> int:
+    """Return the longest that a run of the scenario can take, from its sweep to its teardown.
+
+    The load counts twice: one wait for lag to build up and one for the load's end are as long as
+    it is, one after the other.
+    """
+    load = 2 * offered_load(scenario.profile).duration_seconds
+    waits = scenario.timeouts.drain_seconds + scenario.timeouts.settle_seconds
+    return math.ceil(load + waits) + AROUND_THE_LOAD_SECONDS
+
+
+def _told(at_ns: int | None, known: str, unknown: str) -> str:
+    return unknown if at_ns is None else known.format(format_instant(at_ns))
+
+
+def _micro_time(at_ns: int) -> str:
+    """Return an instant as metav1.MicroTime writes it: always six digits."""
+    moment = datetime.fromtimestamp(at_ns // NS_PER_SECOND, UTC)
+    micros = at_ns % NS_PER_SECOND // 1000
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{micros:06d}Z"

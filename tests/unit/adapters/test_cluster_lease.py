@@ -1,0 +1,143 @@
+"""Two Airflows and one Lease, on an API server in memory."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import kubernetes.client
+import pytest
+from tests.fakes.fake_kafka_admin import FakeKafkaAdmin
+from tests.fakes.fake_kube import FakeKube
+from tests.fakes.fake_leases import FakeLeases
+
+from lagbench.adapters.cluster_lease import ClusterLease
+from lagbench.adapters.workloads import clear_cluster
+from lagbench.core.run import RUN_ID_LABEL
+from lagbench.errors import NotReady
+
+HOUR = 3600
+
+
+@pytest.fixture
+def leases(monkeypatch: pytest.MonkeyPatch) -> FakeLeases:
+    """Return the API server's Leases."""
+    leases = FakeLeases()
+    monkeypatch.setattr(kubernetes.client, "CoordinationV1Api", leases)
+    return leases
+
+
+def kube() -> Any:
+    """Return a client as far as a Lease needs one."""
+    made = FakeKube()
+    configuration = SimpleNamespace(host="https://api")
+    made.api_client = SimpleNamespace(configuration=configuration)  # type: ignore[attr-defined]
+    made.namespace = "spikes"  # type: ignore[attr-defined]
+    return made
+
+
+def airflow(holder: str) -> ClusterLease:
+    """Return the Lease as ``holder`` sees it."""
+    return ClusterLease(kube(), holder)
+
+
+def test_it_is_taken_and_given_back(leases: FakeLeases) -> None:
+    """Looking writes nothing, taking twice is a renewal, and giving back leaves no object."""
+    here = airflow("here")
+
+    here.require_free()
+    assert leases.writes == []
+    here.acquire("a", duration_seconds=HOUR)
+    here.acquire("a", duration_seconds=HOUR)
+    assert here.release()
+
+    assert leases.writes == ["create", "replace", "delete"]
+    assert not here.release()
+
+
+def test_another_s_is_refused_until_it_expires(leases: FakeLeases) -> None:
+    """Held for its whole duration by the API server's clock, then taken over."""
+    airflow("there").acquire("b", duration_seconds=HOUR)
+    here = airflow("here")
+
+    for act in (here.require_free, lambda: here.acquire("a", duration_seconds=HOUR)):
+        with pytest.raises(NotReady, match=r"there \(run b\).*kubectl -n spikes delete lease"):
+            act()
+    assert not here.release()
+    leases.pass_seconds(HOUR + 1)
+    here.acquire("a", duration_seconds=HOUR)
+
+    assert leases.writes == ["create", "replace"]
+    assert leases.holder == "here"
+
+
+def test_the_faster_one_has_it(leases: FakeLeases) -> None:
+    """Between look and creation another takes it: the conflict is looked at, and refused."""
+    leases.before_write = lambda: airflow("there").acquire("b", duration_seconds=HOUR)
+
+    with pytest.raises(NotReady, match="there"):
+        airflow("here").acquire("a", duration_seconds=HOUR)
+
+    assert leases.holder == "there"
+
+
+def test_two_want_the_expired_one(leases: FakeLeases) -> None:
+    """Only one replaces the version that both have seen."""
+    airflow("dead").acquire("c", duration_seconds=HOUR)
+    leases.pass_seconds(2 * HOUR)
+    leases.before_write = lambda: airflow("there").acquire("b", duration_seconds=HOUR)
+
+    with pytest.raises(NotReady, match="there"):
+        airflow("here").acquire("a", duration_seconds=HOUR)
+
+    assert leases.holder == "there"
+
+
+def test_one_that_is_given_back_meanwhile_is_taken(leases: FakeLeases) -> None:
+    """A Lease that vanished between look and replacement is made anew."""
+    here = airflow("here")
+    here.acquire("a", duration_seconds=HOUR)
+    leases.before_write = here.release
+
+    here.acquire("b", duration_seconds=HOUR)
+
+    assert leases.writes == ["create", "delete", "create"]
+
+
+def test_one_that_was_taken_over_is_not_given_back(leases: FakeLeases) -> None:
+    """Between look and deletion another took the expired Lease: it stays the other's."""
+    here = airflow("here")
+    here.acquire("a", duration_seconds=HOUR)
+    leases.pass_seconds(2 * HOUR)
+    leases.before_write = lambda: airflow("there").acquire("b", duration_seconds=HOUR)
+
+    assert not here.release()
+
+    assert leases.holder == "there"
+
+
+def test_without_the_server_s_clock_nothing_is_taken(leases: FakeLeases) -> None:
+    """An answer without a Date is told, not replaced by this machine's clock."""
+    leases.tells_time = False
+
+    with pytest.raises(NotReady, match="without a Date"):
+        airflow("here").acquire("a", duration_seconds=HOUR)
+
+
+def test_a_clean_up_sweeps_only_with_the_lease(leases: FakeLeases) -> None:
+    """What stands in a namespace that another holds by now is that other's."""
+    client: Any = kube()
+    job = {"kind": "Job", "metadata": {"name": "producer-b", "labels": {RUN_ID_LABEL: "b"}}}
+    client.objects["Job", "producer-b"] = job
+    admin: Any = FakeKafkaAdmin()
+    admin.topics["lagbench.b.events"] = {0: 0}
+    airflow("there").acquire("b", duration_seconds=HOUR)
+
+    with pytest.raises(NotReady, match="there"):
+        clear_cluster(client, admin, lambda _: None, holder="here", run_id="a")
+    assert ("Job", "producer-b") in client.objects
+    assert "lagbench.b.events" in admin.topics
+    removed = clear_cluster(client, admin, lambda _: None, holder="there", run_id="b")
+
+    assert removed.workloads == ["Job/producer-b"]
+    assert leases.lease is None

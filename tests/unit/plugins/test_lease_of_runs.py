@@ -1,0 +1,97 @@
+"""How bench_up takes a cluster's Lease, and how remove_workloads gives it back."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import kubernetes.client
+import pytest
+from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
+from tests.fakes.fake_leases import FakeLeases
+from tests.unit.plugins.conftest import World
+
+from lagbench.adapters.cluster_lease import ClusterLease
+from lagbench.core.cluster_lease import longest_run_seconds
+from lagbench.core.spark_settings import SparkPlace
+from lagbench.errors import NotReady
+from lagbench_airflow import planning
+from lagbench_airflow.cell_run import CellRun
+
+
+@pytest.fixture
+def leases(world: World, monkeypatch: pytest.MonkeyPatch) -> FakeLeases:
+    """Make the world's bench a cluster that has all a run needs, and return its Leases."""
+    leases = FakeLeases()
+    cluster: Any = world.kube
+    cluster.api_client = SimpleNamespace(configuration=SimpleNamespace(host="https://api"))
+    cluster.namespace = "lagbench"
+    cluster.server_version = lambda: "v1.34.4"
+    spark = SimpleNamespace(place=SparkPlace.KUBERNETES)
+    monkeypatch.setattr(kubernetes.client, "CoordinationV1Api", leases)
+    for name, stand_in in {
+        "_connection": lambda _: None,
+        "is_embedded": lambda: False,
+        "open_kube": lambda **_: world.kube,
+        "settings_of_cluster": lambda: world.cluster,
+        "check_cluster": lambda *_, **__: None,
+        "ready_namespace": lambda _: None,
+        "lease_holder": lambda: "here",
+        "KafkaHook": lambda: SimpleNamespace(get_conn=lambda: world.admin),
+        "SparkTarget": SimpleNamespace(read=lambda _: spark),
+    }.items():
+        monkeypatch.setattr(planning, name, stand_in)
+    return leases
+
+
+def bench_up(world: World) -> dict[str, Any]:
+    """Run what the task ``bench_up`` does."""
+    return planning.bring_bench_up(lambda _: None, cell=CellRun.open(str(world.folder.path)))
+
+
+def test_a_cell_holds_the_lease_until_its_teardown(world: World, leases: FakeLeases) -> None:
+    """Taken for the longest that the scenario can take, renewed by a retry, then given back."""
+    bench_up(world)
+    bench_up(world)
+
+    assert leases.holder == "here"
+    assert leases.lease is not None
+    longest = longest_run_seconds(CellRun.open(str(world.folder.path)).scenario)
+    assert leases.lease["spec"]["leaseDurationSeconds"] == longest
+    planning.clean_up(lambda _: None, run_id=world.names.run_id)
+    assert leases.lease is None
+
+
+def test_nothing_is_swept_without_the_lease(world: World, leases: FakeLeases) -> None:
+    """Another Airflow's topics and pods stay when it holds the namespace."""
+    ClusterLease(world.kube, "there").acquire("b", duration_seconds=60)  # type: ignore[arg-type]
+    world.admin.topics["lagbench.b.events"] = {0: 0}
+
+    with pytest.raises(NotReady, match="there"):
+        bench_up(world)
+
+    assert "lagbench.b.events" in world.admin.topics
+    assert leases.holder == "there"
+
+
+def test_a_sweep_that_fails_gives_the_lease_back(
+    world: World, leases: FakeLeases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow runs no teardown of a setup that failed: the namespace is free again."""
+
+    def stuck(*_: Any, **__: Any) -> None:
+        raise NotReady("pods stay")
+
+    monkeypatch.setattr(planning, "remove_everything", stuck)
+
+    with pytest.raises(NotReady, match="pods stay"):
+        bench_up(world)
+
+    assert leases.writes == ["create", "delete"]
+
+
+def test_the_bench_by_hand_takes_nothing(world: World, leases: FakeLeases) -> None:
+    """Without a cell nothing is swept, so nothing is taken."""
+    planning.bring_bench_up(lambda _: None, cell=None)
+
+    assert leases.writes == []
