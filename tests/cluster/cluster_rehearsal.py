@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from lagbench.core.cluster_lease import LEASE
+from lagbench.core.run import NAMESPACE
 from lagbench.embedded.broker import Broker
 from lagbench.project import PROJECT_ROOT
 from tests.cluster.rig.binaries import build_all
@@ -68,6 +70,7 @@ def rehearsal_on(rig: Rig, broker: Broker, root: Path) -> Iterator[ClusterRehear
     home = ClusterRehearsal(root, kubeconfig=kubeconfig, settings=root / "settings.env")
     yield home
     home.close()
+    kubectl(rig, "-n", NAMESPACE, "delete", "lease", LEASE, "--ignore-not-found")
 
 
 def kubectl(rig: Rig, *arguments: str) -> str:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lagbench.core.run import CONSUMER_DEPLOYMENT, NAMESPACE
+from lagbench.core.cluster_lease import LEASE
+from lagbench.core.run import CONSUMER_DEPLOYMENT, NAMESPACE, RUN_ID_ANNOTATION
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
 from lagbench.project import PROJECT_ROOT
@@ -62,7 +63,11 @@ def test_an_account_of_the_recorder_s_name_is_named(rig: Rig, home: ClusterRehea
 
 @pytest.mark.parametrize(
     ("group", "resource", "verb"),
-    [("keda.sh", "scaledobjects", "patch"), ("batch", "jobs", "delete")],
+    [
+        ("keda.sh", "scaledobjects", "patch"),
+        ("batch", "jobs", "delete"),
+        ("coordination.k8s.io", "leases", "update"),
+    ],
 )
 def test_a_missing_right_is_named(
     rig: Rig, home: ClusterRehearsal, group: str, resource: str, verb: str
@@ -78,6 +83,36 @@ def test_a_missing_right_is_named(
     named = f"{resource}.{group}" if group else resource
     assert f"what a run does: {verb} on {named}. " in told
     assert "k8s/base/runner/rbac.yaml" in told
+
+
+def test_a_rehearsal_of_another_airflow_is_named(rig: Rig, home: ClusterRehearsal) -> None:
+    """Its Lease on the namespace: exit 3 with holder, run, since, until; the Lease stays as it was.
+
+    Once it has expired by the API server's clock it is no reason any more.
+    """
+    spec = {
+        "holderIdentity": "elsewhere-1a2b3c4d",
+        "acquireTime": "2026-01-01T10:00:00.000000Z",
+        "renewTime": "2026-01-01T10:00:00.000000Z",
+        "leaseDurationSeconds": 2_000_000_000,
+    }
+    kubectl(rig, "apply", "-f", str(_manifest(home.root, _lease(spec))))
+    before = kubectl(rig, "-n", NAMESPACE, "get", "lease", LEASE, "-o=jsonpath={.metadata}{.spec}")
+
+    told = _refusal(rig, home)
+
+    after = kubectl(rig, "-n", NAMESPACE, "get", "lease", LEASE, "-o=jsonpath={.metadata}{.spec}")
+    brief = _lease({**spec, "leaseDurationSeconds": 3600})
+    kubectl(rig, "apply", "-f", str(_manifest(home.root, brief)))
+    kubectl(rig, "-n", NAMESPACE, "create", "serviceaccount", "recorder")
+    told_later = _refusal(rig, home)  # for another reason
+    kubectl(rig, "-n", NAMESPACE, "delete", "serviceaccount", "recorder")
+    kubectl(rig, "-n", NAMESPACE, "delete", "lease", LEASE)
+    assert "elsewhere-1a2b3c4d (run theirs), since 2026-01-01T10:00:00Z, until 2089-" in told
+    assert f"kubectl -n {NAMESPACE} delete lease {LEASE}" in told
+    assert after == before
+    assert "elsewhere" not in told_later
+    assert "ServiceAccount/recorder" in told_later
 
 
 def test_an_unreachable_api_server_is_told(rig: Rig, home: ClusterRehearsal) -> None:
@@ -135,6 +170,16 @@ def _foreign_scaled_object() -> dict[str, object]:
         "kind": "ScaledObject",
         "metadata": {"name": FOREIGN, "namespace": NAMESPACE},
         "spec": {"scaleTargetRef": {"name": CONSUMER_DEPLOYMENT}, "triggers": [trigger]},
+    }
+
+
+def _lease(spec: dict[str, object]) -> dict[str, object]:
+    annotations = {RUN_ID_ANNOTATION: "theirs"}
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": LEASE, "namespace": NAMESPACE, "annotations": annotations},
+        "spec": spec,
     }
 
 

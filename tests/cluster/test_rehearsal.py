@@ -6,7 +6,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +18,7 @@ import pytest
 from lagbench.adapters.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.workloads import ON_A_CLUSTER, WORKLOADS
-from lagbench.core.run import RUN_ID_LABEL
+from lagbench.core.run import NAMESPACE, RUN_ID_ANNOTATION, RUN_ID_LABEL
 from lagbench.embedded.broker import Broker
 from tests.cluster.cluster_rehearsal import ClusterRehearsal, kubectl, rehearsal_on
 from tests.cluster.rig.rig import Rig
@@ -38,8 +42,30 @@ def finished(rig: Rig, home: ClusterRehearsal) -> dict[str, Any]:
     kubectl(rig, "create", "namespace", NEIGHBOUR)
     kubectl(rig, "-n", NEIGHBOUR, "create", "configmap", "theirs", "--from-literal=a=b")
     before = neighbours(rig)
-    exit_code = home.finish(home.start_run(options=home.target_options))
-    return {"exit_code": exit_code, "output": home.output(), "before": before}
+    seen: list[dict[str, Any]] = []
+    with watched_leases(rig, home.root / "leases.json", seen):
+        exit_code = home.finish(home.start_run(options=home.target_options))
+    return {"exit_code": exit_code, "output": home.output(), "before": before, "leases": seen}
+
+
+@contextmanager
+def watched_leases(rig: Rig, file: Path, seen: list[dict[str, Any]]) -> Iterator[None]:
+    """Collect what happens to the namespace's Leases during the block."""
+    command = [rig.kubectl, "--kubeconfig", str(rig.kubeconfig), "-n", NAMESPACE, "get", "leases"]
+    with file.open("w") as output:
+        watch = subprocess.Popen(
+            [*command, "--watch", "--output-watch-events", "-o=json"], stdout=output
+        )
+        try:
+            yield
+        finally:
+            watch.terminate()
+            watch.wait(timeout=10)
+    text, decoder = file.read_text().strip(), json.JSONDecoder()
+    while text:
+        event, end = decoder.raw_decode(text)
+        seen.append(event)
+        text = text[end:].strip()
 
 
 def neighbours(rig: Rig) -> str:
@@ -85,16 +111,31 @@ def test_policy_and_hpa_are_on_record(home: ClusterRehearsal, finished: dict[str
     assert "+kind: ScaledObject" in (home.folder() / "policy.diff").read_text()
 
 
+def test_the_namespace_was_the_run_s_own(home: ClusterRehearsal, finished: dict[str, Any]) -> None:
+    """Taken by this home's Airflow for this run, renewed by the teardown, given back at its end."""
+    holder = (home.root / "state" / "lease-holder").read_text()
+    run_id = home.folder().name
+
+    told = [(seen["type"], *_holder_and_run(seen["object"])) for seen in finished["leases"]]
+
+    assert told == [(kind, holder, run_id) for kind in ("ADDED", "MODIFIED", "DELETED")]
+
+
+def _holder_and_run(lease: dict[str, Any]) -> tuple[str, str]:
+    return lease["spec"]["holderIdentity"], lease["metadata"]["annotations"][RUN_ID_ANNOTATION]
+
+
 def test_nothing_is_left_in_the_cluster(
     rig: Rig, rig_broker: Broker, home: ClusterRehearsal, finished: dict[str, Any]
 ) -> None:
-    """No object with a run's label, no topic, no group and no process stays behind."""
+    """No object with a run's label, no Lease, topic, group or process stays behind."""
     kube = Kube.from_kubeconfig(str(rig.kubeconfig))
     kinds = (*WORKLOADS, *ON_A_CLUSTER, "Pod", "ScaledObject", "HorizontalPodAutoscaler")
     left = {kind: kube.list(kind, label_selector=RUN_ID_LABEL) for kind in kinds}
     kube.close()
 
     assert {kind: objects for kind, objects in left.items() if objects} == {}
+    assert kubectl(rig, "-n", NAMESPACE, "get", "leases", "-o=name") == ""
     with KafkaAdmin(rig_broker.bootstrap_servers) as admin:
         run_id = home.folder().name
         assert [name for name in admin.topic_names() if run_id in name] == []

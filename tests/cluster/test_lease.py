@@ -1,0 +1,139 @@
+"""Setup: the rig. The Lease of a namespace under the real API server's rules, with two Airflows.
+
+``tests/unit/adapters/test_cluster_lease.py`` has the cases; here is what only the server can say:
+that it takes the object, brings its clock along, and lets one of many that want it at once win.
+Then a broker, and two homes that rehearse in one namespace: no image is needed, no pod gets Ready.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from lagbench.adapters.cluster_lease import ClusterLease
+from lagbench.adapters.kube import Kube
+from lagbench.core.cluster_lease import LEASE
+from lagbench.core.run import NAMESPACE, RUN_ID_ANNOTATION
+from lagbench.embedded.broker import Broker
+from lagbench.errors import ExitCode, NotReady
+from tests.cluster.cluster_rehearsal import kubectl, rehearsal_on
+from tests.cluster.rig.rig import Rig
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+SPACE = "lease"
+AIRFLOWS = 6
+
+
+@pytest.fixture(scope="module", autouse=True)
+def namespace(rig: Rig) -> Iterator[None]:
+    """Provide a namespace without anything of a run."""
+    kubectl(rig, "create", "namespace", SPACE)
+    yield
+    kubectl(rig, "delete", "namespace", SPACE, "--wait=false")
+
+
+def test_it_is_taken_renewed_and_given_back(rig: Rig) -> None:
+    """The server takes the object; a renewal keeps the instant of taking; then there is none."""
+    kube = Kube.from_kubeconfig(str(rig.kubeconfig), namespace=SPACE)
+    here = ClusterLease(kube, "here")
+
+    here.acquire("a", duration_seconds=3600)
+    taken = _times(rig)
+    here.acquire("a", duration_seconds=1800)
+    renewed = _times(rig)
+    with pytest.raises(NotReady, match=rf"here \(run a\).* kubectl -n {SPACE} delete lease"):
+        ClusterLease(kube, "there").require_free()
+
+    assert renewed[0] == taken[0] == taken[1] <= renewed[1]
+    assert here.release()
+    assert not here.release()
+    assert kubectl(rig, "-n", SPACE, "get", "leases", "-o=name") == ""
+    kube.close()
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_one_of_many_gets_it(rig: Rig, is_there: bool) -> None:
+    """All look at the same instant and then write: one has it, and the others are told which."""
+    start = Barrier(AIRFLOWS)
+    first = Kube.from_kubeconfig(str(rig.kubeconfig), namespace=SPACE)
+    if is_there:
+        ClusterLease(first, "dead").acquire("old", duration_seconds=1)
+        first.wait_until(
+            lambda _: _is_expired(first), timeout_seconds=10, what="the Lease to expire"
+        )
+
+    def want(holder: str) -> str | None:
+        kube = Kube.from_kubeconfig(str(rig.kubeconfig), namespace=SPACE)
+        lease = ClusterLease(kube, holder)
+        lease.require_free()
+        start.wait(timeout=30)
+        try:
+            lease.acquire(f"run-of-{holder}", duration_seconds=3600)
+        except NotReady as refused:
+            return str(refused)
+        finally:
+            kube.close()
+        return None
+
+    holders = [f"airflow-{number}" for number in range(AIRFLOWS)]
+    with ThreadPoolExecutor(AIRFLOWS) as pool:
+        told = dict(zip(holders, pool.map(want, holders), strict=True))
+
+    (winner,) = [holder for holder, refusal in told.items() if refusal is None]
+    assert all(winner in refusal for refusal in told.values() if refusal is not None)
+    assert ClusterLease(first, winner).release()
+    first.close()
+
+
+def test_a_killed_run_keeps_others_out(rig: Rig, rig_broker: Broker, tmp_path: Path) -> None:
+    """SIGKILL: another Airflow is refused by name, one's own goes on, Ctrl-C gives it back."""
+    folders = [tmp_path / "here", tmp_path / "there"]
+    for folder in folders:
+        folder.mkdir()
+    with (
+        rehearsal_on(rig, rig_broker, folders[0]) as here,
+        rehearsal_on(rig, rig_broker, folders[1]) as there,
+    ):
+        killed = here.start_run(options=here.target_options)
+        here.wait_for_phase("bench_up", "finished")
+        killed.kill()
+        killed.wait(timeout=10)
+        dead = here.folder().name
+        refused = there.finish(there.start_run(options=there.target_options))
+        again = here.start_run(options=here.target_options)
+        here.wait_for_phase("bench_up", "finished")
+        holder, run_id = _holder_and_run(rig)
+        again.send_signal(signal.SIGINT)
+        stopped = here.finish(again)
+
+        assert refused == ExitCode.NOT_READY, there.output()
+        assert f"{holder} (run {dead})" in " ".join(there.output().split())
+        assert not (there.root / "runs").exists()
+        assert holder == (here.root / "state" / "lease-holder").read_text()
+        assert run_id == here.folder().name != dead
+        assert stopped == 130, here.output()
+        assert kubectl(rig, "-n", NAMESPACE, "get", "leases", "-o=name") == ""
+
+
+def _holder_and_run(rig: Rig) -> tuple[str, str]:
+    lease = json.loads(kubectl(rig, "-n", NAMESPACE, "get", "lease", LEASE, "-o=json"))
+    return lease["spec"]["holderIdentity"], lease["metadata"]["annotations"][RUN_ID_ANNOTATION]
+
+
+def _is_expired(kube: Kube) -> bool:
+    try:
+        ClusterLease(kube, "nobody").require_free()
+    except NotReady:
+        return False
+    return True
+
+
+def _times(rig: Rig) -> list[str]:
+    fields = "-o=jsonpath={.spec.acquireTime} {.spec.renewTime}"
+    return kubectl(rig, "-n", SPACE, "get", "lease", LEASE, fields).split()
