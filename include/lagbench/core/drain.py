@@ -20,6 +20,7 @@ from lagbench.core.lag_fall import full_parallelism, lag_fall
 from lagbench.core.measures import NANOSECONDS, Drain
 from lagbench.core.rate_dip import RateSeries
 from lagbench.core.telemetry import ReplicaSample
+from lagbench.core.unseen import unseen_between
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,9 @@ def drain_measure(
     drained = _drained(series, spike_ended_at, until_at, threshold.records)
     drained_at = None if drained is None else int(series.at[drained])
     stretch = full_parallelism(replicas, spike_ended_at, until_at)
-    fall = lag_fall(series, rate, stretch, drained_at)
+    sampled = [sample.at for sample in replicas]
+    unseen = [] if spike_ended_at is None else unseen_between(sampled, spike_ended_at, until_at)
+    fall = lag_fall(series, rate, stretch, drained_at, unseen)
     hottest, limit = _skew_limit(series, spike_ended_at, pod_rate)
     return Drain(
         spike_ended_at=spike_ended_at,

@@ -2,15 +2,17 @@
 
 Drained is decided at the fence (end and committed offsets taken after producer and consumers had
 stopped): committed == end for every partition. A partition without a commit is drained only when
-nothing was ever written to it. Stable is the group's last known state before the final stop.
+nothing was ever written to it. Stable is the group's last known state before the final stop. A
+sample of the group or of the replicas that is older than BLIND_SECONDS by then says nothing of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lagbench.core.measures import EndState
+from lagbench.core.measures import NANOSECONDS, EndState
 from lagbench.core.telemetry import GroupSample, ReplicaSample, TelemetryRecord
+from lagbench.core.unseen import BLIND_SECONDS
 
 
 def end_state(
@@ -31,8 +33,10 @@ def end_state(
                 undrained.append(partition)
                 left += behind
     is_fenced = ends is not None and committed is not None
-    replicas = [r for r in records if isinstance(r, ReplicaSample) and r.at <= until_at]
-    groups = [r for r in records if isinstance(r, GroupSample) and r.at <= until_at]
+    since_at = until_at - round(BLIND_SECONDS * NANOSECONDS)
+    recent = [record for record in records if since_at <= record.at <= until_at]
+    replicas = [record for record in recent if isinstance(record, ReplicaSample)]
+    groups = [record for record in recent if isinstance(record, GroupSample)]
     spec = max(replicas, key=lambda sample: sample.at).spec if replicas else None
     state = max(groups, key=lambda sample: sample.at).state if groups else None
     return EndState(
@@ -47,7 +51,9 @@ def end_state(
     )
 
 
-def _is_stable(state: str, replicas: int | None) -> bool:
+def _is_stable(state: str, replicas: int | None) -> bool | None:
     """Say whether the group is settled; scaled to zero, an empty group is."""
     name = state.rpartition(".")[2].replace("_", "").lower()
-    return name == "stable" or (name == "empty" and replicas == 0)
+    if name == "empty":
+        return None if replicas is None else replicas == 0
+    return name == "stable"

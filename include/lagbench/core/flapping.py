@@ -13,8 +13,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from lagbench.core.measures import NANOSECONDS, ReplicaChange
-from lagbench.core.telemetry import ReplicaSample, Scaled, TelemetryRecord
-from lagbench.core.watched_steps import WatchedSteps, leads
+from lagbench.core.replica_path import ReplicaPath
+from lagbench.core.replica_sight import unseen_replicas
+from lagbench.core.replica_steps import replica_steps
+from lagbench.core.telemetry import ReplicaSample, TelemetryRecord
+from lagbench.core.unseen import unseen_text
 
 
 def replica_changes(
@@ -26,50 +29,24 @@ def replica_changes(
 ) -> tuple[ReplicaChange, ...]:
     """Return the changes of the wanted replicas in [from_at, until_at], by instant.
 
-    The recorder's samples say that something changed. The autoscaler's own records between two
-    samples say exactly when, and by whom, as far as they lead from one sample to the next; else
-    the steps that the recorder's watch saw do (``core/watched_steps.py``).
+    The recorder's samples say what was wanted; the autoscaler's own records and the recorder's
+    watch say exactly when and by whom, and what went and came back between two samples
+    (``core/replica_steps.py``, ``core/replica_path.py``).
     """
     samples = sorted(
         (r for r in records if isinstance(r, ReplicaSample) and r.at <= until_at),
         key=lambda sample: sample.at,
     )
-    scaled = sorted((r for r in records if isinstance(r, Scaled)), key=lambda step: step.at)
-    watched = WatchedSteps.of(records)
+    path = ReplicaPath(replica_steps(records))
     raw: list[ReplicaChange] = []
     for before, after in pairwise(samples):
-        if after.at >= from_at and before.spec != after.spec:
-            raw.extend(_between(before, after, scaled) or watched.between(before, after))
+        changes = path.between(before, after)
+        if after.at >= from_at:
+            # A sample is read up to a second after its stamp: a step may lie as much before.
+            raw.extend(change for change in changes if change.at >= from_at - NANOSECONDS)
+    if samples:
+        raw.extend(path.beyond(samples[-1], until_at))
     return tuple(mark_flips(raw, last_spike_ended_at))
-
-
-def _between(
-    before: ReplicaSample, after: ReplicaSample, scaled: Sequence[Scaled]
-) -> list[ReplicaChange]:
-    """Return the autoscaler's steps from one sample to the next; none if they do not fit.
-
-    The sample is read up to a second before or after its stamp, so a step counts from one second
-    before the first sample on.
-    """
-    since_at = before.at - NANOSECONDS
-    steps = [step for step in scaled if since_at <= step.at <= after.at]
-    for start in range(len(steps)):
-        chain = steps[start:]
-        if leads(chain, before.spec, after.spec):
-            return [
-                ReplicaChange(
-                    at=step.at,
-                    replicas_before=step.replicas_before,
-                    replicas_after=step.replicas_after,
-                    by=step.by,
-                    reason=step.reason,
-                    precision_seconds=0.0,
-                    is_reversal=False,
-                    is_flip=False,
-                )
-                for step in chain
-            ]
-    return []
 
 
 def mark_flips(
@@ -96,6 +73,7 @@ def mark_flips(
 
 def baseline_at_floor(
     records: Sequence[TelemetryRecord],
+    changes: Sequence[ReplicaChange],
     *,
     floor: int | None,
     stream_started_at: int | None,
@@ -104,23 +82,29 @@ def baseline_at_floor(
 ) -> tuple[bool | None, str]:
     """Return whether wanted replicas stayed at ``floor`` until the first spike.
 
-    Without a spike the baseline is the whole stream. None when there is no sample to tell.
+    Without a spike the baseline is the whole stream. None when there is no sample to tell, or when
+    a part of the baseline at which nobody was seen off the floor was not seen at all.
     """
     if floor is None or stream_started_at is None:
         return None, "floor or start of the stream unknown"
     end = first_spike_started_at if first_spike_started_at is not None else until_at
     samples = [
-        record
+        (record.at, record.spec)
         for record in records
         if isinstance(record, ReplicaSample) and stream_started_at <= record.at < end
     ]
     if not samples:
         return None, "no replica sample before the spike"
-    off = [sample for sample in samples if sample.spec != floor]
+    steps = [(c.at, c.replicas_after) for c in changes if stream_started_at <= c.at < end]
+    off = sorted((at, spec) for at, spec in [*samples, *steps] if spec != floor)
     if not off:
+        unseen = unseen_replicas(records, stream_started_at, end)
+        if unseen:
+            return None, unseen_text("replicas", unseen, stream_started_at)
         return True, f"{len(samples)} samples before the spike, all with {floor} replicas"
-    first_seconds = (off[0].at - stream_started_at) / NANOSECONDS
+    (first_at, first_spec), off_samples = off[0], [spec for _, spec in samples if spec != floor]
+    first_seconds = (first_at - stream_started_at) / NANOSECONDS
     return False, (
-        f"{off[0].spec} replicas wanted {first_seconds:.0f} s after the stream began, floor {floor}"
-        f" ({len(off)} of {len(samples)} samples off the floor)"
+        f"{first_spec} replicas wanted {first_seconds:.0f} s after the stream began, floor {floor}"
+        f" ({len(off_samples)} of {len(samples)} samples off the floor)"
     )

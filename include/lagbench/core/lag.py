@@ -31,6 +31,12 @@ class LagSeries:
         total: Reals = self.by_partition.sum(axis=1)
         return total
 
+    @property
+    def known_at(self) -> list[int]:
+        """The instants at which total lag is known."""
+        known: list[int] = self.at[~np.isnan(self.total)].tolist()
+        return known
+
     def index_at(self, instant: int) -> int | None:
         """Return the last sample at or before ``instant``."""
         place = int(np.searchsorted(self.at, instant, side="right")) - 1

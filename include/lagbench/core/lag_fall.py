@@ -5,6 +5,9 @@ PLATEAU_SECONDS without a new minimum. Full parallelism: the spike is over, the 
 at their maximum of the run and that many pods are Ready; it ends when the replicas are lowered. The
 claim ends when the lag is drained.
 
+A stretch in which lag or replicas were not seen (core/unseen.py) is left out: lag that rose outside
+it did rise; lag that fell outside it is not known to have fallen throughout.
+
 The tolerance is the larger of 2 % of the peak lag and what the group does in one second: committed
 offsets jump by a commit interval, so two samples of a steadily falling lag may differ by that much
 the wrong way.
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -22,6 +26,7 @@ from lagbench.core.measures import NANOSECONDS
 from lagbench.core.rate_dip import RateSeries
 from lagbench.core.statistics import Ints, Reals, longest_without_new_minimum
 from lagbench.core.telemetry import ReplicaSample
+from lagbench.core.unseen import Unseen, unseen_between, unseen_text
 
 RISE_WINDOW_SECONDS = 5.0
 PLATEAU_SECONDS = 15.0
@@ -56,16 +61,25 @@ def full_parallelism(
 
 
 def lag_fall(
-    series: LagSeries, rate: RateSeries, stretch: tuple[int, int] | None, drained_at: int | None
+    series: LagSeries,
+    rate: RateSeries,
+    stretch: tuple[int, int] | None,
+    drained_at: int | None,
+    replicas_unseen: Sequence[Unseen] = (),
 ) -> LagFall:
-    """Return whether lag fell monotonically in ``stretch`` until it was drained."""
+    """Return whether lag fell monotonically in ``stretch`` until it was drained.
+
+    ``replicas_unseen``: where after the spike the replicas were not sampled.
+    """
     if stretch is None:
         return _untold("never at full parallelism after the spike")
     start_at, end_at = stretch
-    if drained_at is not None:
-        end_at = min(end_at, drained_at)
-        if drained_at <= start_at:
-            return LagFall(True, 0, None, 0.0, "drained before full parallelism was reached")
+    end_at = end_at if drained_at is None else min(end_at, drained_at)
+    blind = [unseen for unseen in replicas_unseen if unseen.started_at < end_at]
+    if end_at <= start_at:
+        if blind:
+            return _untold(f"{unseen_text('replicas', blind)} before the lag was drained")
+        return LagFall(True, 0, None, 0.0, "drained before full parallelism was reached")
     total = series.total
     inside = (series.at >= start_at) & (series.at <= end_at) & ~np.isnan(total)
     at, lag = series.at[inside], total[inside]
@@ -73,14 +87,34 @@ def lag_fall(
         return _untold("fewer than two lag samples at full parallelism")
     per_second = rate.processed_between(start_at, end_at) * NANOSECONDS / (end_at - start_at)
     tolerance = max(PEAK_SHARE * float(np.nanmax(total)), per_second)
-    rise = max_rise(at, lag)
-    plateau = longest_without_new_minimum(at / NANOSECONDS, lag) or 0.0
+    lag_unseen = unseen_between(at.tolist(), start_at, end_at)
+    pieces = _pieces(at, [*lag_unseen, *blind])
+    rise = max((max_rise(at[piece], lag[piece]) for piece in pieces), default=0.0)
+    plateaus = [longest_without_new_minimum(at[p] / NANOSECONDS, lag[p]) for p in pieces]
+    plateau = max((seconds for seconds in plateaus if seconds is not None), default=0.0)
     text = (
         f"highest rise over 5 s {rise:.0f} (tolerance {tolerance:.0f}), longest time without a new"
         f" minimum {plateau:.0f} s (limit {PLATEAU_SECONDS:.0f} s)"
     )
-    falls = rise <= tolerance and plateau <= PLATEAU_SECONDS
+    falls: bool | None = rise <= tolerance and plateau <= PLATEAU_SECONDS
+    if falls and (lag_unseen or blind):
+        falls = None
+        told = [unseen_text("lag", lag_unseen), unseen_text("replicas", blind)]
+        text = f"{text}; {' and '.join(filter(None, told))}"
     return LagFall(falls, int(rise), tolerance, plateau, text)
+
+
+def _pieces(at: Ints, unseen: Sequence[Unseen]) -> list[slice]:
+    """Return the samples between unseen stretches, as slices of ``at``; none lies in one."""
+    cuts = {0, at.size}
+    for stretch in unseen:
+        cuts.add(int(np.searchsorted(at, stretch.started_at, side="right")))
+        cuts.add(int(np.searchsorted(at, stretch.ended_at, side="left")))
+    return [
+        slice(left, right)
+        for left, right in pairwise(sorted(cuts))
+        if not any(s.started_at < at[left] and at[right - 1] < s.ended_at for s in unseen)
+    ]
 
 
 def max_rise(at: Ints, lag: Reals) -> float:

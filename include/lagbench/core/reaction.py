@@ -51,20 +51,26 @@ def reaction(given: ReactionInput) -> Reaction:
     threshold, count = given.crossing_records, given.replicas_at_step
     clock, clock_text = ruling_clock(count)
     stamps, pod = reaction_stamps(given, clock)
-    is_crossed = None
-    if threshold is not None and given.load.first_spike_started_at is not None:
-        is_crossed = stamps["t1"].at is not None
     replicas = "unknown" if count is None else max(1, count)
     return _chain(
         _place(stamps),
         pod,
         threshold_records=threshold,
         threshold_text=f"{given.limits.threshold_rule} x {replicas} replicas",
-        is_threshold_crossed=is_crossed,
+        is_threshold_crossed=_is_crossed(given, stamps),
         ruling_clock=clock,
         ruling_clock_text=clock_text,
         clocks=clocks_measure(given.clocks),
     )
+
+
+def _is_crossed(given: ReactionInput, stamps: Mapping[str, Stamp]) -> bool | None:
+    """Say whether lag crossed the threshold; that it never did is known if it was always seen."""
+    if given.crossing_records is None or "t1" not in stamps:
+        return None
+    if stamps["t1"].at is not None:
+        return True
+    return None if given.unseen_lag else False
 
 
 def _place(stamps: Mapping[str, Stamp]) -> tuple[ReactionLink, ...]:

@@ -20,6 +20,7 @@ from lagbench.core.telemetry import (
     Scaled,
     TelemetryRecord,
 )
+from lagbench.core.unseen import Unseen, unseen_between, unseen_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,12 @@ class ReactionInput:
         per_replica, count = self.limits.lag_threshold_records, self.replicas_at_step
         return None if per_replica is None or count is None else per_replica * max(1, count)
 
+    @property
+    def unseen_lag(self) -> list[Unseen]:
+        """Where from the load step on total lag was not known; empty without a step."""
+        step_at = self.load.first_spike_started_at
+        return [] if step_at is None else unseen_between(self.lag.known_at, step_at, self.until_at)
+
 
 def reaction_stamps(
     given: ReactionInput, clock: RulingClock
@@ -51,7 +58,7 @@ def reaction_stamps(
     if step_at is None:
         return {}, None
     change = next((c for c in given.changes if _is_rise(c) and c.at >= step_at), None)
-    crossed = _crossed(given.lag, step_at, threshold, given.until_at)
+    crossed = _crossed(given, step_at, threshold)
     read, reader = autoscaler_reading(given.records, crossed, threshold, clock, change)
     stamps = {
         "t0": _by(given, Stamp(step_at, 0.0, "planned instant"), _source(given, LoadStep, step_at)),
@@ -89,12 +96,14 @@ def ruling_clock(replicas: int | None) -> tuple[RulingClock, str]:
     return "hpa_sync", f"from {replicas} replicas the HPA's sync rules, not KEDA's pollingInterval"
 
 
-def _crossed(series: LagSeries, step_at: int, threshold: float | None, until_at: int) -> Stamp:
+def _crossed(given: ReactionInput, step_at: int, threshold: float | None) -> Stamp:
     if threshold is None:
         return Stamp(None, None, "no threshold to cross")
-    crossing = first_crossing(series, step_at, threshold)
-    if crossing is None or crossing.at > until_at:
-        return Stamp(None, None, f"total lag was never seen above {threshold:g}")
+    crossing = first_crossing(given.lag, step_at, threshold)
+    if crossing is None or crossing.at > given.until_at:
+        unseen = unseen_text("total lag", given.unseen_lag, given.load.stream_started_at)
+        note = f"total lag was never seen above {threshold:g}"
+        return Stamp(None, None, f"{note}; {unseen}" if unseen else note)
     how = "interpolated between two samples" if crossing.is_interpolated else "first sample"
     return Stamp(crossing.at, crossing.precision_seconds, how)
 

@@ -160,6 +160,7 @@ class Scaling(MeasureModel):
     surplus_pods: tuple[SurplusPod, ...]
     surplus_pods_idle: bool | None  # None: there were never more members than partitions
     surplus_text: str
+    unseen_text: str = ""  # where replicas may have changed unseen; empty: nowhere
 
 
 class PaidForItself(MeasureModel):

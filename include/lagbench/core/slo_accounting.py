@@ -118,7 +118,7 @@ def unsettled_end(measures: Measures) -> list[str]:
     elif waiting:
         reasons.append(f"{waiting} messages were not yet consumed")
     if end.is_group_stable is None:
-        reasons.append("the group's state at the end was not seen")
+        reasons.append("whether the group was settled at the end was not seen")
     elif not end.is_group_stable:
         reasons.append(f"the group was {end.group_state} at the end")
     return reasons

@@ -26,7 +26,7 @@ def _reaction(measures: Measures, slos: Slos) -> SloResult:
     """Judge the lab's reaction: load step to the first new pod Ready and assigned.
 
     Lag that crossed the threshold without any pod being added is a failure to react; lag that
-    never crossed asked for nothing.
+    was seen throughout and never crossed asked for nothing.
     """
     slo = Slo("reaction_seconds", "Scale-out reaction", slos.reaction_seconds, "s")
     chain = measures.reaction
@@ -54,7 +54,10 @@ def _reaction(measures: Measures, slos: Slos) -> SloResult:
     if chain.is_threshold_crossed is False:
         reason = f"total lag never crossed {chain.threshold_records:g}, so no pod was due"
         return not_applicable(slo.result("pass", None, reason))
-    reason = f"no pod was added and it is not known whether one was due: {chain.threshold_text}"
+    why = chain.threshold_text
+    if chain.threshold_records is not None:
+        why = next(link.note for link in chain.links if link.name == "t1")
+    reason = f"no pod was added and it is not known whether one was due: {why}"
     return slo.result("undetermined", None, reason)
 
 
@@ -143,6 +146,8 @@ def _flips(measures: Measures, slos: Slos) -> SloResult:
             f"; first flip {moment(measures, first.at)}: {first.replicas_before} to"
             f" {first.replicas_after} by {first.by}"
         )
+    if scaling.unseen_text and (slo.limit is None or scaling.flips <= slo.limit):
+        return slo.result("undetermined", scaling.flips, f"{reason}; {scaling.unseen_text}")
     return slo.compare(scaling.flips, reason)
 
 

@@ -9,6 +9,8 @@ from lagbench.core.flapping import baseline_at_floor, replica_changes
 from lagbench.core.measures import ReplicaChange, Scaling
 from lagbench.core.pod_time import idle_ratio, surplus, zero_partition_seconds
 from lagbench.core.rebalance import EpisodeSpan, episode_spans
+from lagbench.core.replica_sight import unseen_replicas
+from lagbench.core.unseen import unseen_text
 from lagbench.results.run_evidence import RunEvidence
 
 
@@ -39,6 +41,7 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
     empty = zero_partition_seconds(run.events, run.lives, from_at, until_at)
     is_at_floor, baseline_text = baseline_at_floor(
         run.records,
+        group.changes,
         floor=run.limits.floor_replicas,
         stream_started_at=run.load.stream_started_at,
         first_spike_started_at=run.load.first_spike_started_at,
@@ -77,6 +80,9 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         surplus_pods=extra.pods,
         surplus_pods_idle=extra.is_idle,
         surplus_text=extra.text,
+        unseen_text=unseen_text(
+            "replicas", unseen_replicas(run.records, from_at, until_at), from_at
+        ),
     )
 
 

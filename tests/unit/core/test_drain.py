@@ -9,6 +9,7 @@ from lagbench.core.lag_fall import full_parallelism, lag_fall, max_rise
 from lagbench.core.measures import Drain
 from lagbench.core.rate_dip import RateSeries
 from lagbench.core.telemetry import ReplicaSample
+from lagbench.core.unseen import Unseen
 
 SECOND = 1_000_000_000
 NO_RATE = RateSeries(0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
@@ -153,3 +154,32 @@ def test_max_rise_looks_5_seconds_ahead() -> None:
     at = np.arange(7, dtype=np.int64) * SECOND
 
     assert max_rise(at, np.array([0, 2, 4, 6, 7, 8, 10.0])) == 8
+
+
+def test_lag_that_was_not_seen_is_not_known_to_fall() -> None:
+    """Two samples lost are jitter; with four nobody knows whether it rose in between."""
+    jitter = drain(lags(9000, 9000, None, None, 6000, 50))
+    blind = drain(lags(9000, 9000, None, None, None, None, 6000, 50))
+
+    assert jitter.falls_monotonically is True
+    assert blind.falls_monotonically is None
+    assert blind.monotone_text.endswith("; lag not seen for 5.0 s")
+
+
+def test_lag_that_rose_where_it_was_seen_did_not_fall() -> None:
+    """From 8000 to 8300 before the stretch that nobody saw."""
+    found = drain(lags(10_000, 10_000, 8000, 8300, None, None, None, None, 5000, 50))
+
+    assert found.falls_monotonically is False
+
+
+def test_without_replicas_nobody_knows_full_parallelism() -> None:
+    """Lag falls, then rises where replicas were not seen: neither a fall nor a failure."""
+    series = lags(9000, 9000, 8000, 7000, 7500, 7900, 8000, 5000, 50)
+    blind = [Unseen(3 * SECOND, 7 * SECOND)]
+    stretch = (SECOND, 99 * SECOND)
+
+    assert lag_fall(series, NO_RATE, stretch, 8 * SECOND).falls_monotonically is False
+    assert lag_fall(series, NO_RATE, stretch, 8 * SECOND, blind).falls_monotonically is None
+    drained_before = lag_fall(series, NO_RATE, (8 * SECOND, 99 * SECOND), 8 * SECOND, blind)
+    assert drained_before.falls_monotonically is None

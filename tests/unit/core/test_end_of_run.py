@@ -18,15 +18,15 @@ from lagbench.core.telemetry import (
 SECOND = 1_000_000_000
 
 
-def replicas(spec: int, at: int = 5) -> ReplicaSample:
+def replicas(spec: int, at: int = 99 * SECOND) -> ReplicaSample:
     """Return a sample of the wanted replicas."""
     return ReplicaSample(at=at, source="recorder", spec=spec, current=spec, ready=spec)
 
 
-def group(state: str) -> GroupSample:
+def group(state: str, at: int = 99 * SECOND) -> GroupSample:
     """Return the group as the broker describes it."""
     return GroupSample(
-        at=6, source="recorder", state=state, members=2, members_without_partitions=0
+        at=at, source="recorder", state=state, members=2, members_without_partitions=0
     )
 
 
@@ -34,7 +34,7 @@ def state_of(
     ends: dict[int, int] | None, committed: dict[int, int | None] | None, *records: TelemetryRecord
 ) -> EndState:
     """Return the end state at the floor of 2."""
-    return end_state(records, ends=ends, committed=committed, floor=2, until_at=100)
+    return end_state(records, ends=ends, committed=committed, floor=2, until_at=100 * SECOND)
 
 
 def test_drained_is_decided_for_each_partition() -> None:
@@ -83,7 +83,21 @@ def test_stable_is_settled(state: str, spec: int, *, is_stable: bool) -> None:
 
 def test_samples_after_the_measured_stretch_do_not_count() -> None:
     """The bench scaled to zero afterwards."""
-    assert state_of({}, {}, replicas(2), replicas(0, at=200)).replicas == 2
+    assert state_of({}, {}, replicas(2), replicas(0, at=200 * SECOND)).replicas == 2
+
+
+def test_what_was_seen_long_before_the_end_is_not_the_end() -> None:
+    """A stable group 4 s before; 3 s are two lost samples and say enough."""
+    old = state_of({}, {}, replicas(2, at=96 * SECOND), group("STABLE", at=96 * SECOND))
+    recent = state_of({}, {}, replicas(2, at=97 * SECOND), group("STABLE", at=97 * SECOND))
+
+    assert (old.group_state, old.is_group_stable, old.is_at_floor) == (None, None, None)
+    assert (recent.is_group_stable, recent.is_at_floor) == (True, True)
+
+
+def test_an_empty_group_without_replicas_seen_is_unknown() -> None:
+    """Nobody knows whether anyone should have been in it."""
+    assert state_of({}, {}, group("EMPTY")).is_group_stable is None
 
 
 def event(at: int, pod: str, kind: EventKind) -> GroupEvent:

@@ -20,6 +20,16 @@ def samples(specs: list[int]) -> list[TelemetryRecord]:
     ]
 
 
+def late_samples(second: int, specs: list[int]) -> list[TelemetryRecord]:
+    """One sample a second from ``second`` on."""
+    return [
+        ReplicaSample(
+            at=(second + i) * SECOND, source="recorder", spec=spec, current=spec, ready=spec
+        )
+        for i, spec in enumerate(specs)
+    ]
+
+
 def scaled(
     second: float, before: int, after: int, by: Literal["keda", "hpa", "user"] = "hpa"
 ) -> Scaled:
@@ -118,6 +128,7 @@ def test_baseline_counts_samples_before_the_spike_only() -> None:
     """At the floor until the spike at 3 s, scaled afterwards: the baseline held."""
     holds, _ = baseline_at_floor(
         samples([2, 2, 2, 6]),
+        changes([2, 2, 2, 6]),
         floor=2,
         stream_started_at=0,
         first_spike_started_at=3 * SECOND,
@@ -131,6 +142,7 @@ def test_baseline_off_the_floor_says_when() -> None:
     """Scaled on noise 1 s after the stream began."""
     holds, text = baseline_at_floor(
         samples([2, 3, 2, 6]),
+        changes([2, 3, 2, 6]),
         floor=2,
         stream_started_at=0,
         first_spike_started_at=3 * SECOND,
@@ -144,7 +156,52 @@ def test_baseline_off_the_floor_says_when() -> None:
 def test_baseline_without_samples_is_unknown() -> None:
     """Nothing seen is not at the floor."""
     holds, _ = baseline_at_floor(
-        [], floor=2, stream_started_at=0, first_spike_started_at=None, until_at=1
+        [], [], floor=2, stream_started_at=0, first_spike_started_at=None, until_at=1
     )
 
     assert holds is None
+
+
+def test_what_happened_between_two_equal_samples_flips() -> None:
+    """301 s without a sample, 2 replicas at both ends, and four steps of the autoscaler within."""
+    steps = [scaled(100, 2, 6), scaled(150, 6, 2), scaled(200, 2, 6), scaled(250, 6, 2)]
+    records: list[TelemetryRecord] = [*samples([2]), *steps, *late_samples(301, [2])]
+
+    found = replica_changes(records, from_at=0, until_at=400 * SECOND, last_spike_ended_at=None)
+
+    assert [c.is_flip for c in found] == [False, True, True, True]
+
+
+def test_a_baseline_that_was_not_seen_throughout_is_unknown() -> None:
+    """One sample in 600 s: at the floor there, and nobody knows where else."""
+    holds, text = baseline_at_floor(
+        samples([2]),
+        [],
+        floor=2,
+        stream_started_at=0,
+        first_spike_started_at=600 * SECOND,
+        until_at=900 * SECOND,
+    )
+
+    assert (holds, text) == (None, "replicas not seen for 600.0 s from +0.0 s")
+
+
+def test_a_baseline_off_the_floor_between_two_samples_is_off() -> None:
+    """Nobody sampled the 6 replicas, but the autoscaler made them."""
+    records: list[TelemetryRecord] = [
+        *samples([2]),
+        scaled(100, 2, 6),
+        scaled(150, 6, 2),
+        *late_samples(301, [2]),
+    ]
+    holds, text = baseline_at_floor(
+        records,
+        replica_changes(records, from_at=0, until_at=400 * SECOND, last_spike_ended_at=None),
+        floor=2,
+        stream_started_at=0,
+        first_spike_started_at=302 * SECOND,
+        until_at=400 * SECOND,
+    )
+
+    assert holds is False
+    assert text.startswith("6 replicas wanted 100 s after the stream began, floor 2")

@@ -110,7 +110,7 @@ def chain(
     records: list[TelemetryRecord] = RECORDS,
     changes: tuple[ReplicaChange, ...] = (RISE,),
     lives: list[PodLife] = LIVES,
-    lags: tuple[int, ...] = (0, *[0] * 10, 4000, 9000, 9000),
+    lags: tuple[int | None, ...] = (0, *[0] * 10, 4000, 9000, 9000),
     replicas: int | None = 2,
     threshold: float | None = 1000,
     load: LoadWindow = LOAD,
@@ -124,7 +124,7 @@ def chain(
                 at=[ns(second) for second in range(len(lags))],
                 partition=[0] * len(lags),
                 end_offset=[100_000] * len(lags),
-                committed=[100_000 - lag for lag in lags],
+                committed=[None if lag is None else 100_000 - lag for lag in lags],
             ),
             lives={life.pod: life for life in lives},
             changes=changes,
@@ -204,6 +204,27 @@ def test_a_policy_that_never_scaled_has_a_chain_that_ends() -> None:
     assert found.parts_sum_to_total is None
     assert not found.is_complete
     assert found.reason.startswith("not seen: t3 (desired replicas change), t4")
+
+
+@pytest.mark.parametrize(
+    ("lags", "is_crossed"),
+    [
+        ((0,) * 101, False),
+        ((0,) * 55 + (None,) * 2 + (0,) * 44, False),  # two lost samples
+        ((0,) * 55 + (None,) * 25 + (0,) * 21, None),
+        ((None,) * 101, None),
+        ((0,) * 50, None),  # silent until the end at 100 s
+        ((0,) * 55 + (None,) * 25 + (9000,) * 21, True),
+    ],
+)
+def test_lag_never_crossed_only_where_it_was_seen(
+    lags: tuple[int | None, ...], is_crossed: bool | None
+) -> None:
+    """A spike may have come and gone while nobody saw the lag."""
+    found = chain(changes=(), lags=lags)
+
+    assert found.is_threshold_crossed is is_crossed
+    assert ("total lag not seen for" in found.links[1].note) is (is_crossed is None)
 
 
 def silent_autoscaler() -> list[TelemetryRecord]:

@@ -389,3 +389,33 @@ def test_a_steady_load_judges_no_spike() -> None:
 
     names = ("reaction_seconds", "drain_seconds", "lag_falls_at_full_parallelism")
     assert {result(verdict, name).status for name in names} == {"not_judged"}
+
+
+def test_lag_that_was_not_seen_throughout_does_not_excuse_the_missing_pod() -> None:
+    """Undetermined, and the gap is the reason."""
+    links = tuple(
+        link.model_copy(update={"at": None, "note": "total lag not seen for 75.0 s from +55.0 s"})
+        if link.name == "t1"
+        else link
+        for link in GOOD.reaction.links
+    )
+    run = changed(
+        "reaction", pod=None, assigned_seconds=None, is_threshold_crossed=None, links=links
+    )
+
+    found = result(judge(run, SLOS), "reaction_seconds")
+
+    assert found.status == "undetermined"
+    assert found.reason.endswith("total lag not seen for 75.0 s from +55.0 s")
+
+
+def test_flips_that_nobody_could_see_never_pass() -> None:
+    """None seen is undetermined with the gap as its reason; too many seen still fail."""
+    gap = "replicas not seen for 301.0 s from +60.0 s"
+    limit = SLOS.flips or 0
+
+    unseen = result(judge(changed("scaling", unseen_text=gap), SLOS), "flips")
+    seen = result(judge(changed("scaling", unseen_text=gap, flips=limit + 1), SLOS), "flips")
+
+    assert (unseen.status, seen.status) == ("undetermined", "fail")
+    assert unseen.reason.endswith(gap)

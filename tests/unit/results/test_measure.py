@@ -215,3 +215,22 @@ def test_a_policy_that_is_no_mapping_is_wrong_input(content: RunContent, tmp_pat
 
     with pytest.raises(WrongInput, match=r"policy\.yaml"):
         measure_run(content.write(tmp_path))
+
+
+def test_a_recorder_that_saw_nothing_for_long_leaves_a_run_undetermined(
+    content: RunContent, tmp_path: Path
+) -> None:
+    """No sample and no sync for 60 s of the spike: what it hides passes nothing."""
+    low, high = EPOCH + 60 * SECOND, EPOCH + 120 * SECOND
+    content.records = [
+        r
+        for r in content.records
+        if not (r.source in ("recorder-0", "autoscaler") and low < r.at < high)
+    ]
+    content.tables["lag"] = [row for row in content.tables["lag"] if not low < row[0] < high]
+
+    statuses = {slo.name: slo for slo in judge_run(content.write(tmp_path)).slos}
+
+    assert statuses["flips"].status == "undetermined"
+    assert "replicas not seen for" in statuses["flips"].reason
+    assert statuses["baseline_at_floor"].status != "fail"

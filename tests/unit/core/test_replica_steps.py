@@ -120,3 +120,67 @@ def test_what_the_autoscaler_reports_itself_comes_first() -> None:
     (change,) = changes(sample(1, 2), scaled, step(1.4, 2, 6), sample(2, 6))
 
     assert (change.at, change.precision_seconds, change.reason) == (scaled.at, 0, "because")
+
+
+def scale(second: float, before: int, after: int) -> Scaled:
+    """Return a step that the autoscaler reports."""
+    return Scaled(
+        at=round(second * SECOND),
+        source="autoscaler",
+        target="consumer",
+        replicas_before=before,
+        replicas_after=after,
+        by="hpa",
+        reason="because",
+    )
+
+
+def test_what_both_tell_is_one_step() -> None:
+    """Up and back within one second, told by the autoscaler and 300 ms later by the watch."""
+    found = changes(
+        sample(1, 2),
+        scale(1.2, 2, 6),
+        step(1.5, 2, 6),
+        scale(1.6, 6, 2),
+        step(1.9, 6, 2),
+        sample(2, 2),
+        sample(3, 2),
+    )
+
+    assert [(c.at, c.replicas_after) for c in found] == [
+        (round(1.2 * SECOND), 6),
+        (round(1.6 * SECOND), 2),
+    ]
+
+
+def test_a_step_near_a_sample_counts_once() -> None:
+    """Stamped at 1.97 s, done after the sample at 2 s, which still shows the old number."""
+    found = changes(
+        sample(1, 2), sample(2, 2), sample(3, 6), sample(4, 2), scale(1.97, 2, 6), scale(3.2, 6, 2)
+    )
+
+    assert [c.replicas_after for c in found] == [6, 2]
+
+
+def test_the_watch_shows_what_went_and_came_back_between_two_samples() -> None:
+    """Both samples say 2; the watch saw 6 in between."""
+    found = changes(sample(1, 2), sample(9, 2), step(3, 2, 6, "keda"), step(6, 6, 2, "keda"))
+
+    assert [(c.replicas_after, c.is_reversal) for c in found] == [(6, False), (2, True)]
+
+
+def test_steps_in_a_stretch_without_samples_count_as_far_as_they_go() -> None:
+    """The way back from 6 was told by nobody: the sample after the stretch is its bound."""
+    found = changes(sample(1, 2), scale(100, 2, 6), sample(301, 2))
+
+    assert [(c.at, c.replicas_after, c.by) for c in found] == [
+        (100 * SECOND, 6, "hpa"),
+        (301 * SECOND, 2, "unknown"),
+    ]
+
+
+def test_steps_after_the_last_sample_count() -> None:
+    """The recorder fell silent at 2 s."""
+    found = changes(sample(1, 2), sample(2, 2), scale(100, 2, 6), scale(200, 6, 2))
+
+    assert [c.replicas_after for c in found] == [6, 2]

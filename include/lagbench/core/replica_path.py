@@ -1,0 +1,85 @@
+"""The way of the wanted replicas from sample to sample, by the steps that were told.
+
+The samples say what was wanted at their instants. Of the steps that lie between two samples those
+count that follow on one another and lead from the one to the other, also where both show the same
+number: what went up and came back between them did change. Where the steps do not lead there, the
+second sample is the bound of a change that nobody told; steps within a stretch without samples are
+then counted as far as they go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lagbench.core.measures import NANOSECONDS, ReplicaChange
+from lagbench.core.replica_steps import ReplicaStep
+from lagbench.core.telemetry import ReplicaSample
+from lagbench.core.unseen import BLIND_SECONDS
+
+# A sample is read up to a second after its stamp, and the watch tells of a step a little later.
+_STAMP_NS = NANOSECONDS
+
+
+@dataclass(slots=True)
+class ReplicaPath:
+    """Walks over ``steps`` (by instant); each counts once."""
+
+    steps: Sequence[ReplicaStep]
+    _next: int = field(default=0, init=False)
+
+    def between(self, before: ReplicaSample, after: ReplicaSample) -> list[ReplicaChange]:
+        """Return the changes from one sample to the next one.
+
+        Steps stamped after the second sample are asked only where those before it do not lead to
+        it: they may belong to the next two samples.
+        """
+        since_at = before.at - _STAMP_NS
+        arrived = self._longest(self._walk(before.spec, since_at, after.at), after.spec)
+        if not arrived and before.spec != after.spec:
+            late = self._walk(before.spec, since_at, after.at + _STAMP_NS)
+            arrived = self._shortest(late, after.spec)
+        if not arrived and after.at - before.at > BLIND_SECONDS * NANOSECONDS:
+            arrived = self._walk(before.spec, before.at + 1, after.at - _STAMP_NS)
+        changes = self._take(arrived, before.at)
+        spec = changes[-1].replicas_after if changes else before.spec
+        if spec != after.spec:
+            changes.append(_untold(spec, before.at, after))
+        return changes
+
+    def beyond(self, last: ReplicaSample, until_at: int) -> list[ReplicaChange]:
+        """Return the changes after the last sample."""
+        return self._take(self._walk(last.spec, last.at + 1, until_at), last.at)
+
+    def _walk(self, spec: int, since_at: int, until_at: int) -> list[int]:
+        """Return the places of the steps that follow on ``spec`` and on one another."""
+        places: list[int] = []
+        for place in range(self._next, len(self.steps)):
+            step = self.steps[place]
+            if since_at <= step.at <= until_at and step.replicas_before == spec:
+                places.append(place)
+                spec = step.replicas_after
+        return places
+
+    def _longest(self, places: list[int], spec: int) -> list[int]:
+        """Return the steps up to the last one that leads to ``spec``."""
+        while places and self.steps[places[-1]].replicas_after != spec:
+            places = places[:-1]
+        return places
+
+    def _shortest(self, places: list[int], spec: int) -> list[int]:
+        """Return the steps up to the first one that leads to ``spec``."""
+        for count, place in enumerate(places, start=1):
+            if self.steps[place].replicas_after == spec:
+                return places[:count]
+        return []
+
+    def _take(self, places: Sequence[int], since_at: int) -> list[ReplicaChange]:
+        if places:
+            self._next = places[-1] + 1
+        return [self.steps[place].change(since_at) for place in places]
+
+
+def _untold(spec: int, since_at: int, after: ReplicaSample) -> ReplicaChange:
+    step = ReplicaStep(after.at, spec, after.spec, "unknown", "", is_exact=False)
+    return step.change(since_at)

@@ -1,0 +1,61 @@
+"""Where the wanted replicas may have changed without anybody seeing it.
+
+A stretch without samples is seen all the same where what tells of every change tells on:
+
+* the autoscaler, which reports each step and each of its syncs and polls. While those go on, and
+  each finds the replicas that the steps before it left, nothing has scaled but what it told.
+* the recorder's watch of the Deployment, which says afterwards that it had been unbroken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from lagbench.core.measures import NANOSECONDS
+from lagbench.core.telemetry import HpaSync, KedaPoll, ReplicaSample, Scaled, TelemetryRecord
+from lagbench.core.unseen import Unseen, unseen_between
+
+AUTOSCALER_SILENCE_SECONDS = 35.0
+"""Longer than the 30 s of KEDA's poll and the 15 s of the HPA's sync, as they come by default."""
+
+
+def unseen_replicas(
+    records: Sequence[TelemetryRecord], from_at: int, until_at: int
+) -> list[Unseen]:
+    """Return the stretches in which neither samples nor who tells of changes can speak."""
+    sampled = [record.at for record in records if isinstance(record, ReplicaSample)]
+    return [
+        stretch
+        for stretch in unseen_between(sampled, from_at, until_at)
+        if not _autoscaler_tells(records, stretch)
+    ]
+
+
+def _autoscaler_tells(records: Sequence[TelemetryRecord], stretch: Unseen) -> bool:
+    """Say whether the autoscaler's records account for all of ``stretch``."""
+    told = sorted(
+        (r for r in records if isinstance(r, HpaSync | KedaPoll | Scaled)), key=lambda r: r.at
+    )
+    before = [record for record in told if record.at <= stretch.started_at]
+    after = [record for record in told if record.at >= stretch.ended_at]
+    if not before or not after:
+        return False
+    around = [record for record in told if before[-1].at <= record.at <= after[0].at]
+    limit = AUTOSCALER_SILENCE_SECONDS * NANOSECONDS
+    if any(right.at - left.at > limit for left, right in pairwise(around)):
+        return False
+    return _is_unbroken(around)
+
+
+def _is_unbroken(told: Sequence[HpaSync | KedaPoll | Scaled]) -> bool:
+    """Say whether every record found the replicas that the step before it left."""
+    replicas: int | None = None
+    for record in told:
+        if isinstance(record, KedaPoll):
+            continue
+        found = record.replicas_before if isinstance(record, Scaled) else record.spec_replicas
+        if replicas is not None and found != replicas:
+            return False
+        replicas = record.replicas_after if isinstance(record, Scaled) else found
+    return True

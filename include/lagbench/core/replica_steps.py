@@ -1,0 +1,122 @@
+"""Steps of the wanted replicas as they were told: by who scaled, or by the recorder's watch.
+
+The embedded autoscaler (and the bench's own on a cluster) reports each step that it makes, with its
+exact instant. On a cluster the recorder's watch shows when, the writer's name who. A step that both
+tell is one step, the autoscaler's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lagbench.core.measures import NANOSECONDS, ReplicaChange
+from lagbench.core.telemetry import KubeEvent, ReplicasChanged, Scaled, TelemetryRecord
+
+By = Literal["keda", "hpa", "user", "unknown"]
+
+# The HPA writes its event right after the scale; the event's stamp is a whole second.
+_EVENT_REACH_SECONDS = 2.0
+# The watch tells of the autoscaler's step within milliseconds, on a busy machine later.
+_WATCH_REACH_SECONDS = 5.0
+_NEW_SIZE = re.compile(r"New size: (\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStep:
+    """One step of the wanted replicas; one that is not exact lies before ``at``."""
+
+    at: int
+    replicas_before: int
+    replicas_after: int
+    by: By
+    reason: str
+    is_exact: bool
+
+    def change(self, since_at: int) -> ReplicaChange:
+        """Return the step as a change that came after ``since_at``."""
+        unsure_seconds = max(self.at - since_at, 0) / NANOSECONDS
+        return ReplicaChange(
+            at=self.at,
+            replicas_before=self.replicas_before,
+            replicas_after=self.replicas_after,
+            by=self.by,
+            reason=self.reason,
+            precision_seconds=0.0 if self.is_exact else unsure_seconds,
+            is_reversal=False,
+            is_flip=False,
+        )
+
+
+def replica_steps(records: Sequence[TelemetryRecord]) -> list[ReplicaStep]:
+    """Return every step that was told, once, by instant."""
+    scaled = [record for record in records if isinstance(record, Scaled)]
+    watched = [record for record in records if isinstance(record, ReplicasChanged)]
+    rescales = [
+        record
+        for record in records
+        if isinstance(record, KubeEvent) and record.reason == "SuccessfulRescale"
+    ]
+    steps = [
+        ReplicaStep(r.at, r.replicas_before, r.replicas_after, r.by, r.reason, is_exact=True)
+        for r in scaled
+    ]
+    steps += [_watched(record, rescales) for record in _not_among(watched, scaled)]
+    return sorted(steps, key=lambda step: step.at)
+
+
+def _not_among(
+    watched: Sequence[ReplicasChanged], scaled: Sequence[Scaled]
+) -> list[ReplicasChanged]:
+    """Return what the watch alone shows: each step of the autoscaler accounts for one."""
+    left = sorted(scaled, key=lambda step: step.at)
+    alone: list[ReplicasChanged] = []
+    for seen in sorted(watched, key=lambda step: step.at):
+        told = next((step for step in left if _is_told_by(seen, step)), None)
+        if told is None:
+            alone.append(seen)
+        else:
+            left.remove(told)
+    return alone
+
+
+def _is_told_by(seen: ReplicasChanged, told: Scaled) -> bool:
+    late_seconds = (seen.at - told.at) / NANOSECONDS
+    is_same = (seen.replicas_before, seen.replicas_after) == (
+        told.replicas_before,
+        told.replicas_after,
+    )
+    return is_same and -1.0 <= late_seconds <= _WATCH_REACH_SECONDS
+
+
+def _watched(step: ReplicasChanged, rescales: Sequence[KubeEvent]) -> ReplicaStep:
+    rescale = _rescale(step, rescales)
+    return ReplicaStep(
+        at=step.at,
+        replicas_before=step.replicas_before,
+        replicas_after=step.replicas_after,
+        by="hpa" if rescale is not None else _writer(step.manager),
+        reason="" if rescale is None else rescale.message,
+        is_exact=False,
+    )
+
+
+def _rescale(step: ReplicasChanged, rescales: Sequence[KubeEvent]) -> KubeEvent | None:
+    """Return the HPA's event on this step."""
+    reach = round(_EVENT_REACH_SECONDS * NANOSECONDS)
+    for event in sorted(rescales, key=lambda event: event.at):
+        size = _NEW_SIZE.match(event.message)
+        if size and int(size[1]) == step.replicas_after and abs(event.at - step.at) <= reach:
+            return event
+    return None
+
+
+def _writer(manager: str) -> By:
+    """Return who scales under a field manager's name: a controller's is that of its program."""
+    if not manager:
+        return "unknown"
+    if manager.startswith("kube-controller-manager"):
+        return "hpa"
+    return "keda" if manager.startswith("keda") else "user"

@@ -1,0 +1,91 @@
+"""Where the wanted replicas may have changed unseen."""
+
+from collections.abc import Iterable
+
+from lagbench.core.replica_sight import unseen_replicas
+from lagbench.core.telemetry import HpaSync, ReplicaSample, Scaled, TelemetryRecord
+
+SECOND = 1_000_000_000
+END = 400 * SECOND
+
+
+def sampled(seconds: Iterable[int]) -> list[TelemetryRecord]:
+    """Return samples of 2 replicas."""
+    return [
+        ReplicaSample(at=second * SECOND, source="recorder", spec=2, current=2, ready=2)
+        for second in seconds
+    ]
+
+
+def sync(second: float, found: int = 2) -> HpaSync:
+    """Return a sync of the embedded autoscaler that found so many replicas."""
+    return HpaSync(
+        at=round(second * SECOND),
+        source="autoscaler",
+        hpa="h",
+        spec_replicas=found,
+        status_replicas=found,
+        metrics={},
+        proposal=found,
+        desired=found,
+        able_to_scale="",
+        scaling_limited="",
+        scaling_active="",
+    )
+
+
+def scaled(second: float, before: int, after: int) -> Scaled:
+    """Return a step of the embedded autoscaler."""
+    return Scaled(
+        at=round(second * SECOND),
+        source="autoscaler",
+        target="consumer",
+        replicas_before=before,
+        replicas_after=after,
+        by="hpa",
+        reason="",
+    )
+
+
+BLIND = sampled([*range(50), *range(351, 401)])
+
+
+def is_seen(*told: TelemetryRecord) -> bool:
+    """Say whether 302 s without samples are seen by what was told."""
+    return not unseen_replicas([*BLIND, *told], 0, END)
+
+
+def test_a_stretch_without_samples_is_unseen() -> None:
+    """From the last sample before to the first one after."""
+    (found,) = unseen_replicas(BLIND, 0, END)
+
+    assert (found.started_at, found.ended_at) == (49 * SECOND, 351 * SECOND)
+    assert unseen_replicas(sampled(range(401)), 0, END) == []
+
+
+def test_an_autoscaler_that_goes_on_reporting_sees_it() -> None:
+    """A sync every 15 s, each with the replicas that the step before it left."""
+    quiet = [sync(second) for second in range(45, 366, 15)]
+    busy = [sync(second, 2 if second < 100 or second > 200 else 6) for second in range(45, 366, 15)]
+
+    assert is_seen(*quiet)
+    assert is_seen(*busy, scaled(95, 2, 6), scaled(199, 6, 2))
+
+
+def test_steps_alone_do_not_show_that_there_were_no_more() -> None:
+    """Without syncs the autoscaler may have been as silent as the recorder."""
+    assert not is_seen(scaled(100, 2, 6), scaled(150, 6, 2))
+
+
+def test_an_autoscaler_that_was_silent_sees_nothing() -> None:
+    """Not for 60 s in the middle, not before its first report, not after its last."""
+    syncs = range(45, 366, 15)
+
+    assert not is_seen(*[sync(second) for second in syncs if not 150 < second < 200])
+    assert not is_seen(*[sync(second) for second in syncs if second > 50])
+    assert not is_seen(*[sync(second) for second in syncs if second < 350])
+
+
+def test_replicas_that_somebody_else_changed_were_not_seen() -> None:
+    """A sync finds 4 where the steps left 2."""
+    assert not is_seen(*[sync(second, 4 if second == 180 else 2) for second in range(45, 366, 15)])
