@@ -4,7 +4,8 @@ A stretch without samples is seen all the same where what tells of every change 
 
 * the autoscaler, which reports each step and each of its syncs and polls. While those go on, and
   each finds the replicas that the steps before it left, nothing has scaled but what it told.
-* the recorder's watch of the Deployment, which says afterwards that it had been unbroken.
+* the recorder's watch of the Deployment, which says afterwards that it had been unbroken; one that
+  broke says nothing. Between two watches is a list, and seldom more than a moment.
 """
 
 from __future__ import annotations
@@ -13,8 +14,15 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from lagbench.core.measures import NANOSECONDS
-from lagbench.core.telemetry import HpaSync, KedaPoll, ReplicaSample, Scaled, TelemetryRecord
-from lagbench.core.unseen import Unseen, unseen_between
+from lagbench.core.telemetry import (
+    HpaSync,
+    KedaPoll,
+    ReplicaSample,
+    ReplicasWatched,
+    Scaled,
+    TelemetryRecord,
+)
+from lagbench.core.unseen import BLIND_SECONDS, Unseen, unseen_between
 
 AUTOSCALER_SILENCE_SECONDS = 35.0
 """Longer than the 30 s of KEDA's poll and the 15 s of the HPA's sync, as they come by default."""
@@ -28,8 +36,19 @@ def unseen_replicas(
     return [
         stretch
         for stretch in unseen_between(sampled, from_at, until_at)
-        if not _autoscaler_tells(records, stretch)
+        if not (_autoscaler_tells(records, stretch) or _watch_tells(records, stretch))
     ]
+
+
+def _watch_tells(records: Sequence[TelemetryRecord], stretch: Unseen) -> bool:
+    """Say whether unbroken watches cover ``stretch``."""
+    limit, told_until = BLIND_SECONDS * NANOSECONDS, stretch.started_at
+    watched = [record for record in records if isinstance(record, ReplicasWatched)]
+    for watch in sorted(watched, key=lambda watch: watch.since_at):
+        if watch.since_at - told_until > limit:
+            break
+        told_until = max(told_until, watch.at)
+    return stretch.ended_at - told_until <= limit
 
 
 def _autoscaler_tells(records: Sequence[TelemetryRecord], stretch: Unseen) -> bool:

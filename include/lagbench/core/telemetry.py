@@ -47,6 +47,7 @@ from lagbench.core.telemetry_recorder import (
     ReadGap,
     ReplicaSample,
     ReplicasChanged,
+    ReplicasWatched,
     UsageSample,
 )
 
@@ -76,6 +77,7 @@ __all__ = [
     "Record",
     "ReplicaSample",
     "ReplicasChanged",
+    "ReplicasWatched",
     "Scaled",
     "SigtermReceived",
     "StreamFinished",
@@ -106,6 +108,7 @@ TelemetryRecord = (
     | ReplicaSample
     | HpaSample
     | ReplicasChanged
+    | ReplicasWatched
     | KubeEvent
     | ClockOffset
     | GroupSample

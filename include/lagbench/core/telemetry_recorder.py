@@ -32,6 +32,15 @@ class ReplicasChanged(Record, tag="replicas_changed"):
     manager: str  # who wrote them (metadata.managedFields); empty: not told
 
 
+class ReplicasWatched(Record, tag="replicas_watched"):
+    """A watch of the Deployment that ended in order: it had shown every change since ``since_at``.
+
+    Absent from older runs.
+    """
+
+    since_at: int
+
+
 class HpaSample(Record, tag="hpa_sample"):
     """The HPA's status as stored, and the targets of its spec in the form of ``metrics``."""
 

@@ -3,7 +3,13 @@
 from collections.abc import Iterable
 
 from lagbench.core.replica_sight import unseen_replicas
-from lagbench.core.telemetry import HpaSync, ReplicaSample, Scaled, TelemetryRecord
+from lagbench.core.telemetry import (
+    HpaSync,
+    ReplicaSample,
+    ReplicasWatched,
+    Scaled,
+    TelemetryRecord,
+)
 
 SECOND = 1_000_000_000
 END = 400 * SECOND
@@ -89,3 +95,19 @@ def test_an_autoscaler_that_was_silent_sees_nothing() -> None:
 def test_replicas_that_somebody_else_changed_were_not_seen() -> None:
     """A sync finds 4 where the steps left 2."""
     assert not is_seen(*[sync(second, 4 if second == 180 else 2) for second in range(45, 366, 15)])
+
+
+def watched(since: float, until: float) -> ReplicasWatched:
+    """Return the word of a watch that was not broken."""
+    return ReplicasWatched(
+        at=round(until * SECOND), source="recorder", since_at=round(since * SECOND)
+    )
+
+
+def test_unbroken_watches_see_it() -> None:
+    """One list after the other: between two watches lies less than a lost sample or two."""
+    watches = [watched(second, second + 29.8) for second in range(40, 360, 30)]
+
+    assert is_seen(*watches)
+    assert not is_seen(*watches[:-1])
+    assert not is_seen(*[watch for watch in watches if watch.since_at != 190 * SECOND])

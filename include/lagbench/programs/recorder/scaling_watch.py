@@ -5,11 +5,12 @@ The samples of these come once a second; the watch says in between when somethin
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from lagbench.core.telemetry import HpaSample, KubeEvent, Record, ReplicasChanged
+from lagbench.core.telemetry import HpaSample, KubeEvent, Record, ReplicasChanged, ReplicasWatched
 from lagbench.programs.recorder.kube_readings import hpa_sample
 from lagbench.programs.recorder.object_watch import Event, ObjectWatch, log_end, present
 
@@ -21,13 +22,34 @@ Send = Callable[[Record], None]
 
 
 class ReplicaWatch(ObjectWatch):
-    """Sends a ReplicasChanged whenever the Deployment's wanted replicas changed."""
+    """Sends a ReplicasChanged whenever the Deployment's wanted replicas changed.
+
+    When the server ends a watch in order, half a minute after its list, a ReplicasWatched says that
+    nothing was missed. One that breaks may have been deaf for long, so nothing is said of it.
+    """
 
     def __init__(self, events: Events, send: Send, source: str, *, deployment: str) -> None:
         """Follow ``deployment``."""
-        super().__init__("replicas", events, send, source, is_sampled=True)
+        super().__init__("replicas", self._watched(events), send, source, is_sampled=True)
         self._deployment = deployment
         self._replicas: int | None = None
+
+    def _watched(self, events: Events) -> Events:
+        """Return ``events``; once they end without an error, tell since when they were whole."""
+
+        def watched() -> Iterator[Event]:
+            since_at: int | None = None
+            for kind, found in events():
+                if kind == "LISTED":
+                    since_at = time.time_ns()
+                elif kind == "ERROR":
+                    since_at = None
+                yield kind, found
+            if since_at is not None:
+                now = time.time_ns()
+                self._send(ReplicasWatched(at=now, source=self._source, since_at=since_at))
+
+        return watched
 
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
         """Take one event of the watch."""

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from typing import Any
 
-from lagbench.core.telemetry import HpaSample, KubeEvent, Record, ReplicasChanged
+import pytest
+
+from lagbench.core.telemetry import (
+    HpaSample,
+    KubeEvent,
+    Record,
+    ReplicasChanged,
+    ReplicasWatched,
+)
+from lagbench.programs.recorder.object_watch import Event
 from lagbench.programs.recorder.scaling_watch import (
     EventWatch,
     HpaWatch,
@@ -148,3 +159,41 @@ def test_an_event_of_the_newer_form_says_the_same() -> None:
     assert isinstance(found, KubeEvent)
     assert found.first_at == NINE_SECONDS_PAST_TEN + SECOND // 4
     assert (found.last_at, found.count) == (NINE_SECONDS_PAST_TEN + SECOND, 4)
+
+
+@pytest.mark.parametrize(
+    ("then", "is_whole"),
+    [
+        ([("MODIFIED", deployment(6))], True),
+        ([], True),
+        ([("ERROR", {"message": "too old resource version"})], False),
+        ([ConnectionError("reset")], False),
+    ],
+)
+def test_only_a_watch_that_ended_in_order_says_that_it_was_whole(
+    then: list[Any], *, is_whole: bool
+) -> None:
+    """Since its list; of one that broke or that the server refused nothing is known."""
+    sent: list[Record] = []
+    has_listed_again = threading.Event()
+    lists = iter([True])
+
+    def events() -> Iterator[Event]:
+        if next(lists, None) is None:
+            has_listed_again.set()
+            return
+        yield "LISTED", {"items": [deployment(2)]}
+        for event in then:
+            if isinstance(event, Exception):
+                raise event
+            yield event
+
+    watch = ReplicaWatch(events, sent.append, "recorder", deployment="consumer")
+    watch.start()
+    assert has_listed_again.wait(5)
+    watch.stop()
+    watch.join(5)
+
+    found = [record for record in sent if isinstance(record, ReplicasWatched)]
+    assert len(found) == is_whole
+    assert all(record.since_at <= record.at for record in found)
