@@ -14,7 +14,12 @@ import pytest
 import yaml
 
 from lagbench.core.cluster_lease import LEASE
-from lagbench.core.run import CONSUMER_DEPLOYMENT, NAMESPACE, RUN_ID_ANNOTATION
+from lagbench.core.run import (
+    CONSUMER_DEPLOYMENT,
+    NAMESPACE,
+    POLICY_OBJECT,
+    RUN_ID_ANNOTATION,
+)
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
 from lagbench.project import PROJECT_ROOT
@@ -49,6 +54,21 @@ def test_a_foreign_scaled_object_is_named(rig: Rig, home: ClusterRehearsal) -> N
     assert f"ScaledObject/{FOREIGN}" in told
     assert "another namespace" in told
     assert after == before
+
+
+def test_a_foreign_hpa_of_the_policy_s_name_is_named(rig: Rig, home: ClusterRehearsal) -> None:
+    """It scales something else, but a run would force its own HPA into it: exit 3, and it stays."""
+    kubectl(rig, "-n", NAMESPACE, "create", "deployment", "web", "--image=none", "--replicas=0")
+    options = ("--name", POLICY_OBJECT, "--min=1", "--max=2", "--cpu-percent=50")
+    kubectl(rig, "-n", NAMESPACE, "autoscale", "deployment", "web", *options)
+
+    told = _refusal(rig, home)
+
+    target = "-o=jsonpath={.spec.scaleTargetRef.name}"
+    after = kubectl(rig, "-n", NAMESPACE, "get", "hpa", POLICY_OBJECT, target)
+    kubectl(rig, "-n", NAMESPACE, "delete", "deployment/web", f"hpa/{POLICY_OBJECT}")
+    assert f"HorizontalPodAutoscaler/{POLICY_OBJECT}" in told
+    assert after == "web"
 
 
 def test_an_account_of_the_recorder_s_name_is_named(rig: Rig, home: ClusterRehearsal) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from lagbench.adapters.cluster_lease import ClusterLease
 from lagbench.adapters.kube_errors import translated
 from lagbench.adapters.manifest_files import base_manifest, base_objects
-from lagbench.core.run import CONSUMER_DEPLOYMENT, RUN_ID_LABEL
+from lagbench.core.manifests import POLICY_KINDS, SCALED_OBJECT, is_foreign
+from lagbench.core.run import CONSUMER_DEPLOYMENT, POLICY_OBJECT
 from lagbench.core.run_rights import Right
 from lagbench.errors import NotReady
 
@@ -111,17 +112,22 @@ def _foreign_objects(kube: Kube) -> Iterator[str]:
         for made in (base_manifest(workload, "Deployment"), *base_objects(workload)):
             kind, name = made["kind"], made["metadata"]["name"]
             found = None if kind == _KEPT else kube.get(kind, name)
-            if found is not None and _is_foreign(found):
+            if found is not None and is_foreign(found):
                 yield f"{kind}/{name}"
-    for kind in ("ScaledObject", "HorizontalPodAutoscaler"):
+    yield from policies_in_the_way(kube)
+
+
+def policies_in_the_way(kube: Kube) -> Iterator[str]:
+    """Name each policy that no run made and that scales the consumers, or has a policy's name.
+
+    An apply would force one of that name into another, whatever it scales and whoever owns it.
+    """
+    for kind in POLICY_KINDS:
         for found in kube.list(kind):
             target = (found.get("spec") or {}).get("scaleTargetRef") or {}
             owners = (found["metadata"].get("ownerReferences")) or []
             is_on_ours = target.get("name") == CONSUMER_DEPLOYMENT
-            is_kedas = any(owner.get("kind") == "ScaledObject" for owner in owners)
-            if is_on_ours and not is_kedas and _is_foreign(found):
+            is_kedas = any(owner.get("kind") == SCALED_OBJECT for owner in owners)
+            is_in_the_way = found["metadata"]["name"] == POLICY_OBJECT
+            if (is_in_the_way or (is_on_ours and not is_kedas)) and is_foreign(found):
                 yield f"{kind}/{found['metadata']['name']}"
-
-
-def _is_foreign(found: dict[str, Any]) -> bool:
-    return RUN_ID_LABEL not in (found["metadata"].get("labels") or {})

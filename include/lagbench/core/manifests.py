@@ -243,6 +243,11 @@ def _dialling(policy: Mapping[str, Any], service: str) -> list[dict[str, Any]]:
     ]
 
 
+def is_foreign(found: Mapping[str, Any]) -> bool:
+    """Say whether no run has made this object: it has no run's label."""
+    return RUN_ID_LABEL not in (found["metadata"].get("labels") or {})
+
+
 def _named(manifest: Manifest, name: str, target: RunTarget) -> dict[str, Any]:
     metadata: dict[str, Any] = manifest.setdefault("metadata", {})
     metadata["name"], metadata["namespace"] = name, target.cluster.namespace

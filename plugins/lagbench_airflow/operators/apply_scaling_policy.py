@@ -18,11 +18,13 @@ from lagbench.core.manifests import (
     asks_lag_scaler,
     claim_for_cluster,
     companion_for_run,
+    is_foreign,
     lag_scaler_for_run,
     policy_for_run,
 )
 from lagbench.core.policy_limits import policy_limits
-from lagbench.core.run import LAG_SCALER, POLICY_OBJECT, RUN_ID_ANNOTATION
+from lagbench.core.run import LAG_SCALER, POLICY_OBJECT, RUN_ID_ANNOTATION, RUN_ID_LABEL
+from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 from lagbench_airflow.operators.run_consumers import wait_ready
@@ -40,7 +42,8 @@ class ApplyScalingPolicyOperator(CellOperator):
     After success: the object is as the policy says (server-side apply: nothing of an earlier policy
     is left in it), no policy of the other kind exists, the lag scaler is Ready if a trigger asks
     it, and the autoscaler has taken the policy up. On failure the policy may be in force; the
-    teardown deletes it. A retry is safe.
+    teardown deletes it. An object of the policy's name that no run has made stays as it is: then
+    nothing is applied. A retry is safe.
     """
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
@@ -52,6 +55,7 @@ class ApplyScalingPolicyOperator(CellOperator):
         manifest = policy_for_run(cell.policy, target)
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         try:
+            _refuse_foreign_policy(kube)
             before = _policy_in_force(kube)
             if asks_lag_scaler(manifest, LAG_SCALER):
                 _start_lag_scaler(kube, target, is_embedded=is_embedded)
@@ -106,6 +110,18 @@ def _policy_in_force(kube: Kube) -> dict[str, Any] | None:
         if found is not None:
             return found
     return None
+
+
+def _refuse_foreign_policy(kube: Kube) -> None:
+    """Refuse what the look at the cluster did not see: it was made since, or here by hand."""
+    for kind in POLICY_KINDS:
+        found = kube.get(kind, POLICY_OBJECT)
+        if found is not None and is_foreign(found):
+            raise NotReady(
+                f"{kind}/{POLICY_OBJECT} is there, and no run has made it (it has no label "
+                f"{RUN_ID_LABEL}): the run's policy would replace it. Delete it, or rehearse in "
+                "another namespace"
+            )
 
 
 def _delete_other_kind(kube: Kube, kind: str) -> None:

@@ -10,7 +10,7 @@ from lagbench.adapters.kafka_admin import KafkaAdmin
 from lagbench.adapters.kafka_lag import open_admin, read_group_lag
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.manifests import GRACE_MARGIN_SECONDS, POLICY_KINDS
+from lagbench.core.manifests import GRACE_MARGIN_SECONDS, POLICY_KINDS, is_foreign
 from lagbench.core.run import (
     CONSUMER_DEPLOYMENT,
     POLICY_OBJECT,
@@ -49,8 +49,7 @@ class FenceRunOperator(CellOperator):
         try:
             collect_pod_logs(kube, cell.folder)
             keep_autoscaler_status(kube, cell.folder)
-            for kind in POLICY_KINDS:
-                kube.delete(kind, POLICY_OBJECT)
+            _delete_policies(kube)
             kube.delete("Job", cell.names.producer_job)
             kube.delete("Deployment", CONSUMER_DEPLOYMENT)
             _wait_pods_gone(kube, cell, CONSUMER_DEPLOYMENT, drain_seconds + 30)
@@ -141,6 +140,14 @@ def keep_autoscaler_status(kube: Kube, folder: RunFolder) -> None:
     }
     if any(found.values()):
         folder.write_json("autoscaler.json", found)
+
+
+def _delete_policies(kube: Kube) -> None:
+    """Delete the run's policy; one of its name that no run has made stays."""
+    for kind in POLICY_KINDS:
+        found = kube.get(kind, POLICY_OBJECT)
+        if found is not None and not is_foreign(found):
+            kube.delete(kind, POLICY_OBJECT)
 
 
 def _wait_pods_gone(kube: Kube, cell: CellRun, owner: str, timeout_seconds: float) -> None:

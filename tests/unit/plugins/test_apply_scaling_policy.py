@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
@@ -11,7 +12,7 @@ from lagbench.adapters.workloads import remove_workloads
 from lagbench.core.handover import CONTROLLER, SCALED_BY
 from lagbench.core.run import RUN_ID_ANNOTATION, RUN_ID_LABEL
 from lagbench.core.scaling_annotations import PAUSED
-from lagbench.errors import StillWaiting
+from lagbench.errors import NotReady, StillWaiting
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 
 
@@ -43,6 +44,20 @@ def test_a_swap_to_an_hpa_deletes_the_scaled_object_first(world: World) -> None:
     delete, apply = "delete ScaledObject/consumer", "apply HorizontalPodAutoscaler/consumer"
     assert calls.index(delete) < calls.index(apply)
     assert ("HorizontalPodAutoscaler", "keda-hpa-consumer") not in world.kube.objects
+
+
+@pytest.mark.parametrize("theirs", [HPA, SCALED_OBJECT], ids=["other-kind", "same-kind"])
+def test_an_object_of_somebody_else_is_neither_replaced_nor_deleted(
+    world: World, theirs: dict[str, Any]
+) -> None:
+    """It has the name of all policies but no run's label: the task ends, and it stays as it was."""
+    world.kube.apply(theirs | {"metadata": {"name": "consumer"}})
+    before = list(world.kube.calls)
+
+    with pytest.raises(NotReady, match=f"{theirs['kind']}/consumer is there"):
+        operator(world).execute(world.context)
+
+    assert world.kube.calls == before
 
 
 def test_the_diff_shows_what_changed(world: World) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
 import yaml
-from tests.unit.plugins.conftest import SCALED_OBJECT, World
+from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
 
 from lagbench.adapters import manifest_files
 from lagbench.adapters.kafka_admin import TopicSpec
@@ -58,6 +57,17 @@ def test_the_fence_stops_in_order(world: World, fence: FenceRunOperator) -> None
     calls = [call for call in world.kube.calls if call.startswith("delete")]
     assert calls == ["delete Deployment/consumer", "delete Deployment/recorder"]
     assert not world.kube.list("Pod")
+
+
+def test_the_fence_leaves_a_policy_of_somebody_else(world: World, fence: FenceRunOperator) -> None:
+    """An HPA on another Deployment may have the name that all policies of runs have."""
+    start(world)
+    theirs = {"scaleTargetRef": {"kind": "Deployment", "name": "web"}}
+    world.kube.apply(HPA | {"metadata": {"name": "consumer"}, "spec": theirs})
+
+    fence.execute(world.context)
+
+    assert world.kube.objects["HorizontalPodAutoscaler", "consumer"]["spec"] == theirs
 
 
 def test_the_fence_freezes_offsets(world: World, fence: FenceRunOperator) -> None:
@@ -202,7 +212,8 @@ def test_a_pod_that_is_not_ready_says_why(world: World) -> None:
 def test_the_last_word_of_the_autoscaler_is_kept(world: World, fence: FenceRunOperator) -> None:
     """The fence writes the policy's and the HPA's status before it deletes them."""
     start(world)
-    world.kube.apply(copy.deepcopy(SCALED_OBJECT) | {"metadata": {"name": "consumer"}})
+    labels = {RUN_ID_LABEL: world.names.run_id}
+    world.kube.apply(SCALED_OBJECT | {"metadata": {"name": "consumer", "labels": labels}})
 
     fence.execute(world.context)
 

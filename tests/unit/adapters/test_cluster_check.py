@@ -1,0 +1,49 @@
+"""Which policies of somebody else a run must not touch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.fakes.fake_kube import FakeKube
+
+from lagbench.adapters.cluster_check import policies_in_the_way
+from lagbench.core.run import RUN_ID_LABEL
+
+HPA, SCALED_OBJECT = "HorizontalPodAutoscaler", "ScaledObject"
+
+
+def policy(
+    kind: str, name: str, target: str, *, owner: str = "", run_id: str = ""
+) -> dict[str, Any]:
+    """Return a policy on a Deployment."""
+    metadata: dict[str, Any] = {"name": name}
+    if owner:
+        metadata["ownerReferences"] = [{"kind": SCALED_OBJECT, "name": owner}]
+    if run_id:
+        metadata["labels"] = {RUN_ID_LABEL: run_id}
+    return {"kind": kind, "metadata": metadata, "spec": {"scaleTargetRef": {"name": target}}}
+
+
+@pytest.mark.parametrize(
+    ("found", "is_told"),
+    [
+        pytest.param(policy(HPA, "consumer", "web"), True, id="hpa-of-the-name"),
+        pytest.param(policy(SCALED_OBJECT, "consumer", "web"), True, id="object-of-the-name"),
+        pytest.param(policy(HPA, "consumer", "web", owner="web"), True, id="keda-named-it-so"),
+        pytest.param(policy(SCALED_OBJECT, "orders", "consumer"), True, id="on-the-consumers"),
+        pytest.param(policy(HPA, "x", "consumer", owner="orders"), False, id="named-by-its-owner"),
+        pytest.param(policy(HPA, "web", "web"), False, id="neither"),
+        pytest.param(policy(HPA, "consumer", "consumer", run_id="a"), False, id="of-a-run"),
+    ],
+)
+def test_a_policy_is_in_the_way_by_its_name_or_its_target(
+    found: dict[str, Any], *, is_told: bool
+) -> None:
+    """A run would replace the one, and fight with the other; of what it made itself it is free."""
+    kube = FakeKube()
+    kube.objects[found["kind"], found["metadata"]["name"]] = found
+
+    told = list(policies_in_the_way(kube))  # type: ignore[arg-type]
+
+    assert told == ([f"{found['kind']}/{found['metadata']['name']}"] if is_told else [])
