@@ -17,7 +17,6 @@ from lagbench.core.cluster_lease import LEASE
 from lagbench.core.run import (
     CONSUMER_DEPLOYMENT,
     NAMESPACE,
-    POLICY_OBJECT,
     RUN_ID_ANNOTATION,
 )
 from lagbench.embedded.broker import Broker
@@ -56,18 +55,25 @@ def test_a_foreign_scaled_object_is_named(rig: Rig, home: ClusterRehearsal) -> N
     assert after == before
 
 
-def test_a_foreign_hpa_of_the_policy_s_name_is_named(rig: Rig, home: ClusterRehearsal) -> None:
+def test_a_foreign_hpa_of_the_policies_name_is_named(rig: Rig, home: ClusterRehearsal) -> None:
     """It scales something else, but a run would force its own HPA into it: exit 3, and it stays."""
-    kubectl(rig, "-n", NAMESPACE, "create", "deployment", "web", "--image=none", "--replicas=0")
-    options = ("--name", POLICY_OBJECT, "--min=1", "--max=2", "--cpu-percent=50")
-    kubectl(rig, "-n", NAMESPACE, "autoscale", "deployment", "web", *options)
+    theirs = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "consumer", "namespace": NAMESPACE},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "maxReplicas": 2,
+        },
+    }
+    kubectl(rig, "apply", "-f", str(_manifest(home.root, theirs)))
 
     told = _refusal(rig, home)
 
     target = "-o=jsonpath={.spec.scaleTargetRef.name}"
-    after = kubectl(rig, "-n", NAMESPACE, "get", "hpa", POLICY_OBJECT, target)
-    kubectl(rig, "-n", NAMESPACE, "delete", "deployment/web", f"hpa/{POLICY_OBJECT}")
-    assert f"HorizontalPodAutoscaler/{POLICY_OBJECT}" in told
+    after = kubectl(rig, "-n", NAMESPACE, "get", "hpa", "consumer", target)
+    kubectl(rig, "-n", NAMESPACE, "delete", "hpa", "consumer")
+    assert "HorizontalPodAutoscaler/consumer" in told
     assert after == "web"
 
 
