@@ -105,13 +105,14 @@ def remove_workloads(run_folder: str) -> dict[str, Any]:
 @task(execution_timeout=5 * MINUTES, retries=1, retry_delay=timedelta(seconds=5))
 def bench_down(run_folder: str) -> list[str]:
     """Stop the embedded bench when this run started it and keep_bench is off."""
+    from lagbench_airflow.own_bench import is_own_bench
     from lagbench_airflow.planning import take_bench_down
 
     context: Context = get_current_context()
-    up = context["ti"].xcom_pull(task_ids="bench_up") or {}
-    with phase(CellRun.open(run_folder).folder, "bench_down"):
+    folder = CellRun.open(run_folder).folder
+    with phase(folder, "bench_down"):
         return take_bench_down(
-            was_started_here=bool(up.get("is_started")),
+            was_started_here=is_own_bench(folder),
             keep_bench=bool(context["params"]["keep_bench"]),
         )
 

@@ -33,6 +33,7 @@ from lagbench_airflow.hooks.kafka import KafkaHook
 from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube, settings_of_cluster
 from lagbench_airflow.hooks.spark import SparkTarget
 from lagbench_airflow.lease_holder import lease_holder
+from lagbench_airflow.own_bench import note_started_bench
 from lagbench_airflow.params import settings_of
 
 LEDGER_PARTITIONS, TELEMETRY_PARTITIONS = 6, 1
@@ -101,8 +102,9 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
     """Bring the embedded bench up, or look whether the foreign one answers.
 
     For a ``cell`` this takes a cluster's Lease and removes what crashed runs left: only a cell may,
-    for it knows that no other runs. Returns whether this call started the bench, which Kubernetes
-    it is, and what was swept away. After a failure the Lease is free again.
+    for it knows that no other runs. Returns whether this call started the bench (a cell's manifest
+    says it before anything else can fail), which Kubernetes it is, and what was swept away. After a
+    failure the Lease is free again.
     """
     from lagbench.embedded.spark_packages import spark_jars
 
@@ -114,6 +116,8 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
         state_dir = bench.state_dir()
         is_started = bench.running(state_dir) is None
         bench.up(state_dir, attached=False, on_progress=say)
+        if is_started and cell is not None:
+            note_started_bench(cell.folder)
     swept: dict[str, Any] = {}
     with closing(open_kube()) as kube, KafkaHook().get_conn() as admin:
         version = kube.server_version()

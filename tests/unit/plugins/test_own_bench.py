@@ -1,0 +1,121 @@
+"""A run stops the bench that it started, and no other."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
+from tests.unit.plugins.conftest import SERVERS, World
+
+from lagbench.core.spark_settings import SparkPlace
+from lagbench.embedded import bench
+from lagbench.embedded.bench_state import BenchState, ProcessRecord
+from lagbench.errors import NotReady
+from lagbench_airflow import planning
+from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.own_bench import is_own_bench
+
+
+class Machine:
+    """A machine on which a bench may run, each with a supervisor of another number."""
+
+    def __init__(self, state_dir: Path) -> None:
+        """Begin without one."""
+        self.state_dir = state_dir
+        self.state: BenchState | None = None
+        self._pid = 100
+
+    def running(self, _state_dir: Path) -> BenchState | None:
+        """Return the bench that runs."""
+        return self.state
+
+    def up(self, _state_dir: Path, **_: object) -> BenchState:
+        """Start a bench where none runs."""
+        if self.state is None:
+            self._pid += 1
+            supervisor = ProcessRecord(pid=self._pid, started_at=1.5 * self._pid)
+            self.state = BenchState(
+                version="1",
+                state_dir=self.state_dir,
+                started_at=datetime(2026, 11, 21, tzinfo=UTC),
+                supervisor=supervisor,
+                attached_to=None,
+                bootstrap_servers=SERVERS,
+                kafka_settings={},
+                kafka="foreign",
+                broker=None,
+                broker_state="running",
+                kubeconfig=self.state_dir / "kubeconfig",
+                kubernetes_url="https://127.0.0.1:1",
+                localkube=None,
+                localkube_state="running",
+            )
+        return self.state
+
+
+@pytest.fixture
+def machine(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """Return a machine without a bench, on which a cell finds all else."""
+    machine = Machine(tmp_path)
+    kube: Any = world.kube
+    kube.server_version = lambda: "v1.34.4"
+    spark = SimpleNamespace(place=SparkPlace.KUBERNETES)
+    monkeypatch.setattr(bench, "running", machine.running)
+    monkeypatch.setattr(bench, "up", machine.up)
+    for name, stand_in in {
+        "_connection": lambda _: None,
+        "is_embedded": lambda: True,
+        "open_kube": lambda **_: world.kube,
+        "KafkaHook": lambda: SimpleNamespace(get_conn=lambda: world.admin),
+        "SparkTarget": SimpleNamespace(read=lambda _: spark),
+    }.items():
+        monkeypatch.setattr(planning, name, stand_in)
+    return machine
+
+
+def bench_up(world: World) -> dict[str, Any]:
+    """Run what the task ``bench_up`` does."""
+    return planning.bring_bench_up(lambda _: None, cell=CellRun.open(str(world.folder.path)))
+
+
+def test_a_retry_knows_what_the_first_try_started(world: World, machine: Machine) -> None:
+    """The first try starts the bench and fails; the second finds it up, and it is the run's own."""
+    world.admin.is_down = True
+    with pytest.raises(NotReady, match="the broker does not answer"):
+        bench_up(world)
+    world.admin.is_down = False
+
+    again = bench_up(world)
+
+    assert not again["is_started"]
+    assert is_own_bench(world.folder)
+
+
+def test_a_bench_that_was_up_stays(world: World, machine: Machine) -> None:
+    """What a person started before the run is not the run's to stop."""
+    machine.up(machine.state_dir)
+
+    bench_up(world)
+
+    assert not is_own_bench(world.folder)
+
+
+def test_a_bench_that_somebody_started_since_stays(world: World, machine: Machine) -> None:
+    """The run's own has ended; the one that runs now has another supervisor."""
+    bench_up(world)
+    machine.state = None
+    machine.up(machine.state_dir)
+
+    assert not is_own_bench(world.folder)
+
+
+def test_without_a_bench_there_is_nothing_to_stop(world: World, machine: Machine) -> None:
+    """It has ended by itself."""
+    bench_up(world)
+    machine.state = None
+
+    assert not is_own_bench(world.folder)
