@@ -55,4 +55,4 @@ kind: need-kind images ## Create a kind cluster with KEDA, Kafka, Prometheus, Gr
 kind-down: ## Delete the kind cluster.
 	@command -v kind >/dev/null || { echo "kind is not installed"; exit 3; }
 	kind delete cluster --name $(KIND_CLUSTER)
-	rm -f $(KIND_KUBECONFIG) $(KIND_INTERNAL_KUBECONFIG)
+	rm -f $(KIND_KUBECONFIG) $(KIND_INTERNAL_KUBECONFIG) .lagbench/clusters/*-kind-*.json

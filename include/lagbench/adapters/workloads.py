@@ -42,6 +42,7 @@ def remove_everything(
     """
     kinds = WORKLOADS if is_embedded else WORKLOADS + ON_A_CLUSTER
     workloads = remove_workloads(kube, f"{RUN_ID_LABEL}", kinds)
+    say(f"removed workloads {workloads}")  # before Kafka, which may be away
     topics = admin.topic_names(TOPIC_PREFIX)
     runs = [found[1] for topic in topics if (found := _EVENTS_OF_RUN.fullmatch(topic))]
     of_runs = {f"{GROUP_PREFIX}{run_id}" for run_id in runs}
@@ -50,7 +51,7 @@ def remove_everything(
         admin.delete_group(group)
     admin.delete_topics(topics)
     removed = Removed(workloads=workloads, topics=topics, groups=groups)
-    say(f"removed workloads {workloads}, topics {topics}, groups {groups}")
+    say(f"removed topics {topics}, groups {groups}")
     return removed
 
 

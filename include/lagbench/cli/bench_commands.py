@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -26,16 +27,28 @@ def up() -> int:
 
 
 def down() -> int:
-    """Stop everything that was started: a run, Airflow, pods, localkube, broker."""
-    from lagbench.cli.run_lock import stop_running_run
+    """Stop everything that was started: a run, Airflow, the bench; clean up clusters of runs."""
+    from lagbench.cli.run_lock import STOP_GRACE_SECONDS, one_run_at_a_time, stop_running_run
     from lagbench.embedded import bench
     from lagbench.orchestrator.airflow_server import stop_server
+    from lagbench.orchestrator.opened_clusters import (
+        CLEAN_UP_LIMIT_SECONDS,
+        clean_up_clusters,
+        cluster_notes,
+    )
 
-    console = Console()
-    stopped = ["the run"] if stop_running_run(bench.state_dir()) else []
-    stopped += ["Airflow"] if stop_server(bench.state_dir()) else []
-    stopped += bench.down(bench.state_dir())
-    console.print(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
+    state_dir = bench.state_dir()
+    grace_seconds = STOP_GRACE_SECONDS
+    if cluster_notes(state_dir, "run"):
+        grace_seconds += CLEAN_UP_LIMIT_SECONDS
+    run = stop_running_run(state_dir, grace_seconds=grace_seconds, say=_say)
+    stopped = [] if run is None else [run]
+    stopped += ["Airflow"] if stop_server(state_dir) else []
+    stopped += bench.down(state_dir)
+    _say(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
+    if cluster_notes(state_dir):
+        with one_run_at_a_time(state_dir, purpose="the clean-up of a cluster"):
+            clean_up_clusters(state_dir, _say)
     return ExitCode.PASS
 
 
@@ -89,25 +102,41 @@ def ui(
     target_settings: TargetSettingsOption = None,
 ) -> int:
     """Start the bench and Airflow with its web UI in the background; print how to log in."""
+    from lagbench.cli.run_lock import one_run_at_a_time
     from lagbench.embedded import bench
     from lagbench.orchestrator.airflow_environment import admin_password
-    from lagbench.orchestrator.airflow_server import start_server
+    from lagbench.orchestrator.airflow_server import require_target, running_server, start_server
+    from lagbench.orchestrator.opened_clusters import ClusterNote
     from lagbench.orchestrator.target import find_target
 
     console = Console()
     state_dir = bench.state_dir()
     cluster = find_target(target, target_settings)
-    if cluster is None:
-        state = bench.up(state_dir, attached=False, on_progress=console.print)
-        connections = bench.connections(state)
-    else:
-        cluster.check()
-        connections = cluster.connections()
-    server = start_server(
-        state_dir, connections, port=port, target=target, on_progress=console.print
-    )
+    running = running_server(state_dir)
+    if running is not None:
+        require_target(running, target)
+    # A run without a server has a Dag run in the same database: a scheduler that starts beside it
+    # would go on with that, or find it marked as abandoned.
+    beside_no_run = one_run_at_a_time(state_dir, purpose="the start of Airflow")
+    with beside_no_run if running is None else nullcontext():
+        if cluster is None:
+            state = bench.up(state_dir, attached=False, on_progress=console.print)
+            connections = bench.connections(state)
+        else:
+            cluster.check()
+            connections = cluster.connections()
+            if running is None:
+                ClusterNote.write(state_dir, cluster, "ui")
+        server = start_server(
+            state_dir, connections, port=port, target=target, on_progress=console.print
+        )
     console.print(f"\nAirflow   [bold]{server.url}[/bold]")
     console.print(f"user      {server.user}", highlight=False)
     console.print(f"password  {admin_password(state_dir)}", highlight=False, markup=False)
     console.print("Trigger [bold]scenario_run[/bold] there; `make down` stops everything.")
     return ExitCode.PASS
+
+
+def _say(line: str) -> None:
+    """Print a line as it is: lists of names look like markup."""
+    Console().print(line, markup=False, highlight=False, soft_wrap=True)

@@ -47,9 +47,11 @@ def run(
     target_settings: TargetSettingsOption = None,
 ) -> int:
     """Rehearse a scenario: drive the Dag scenario_run, show progress, print the verdict."""
+    from lagbench.adapters.run_folder import runs_root
     from lagbench.catalog import checked_cell, parse_settings
     from lagbench.embedded import bench
     from lagbench.orchestrator.airflow_server import require_target, running_server
+    from lagbench.orchestrator.opened_clusters import ClusterNote, has_removed_workloads
     from lagbench.orchestrator.target import find_target
 
     console = Console()
@@ -75,12 +77,17 @@ def run(
         if cluster is not None:
             cluster.check(cell.policy)
             reach = Reach(cluster.connections(), cluster.bootstrap_servers)
+            # With a server its own note stands, and the teardown of the Dag run cleans up.
+            note = ClusterNote.write(state_dir, cluster, "run") if server is None else None
             try:
                 _follow(console, state_dir, reach=reach, conf=conf, server=server)
             except KeyboardInterrupt:
-                if server is None:  # else the teardown of the Dag run does it
-                    cluster.clean_up(run_id, console.print)
+                if note is not None and not has_removed_workloads(runs_root() / run_id):
+                    note.clean_up(lambda line: console.print(line, markup=False, soft_wrap=True))
                 raise
+            finally:
+                if note is not None and has_removed_workloads(runs_root() / run_id):
+                    note.forget()
             return _conclude(console, run_id)
         owns_bench = bench.running(state_dir) is None and not keep_bench
         state = bench.up(state_dir, attached=owns_bench, on_progress=console.print)

@@ -1,10 +1,10 @@
-"""One run at a time on a bench: a file lock that names its holder."""
+"""One command at a time on a bench: a file lock that names its holder."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -13,40 +13,49 @@ from lagbench.adapters.processes import end_process
 from lagbench.errors import NotReady
 
 STOP_GRACE_SECONDS = 60
-"""A run that is asked to end stops its Dag (20 s at most) and its bench."""
+"""A run that is asked to end stops its Dag (20 s at most) and its bench; on a cluster it cleans up
+beyond that."""
 
 
 @contextmanager
-def one_run_at_a_time(state_dir: Path) -> Iterator[None]:
-    """Hold the bench for one run; a second command is refused, not queued.
+def one_run_at_a_time(state_dir: Path, purpose: str = "a run") -> Iterator[None]:
+    """Hold the bench for one run, or for what no run may meet; others are refused, not queued.
 
-    :raises NotReady: another run holds it; the message names its process.
+    :raises NotReady: another command holds it; the message names its purpose and its process.
     """
     state_dir.mkdir(parents=True, exist_ok=True)
     with _lock_file(state_dir).open("a+") as lock:
         if not _take(lock):
+            pid, theirs = _holder(lock)
             raise NotReady(
-                f"another run (pid {_holder(lock)}) uses this bench; wait for its end, "
+                f"{theirs} (pid {pid}) uses this bench; wait for its end, "
                 "end it with Ctrl-C there, or end everything with lagbench down"
             )
         lock.truncate(0)
-        lock.write(str(os.getpid()))
+        lock.write(f"{os.getpid()} {purpose}")
         lock.flush()
         yield
 
 
-def stop_running_run(state_dir: Path) -> bool:
-    """End the run that holds the bench, as Ctrl-C does; False when none does."""
+def stop_running_run(
+    state_dir: Path,
+    *,
+    grace_seconds: float = STOP_GRACE_SECONDS,
+    say: Callable[[str], None] = lambda _: None,
+) -> str | None:
+    """End the command that holds the bench, as Ctrl-C does; return its purpose, None: none did."""
     if not _lock_file(state_dir).exists():
-        return False
+        return None
     with _lock_file(state_dir).open("a+") as lock:
         if _take(lock):
-            return False
-        holder = _holder(lock)
-    if not holder.isdigit():
+            return None
+        pid, purpose = _holder(lock)
+    if not pid.isdigit():
         raise NotReady(f"a run holds {_lock_file(state_dir)} but does not name its process")
-    end_process(int(holder), grace_seconds=STOP_GRACE_SECONDS)
-    return True
+    say(f"asking {purpose} (pid {pid}) to end, for {grace_seconds:.0f} s at most")
+    if not end_process(int(pid), grace_seconds=grace_seconds):
+        say(f"{purpose} (pid {pid}) did not end in time and was killed")
+    return purpose
 
 
 def _lock_file(state_dir: Path) -> Path:
@@ -61,6 +70,8 @@ def _take(lock: TextIO) -> bool:
     return True
 
 
-def _holder(lock: TextIO) -> str:
+def _holder(lock: TextIO) -> tuple[str, str]:
+    """Return the holder's process and purpose."""
     lock.seek(0)
-    return lock.read().strip()
+    pid, _, purpose = lock.read().strip().partition(" ")
+    return pid, purpose or "a run"

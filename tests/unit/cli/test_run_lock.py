@@ -31,8 +31,30 @@ def test_a_second_run_is_refused_by_name(tmp_path: Path) -> None:
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(NotReady, match=str(holder.pid)), one_run_at_a_time(tmp_path):
             pass
-        assert stop_running_run(tmp_path)
+        assert stop_running_run(tmp_path) == "a run"
         assert not psutil.pid_exists(holder.pid)
+
+
+def test_a_run_that_does_not_end_is_killed_and_said(tmp_path: Path) -> None:
+    """What is asked, for how long, and that it was not enough."""
+    deaf = HOLD.replace(
+        "signal.pause()",
+        "signal.signal(15, signal.SIG_IGN)\n    print('deaf', flush=True)\n    signal.pause()",
+    )
+    said: list[str] = []
+    with subprocess.Popen(
+        [sys.executable, "-c", deaf, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert [holder.stdout.readline() for _ in range(2)] == ["held\n", "deaf\n"]
+
+        stop_running_run(tmp_path, grace_seconds=0.2, say=said.append)
+
+    who = f"a run (pid {holder.pid})"
+    assert said == [
+        f"asking {who} to end, for 0 s at most",
+        f"{who} did not end in time and was killed",
+    ]
 
 
 def test_the_lock_ends_with_its_run(tmp_path: Path) -> None:

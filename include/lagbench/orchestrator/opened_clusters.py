@@ -1,0 +1,186 @@
+"""The clusters that this state folder's commands have opened, and the way to leave them clean.
+
+A note stands in the state folder from before a run or Airflow touches a cluster until that cluster
+is known to be clean, so that ``lagbench down`` can clean up after what it ended, also after a crash
+and from another shell. A cluster without a note is never touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from lagbench.adapters.kube import Kube
+from lagbench.core.cluster_settings import cluster_settings
+from lagbench.embedded.cache import write_atomically
+from lagbench.errors import LagbenchError, NotReady, StillWaiting
+from lagbench.orchestrator.target import KIND, ClusterTarget
+
+CLEAN_UP_LIMIT_SECONDS = 360
+"""Policies of two kinds have 60 s each to go, pods 180 s; Kafka's calls end in 15 s each."""
+_WHERE_KUBECTL_LOOKS = "~/.kube/config"
+
+Say = Callable[[str], None]
+Opener = Literal["run", "ui"]
+
+
+class OpenedCluster(BaseModel):
+    """How a command reaches a cluster: enough to go there again from any shell."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    opened_by: Opener
+    target: str
+    kubeconfig: str
+    context: str | None
+    api_server: str
+    """Its address in the kubeconfig: a context of that name may mean another cluster one day."""
+    fields: dict[str, str]
+    bootstrap_servers: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNote:
+    """The file in the state folder that says that a cluster was opened."""
+
+    path: Path
+
+    @classmethod
+    def write(cls, state_dir: Path, cluster: ClusterTarget, opened_by: Opener) -> ClusterNote:
+        """Note a cluster before anything is made there; the same one again is the same note."""
+        kubeconfig = cluster.kubeconfig or str(Path(_WHERE_KUBECTL_LOOKS).expanduser())
+        with _connected(kubeconfig, cluster.context) as kube:
+            api_server = str(kube.api_client.configuration.host)
+        opened = OpenedCluster(
+            opened_by=opened_by,
+            target=cluster.name,
+            kubeconfig=kubeconfig,
+            context=cluster.context,
+            api_server=api_server,
+            fields=dict(cluster.fields),
+            bootstrap_servers=cluster.bootstrap_servers,
+        )
+        text = opened.model_dump_json(indent=2) + "\n"
+        sort = KIND if cluster.name == KIND else "context"
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        note = cls(_folder(state_dir) / f"{opened_by}-{sort}-{digest}.json")
+        write_atomically(note.path, text, mode=0o600)
+        return note
+
+    def forget(self) -> None:
+        """Remove the note: the cluster is clean."""
+        self.path.unlink(missing_ok=True)
+
+    def clean_up(self, say: Say) -> None:
+        """Remove what runs have left in the cluster and in its Kafka, and forget it.
+
+        :raises NotReady: it is not clean; the note stays, and the message says what to do.
+        """
+        opened = self._read()
+        place = f"{opened.target} ({opened.api_server})"
+        say(f"cleaning up {place}, for {CLEAN_UP_LIMIT_SECONDS} s at most")
+        try:
+            with _time_limit(CLEAN_UP_LIMIT_SECONDS):
+                _require_same_server(opened)
+                target = ClusterTarget(
+                    name=opened.target,
+                    kubeconfig=opened.kubeconfig,
+                    context=opened.context,
+                    fields=opened.fields,
+                    bootstrap_servers=opened.bootstrap_servers,
+                )
+                target.clean_up(say)
+        except LagbenchError as error:
+            settings = cluster_settings(opened.fields, where=str(self.path))
+            raise NotReady(
+                f"{place} is not clean: {error}\nWhat runs made may still be in namespace "
+                f"{settings.namespace} and, as topics lagbench.*, on {opened.bootstrap_servers}. "
+                "lagbench down tries again, and the next run there removes it; if that cluster is "
+                f"gone for good, delete {self.path}"
+            ) from error
+        self.forget()
+        say(f"{place} is clean")
+
+    def _read(self) -> OpenedCluster:
+        try:
+            return OpenedCluster.model_validate_json(self.path.read_text(encoding="utf-8"))
+        except (OSError, ValidationError) as error:
+            raise NotReady(
+                f"{self.path} says that a cluster was opened, but cannot be read: {error}. Look at "
+                "that cluster yourself, then delete the file"
+            ) from error
+
+
+def cluster_notes(state_dir: Path, opened_by: Opener | None = None) -> list[ClusterNote]:
+    """Return the notes of clusters that may not be clean, of one sort of command or of all."""
+    return [ClusterNote(path) for path in sorted(_folder(state_dir).glob(f"{opened_by or '*'}-*"))]
+
+
+def clean_up_clusters(state_dir: Path, say: Say) -> None:
+    """Clean up every cluster that has a note; one that fails does not keep the next one.
+
+    :raises NotReady: some are not clean; the message has each.
+    """
+    failures = []
+    for note in cluster_notes(state_dir):
+        try:
+            note.clean_up(say)
+        except NotReady as error:
+            failures.append(str(error))
+    if failures:
+        raise NotReady("\n".join(failures))
+
+
+def has_removed_workloads(run_folder: Path) -> bool:
+    """Say whether the run's own teardown has left nothing in the cluster."""
+    try:
+        lines = (run_folder / "phases.jsonl").read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return False
+    phases = [json.loads(line) for line in lines]
+    states = [phase["state"] for phase in phases if phase["name"] == "remove_workloads"]
+    return bool(states) and states[-1] == "finished"
+
+
+def _folder(state_dir: Path) -> Path:
+    return state_dir / "clusters"
+
+
+def _connected(kubeconfig: str, context: str | None) -> contextlib.closing[Kube]:
+    return contextlib.closing(Kube.from_kubeconfig(kubeconfig, context=context))
+
+
+def _require_same_server(opened: OpenedCluster) -> None:
+    """Refuse a kubeconfig that leads elsewhere by now, and an API server that does not answer."""
+    with _connected(opened.kubeconfig, opened.context) as kube:
+        now = str(kube.api_client.configuration.host)
+        if now != opened.api_server:
+            raise NotReady(
+                f"{opened.kubeconfig} leads to {now} by now, so nothing was touched there"
+            )
+        kube.server_version()  # has a time limit of its own; the client's discovery has none
+
+
+@contextlib.contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Break the body off after ``seconds``, wherever it waits; for the main thread."""
+
+    def expire(_signum: int, _frame: FrameType | None) -> None:
+        raise StillWaiting(f"it took longer than {seconds:g} s and was broken off")
+
+    before = signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

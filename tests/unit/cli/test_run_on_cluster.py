@@ -1,0 +1,124 @@
+"""A run on a cluster is noted until its cluster is known to be clean."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fakes.kubeconfig import cluster_target
+
+from lagbench.adapters import run_folder
+from lagbench.cli import main, run_command
+from lagbench.errors import ExitCode, NotReady
+from lagbench.orchestrator import opened_clusters, target
+from lagbench.orchestrator.opened_clusters import cluster_notes
+from lagbench.orchestrator.target import ClusterTarget
+
+
+class Home:
+    """A home from which runs go to a cluster; what a run would do there is a function."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Begin without history."""
+        self.state_dir, self._monkeypatch = root / "state", monkeypatch
+        self.cleaned: list[str] = []
+        cluster = cluster_target(root, "https://api")
+        for name, value in (("STATE", root / "state"), ("RUNS", root / "runs")):
+            monkeypatch.setenv(f"LAGBENCH_{name}_DIR", str(value))
+        monkeypatch.setattr(target, "find_target", lambda *_: cluster)
+        monkeypatch.setattr(ClusterTarget, "check", lambda _: None)
+        monkeypatch.setattr(ClusterTarget, "connections", lambda _: {})
+        monkeypatch.setattr(ClusterTarget, "clean_up", lambda it, _: self.cleaned.append(it.name))
+        monkeypatch.setattr(opened_clusters.Kube, "server_version", lambda _: "v1.34.4")
+        monkeypatch.setattr(run_command, "_conclude", lambda *_: 0)
+
+    def run(self, follow: Callable[..., None]) -> int:
+        """Run with ``follow`` in place of the Dag; returns the exit code."""
+        self._monkeypatch.setattr(run_command, "_follow", follow)
+        self._monkeypatch.setattr(sys, "argv", ["lagbench", "run", "quick_spike"])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return int(ended.value.code or 0)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """Return a home."""
+    return Home(tmp_path, monkeypatch)
+
+
+def torn_down(conf: dict[str, Any]) -> None:
+    """Leave what a whole teardown leaves in the run folder."""
+    folder = run_folder.runs_root() / conf["run_id"]
+    folder.mkdir(parents=True)
+    phase = {"name": "remove_workloads", "state": "finished"}
+    (folder / "phases.jsonl").write_text(json.dumps(phase) + "\n")
+
+
+def test_the_note_stands_while_the_run_does(home: Home) -> None:
+    """It is there before the Dag starts, and gone when the Dag has cleaned up."""
+    seen: list[int] = []
+
+    def follow(*_: object, conf: dict[str, Any], **__: object) -> None:
+        seen.append(len(cluster_notes(home.state_dir, "run")))
+        torn_down(conf)
+
+    assert home.run(follow) == ExitCode.PASS
+    assert seen == [1]
+    assert cluster_notes(home.state_dir) == []
+    assert home.cleaned == []
+
+
+def test_a_run_whose_teardown_failed_stays_noted(home: Home) -> None:
+    """The next down, or the next run there, cleans up."""
+
+    def follow(*_: object, **__: object) -> None:
+        raise NotReady("the run ended in phase remove_workloads without a verdict")
+
+    assert home.run(follow) == ExitCode.NOT_READY
+    assert len(cluster_notes(home.state_dir, "run")) == 1
+
+
+def test_an_interrupted_run_cleans_up(home: Home) -> None:
+    """And then nothing is noted any more."""
+
+    def follow(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    assert home.run(follow) == 130
+    assert home.cleaned == ["context:prod"]
+    assert cluster_notes(home.state_dir) == []
+
+
+def test_a_run_interrupted_after_its_teardown_has_nothing_to_clean(home: Home) -> None:
+    """By then the cluster may be another run's."""
+
+    def follow(*_: object, conf: dict[str, Any], **__: object) -> None:
+        torn_down(conf)
+        raise KeyboardInterrupt
+
+    assert home.run(follow) == 130
+    assert home.cleaned == []
+    assert cluster_notes(home.state_dir) == []
+
+
+def test_an_interrupted_run_that_cannot_clean_up_says_so(
+    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 3 with the reason, and the note stays for down."""
+
+    def follow(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    def away(*_: object) -> None:
+        raise NotReady("https://api does not answer")
+
+    monkeypatch.setattr(ClusterTarget, "clean_up", away)
+
+    assert home.run(follow) == ExitCode.NOT_READY
+    assert "https://api does not answer" in capsys.readouterr().err
+    assert len(cluster_notes(home.state_dir, "run")) == 1
