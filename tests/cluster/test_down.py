@@ -1,0 +1,103 @@
+"""Setup: the rig, a broker, a home. What ``lagbench down`` does about the cluster that it left.
+
+1. Plant what a killed run leaves. 2. Down without a note, with the API server away, with a note.
+3. Down in the middle of a whole run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.kube import Kube
+from lagbench.adapters.workloads import ON_A_CLUSTER, WORKLOADS
+from lagbench.core.run import NAMESPACE, RUN_ID_LABEL, RunNames
+from lagbench.embedded.broker import Broker
+from lagbench.errors import ExitCode
+from lagbench.orchestrator.opened_clusters import ClusterNote, cluster_notes
+from lagbench.orchestrator.target import ClusterTarget
+from tests.cluster.cluster_rehearsal import CONTEXT, ClusterRehearsal, kubectl, rehearsal_on
+from tests.cluster.rig.rig import Rig
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+KILLED = RunNames("killed-run")
+
+
+@pytest.fixture(scope="module")
+def home(
+    rig: Rig, rig_broker: Broker, program_image: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClusterRehearsal]:
+    """Provide a home on the rig."""
+    with rehearsal_on(rig, rig_broker, tmp_path_factory.mktemp("down")) as home:
+        yield home
+
+
+def test_down_cleans_up_the_clusters_that_it_has_opened(
+    rig: Rig, rig_broker: Broker, home: ClusterRehearsal
+) -> None:
+    """Without a note nothing is touched; with one, what has a run's label and topic goes."""
+    kubectl(rig, "-n", NAMESPACE, "create", "serviceaccount", "recorder")
+    label = f"{RUN_ID_LABEL}={KILLED.run_id}"
+    kubectl(rig, "-n", NAMESPACE, "label", "serviceaccount", "recorder", label)
+    with KafkaAdmin(rig_broker.bootstrap_servers) as admin:
+        admin.create_topics([TopicSpec(KILLED.events_topic, 1)])
+    planted = {"ServiceAccount/recorder", KILLED.events_topic}
+
+    without_note = home.finish(home.start("down"))
+    left_without_note = left(rig, rig_broker)
+    note = write_note(home, rig_broker)
+    code = home.finish(home.start("down"))
+
+    assert (without_note, left_without_note) == (ExitCode.PASS, planted)
+    assert code == ExitCode.PASS, home.output()
+    assert "removed workloads ['ServiceAccount/recorder']" in home.output()
+    assert left(rig, rig_broker) == set()
+    assert not note.path.exists()
+
+
+def test_down_ends_a_run_and_leaves_nothing(
+    rig: Rig, rig_broker: Broker, home: ClusterRehearsal
+) -> None:
+    """In the middle of the spike: pods, policy, topics, group and processes go with the run."""
+    run = home.start_run(options=home.target_options)
+    home.wait_for_phase("inject_spike", "finished")
+    state_dir = home.root / "state"
+    noted = len(cluster_notes(state_dir, "run"))
+
+    code = home.finish(home.start("down"))
+
+    assert noted == 1
+    assert code == ExitCode.PASS, home.output()
+    assert run.wait(timeout=10) == 130, home.output()
+    assert left(rig, rig_broker) == set()
+    assert cluster_notes(state_dir) == []
+    assert home.processes() == []
+
+
+def write_note(home: ClusterRehearsal, broker: Broker) -> ClusterNote:
+    """Note the rig as a run does that is killed afterwards."""
+    target = ClusterTarget(
+        name=f"context:{CONTEXT}",
+        kubeconfig=str(home.kubeconfig),
+        context=CONTEXT,
+        fields={"namespace": NAMESPACE},
+        bootstrap_servers=broker.bootstrap_servers,
+    )
+    return ClusterNote.write(Path(home.environment["LAGBENCH_STATE_DIR"]), target, "run")
+
+
+def left(rig: Rig, broker: Broker) -> set[str]:
+    """Return what has a run's label in the cluster, and the topics of runs."""
+    kube = Kube.from_kubeconfig(str(rig.kubeconfig))
+    kinds = (*WORKLOADS, *ON_A_CLUSTER, "Pod", "ScaledObject", "HorizontalPodAutoscaler")
+    found = {
+        f"{kind}/{item['metadata']['name']}"
+        for kind in kinds
+        for item in kube.list(kind, label_selector=RUN_ID_LABEL)
+    }
+    kube.close()
+    with KafkaAdmin(broker.bootstrap_servers) as admin:
+        return found | set(admin.topic_names())
