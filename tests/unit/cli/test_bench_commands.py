@@ -135,7 +135,7 @@ def test_down_cleans_up_every_cluster_that_was_opened(
         ClusterNote.write(state_dir, cluster_target(tmp_path / name[-1], name), "ui")
     cleaned: list[str] = []
 
-    def clean_up(target: ClusterTarget, _say: object) -> None:
+    def clean_up(target: ClusterTarget, *_: object) -> None:
         cleaned.append(json.loads(Path(str(target.kubeconfig)).read_text())["clusters"][0]["name"])
 
     def version(kube: Any) -> str:

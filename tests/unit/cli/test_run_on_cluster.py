@@ -32,7 +32,7 @@ class Home:
         monkeypatch.setattr(target, "find_target", lambda *_: cluster)
         monkeypatch.setattr(ClusterTarget, "check", lambda _: None)
         monkeypatch.setattr(ClusterTarget, "connections", lambda _: {})
-        monkeypatch.setattr(ClusterTarget, "clean_up", lambda it, _: self.cleaned.append(it.name))
+        monkeypatch.setattr(ClusterTarget, "clean_up", lambda it, *_: self.cleaned.append(it.name))
         monkeypatch.setattr(opened_clusters.Kube, "server_version", lambda _: "v1.34.4")
         monkeypatch.setattr(run_command, "_conclude", lambda *_: 0)
 
