@@ -98,7 +98,7 @@ class ClusterNote:
                     fields=opened.fields,
                     bootstrap_servers=opened.bootstrap_servers,
                 )
-                target.clean_up(say)
+                target.clean_up("lagbench-down", say)
         except LagbenchError as error:
             settings = cluster_settings(opened.fields, where=str(self.path))
             raise NotReady(
