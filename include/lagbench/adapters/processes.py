@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -19,6 +20,8 @@ from typing import IO
 import psutil
 
 _HERE = Path(__file__).resolve().parent
+_ZOMBIE_LOOK_SECONDS = 0.1
+_KILLED_SECONDS = 10.0
 
 
 def tied_command(command: Sequence[str]) -> list[str]:
@@ -111,11 +114,24 @@ def end_process(pid: int, *, grace_seconds: float, started_at: float | None = No
         return True
     process = psutil.Process(pid)
     process.terminate()
-    try:
-        process.wait(timeout=grace_seconds)
-    except psutil.TimeoutExpired:
-        if not signal_group(pid, signal.SIGKILL):
-            process.kill()
-        process.wait(timeout=10)
-        return False
-    return True
+    if _has_ended(process, within_seconds=grace_seconds):
+        return True
+    if not signal_group(pid, signal.SIGKILL):
+        process.kill()
+    if not _has_ended(process, within_seconds=_KILLED_SECONDS):
+        raise psutil.TimeoutExpired(_KILLED_SECONDS, pid)
+    return False
+
+
+def _has_ended(process: psutil.Process, *, within_seconds: float) -> bool:
+    """Wait for the end; a zombie has ended, though its parent may never ask for it."""
+    give_up_at = time.monotonic() + within_seconds
+    while (left_seconds := give_up_at - time.monotonic()) > 0:
+        try:
+            process.wait(timeout=min(left_seconds, _ZOMBIE_LOOK_SECONDS))
+        except psutil.TimeoutExpired:
+            if not is_alive(process.pid):
+                return True
+        else:
+            return True
+    return False

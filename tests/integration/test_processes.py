@@ -1,0 +1,37 @@
+"""Ending processes that are somebody else's children."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lagbench.adapters.processes import end_process, is_alive
+
+pytestmark = pytest.mark.integration
+
+# A parent that starts a child, names it, and never asks how it ended.
+CARELESS = (
+    "import subprocess, sys, time;"
+    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']);"
+    "print(child.pid, flush=True); time.sleep(60)"
+)
+
+
+def test_a_process_that_its_parent_does_not_reap_has_ended() -> None:
+    """A zombie keeps its number; whoever asked it to end does not wait for the parent."""
+    parent = subprocess.Popen([sys.executable, "-c", CARELESS], stdout=subprocess.PIPE, text=True)
+    try:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        asked_at = time.monotonic()
+
+        assert end_process(pid, grace_seconds=20)
+
+        assert time.monotonic() - asked_at < 10
+        assert not is_alive(pid)
+    finally:
+        parent.kill()
+        parent.wait(timeout=10)
