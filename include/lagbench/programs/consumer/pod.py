@@ -16,7 +16,7 @@ from lagbench.errors import NotReady
 from lagbench.programs.consumer.fetch_wakeup import FetchWakeup
 from lagbench.programs.consumer.group_identity import GroupIdentity
 from lagbench.programs.consumer.offset_commits import OffsetCommits
-from lagbench.programs.consumer.partition_work import RecordChunk
+from lagbench.programs.consumer.partition_work import PartitionWork, RecordChunk
 from lagbench.programs.consumer.rebalance import Rebalancing
 from lagbench.programs.consumer.reports import PodFigures, PodReports
 from lagbench.programs.consumer.settings import ConsumerOptions
@@ -31,6 +31,7 @@ _ANSWER_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
 # Fetching starts when the committed offsets have come, which nothing announces: wake until then.
 _AFTER_REBALANCE_SECONDS = 0.2
+_GENERATION_LOOK_SECONDS = 0.1
 _QUEUE_SECONDS = 0.5  # of the pod's whole capacity, in each partition's queue
 _QUEUE_RECORDS = (200, 4000)
 _EVENT_SIZES = frozenset({EVENT_BYTES})
@@ -149,7 +150,7 @@ class ConsumerPod:
         deadline = time.monotonic() + self._options.drain_timeout_seconds
         numbers = [work.partition for work in self._board.owned()]
         works, _ = self._board.close(numbers, drops_queued=self._options.commits_what_is_done)
-        is_settled = self._board.wait_settled(works, self._options.drain_timeout_seconds)
+        is_settled = self._wait_settled(works, deadline)
         abandoned = sum(work.queued + work.in_flight for work in works)
         self._worker.stop(sends_done=not is_settled)
         # A deadline that the work has used up still leaves the commit of what is done a moment.
@@ -158,6 +159,16 @@ class ConsumerPod:
             return is_settled, abandoned
         is_committed = self._commits.commit_now(works, "shutdown", left_seconds)
         return is_settled and is_committed, abandoned
+
+    def _wait_settled(self, works: list[PartitionWork], deadline: float) -> bool:
+        """Wait for what was begun; others may leave meanwhile and begin a new generation."""
+        if not self._options.is_transactional:
+            return self._board.wait_settled(works, self._options.drain_timeout_seconds)
+        while time.monotonic() < deadline:
+            self._identity.refresh(self._consumer)
+            if self._board.wait_settled(works, _GENERATION_LOOK_SECONDS):
+                return True
+        return False
 
     def _take_in(self, messages: list[Message]) -> None:
         arrived_at = time.time_ns()

@@ -30,7 +30,8 @@ log = logging.getLogger(__name__)
 
 _CALL_SECONDS = 2.0  # of one request; what it began goes on with the next call
 _FIRST_CALL_LIMIT_SECONDS = 60.0  # the coordinator of a new id takes its time
-_ABORTS_IN_A_ROW = 10
+# A generation may wait for another member's drain; what lasts longer than this is no rebalance.
+_ABORTS_LIMIT_SECONDS = 60.0
 _ABORT_PAUSE_SECONDS = 0.2
 
 Cause = Literal["interval", "revoke", "shutdown"]
@@ -71,7 +72,8 @@ class TransactionalLedger:
         self._is_registered = False
         self._sent: list[_Sent] = []  # of the open transaction
         self._next_at = 0.0  # the first batch does not wait: a reaction ends with it
-        self._aborts = 0
+        self._retry_at = 0.0  # after an abort, however hurried
+        self._aborting_since: float | None = None
         self._is_committing = False  # asked for; the answer has not come
 
     def send(self, batch: Sequence[Writes]) -> None:
@@ -98,7 +100,8 @@ class TransactionalLedger:
         with self._lock:
             self._register()
             self._producer.poll(0)
-            if self._sent and (is_hurried or time.monotonic() >= self._next_at):
+            due_at = self._retry_at if is_hurried else self._next_at
+            if self._sent and time.monotonic() >= due_at:
                 self._commit("revoke" if is_hurried else "interval")
 
     def flush(self, timeout_seconds: float) -> int:
@@ -107,7 +110,9 @@ class TransactionalLedger:
         if not self._lock.acquire(timeout=timeout_seconds):
             return len(self._sent)
         try:
+            pause = threading.Event()
             while self._sent and time.monotonic() < deadline:
+                pause.wait(self._retry_at - time.monotonic())
                 self._commit("shutdown")
             return len(self._sent)
         finally:
@@ -149,7 +154,7 @@ class TransactionalLedger:
             self._take(error, "commit")
             return
         self._is_committing = False
-        self._aborts = 0
+        self._aborting_since = None
         self._next_at = time.monotonic() + self._interval_seconds
         self._sent = []
         for batch in sent:
@@ -187,14 +192,15 @@ class TransactionalLedger:
 
     def _abort(self, reason: str) -> None:
         log.warning("transaction aborted: %s", reason)
-        self._aborts += 1
-        if self._aborts > _ABORTS_IN_A_ROW:
-            raise NotReady(f"{self._aborts} transactions in a row were aborted: {reason}")
+        now = time.monotonic()
+        since = self._aborting_since = self._aborting_since or now
+        if now - since > _ABORTS_LIMIT_SECONDS:
+            raise NotReady(f"every transaction since {now - since:.0f} s was aborted: {reason}")
         while error := _outcome(lambda: self._producer.abort_transaction(_CALL_SECONDS)):
             if not error.retriable():
                 raise NotReady(f"could not abort a transaction: {error.str()}")
         sent, self._sent = self._sent, []
-        self._next_at = time.monotonic() + _ABORT_PAUSE_SECONDS
+        self._next_at = self._retry_at = time.monotonic() + _ABORT_PAUSE_SECONDS
         for batch in sent:
             if batch.work.is_given_up:
                 self._board.abandon(batch.work, batch.count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, cast
 
 import pytest
@@ -106,6 +107,12 @@ class Bench:
         self.ledger.send(batch)
         return work
 
+    def after_the_pause(self) -> None:
+        """Serve a rebalance when the pause after an abort is over."""
+        pause = threading.Event()
+        pause.wait(transactional_ledger._ABORT_PAUSE_SECONDS + 0.05)
+        self.ledger.serve(is_hurried=True)
+
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
@@ -142,7 +149,7 @@ def test_an_aborted_batch_is_committed_with_the_next_transaction(bench: Bench) -
     bench.ledger.serve(is_hurried=True)
     after_abort = (work.unsettled, len(bench.producer.records))
 
-    bench.ledger.serve(is_hurried=True)
+    bench.after_the_pause()
 
     assert after_abort == (3, 1)
     assert (work.unsettled, bench.producer.committed) == (0, {0: 4})
@@ -156,7 +163,7 @@ def test_what_was_given_up_is_never_committed(bench: Bench) -> None:
     bench.board.disown([lost])
 
     bench.ledger.serve(is_hurried=True)
-    bench.ledger.serve(is_hurried=True)
+    bench.after_the_pause()
 
     assert bench.producer.committed == {0: 1, 1: 2}
     assert len(bench.producer.records) == 2
@@ -214,12 +221,23 @@ def test_a_fenced_producer_ends_the_pod(bench: Bench) -> None:
         bench.ledger.serve(is_hurried=True)
 
 
-def test_it_does_not_abort_for_ever(bench: Bench) -> None:
-    """After ten aborts in a row, with no commit between them, the pod says so and ends."""
-    bench.producer.errors["offsets"] = [STALE] * 11
+def test_it_does_not_abort_for_ever(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A minute of aborts, with no commit between them, is no rebalance: the pod ends."""
+    bench.producer.errors["offsets"] = [STALE, STALE]
     bench.do(0, 1, 3)
-    for _ in range(10):
+    bench.ledger.serve(is_hurried=True)
+    monkeypatch.setattr(transactional_ledger, "_ABORTS_LIMIT_SECONDS", -1.0)
+
+    with pytest.raises(NotReady, match="every transaction since"):
+        bench.after_the_pause()
+
+
+def test_an_abort_is_not_followed_by_another_at_once(bench: Bench) -> None:
+    """However hurried: the group needs a moment for its next generation."""
+    bench.producer.errors["offsets"] = [STALE]
+    bench.do(0, 1, 3)
+    for _ in range(3):
         bench.ledger.serve(is_hurried=True)
 
-    with pytest.raises(NotReady, match="11 transactions in a row"):
-        bench.ledger.serve(is_hurried=True)
+    assert bench.producer.calls.count("abort") == 1
+    assert bench.producer.committed == {0: 1}
