@@ -85,5 +85,9 @@ def test_the_consumers_join_through_the_nodes_address(
 
     eventually(ready, "two Ready consumers", within_seconds=60)
 
-    with KafkaAdmin(rig_broker.bootstrap_servers) as admin:
-        assert len(admin.describe_group(NAMES.group).members) == 2
+    with KafkaAdmin(rig_broker.bootstrap_servers) as admin:  # Ready is before joined
+        eventually(
+            lambda: len(admin.describe_group(NAMES.group).members) == 2,
+            "two members",
+            within_seconds=30,
+        )
