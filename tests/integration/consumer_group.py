@@ -168,15 +168,21 @@ class ConsumerGroupRun:
         try:
             partitions = consumer.list_topics(topic, 10).topics[topic].partitions
             places = [TopicPartition(topic, number, 0) for number in partitions]
+            ends = {
+                place.partition: consumer.get_watermark_offsets(place, 10)[1] for place in places
+            }
             consumer.assign(places)
             found: list[Message] = []
-            at_end: set[int] = set()
+            # A topic that grows may have no end to reach, one with transactions no last message.
+            at_end = {number for number, end in ends.items() if end == 0}
             gives_up_at = time.monotonic() + 30
             while len(at_end) < len(places) and time.monotonic() < gives_up_at:
                 for message in consumer.consume(1000, 0.5):
                     error = message.error()
                     if error is None:
                         found.append(message)
+                        if (message.offset() or 0) >= ends[message.partition() or 0] - 1:
+                            at_end.add(message.partition() or 0)
                     elif error.code() == KafkaError._PARTITION_EOF:
                         at_end.add(message.partition() or 0)
             return found
