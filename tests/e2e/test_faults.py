@@ -76,10 +76,19 @@ def test_a_broker_outage_loses_nothing(rehearsal: Rehearsal) -> None:
     assert any(gap["what"] == "lag" for gap in measures["validity"]["telemetry_gaps"])
 
 
-@pytest.mark.parametrize("phase", ["create_topics", "traffic_finished", "account_for_messages"])
-def test_an_interrupted_run_leaves_nothing(rehearsal: Rehearsal, phase: str) -> None:
+# What one pod does at once: nothing to drain and to settle before the accounting.
+SMALL = ("profile.rate_per_second=20", "profile.spike_hold_seconds=4")
+
+
+@pytest.mark.parametrize(
+    ("phase", "settings"),
+    [("create_topics", ()), ("traffic_finished", ()), ("account_for_messages", SMALL)],
+)
+def test_an_interrupted_run_leaves_nothing(
+    rehearsal: Rehearsal, phase: str, settings: tuple[str, ...]
+) -> None:
     """Ctrl-C in any phase: the command ends, and ``down`` leaves no process."""
-    process = rehearsal.start_run()
+    process = rehearsal.start_run(*settings)
     rehearsal.wait_for_phase(phase)
     process.send_signal(signal.SIGINT)
     code = process.wait(timeout=60)
