@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 _CALL_SECONDS = 2.0  # of one request; what it began goes on with the next call
 _FIRST_CALL_LIMIT_SECONDS = 60.0  # the coordinator of a new id takes its time
 # A generation may wait for another member's drain; what lasts longer than this is no rebalance.
-_ABORTS_LIMIT_SECONDS = 60.0
+_FAILING_LIMIT_SECONDS = 30.0
 _ABORT_PAUSE_SECONDS = 0.2
 
 Cause = Literal["interval", "revoke", "shutdown"]
@@ -73,8 +73,9 @@ class TransactionalLedger:
         self._sent: list[_Sent] = []  # of the open transaction
         self._next_at = 0.0  # the first batch does not wait: a reaction ends with it
         self._retry_at = 0.0  # after an abort, however hurried
-        self._aborting_since: float | None = None
-        self._is_committing = False  # asked for; the answer has not come
+        self._failing_since: float | None = None
+        self._is_sending_offsets = False  # asked for; the answer has not come
+        self._is_committing = False
 
     def send(self, batch: Sequence[Writes]) -> None:
         """Add one batch of one partition to the transaction; begin one if none is open."""
@@ -141,12 +142,18 @@ class TransactionalLedger:
         """Commit the open transaction, or abort it and keep what still may be committed."""
         sent = self._sent
         if not self._is_committing:
-            if any(batch.work.is_given_up for batch in sent):
+            # A request that had no answer must be asked again before anything else is.
+            if not self._is_sending_offsets and self._has_given_up():
                 self._abort("a partition was given up")
                 return
+            self._is_sending_offsets = True
             error = self._send_offsets(sent)
             if error is not None:
                 self._take(error, "send the offsets")
+                return
+            self._is_sending_offsets = False
+            if self._has_given_up():
+                self._abort("a partition was given up")
                 return
         self._is_committing = True
         error = _outcome(lambda: self._producer.commit_transaction(_CALL_SECONDS))
@@ -154,7 +161,7 @@ class TransactionalLedger:
             self._take(error, "commit")
             return
         self._is_committing = False
-        self._aborting_since = None
+        self._failing_since = None
         self._next_at = time.monotonic() + self._interval_seconds
         self._sent = []
         for batch in sent:
@@ -162,9 +169,19 @@ class TransactionalLedger:
             self._board.acknowledge(batch.work, batch.count, batch.last_offset)
         self._reports.committed(sent[-1].work.member_id, _positions(sent), cause)
 
+    def _require_patience(self, reason: str) -> None:
+        """End the pod when nothing was committed for long: the next one registers afresh."""
+        now = time.monotonic()
+        since = self._failing_since = self._failing_since or now
+        if now - since > _FAILING_LIMIT_SECONDS:
+            raise NotReady(f"no transaction could be committed for {now - since:.0f} s: {reason}")
+
+    def _has_given_up(self) -> bool:
+        return any(batch.work.is_given_up for batch in self._sent)
+
     def _finish_commit(self) -> None:
         """End a commit whose answer had not come: until then nothing can be added."""
-        while self._is_committing:
+        while self._is_committing or self._is_sending_offsets:
             self._commit("interval")
 
     def _send_offsets(self, sent: list[_Sent]) -> KafkaError | None:
@@ -180,22 +197,21 @@ class TransactionalLedger:
     def _take(self, error: KafkaError, what: str) -> None:
         """Abort where that helps; a timeout is asked again at the next turn."""
         if error.txn_requires_abort():
-            self._is_committing = False
+            self._is_committing = self._is_sending_offsets = False
             member_id = self._sent[-1].work.member_id
             self._reports.commit_failed(member_id, _positions(self._sent), error.str())
             self._abort(error.str())
-        elif error.fatal() or not error.retriable():
+            return
+        if error.fatal() or not error.retriable():
             raise NotReady(
                 f"could not {what} in a transaction: {error.str()}; what was committed says where "
                 "the next owner begins"
             )
+        self._require_patience(error.str())
 
     def _abort(self, reason: str) -> None:
         log.warning("transaction aborted: %s", reason)
-        now = time.monotonic()
-        since = self._aborting_since = self._aborting_since or now
-        if now - since > _ABORTS_LIMIT_SECONDS:
-            raise NotReady(f"every transaction since {now - since:.0f} s was aborted: {reason}")
+        self._require_patience(reason)
         while error := _outcome(lambda: self._producer.abort_transaction(_CALL_SECONDS)):
             if not error.retriable():
                 raise NotReady(f"could not abort a transaction: {error.str()}")

@@ -198,6 +198,20 @@ def test_a_commit_without_an_answer_is_asked_again(bench: Bench) -> None:
     assert work.unsettled == 0
 
 
+def test_offsets_without_an_answer_are_asked_again_before_an_abort(bench: Bench) -> None:
+    """A partition is lost while the broker is away: the request under way is ended first."""
+    bench.producer.errors["offsets"] = [TIMED_OUT]
+    lost = bench.do(0, 1, 3)
+    bench.ledger.serve(is_hurried=True)
+    bench.board.disown([lost])
+
+    bench.ledger.serve(is_hurried=True)
+
+    assert bench.producer.calls[-4:] == ["begin", "offsets", "offsets", "abort"]
+    assert bench.producer.committed == {0: 1}
+    assert lost.unsettled == 0
+
+
 def test_nothing_joins_a_transaction_whose_commit_is_under_way(bench: Bench) -> None:
     """A batch that comes meanwhile waits for the answer and has a transaction of its own."""
     bench.producer.errors["commit"] = [TIMED_OUT]
@@ -222,13 +236,13 @@ def test_a_fenced_producer_ends_the_pod(bench: Bench) -> None:
 
 
 def test_it_does_not_abort_for_ever(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A minute of aborts, with no commit between them, is no rebalance: the pod ends."""
+    """Half a minute of aborts, with no commit between them, is no rebalance: the pod ends."""
     bench.producer.errors["offsets"] = [STALE, STALE]
     bench.do(0, 1, 3)
     bench.ledger.serve(is_hurried=True)
-    monkeypatch.setattr(transactional_ledger, "_ABORTS_LIMIT_SECONDS", -1.0)
+    monkeypatch.setattr(transactional_ledger, "_FAILING_LIMIT_SECONDS", -1.0)
 
-    with pytest.raises(NotReady, match="every transaction since"):
+    with pytest.raises(NotReady, match="no transaction could be committed"):
         bench.after_the_pause()
 
 
