@@ -43,11 +43,14 @@ class Worker(threading.Thread):
         self._stopping = threading.Event()
         self._is_first_batch = True
         self.failure: Exception | None = None
+        self.turned_at = time.monotonic()
+        """When it was last seen to turn, in monotonic seconds."""
 
     def run(self) -> None:
         """Turn until stopped."""
         try:
             while not self._stopping.is_set():
+                self.turned_at = time.monotonic()
                 sleep_ns = self._turn(time.time_ns())
                 is_idle = not self._board.has_queued()
                 self._board.wait_for_work(sleep_ns / 1e9, is_idle=is_idle)
