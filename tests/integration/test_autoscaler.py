@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -48,6 +49,13 @@ def lag_control(broker: Broker) -> LagControl:
     control = LagControl(broker.bootstrap_servers, f"t-{token}", f"g-{token}", partitions=6)
     control.prepare()
     return control
+
+
+def readings_of_containers(setting: Setting, name: str) -> list[dict[str, Any]]:
+    """Return what an HPA's status says of the metrics that are read per container."""
+    status = (setting.get(HPA, name) or {}).get("status") or {}
+    metrics = status.get("currentMetrics") or []
+    return [metric["containerResource"] for metric in metrics if "containerResource" in metric]
 
 
 def test_lag_scales_a_deployment_in_the_steps_of_the_hpa(setting: Setting, broker: Broker) -> None:
@@ -289,9 +297,9 @@ def test_a_plain_hpa_on_cpu_follows_the_load_of_the_pods(setting: Setting) -> No
         f"New size: 2; reason: {name} (percentage of request) above target" for name in resources
     }
     assert messages & reasons
-    _, one = (setting.get(HPA, "cpu") or {})["status"]["currentMetrics"]
-    assert one["containerResource"]["container"] == "main"
-    assert one["containerResource"]["current"]["averageUtilization"] > 50
+    (one,) = eventually(lambda: readings_of_containers(setting, "cpu"), "the container's reading")
+    assert one["container"] == "main"
+    assert one["current"]["averageUtilization"] > 50
 
 
 def test_sigterm_ends_it_at_once(tmp_path: Path) -> None:

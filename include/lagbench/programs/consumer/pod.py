@@ -112,20 +112,9 @@ class ConsumerPod:
         counts = self._board.counts()
         self._reports.progress_if_due(self._board.processed_total, counts.queued, counts.in_flight)
         if self._options.is_transactional:
-            self._require_turning_worker()
+            self._worker.require_turning(_SILENT_WORKER_SECONDS)
         if self._worker.failure is not None:
             raise NotReady(f"the worker failed: {self._worker.failure}") from self._worker.failure
-
-    def _require_turning_worker(self) -> None:
-        """End a pod whose client does not come back from a transaction's request.
-
-        After an outage of the broker of 12 s confluent-kafka 2.16.1 stayed in
-        ``send_offsets_to_transaction`` far beyond its timeout. Started again, the pod registers
-        afresh and repeats nothing.
-        """
-        silent_seconds = time.monotonic() - self._worker.turned_at
-        if silent_seconds > _SILENT_WORKER_SECONDS:
-            raise NotReady(f"a transaction's request has not returned for {silent_seconds:.0f} s")
 
     def leave(self) -> None:
         """Finish, flush, commit and leave the group; or, with drain off, just leave."""

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 
+from lagbench.errors import NotReady
 from lagbench.programs.consumer.ledger import LedgerWriter
 from lagbench.programs.consumer.partition_work import PartitionWork, Writes
 from lagbench.programs.consumer.work_board import WorkBoard
@@ -43,20 +44,32 @@ class Worker(threading.Thread):
         self._stopping = threading.Event()
         self._is_first_batch = True
         self.failure: Exception | None = None
-        self.turned_at = time.monotonic()
-        """When it was last seen to turn, in monotonic seconds."""
+        self._turned_at = time.monotonic()
 
     def run(self) -> None:
         """Turn until stopped."""
         try:
             while not self._stopping.is_set():
-                self.turned_at = time.monotonic()
+                self._turned_at = time.monotonic()
                 sleep_ns = self._turn(time.time_ns())
                 is_idle = not self._board.has_queued()
                 self._board.wait_for_work(sleep_ns / 1e9, is_idle=is_idle)
         except Exception as error:
             log.exception("the worker failed")
             self.failure = error
+
+    def require_turning(self, within_seconds: float) -> None:
+        """End a pod whose client does not come back from a transaction's request.
+
+        librdkafka keeps no time limit in ``send_offsets_to_transaction`` (its issue 5456): an
+        outage of the broker of 12 s can hold the thread for good. Started again, the pod
+        registers afresh and repeats nothing.
+
+        :raises NotReady: the last turn began longer ago than ``within_seconds``.
+        """
+        silent_seconds = time.monotonic() - self._turned_at
+        if silent_seconds > within_seconds:
+            raise NotReady(f"a transaction's request has not returned for {silent_seconds:.0f} s")
 
     def stop(self, *, sends_done: bool) -> None:
         """End the thread; with ``sends_done`` what is done goes to the ledger first."""
