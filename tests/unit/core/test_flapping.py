@@ -1,48 +1,12 @@
 """Replica changes, reversals, flips, baseline."""
 
-from typing import Literal
-
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fakes.replica_records import SECOND, samples, scaled
 
 from lagbench.core.flapping import baseline_at_floor, replica_changes
 from lagbench.core.measures import ReplicaChange
-from lagbench.core.telemetry import ReplicaSample, Scaled, TelemetryRecord
-
-SECOND = 1_000_000_000
-
-
-def samples(specs: list[int]) -> list[TelemetryRecord]:
-    """One sample a second."""
-    return [
-        ReplicaSample(at=i * SECOND, source="recorder", spec=spec, current=spec, ready=spec)
-        for i, spec in enumerate(specs)
-    ]
-
-
-def late_samples(second: int, specs: list[int]) -> list[TelemetryRecord]:
-    """One sample a second from ``second`` on."""
-    return [
-        ReplicaSample(
-            at=(second + i) * SECOND, source="recorder", spec=spec, current=spec, ready=spec
-        )
-        for i, spec in enumerate(specs)
-    ]
-
-
-def scaled(
-    second: float, before: int, after: int, by: Literal["keda", "hpa", "user"] = "hpa"
-) -> Scaled:
-    """Return a step that the autoscaler reports."""
-    return Scaled(
-        at=round(second * SECOND),
-        source="autoscaler",
-        target="consumer",
-        replicas_before=before,
-        replicas_after=after,
-        by=by,
-        reason="because",
-    )
+from lagbench.core.telemetry import TelemetryRecord
 
 
 def changes(
@@ -165,7 +129,7 @@ def test_baseline_without_samples_is_unknown() -> None:
 def test_what_happened_between_two_equal_samples_flips() -> None:
     """301 s without a sample, 2 replicas at both ends, and four steps of the autoscaler within."""
     steps = [scaled(100, 2, 6), scaled(150, 6, 2), scaled(200, 2, 6), scaled(250, 6, 2)]
-    records: list[TelemetryRecord] = [*samples([2]), *steps, *late_samples(301, [2])]
+    records: list[TelemetryRecord] = [*samples([2]), *steps, *samples([2], 301)]
 
     found = replica_changes(records, from_at=0, until_at=400 * SECOND, last_spike_ended_at=None)
 
@@ -192,7 +156,7 @@ def test_a_baseline_off_the_floor_between_two_samples_is_off() -> None:
         *samples([2]),
         scaled(100, 2, 6),
         scaled(150, 6, 2),
-        *late_samples(301, [2]),
+        *samples([2], 301),
     ]
     holds, text = baseline_at_floor(
         records,

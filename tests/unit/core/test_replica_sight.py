@@ -1,26 +1,11 @@
 """Where the wanted replicas may have changed unseen."""
 
-from collections.abc import Iterable
+from tests.fakes.replica_records import SECOND, samples, scaled
 
 from lagbench.core.replica_sight import unseen_replicas
-from lagbench.core.telemetry import (
-    HpaSync,
-    ReplicaSample,
-    ReplicasWatched,
-    Scaled,
-    TelemetryRecord,
-)
+from lagbench.core.telemetry import HpaSync, ReplicasWatched, TelemetryRecord
 
-SECOND = 1_000_000_000
 END = 400 * SECOND
-
-
-def sampled(seconds: Iterable[int]) -> list[TelemetryRecord]:
-    """Return samples of 2 replicas."""
-    return [
-        ReplicaSample(at=second * SECOND, source="recorder", spec=2, current=2, ready=2)
-        for second in seconds
-    ]
 
 
 def sync(second: float, found: int = 2) -> HpaSync:
@@ -40,20 +25,7 @@ def sync(second: float, found: int = 2) -> HpaSync:
     )
 
 
-def scaled(second: float, before: int, after: int) -> Scaled:
-    """Return a step of the embedded autoscaler."""
-    return Scaled(
-        at=round(second * SECOND),
-        source="autoscaler",
-        target="consumer",
-        replicas_before=before,
-        replicas_after=after,
-        by="hpa",
-        reason="",
-    )
-
-
-BLIND = sampled([*range(50), *range(351, 401)])
+BLIND = [*samples([2] * 50), *samples([2] * 50, 351)]
 
 
 def is_seen(*told: TelemetryRecord) -> bool:
@@ -66,7 +38,7 @@ def test_a_stretch_without_samples_is_unseen() -> None:
     (found,) = unseen_replicas(BLIND, 0, END)
 
     assert (found.started_at, found.ended_at) == (49 * SECOND, 351 * SECOND)
-    assert unseen_replicas(sampled(range(401)), 0, END) == []
+    assert unseen_replicas(samples([2] * 401), 0, END) == []
 
 
 def test_an_autoscaler_that_goes_on_reporting_sees_it() -> None:

@@ -3,36 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.fakes.replica_records import SECOND, sample, scaled, watched_step
 
 from lagbench.core.flapping import replica_changes
 from lagbench.core.measures import ReplicaChange
-from lagbench.core.telemetry import (
-    KubeEvent,
-    ReplicaSample,
-    ReplicasChanged,
-    Scaled,
-    TelemetryRecord,
-)
-
-SECOND = 1_000_000_000
-
-
-def sample(second: float, spec: int) -> ReplicaSample:
-    """Return one sample."""
-    at = round(second * SECOND)
-    return ReplicaSample(at=at, source="recorder", spec=spec, current=spec, ready=spec)
-
-
-def step(second: float, before: int, after: int, manager: str = "") -> ReplicasChanged:
-    """Return what the watch showed."""
-    return ReplicasChanged(
-        at=round(second * SECOND),
-        source="recorder",
-        target="consumer",
-        replicas_before=before,
-        replicas_after=after,
-        manager=manager,
-    )
+from lagbench.core.telemetry import KubeEvent, TelemetryRecord
 
 
 def rescale(second: float, size: int) -> KubeEvent:
@@ -68,7 +43,7 @@ def changes(*records: TelemetryRecord) -> tuple[ReplicaChange, ...]:
 )
 def test_the_watch_says_when_and_the_writers_name_who(manager: str, by: str) -> None:
     """Known to the distance from the sample that still showed the old number."""
-    (change,) = changes(sample(1, 2), step(1.4, 2, 6, manager), sample(2, 6))
+    (change,) = changes(sample(1, 2), watched_step(1.4, 2, 6, manager), sample(2, 6))
 
     assert (change.at, change.by) == (round(1.4 * SECOND), by)
     assert change.precision_seconds == pytest.approx(0.4)
@@ -77,7 +52,7 @@ def test_the_watch_says_when_and_the_writers_name_who(manager: str, by: str) -> 
 def test_the_hpas_event_gives_the_reason() -> None:
     """And says that it was the HPA, where the writer is not told; one of another size does not."""
     (change,) = changes(
-        sample(1, 2), step(1.4, 2, 6), rescale(1.2, 4), rescale(1.5, 6), sample(2, 6)
+        sample(1, 2), watched_step(1.4, 2, 6), rescale(1.2, 4), rescale(1.5, 6), sample(2, 6)
     )
 
     assert (change.by, change.reason) == (
@@ -90,8 +65,8 @@ def test_two_steps_within_a_second_are_both_kept() -> None:
     """KEDA activates 0 to 1, the HPA goes on to 4."""
     found = changes(
         sample(1, 0),
-        step(1.2, 0, 1, "keda"),
-        step(1.7, 1, 4, "kube-controller-manager"),
+        watched_step(1.2, 0, 1, "keda"),
+        watched_step(1.7, 1, 4, "kube-controller-manager"),
         sample(2, 4),
     )
 
@@ -100,49 +75,28 @@ def test_two_steps_within_a_second_are_both_kept() -> None:
 
 def test_a_sample_may_be_read_before_the_watch_tells() -> None:
     """The sample at 2 s shows 6 already, the watch at 2.01 s: one change, not two."""
-    found = changes(sample(1, 2), sample(2, 6), step(2.01, 2, 6, "kubectl"), sample(3, 6))
+    found = changes(sample(1, 2), sample(2, 6), watched_step(2.01, 2, 6, "kubectl"), sample(3, 6))
 
     assert [(c.at, c.replicas_after) for c in found] == [(round(2.01 * SECOND), 6)]
 
 
 def test_what_the_autoscaler_reports_itself_comes_first() -> None:
     """On the embedded bench it stamps its own step exactly."""
-    scaled = Scaled(
-        at=SECOND * 13 // 10,
-        source="autoscaler",
-        target="consumer",
-        replicas_before=2,
-        replicas_after=6,
-        by="hpa",
-        reason="because",
-    )
+    told = scaled(1.3, 2, 6)
 
-    (change,) = changes(sample(1, 2), scaled, step(1.4, 2, 6), sample(2, 6))
+    (change,) = changes(sample(1, 2), told, watched_step(1.4, 2, 6), sample(2, 6))
 
-    assert (change.at, change.precision_seconds, change.reason) == (scaled.at, 0, "because")
-
-
-def scale(second: float, before: int, after: int) -> Scaled:
-    """Return a step that the autoscaler reports."""
-    return Scaled(
-        at=round(second * SECOND),
-        source="autoscaler",
-        target="consumer",
-        replicas_before=before,
-        replicas_after=after,
-        by="hpa",
-        reason="because",
-    )
+    assert (change.at, change.precision_seconds, change.reason) == (told.at, 0, "because")
 
 
 def test_what_both_tell_is_one_step() -> None:
     """Up and back within one second, told by the autoscaler and 300 ms later by the watch."""
     found = changes(
         sample(1, 2),
-        scale(1.2, 2, 6),
-        step(1.5, 2, 6),
-        scale(1.6, 6, 2),
-        step(1.9, 6, 2),
+        scaled(1.2, 2, 6),
+        watched_step(1.5, 2, 6),
+        scaled(1.6, 6, 2),
+        watched_step(1.9, 6, 2),
         sample(2, 2),
         sample(3, 2),
     )
@@ -156,7 +110,12 @@ def test_what_both_tell_is_one_step() -> None:
 def test_a_step_near_a_sample_counts_once() -> None:
     """Stamped at 1.97 s, done after the sample at 2 s, which still shows the old number."""
     found = changes(
-        sample(1, 2), sample(2, 2), sample(3, 6), sample(4, 2), scale(1.97, 2, 6), scale(3.2, 6, 2)
+        sample(1, 2),
+        sample(2, 2),
+        sample(3, 6),
+        sample(4, 2),
+        scaled(1.97, 2, 6),
+        scaled(3.2, 6, 2),
     )
 
     assert [c.replicas_after for c in found] == [6, 2]
@@ -164,14 +123,16 @@ def test_a_step_near_a_sample_counts_once() -> None:
 
 def test_the_watch_shows_what_went_and_came_back_between_two_samples() -> None:
     """Both samples say 2; the watch saw 6 in between."""
-    found = changes(sample(1, 2), sample(9, 2), step(3, 2, 6, "keda"), step(6, 6, 2, "keda"))
+    found = changes(
+        sample(1, 2), sample(9, 2), watched_step(3, 2, 6, "keda"), watched_step(6, 6, 2, "keda")
+    )
 
     assert [(c.replicas_after, c.is_reversal) for c in found] == [(6, False), (2, True)]
 
 
 def test_steps_in_a_stretch_without_samples_count_as_far_as_they_go() -> None:
     """The way back from 6 was told by nobody: the sample after the stretch is its bound."""
-    found = changes(sample(1, 2), scale(100, 2, 6), sample(301, 2))
+    found = changes(sample(1, 2), scaled(100, 2, 6), sample(301, 2))
 
     assert [(c.at, c.replicas_after, c.by) for c in found] == [
         (100 * SECOND, 6, "hpa"),
@@ -181,6 +142,6 @@ def test_steps_in_a_stretch_without_samples_count_as_far_as_they_go() -> None:
 
 def test_steps_after_the_last_sample_count() -> None:
     """The recorder fell silent at 2 s."""
-    found = changes(sample(1, 2), sample(2, 2), scale(100, 2, 6), scale(200, 6, 2))
+    found = changes(sample(1, 2), sample(2, 2), scaled(100, 2, 6), scaled(200, 6, 2))
 
     assert [c.replicas_after for c in found] == [6, 2]

@@ -9,11 +9,11 @@ import kubernetes.client
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.fakes.fake_leases import FakeLeases
+from tests.unit.plugins.bench_world import bench_up, stand_in_for_bench
 from tests.unit.plugins.conftest import World
 
 from lagbench.adapters.cluster_lease import ClusterLease
 from lagbench.core.cluster_lease import longest_run_seconds
-from lagbench.core.spark_settings import SparkPlace
 from lagbench.errors import NotReady
 from lagbench_airflow import planning
 from lagbench_airflow.cell_run import CellRun
@@ -26,27 +26,17 @@ def leases(world: World, monkeypatch: pytest.MonkeyPatch) -> FakeLeases:
     cluster: Any = world.kube
     cluster.api_client = SimpleNamespace(configuration=SimpleNamespace(host="https://api"))
     cluster.namespace = "lagbench"
-    cluster.server_version = lambda: "v1.34.4"
-    spark = SimpleNamespace(place=SparkPlace.KUBERNETES)
     monkeypatch.setattr(kubernetes.client, "CoordinationV1Api", leases)
-    for name, stand_in in {
-        "_connection": lambda _: None,
-        "is_embedded": lambda: False,
-        "open_kube": lambda **_: world.kube,
-        "settings_of_cluster": lambda: world.cluster,
-        "check_cluster": lambda *_, **__: None,
-        "ready_namespace": lambda _: None,
-        "lease_holder": lambda: "here",
-        "KafkaHook": lambda: SimpleNamespace(get_conn=lambda: world.admin),
-        "SparkTarget": SimpleNamespace(read=lambda _: spark),
-    }.items():
-        monkeypatch.setattr(planning, name, stand_in)
+    stand_in_for_bench(
+        world,
+        monkeypatch,
+        is_embedded=False,
+        settings_of_cluster=lambda: world.cluster,
+        check_cluster=lambda *_, **__: None,
+        ready_namespace=lambda _: None,
+        lease_holder=lambda: "here",
+    )
     return leases
-
-
-def bench_up(world: World) -> dict[str, Any]:
-    """Run what the task ``bench_up`` does."""
-    return planning.bring_bench_up(lambda _: None, cell=CellRun.open(str(world.folder.path)))
 
 
 def test_a_cell_holds_the_lease_until_its_teardown(world: World, leases: FakeLeases) -> None:

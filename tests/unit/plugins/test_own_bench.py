@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
+from tests.unit.plugins.bench_world import bench_up, stand_in_for_bench
 from tests.unit.plugins.conftest import SERVERS, World
 
-from lagbench.core.spark_settings import SparkPlace
 from lagbench.embedded import bench
 from lagbench.embedded.bench_state import BenchState, ProcessRecord
 from lagbench.errors import NotReady
-from lagbench_airflow import planning
-from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.own_bench import is_own_bench
 
 
@@ -61,25 +57,10 @@ class Machine:
 def machine(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """Return a machine without a bench, on which a cell finds all else."""
     machine = Machine(tmp_path)
-    kube: Any = world.kube
-    kube.server_version = lambda: "v1.34.4"
-    spark = SimpleNamespace(place=SparkPlace.KUBERNETES)
     monkeypatch.setattr(bench, "running", machine.running)
     monkeypatch.setattr(bench, "up", machine.up)
-    for name, stand_in in {
-        "_connection": lambda _: None,
-        "is_embedded": lambda: True,
-        "open_kube": lambda **_: world.kube,
-        "KafkaHook": lambda: SimpleNamespace(get_conn=lambda: world.admin),
-        "SparkTarget": SimpleNamespace(read=lambda _: spark),
-    }.items():
-        monkeypatch.setattr(planning, name, stand_in)
+    stand_in_for_bench(world, monkeypatch, is_embedded=True)
     return machine
-
-
-def bench_up(world: World) -> dict[str, Any]:
-    """Run what the task ``bench_up`` does."""
-    return planning.bring_bench_up(lambda _: None, cell=CellRun.open(str(world.folder.path)))
 
 
 def test_a_retry_knows_what_the_first_try_started(world: World, machine: Machine) -> None:
