@@ -1,4 +1,5 @@
-# lagbench: `make rehearse` is the first thing to try. Everything installs into .venv.
+# lagbench: `make rehearse` is the first thing to try. Python packages go into .venv,
+# what else is fetched into ~/.cache/lagbench.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3
@@ -61,7 +62,7 @@ ui: install ## Start Airflow with its web UI, the bench (or TARGET=…) and the 
 down: ## Stop everything that was started.
 	@test ! -x $(BIN)/lagbench || $(BIN)/lagbench down
 
-test: install ## Run all tests.
+test: install ## Run all tests but those that need a real Kubernetes.
 	$(BIN)/python -m pytest $(ARGS)
 
 test-unit: install ## Run the tests that start nothing.

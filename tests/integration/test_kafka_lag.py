@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.integration.autoscaler_setting import LagControl, make_topic
 from tests.integration.localkube_process import eventually
 
@@ -54,6 +55,35 @@ def test_a_group_without_commits_has_no_offset_rather_than_zero(broker: Broker) 
         (0, None, 0),
         (0, None, 0),
     ]
+
+
+def test_offsets_in_an_open_transaction_are_waited_for_when_asked(broker: Broker) -> None:
+    """A lag is read as it is by now; at a run's end the reading fails until it is over."""
+    token = uuid4().hex[:8]
+    control = LagControl(broker.bootstrap_servers, f"t-{token}", f"g-{token}", partitions=6)
+    control.prepare()
+    control.set_lag(60)
+    before = read_group_lag(open_admin(broker.bootstrap_servers), control.group, control.topic)
+    servers = {"bootstrap.servers": broker.bootstrap_servers}
+    producer = Producer({**servers, "transactional.id": token})
+    member = Consumer({**servers, "group.id": control.group})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    offset = TopicPartition(control.topic, 0, before[0].end or 0)
+    producer.send_offsets_to_transaction([offset], member.consumer_group_metadata(), 30)
+
+    now = read_group_lag(open_admin(broker.bootstrap_servers), control.group, control.topic)
+    patient = open_admin(broker.bootstrap_servers, awaits_transactions=True)
+    with pytest.raises(NotReady):
+        read_group_lag(patient, control.group, control.topic, timeout_seconds=1)
+    producer.commit_transaction(30)
+    after = read_group_lag(patient, control.group, control.topic)
+    member.close()
+    patient.close()
+
+    assert now == before
+    assert after[0].lag_records == 0
+    assert {p: after[p] for p in range(1, 6)} == {p: before[p] for p in range(1, 6)}
 
 
 def test_a_missing_topic_is_not_ready_and_is_not_created(broker: Broker) -> None:

@@ -47,12 +47,18 @@ restart, and was seen to answer nothing else for 85 s; it renews them every five
 
 
 class LagClient(AdminClient):
-    """An admin client with a consumer beside it for each group whose commits were asked for."""
+    """An admin client with a consumer beside it for each group whose commits were asked for.
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    It reads the offsets that are committed by now, as KEDA does: with librdkafka's default a
+    reading would fail while a transaction is open in which a member sends offsets. Where that is
+    to be awaited, ``awaits_transactions``.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], *, awaits_transactions: bool = False) -> None:
         """Connect with librdkafka's settings."""
         super().__init__(dict(settings))
-        self._settings = dict(settings)
+        isolation = "read_committed" if awaits_transactions else "read_uncommitted"
+        self._settings = {**settings, "isolation.level": isolation}
         self._consumers: dict[str, Consumer] = {}
         self._consumers_lock = threading.Lock()
 
@@ -73,7 +79,12 @@ class LagClient(AdminClient):
             consumer.close()
 
 
-def open_admin(bootstrap_servers: str, settings: Mapping[str, Any] | None = None) -> LagClient:
+def open_admin(
+    bootstrap_servers: str,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    awaits_transactions: bool = False,
+) -> LagClient:
     """Return an admin client that reconnects quickly and keeps its own log lines quiet."""
     return LagClient(
         {
@@ -83,7 +94,8 @@ def open_admin(bootstrap_servers: str, settings: Mapping[str, Any] | None = None
             "socket.connection.setup.timeout.ms": 5_000,
             "log_level": 2,
             **(settings or {}),
-        }
+        },
+        awaits_transactions=awaits_transactions,
     )
 
 

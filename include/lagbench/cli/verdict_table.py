@@ -19,7 +19,7 @@ _GAPS = ("not_in_log", "expired", "log_holes", "unknown_message", "produced_unkn
 
 
 def print_verdict(console: Console, folder: RunFolder) -> None:
-    """Print each SLO with threshold and value, why any did not hold, accounting and run folder."""
+    """Print each SLO with threshold and value, why any did not hold, accounting, notes, report."""
     verdict = folder.read_json("verdict.json")
     table = Table(title=f"verdict of {folder.path.name}", title_justify="left", box=None)
     for heading in ("", "SLO", "threshold", "value"):
@@ -42,6 +42,8 @@ def print_verdict(console: Console, folder: RunFolder) -> None:
     for reason in verdict["reasons"]:
         if reason.split(": ", 1)[-1] not in shown:  # the SLOs' own reasons stand above
             console.print(f"  {reason}", highlight=False, markup=False)
+    for note in verdict.get("notes", ()):
+        console.print(f"  note: {note}", highlight=False, markup=False)
     console.print(f"report: {folder.path / 'report.html'}", highlight=False, soft_wrap=True)
 
 

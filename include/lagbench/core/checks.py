@@ -2,7 +2,8 @@
 
 An accounting that contradicts itself leaves a verdict undetermined; what the SLOs on messages find
 is theirs, within their limits. A rebalance that no scaling explains is part of what was measured:
-the report notes it, and the SLOs judge what it cost.
+the report notes it, and the SLOs judge what it cost. So is a run that ended before the replicas had
+come down: what the scale-down would have cost is in none of its numbers.
 """
 
 from __future__ import annotations
@@ -109,6 +110,25 @@ def rebalance_count(measures: Measures) -> Check:
         "pods_added_or_removed": moved,
     }
     return Check(holds, numbers, tuple(reasons))
+
+
+def scale_down(measures: Measures) -> Check:
+    """Check that the replicas were back at the policy's floor when the measurement ended.
+
+    A cron trigger may hold them above it, so a run that was not there is judged all the same.
+    """
+    end = measures.end_state
+    numbers = {"replicas": end.replicas, "floor": end.floor_replicas}
+    reasons = []
+    if end.is_at_floor is None:
+        reasons.append("it was not seen whether the replicas came back to the floor")
+    elif not end.is_at_floor:
+        reasons.append(
+            f"{end.replicas} replicas were wanted at the end, floor {end.floor_replicas}: what the"
+            " rest of the scale-down costs and loses is in no number (timeouts.settle_seconds is"
+            " how long a run waits for it)"
+        )
+    return Check(end.is_at_floor, numbers, tuple(reasons))
 
 
 def _is_measured(episode: RebalanceEpisode, measures: Measures) -> bool:

@@ -27,11 +27,15 @@ VerdictStatus = Literal["pass", "fail", "undetermined"]
 
 
 class Verdict(MeasureModel):
-    """The whole run's verdict; ``reasons`` are those that decided it."""
+    """The whole run's verdict.
+
+    ``reasons`` are those that decided it; ``notes`` decide nothing, but say what to know of it.
+    """
 
     run_id: str
     status: VerdictStatus
     reasons: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     slos: tuple[SloResult, ...]
 
 
@@ -56,7 +60,11 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
     elif open_ends or unsure:
         status, reasons = "undetermined", [*open_ends, *unsure]
     return Verdict(
-        run_id=measures.run_id, status=status, reasons=tuple(reasons), slos=tuple(results)
+        run_id=measures.run_id,
+        status=status,
+        reasons=tuple(reasons),
+        notes=measures.validity.notes,
+        slos=tuple(results),
     )
 
 

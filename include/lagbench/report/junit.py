@@ -23,7 +23,7 @@ def junit_xml(verdict: Verdict) -> str:
     """Return the document: fail is a failure, undetermined an error, not judged is skipped.
 
     A run that is undetermined although no SLO is (generator, end state) has one more testcase,
-    ``run``, with an error: JUnit must not read as a pass.
+    ``run``, with an error: JUnit must not read as a pass. Notes are the suite's output.
     """
     counts = {
         "tests": len(verdict.slos),
@@ -42,6 +42,8 @@ def junit_xml(verdict: Verdict) -> str:
     if is_hidden:
         case = ET.SubElement(suite, "testcase", {"classname": verdict.run_id, "name": "run"})
         ET.SubElement(case, "error", {"message": _clean("; ".join(verdict.reasons))})
+    if verdict.notes:
+        ET.SubElement(suite, "system-out").text = _clean("\n".join(verdict.notes))
     ET.indent(suite)
     return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 

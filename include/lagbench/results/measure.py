@@ -7,7 +7,7 @@ from typing import Any
 
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.accounting import accounting_measure
-from lagbench.core.checks import rebalance_count
+from lagbench.core.checks import rebalance_count, scale_down
 from lagbench.core.drain import DrainThreshold, drain_measure, pod_rate_per_second
 from lagbench.core.end_state import end_state
 from lagbench.core.lag import lag_measure
@@ -112,8 +112,9 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
 
 
 def _with_checks(found: Measures) -> Measures:
-    """Note the rebalances that no scaling explains."""
-    notes = (*found.validity.notes, *rebalance_count(found).reasons)
+    """Note the rebalances that no scaling explains, and a scale-down that was cut off."""
+    reasons = (*rebalance_count(found).reasons, *scale_down(found).reasons)
+    notes = (*found.validity.notes, *reasons)
     return found.model_copy(update={"validity": found.validity.model_copy(update={"notes": notes})})
 
 

@@ -9,22 +9,27 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from lagbench.adapters.kafka_admin import KafkaAdmin
-from lagbench.adapters.kafka_lag import LagClient, open_admin, read_group_lag
+from lagbench.adapters.kafka_lag import open_admin, read_group_lag
+from lagbench.core.lag_rules import PartitionOffsets
 from lagbench.errors import NotReady
 
 
 class LagReader:
     """The lag of consumer groups, read over connections that are kept until ``close``."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    def __init__(self, settings: Mapping[str, Any], *, awaits_transactions: bool) -> None:
         """Take librdkafka's settings; nothing is asked yet."""
-        self._client: LagClient | None = open_admin(str(settings["bootstrap.servers"]), settings)
+        self._client = open_admin(
+            str(settings["bootstrap.servers"]), settings, awaits_transactions=awaits_transactions
+        )
+
+    def offsets(self, group: str, topic: str) -> dict[int, PartitionOffsets]:
+        """Return end and committed offset of every partition of ``topic``."""
+        return read_group_lag(self._client, group, topic)
 
     def total_lag(self, group: str, topic: str) -> int:
         """Return the messages not yet committed; without a commit the whole partition counts."""
-        if self._client is None:
-            raise NotReady("the connection that reads the lag was closed")
-        offsets = read_group_lag(self._client, group, topic)
+        offsets = self.offsets(group, topic)
         known = {p: o.end for p, o in offsets.items() if o.end is not None}
         if len(known) < len(offsets):
             raise NotReady(f"the end of {len(offsets) - len(known)} partitions is unknown")
@@ -32,9 +37,7 @@ class LagReader:
 
     def close(self) -> None:
         """Close the connections."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        self._client.close()
 
 
 class KafkaHook(BaseHook):
@@ -79,9 +82,9 @@ class KafkaHook(BaseHook):
         """Return the servers to which clients connect first."""
         return str(self.settings()["bootstrap.servers"])
 
-    def open_lag_reader(self) -> LagReader:
+    def open_lag_reader(self, *, awaits_transactions: bool = False) -> LagReader:
         """Return a reader of the lag of groups, to be closed."""
-        return LagReader(self.settings())
+        return LagReader(self.settings(), awaits_transactions=awaits_transactions)
 
     def get_conn(self) -> KafkaAdmin:
         """Return an administrator of the cluster."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kafka_admin import KafkaAdmin
-from lagbench.adapters.kafka_lag import open_admin, read_group_lag
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.manifests import GRACE_MARGIN_SECONDS, POLICY_KINDS, is_foreign
@@ -75,9 +75,8 @@ class FenceRunOperator(CellOperator):
                     ("events", "processed", "telemetry"), names.topics, strict=True
                 )
             }
-        lag = read_group_lag(
-            open_admin(hook.bootstrap_servers, hook.settings()), names.group, names.events_topic
-        )
+        with closing(hook.open_lag_reader(awaits_transactions=True)) as reader:
+            lag = reader.offsets(names.group, names.events_topic)
         manifest = cell.folder.read_json(cell.folder.manifest)
         return {
             **ends,

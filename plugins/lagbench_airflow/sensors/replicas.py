@@ -12,8 +12,8 @@ from lagbench_airflow.triggers.replicas import ReplicasSettledTrigger
 class ReplicasSettledSensor(CellSensor):
     """Succeed when the consumers are back at the policy's floor, or after timeouts.settle_seconds.
 
-    Leaves nothing behind; safe to retry. After the time limit the run goes on and the verdict
-    says that the replicas never came down.
+    Leaves nothing behind; safe to retry. After the time limit the run goes on, and its verdict
+    notes that the replicas had not come down.
     """
 
     HOLD_SECONDS = 1.0

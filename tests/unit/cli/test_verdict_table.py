@@ -30,3 +30,12 @@ def test_what_the_log_lacks_stands_in_the_accounting_line(tmp_path: Path) -> Non
 
     assert "reordered 0, not in log 7, log holes 7" in said(gappy)
     assert "log holes" not in said(clean)
+
+
+def test_a_scale_down_that_was_cut_off_is_noted(tmp_path: Path) -> None:
+    """The run ends with 2 replicas: at a floor of 2 nothing is left out, at a floor of 1 it is."""
+    whole, cut_off = quick_spike_run(), quick_spike_run()
+    cut_off.policy_yaml = cut_off.policy_yaml.replace("minReplicaCount: 2", "minReplicaCount: 1")
+
+    assert "note:" not in said(whole.write(tmp_path / "whole"))
+    assert "note: 2 replicas were wanted at the end, floor 1" in said(cut_off.write(tmp_path / "b"))

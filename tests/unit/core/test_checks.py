@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
-from lagbench.core.checks import rebalance_count, reconciliation
+from lagbench.core.checks import rebalance_count, reconciliation, scale_down
 from lagbench.core.measures import Accounting, Measures
 
 GOOD = quick_spike_measures()
@@ -143,3 +143,20 @@ def test_a_group_that_was_never_seen_to_rebalance_is_not_known() -> None:
 
     assert check.holds is None
     assert check.reasons
+
+
+def ended_at(replicas: int | None) -> Measures:
+    """Return the good run, which has a floor of 2, ended with so many replicas."""
+    is_at_floor = None if replicas is None else replicas == 2
+    end = GOOD.end_state.model_copy(update={"replicas": replicas, "is_at_floor": is_at_floor})
+    return GOOD.model_copy(update={"end_state": end})
+
+
+def test_a_scale_down_that_was_cut_off_is_told() -> None:
+    """A run that ended with 12 replicas says so; one whose end nobody saw does not claim it."""
+    assert scale_down(ended_at(2)).reasons == ()
+    cut_off, unseen = scale_down(ended_at(12)), scale_down(ended_at(None))
+
+    assert (cut_off.holds, unseen.holds) == (False, None)
+    assert cut_off.reasons[0].startswith("12 replicas were wanted at the end, floor 2")
+    assert unseen.reasons == ("it was not seen whether the replicas came back to the floor",)

@@ -14,6 +14,7 @@ from tests.fakes.fake_kube import FakeKube
 
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.cluster_settings import ClusterSettings
+from lagbench.core.lag_rules import PartitionOffsets
 from lagbench.core.run import RunNames
 
 RUN_ID = "quick-spike-20261121-120000-abcd"
@@ -109,6 +110,11 @@ class FakeLagReader:
 
     world: World
 
+    def offsets(self, group: str, topic: str) -> dict[int, PartitionOffsets]:
+        """Return what the test has set."""
+        self.world.admin.check_reachable()
+        return self.world.offsets
+
     def total_lag(self, group: str, topic: str) -> int:
         """Return what the test has set."""
         self.world.admin.check_reachable()
@@ -126,6 +132,7 @@ class World:
     kube: FakeKube = field(default_factory=FakeKube)
     admin: FakeKafkaAdmin = field(default_factory=FakeKafkaAdmin)
     total_lag: int = 0
+    offsets: dict[int, PartitionOffsets] = field(default_factory=dict)
     stream_started_at: int | None = 1_000
     store: FakeStore = field(default_factory=FakeStore)
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
@@ -175,7 +182,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         def get_conn(self) -> FakeKafkaAdmin:
             return world.admin
 
-        def open_lag_reader(self) -> FakeLagReader:
+        def open_lag_reader(self, *, awaits_transactions: bool = False) -> FakeLagReader:
             return FakeLagReader(world)
 
     FakeTelemetryLog.sent = []

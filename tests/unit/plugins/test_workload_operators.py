@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import yaml
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
@@ -31,11 +29,9 @@ def start(world: World) -> None:
 
 
 @pytest.fixture
-def fence(world: World, monkeypatch: pytest.MonkeyPatch) -> FenceRunOperator:
+def fence(world: World) -> FenceRunOperator:
     """Return the operator; the group has committed partition 0 only."""
-    committed: dict[int, Any] = {0: PartitionOffsets(5, 5), 1: PartitionOffsets(3, None)}
-    monkeypatch.setattr(fence_run, "open_admin", lambda *_: None)
-    monkeypatch.setattr(fence_run, "read_group_lag", lambda *_: committed)
+    world.offsets = {0: PartitionOffsets(5, 5), 1: PartitionOffsets(3, None)}
     return FenceRunOperator(task_id="fence_run", run_folder=str(world.folder.path))
 
 

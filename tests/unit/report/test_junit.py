@@ -93,3 +93,11 @@ def test_the_file_is_written_from_the_verdict(tmp_path: Path) -> None:
 
     assert path == folder.junit
     assert parsed(path.read_text()).get("name") == "lagbench.run-1"
+
+
+def test_notes_are_the_suites_output() -> None:
+    """They decide nothing, so no testcase has them."""
+    suite = parsed(junit_xml(ALL.model_copy(update={"notes": ("12 replicas", "a gap")})))
+
+    assert suite.findtext("system-out") == "12 replicas\na gap"
+    assert suite.get("tests") == "4"

@@ -104,17 +104,15 @@ class ConsumerPod:
         if time.monotonic() - self._rebalancing.moved_at < _AFTER_REBALANCE_SECONDS:
             self._wakeup.wake(work.partition for work in self._board.owned())
         self._rebalancing.note_membership(self._consumer)
-        works = self._board.owned()
-        if self._options.commit == "manual":
-            self._commits.commit_if_due(works)
-        elif self._options.is_transactional:
-            self._identity.refresh_if_due(self._consumer)
-        counts = self._board.counts()
-        self._reports.progress_if_due(self._board.processed_total, counts.queued, counts.in_flight)
-        if self._options.is_transactional:
-            self._worker.require_turning(_SILENT_WORKER_SECONDS)
         if self._worker.failure is not None:
             raise NotReady(f"the worker failed: {self._worker.failure}") from self._worker.failure
+        if self._options.commit == "manual":
+            self._commits.commit_if_due(self._board.owned())
+        elif self._options.is_transactional:
+            self._identity.refresh_if_due(self._consumer)
+            self._worker.require_turning(_SILENT_WORKER_SECONDS)
+        counts = self._board.counts()
+        self._reports.progress_if_due(self._board.processed_total, counts.queued, counts.in_flight)
 
     def leave(self) -> None:
         """Finish, flush, commit and leave the group; or, with drain off, just leave."""

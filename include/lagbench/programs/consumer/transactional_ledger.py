@@ -29,12 +29,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _CALL_SECONDS = 2.0  # of one request; what it began goes on with the next call
-_FIRST_CALL_LIMIT_SECONDS = 60.0  # the coordinator of a new id takes its time
+_REGISTERING_LIMIT_SECONDS = 60.0  # the coordinator of a new id takes its time
 # A generation may wait for another member's drain; what lasts longer than this is no rebalance.
 _FAILING_LIMIT_SECONDS = 30.0
 _ABORT_PAUSE_SECONDS = 0.2
+_NOT_COMMITTED = "no transaction could be committed"
 
 Cause = Literal["interval", "revoke", "shutdown"]
+_Asked = Literal["register", "nothing", "offsets", "commit", "abort"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,12 @@ class _Sent:
 
 
 class TransactionalLedger:
-    """Commits once an interval, and at once when a rebalance waits for it."""
+    """Commits once an interval, and at once when a rebalance waits for it.
+
+    A request that had no answer has to be asked again before anything else is, and nothing may join
+    its transaction: ``_asked`` says which one it is, and what comes meanwhile waits. No call here
+    lasts longer than the few requests that it makes.
+    """
 
     def __init__(
         self,
@@ -69,29 +76,25 @@ class TransactionalLedger:
         self._interval_seconds = options.commit_interval_seconds
         self._encoder = BatchEncoder(options.pod_name)
         self._lock = threading.RLock()
-        self._is_registered = False
-        self._sent: list[_Sent] = []  # of the open transaction
+        self._asked: _Asked = "register"
+        self._sent: list[_Sent] = []  # in the open transaction; none is open without
+        self._waiting: list[_Sent] = []  # for the next one
         self._next_at = 0.0  # the first batch does not wait: a reaction ends with it
         self._retry_at = 0.0  # after an abort, however hurried
         self._failing_since: float | None = None
-        self._is_sending_offsets = False  # asked for; the answer has not come
-        self._is_committing = False
 
     def send(self, batch: Sequence[Writes]) -> None:
-        """Add one batch of one partition to the transaction; begin one if none is open."""
+        """Add one batch of one partition to the open transaction, or to the next one."""
         work = batch[0].work
         count = sum(len(writes) for writes in batch)
         with self._lock:
             if work.is_given_up:
                 self._board.abandon(work, count)
                 return
-            self._finish_commit()
-            self._register()
-            sent = _Sent(work, count, int(batch[-1].offsets[-1]), *self._encoder.record(batch))
-            if not self._sent:
-                self._producer.begin_transaction()
-            self._sent.append(sent)
-            self._produce(sent)
+            last_offset = int(batch[-1].offsets[-1])
+            self._waiting.append(_Sent(work, count, last_offset, *self._encoder.record(batch)))
+            if self._asked == "nothing":
+                self._add_waiting()
 
     def serve(self, *, is_hurried: bool) -> None:
         """Register at first; commit what is due.
@@ -99,35 +102,64 @@ class TransactionalLedger:
         :raises NotReady: the broker refuses this producer or its records for good.
         """
         with self._lock:
-            self._register()
             self._producer.poll(0)
+            cause: Cause = "revoke" if is_hurried else "interval"
+            if self._asked != "nothing":
+                self._go_on(cause)
             due_at = self._retry_at if is_hurried else self._next_at
-            if self._sent and time.monotonic() >= due_at:
-                self._commit("revoke" if is_hurried else "interval")
+            if self._asked == "nothing" and self._sent and time.monotonic() >= due_at:
+                self._commit(cause)
 
     def flush(self, timeout_seconds: float) -> int:
         """Commit all; returns how many batches are not committed."""
         deadline = time.monotonic() + timeout_seconds
-        if not self._lock.acquire(timeout=timeout_seconds):
-            return len(self._sent)
-        try:
-            pause = threading.Event()
-            while self._sent and time.monotonic() < deadline:
-                pause.wait(self._retry_at - time.monotonic())
-                self._commit("shutdown")
-            return len(self._sent)
-        finally:
-            self._lock.release()
+        if self._lock.acquire(timeout=timeout_seconds):
+            try:
+                pause = threading.Event()
+                while self._unsettled() and time.monotonic() < deadline:
+                    pause.wait(self._retry_at - time.monotonic())
+                    self._go_on("shutdown")
+            finally:
+                self._lock.release()
+        return self._unsettled()
+
+    def _unsettled(self) -> int:
+        return len(self._sent) + len(self._waiting)
+
+    def _go_on(self, cause: Cause) -> None:
+        """Ask what is next, or again what had no answer."""
+        if self._asked == "register":
+            self._register()
+        elif self._asked == "abort":
+            self._finish_abort()
+        else:
+            self._commit(cause)
 
     def _register(self) -> None:
         """Fence off an earlier producer of the same name, and end what it left open."""
-        give_up_at = time.monotonic() + _FIRST_CALL_LIMIT_SECONDS
-        while not self._is_registered:
-            error = _outcome(lambda: self._producer.init_transactions(_CALL_SECONDS))
-            if error is None:
-                self._is_registered = True
-            elif not error.retriable() or time.monotonic() > give_up_at:
+        error = _outcome(lambda: self._producer.init_transactions(_CALL_SECONDS))
+        if error is not None:
+            if not error.retriable():
                 raise NotReady(f"the broker gives no transactions: {error.str()}")
+            self._require_patience(
+                "the broker gives no transactions", error.str(), _REGISTERING_LIMIT_SECONDS
+            )
+            return
+        self._failing_since = None
+        self._add_waiting()
+
+    def _add_waiting(self) -> None:
+        """Let what waits join the open transaction; begin one if there is none."""
+        self._asked = "nothing"
+        waiting, self._waiting = self._waiting, []
+        for batch in waiting:
+            if batch.work.is_given_up:
+                self._board.abandon(batch.work, batch.count)
+                continue
+            if not self._sent:
+                self._producer.begin_transaction()
+            self._sent.append(batch)
+            self._produce(batch)
 
     def _produce(self, sent: _Sent) -> None:
         while True:
@@ -140,54 +172,47 @@ class TransactionalLedger:
 
     def _commit(self, cause: Cause) -> None:
         """Commit the open transaction, or abort it and keep what still may be committed."""
-        sent = self._sent
-        if not self._is_committing:
-            # A request that had no answer must be asked again before anything else is.
-            if not self._is_sending_offsets and self._has_given_up():
-                self._abort("a partition was given up")
-                return
-            self._is_sending_offsets = True
-            error = self._send_offsets(sent)
-            if error is not None:
-                self._take(error, "send the offsets")
-                return
-            self._is_sending_offsets = False
+        if self._asked == "nothing":
             if self._has_given_up():
                 self._abort("a partition was given up")
                 return
-        self._is_committing = True
+            self._asked = "offsets"
+        if self._asked == "offsets":
+            error = self._send_offsets()
+            if error is not None:
+                self._take(error, "send the offsets")
+                return
+            if self._has_given_up():
+                self._abort("a partition was given up")
+                return
+            self._asked = "commit"
         error = _outcome(lambda: self._producer.commit_transaction(_CALL_SECONDS))
         if error is not None:
             self._take(error, "commit")
             return
-        self._is_committing = False
+        sent, self._sent = self._sent, []
         self._failing_since = None
         self._next_at = time.monotonic() + self._interval_seconds
-        self._sent = []
         for batch in sent:
             batch.work.committed = batch.last_offset + 1
             self._board.acknowledge(batch.work, batch.count, batch.last_offset)
         self._reports.committed(sent[-1].work.member_id, _positions(sent), cause)
+        self._add_waiting()
 
-    def _require_patience(self, reason: str) -> None:
-        """End the pod when nothing was committed for long: the next one registers afresh."""
+    def _require_patience(self, what: str, reason: str, limit_seconds: float | None = None) -> None:
+        """End the pod when nothing has worked for long: the next one registers afresh."""
         now = time.monotonic()
         since = self._failing_since = self._failing_since or now
-        if now - since > _FAILING_LIMIT_SECONDS:
-            raise NotReady(f"no transaction could be committed for {now - since:.0f} s: {reason}")
+        if now - since > (_FAILING_LIMIT_SECONDS if limit_seconds is None else limit_seconds):
+            raise NotReady(f"{what} for {now - since:.0f} s: {reason}")
 
     def _has_given_up(self) -> bool:
         return any(batch.work.is_given_up for batch in self._sent)
 
-    def _finish_commit(self) -> None:
-        """End a commit whose answer had not come: until then nothing can be added."""
-        while self._is_committing or self._is_sending_offsets:
-            self._commit("interval")
-
-    def _send_offsets(self, sent: list[_Sent]) -> KafkaError | None:
+    def _send_offsets(self) -> KafkaError | None:
         offsets = [
             TopicPartition(self._events_topic, partition, offset)
-            for partition, offset in _positions(sent).items()
+            for partition, offset in _positions(self._sent).items()
         ]
         group = self._identity.metadata
         return _outcome(
@@ -197,7 +222,6 @@ class TransactionalLedger:
     def _take(self, error: KafkaError, what: str) -> None:
         """Abort where that helps; a timeout is asked again at the next turn."""
         if error.txn_requires_abort():
-            self._is_committing = self._is_sending_offsets = False
             member_id = self._sent[-1].work.member_id
             self._reports.commit_failed(member_id, _positions(self._sent), error.str())
             self._abort(error.str())
@@ -207,25 +231,28 @@ class TransactionalLedger:
                 f"could not {what} in a transaction: {error.str()}; what was committed says where "
                 "the next owner begins"
             )
-        self._require_patience(error.str())
+        self._require_patience(_NOT_COMMITTED, error.str())
 
     def _abort(self, reason: str) -> None:
         log.warning("transaction aborted: %s", reason)
-        self._require_patience(reason)
-        while error := _outcome(lambda: self._producer.abort_transaction(_CALL_SECONDS)):
+        self._require_patience(_NOT_COMMITTED, reason)
+        self._asked = "abort"
+        self._finish_abort()
+
+    def _finish_abort(self) -> None:
+        """End the transaction; what may still be committed goes into the next one."""
+        error = _outcome(lambda: self._producer.abort_transaction(_CALL_SECONDS))
+        if error is not None:
             if not error.retriable():
                 raise NotReady(f"could not abort a transaction: {error.str()}")
-        sent, self._sent = self._sent, []
+            self._require_patience(_NOT_COMMITTED, error.str())
+            return
         self._next_at = self._retry_at = time.monotonic() + _ABORT_PAUSE_SECONDS
-        for batch in sent:
-            if batch.work.is_given_up:
-                self._board.abandon(batch.work, batch.count)
-            else:
-                self._sent.append(batch)
-        if self._sent:
-            self._producer.begin_transaction()
-            for batch in self._sent:
-                self._produce(batch)
+        self._waiting = [*self._sent, *self._waiting]
+        self._sent = []
+        self._add_waiting()
+        if not self._sent:
+            self._failing_since = None  # nothing is left that could fail
 
 
 def _positions(sent: Sequence[_Sent]) -> dict[int, int]:

@@ -96,7 +96,11 @@ class WorkBoard:
             )
 
     def disown(self, works: Iterable[PartitionWork]) -> None:
-        """Hold ``works`` no longer; writes that have begun still end and reach the ledger."""
+        """Hold ``works`` no longer.
+
+        Writes that have begun still end; a ledger takes them, unless it is in transactions, where
+        they are the next owner's.
+        """
         with self._lock:
             for work in works:
                 work.drop_queued()

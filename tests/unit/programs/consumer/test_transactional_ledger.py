@@ -99,7 +99,7 @@ class Bench:
 
     def do(self, partition: int, first_offset: int, count: int) -> PartitionWork:
         """Do ``count`` records of a partition and send them."""
-        work = self.board.owned()[partition]
+        (work,) = (work for work in self.board.owned() if work.partition == partition)
         self.board.offer(partition, chunk(first_offset, count))
         offsets, events = work.begin(count)
         self.board.finish(Writes(work, offsets, events, offsets, offsets))
@@ -219,7 +219,10 @@ def test_nothing_joins_a_transaction_whose_commit_is_under_way(bench: Bench) -> 
     bench.ledger.serve(is_hurried=True)
 
     bench.do(0, 4, 2)
+    before = (bench.producer.calls[-1], len(bench.producer.open))
+    bench.ledger.serve(is_hurried=False)
 
+    assert before == ("commit", 1)
     assert bench.producer.committed == {0: 4}
     assert bench.producer.calls[-1] == "begin"
     assert bench.ledger.flush(1) == 0
@@ -244,6 +247,59 @@ def test_it_does_not_abort_for_ever(bench: Bench, monkeypatch: pytest.MonkeyPatc
 
     with pytest.raises(NotReady, match="no transaction could be committed"):
         bench.after_the_pause()
+
+
+def test_a_broker_that_is_away_holds_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each turn asks once, for registering as for an abort; what is done meanwhile waits."""
+    bench = Bench(monkeypatch)
+    bench.producer.errors["init"] = [TIMED_OUT, TIMED_OUT]
+    for asked in range(1, 4):
+        bench.do(0, asked, 1)
+        bench.ledger.serve(is_hurried=True)
+        assert bench.producer.calls.count("init") == asked
+    assert bench.producer.committed == {0: 4}
+
+    bench.producer.errors |= {"offsets": [STALE], "abort": [TIMED_OUT, TIMED_OUT]}
+    bench.do(0, 4, 1)
+    for asked in range(1, 4):
+        bench.ledger.serve(is_hurried=True)
+        assert bench.producer.calls.count("abort") == asked
+    bench.after_the_pause()
+    assert bench.producer.committed == {0: 5}
+
+
+def test_registering_may_take_longer_than_a_commit(
+    monkeypatch: pytest.MonkeyPatch, bench: Bench
+) -> None:
+    """A pod may start while the broker is away; and what waits by then is not lost at once."""
+    late = Bench(monkeypatch)
+    late.producer.errors["init"] = [TIMED_OUT, TIMED_OUT]
+    monkeypatch.setattr(transactional_ledger, "_FAILING_LIMIT_SECONDS", -1.0)
+    late.ledger.serve(is_hurried=False)
+    monkeypatch.setattr(transactional_ledger, "_REGISTERING_LIMIT_SECONDS", -1.0)
+
+    with pytest.raises(NotReady, match="the broker gives no transactions for 0 s: no answer"):
+        late.ledger.serve(is_hurried=False)
+    assert bench.producer.calls.count("init") == 1
+
+
+def test_patience_begins_anew_when_nothing_is_left_to_commit(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it was given up with its partition: what fails much later fails for the first time."""
+    lost = bench.do(0, 1, 3)
+    bench.board.disown([lost])
+    bench.ledger.serve(is_hurried=True)
+    assert bench.producer.calls[-1] == "abort"
+    monkeypatch.setattr(transactional_ledger, "_FAILING_LIMIT_SECONDS", 0.0)
+    bench.producer.errors["offsets"] = [TIMED_OUT]
+    work = bench.do(1, 0, 2)
+
+    bench.after_the_pause()
+    monkeypatch.undo()
+    bench.ledger.serve(is_hurried=True)
+
+    assert work.unsettled == 0
 
 
 def test_an_abort_is_not_followed_by_another_at_once(bench: Bench) -> None:
