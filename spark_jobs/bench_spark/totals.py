@@ -111,7 +111,7 @@ def _by_pod(counts: Counts) -> dict[str, dict[str, int]]:
 def _absent_offsets(log: Mapping[int, LogPart], fence: Fence) -> tuple[int, int]:
     """Return how many offsets below the fence lie before the log's start, and how many within.
 
-    The bench uses neither transactions nor compaction, so both are messages that are gone.
+    The events topic has neither transactions nor compaction, so both are messages that are gone.
     """
     before = within = 0
     for partition, end in fence.events.items():

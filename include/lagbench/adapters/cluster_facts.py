@@ -63,7 +63,7 @@ def read_cluster_facts(
     """Return what of the namespace bears on the ScaledObjects of a file, and no more.
 
     ``source`` names the cluster. ``knows_kinds`` False: it serves fewer kinds than a cluster does,
-    so what it lacks says nothing.
+    so a kind that it lacks is left out, as is what there would be of it.
 
     :raises NotReady: it has no KEDA, does not answer, or the account lacks a right.
     """
@@ -74,12 +74,17 @@ def read_cluster_facts(
         raise NotReady(f"{source} has no KEDA: it does not know ScaledObjects. {INSTALL_KEDA}")
     reader = _Reader(kube, discovery)
     scaled_objects, hpas = reader.all("ScaledObject"), reader.all("HorizontalPodAutoscaler")
-    workloads = {key: reader.one(*key) for key in wanted_workloads(documents, namespace)}
+    workloads = {
+        (kind, name): reader.one(kind, name)
+        for kind, name in wanted_workloads(documents, namespace)
+        if knows_kinds or reader.is_served(kind)
+    }
     authentications = {
         key: reader.one(*key) is not None for key in wanted_authentications(documents, namespace)
     }
     found = [item for item in workloads.values() if item is not None]
-    asks_defaults = wants_limit_ranges(documents, namespace, found)
+    tells_defaults = knows_kinds or reader.is_served("LimitRange")
+    asks_defaults = tells_defaults and wants_limit_ranges(documents, namespace, found)
     limit_ranges = reader.all("LimitRange") if asks_defaults else None
     reader.require_rights()
     groups = wanted_groups(documents, namespace, hpas) if knows_kinds else frozenset()
@@ -107,14 +112,14 @@ class _Reader:
     def all(self, kind: str) -> tuple[Manifest, ...]:
         """Return all objects of a kind in the namespace; none of a kind that is not served."""
         try:
-            return tuple(self._kube.list(kind)) if self._is_served(kind) else ()
+            return tuple(self._kube.list(kind)) if self.is_served(kind) else ()
         except NotAllowed:
             self._lacks("list", kind)
             return ()
 
     def one(self, kind: str, name: str) -> Manifest | None:
         """Return an object; None when there is none, also for a name that none can have."""
-        if any(subdomain_problems(name)) or not self._is_served(kind):
+        if any(subdomain_problems(name)) or not self.is_served(kind):
             return None
         try:
             return self._kube.get(kind, name)
@@ -140,6 +145,7 @@ class _Reader:
         if right not in self._lacking:
             self._lacking.append(right)
 
-    def _is_served(self, kind: str) -> bool:
+    def is_served(self, kind: str) -> bool:
+        """Say whether the API serves a kind."""
         group, _ = _API_GROUPS_AND_RESOURCES[kind]
         return kind in {served for _, served in self._discovery.kinds(group)}

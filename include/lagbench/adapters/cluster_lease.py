@@ -1,7 +1,7 @@
 """The Lease by which one Airflow at a time rehearses in a cluster's namespace.
 
 The rule is in ``lagbench.core.cluster_lease``; here it is read and written. Each answer of the API
-server brings its clock along. localkube knows no Lease: the embedded bench has a lock of files.
+server brings its clock along. The embedded bench takes none: it has a lock of files.
 """
 
 from __future__ import annotations

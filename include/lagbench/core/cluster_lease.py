@@ -32,8 +32,11 @@ from lagbench.core.scenario import Scenario
 
 LEASE = "lagbench"
 """The Lease's name, in the namespace of the run."""
-AROUND_THE_LOAD_SECONDS = 4 * 3600
-"""What is allowed beside load, drain and settling: the limits of those tasks add up to less."""
+TRIES = 3
+"""How often a wait of the run is tried at most; each try waits anew."""
+AROUND_THE_LOAD_SECONDS = 9 * 3600
+"""What is allowed beside load, drain and settling: the limits of those tasks, with all their tries,
+add up to less."""
 SWEEP_SECONDS = 3600
 """For a clean-up without a run: three tries of ten minutes, and room."""
 
@@ -156,7 +159,7 @@ def longest_run_seconds(scenario: Scenario) -> int:
     """
     load = 2 * offered_load(scenario.profile).duration_seconds
     waits = scenario.timeouts.drain_seconds + scenario.timeouts.settle_seconds
-    return math.ceil(load + waits) + AROUND_THE_LOAD_SECONDS
+    return math.ceil(TRIES * (load + waits)) + AROUND_THE_LOAD_SECONDS
 
 
 def _told(at_ns: int | None, known: str, unknown: str) -> str:

@@ -42,11 +42,12 @@ def replica_changes(
     for before, after in pairwise(samples):
         changes = path.between(before, after)
         if after.at >= from_at:
-            # A sample is read up to a second after its stamp: a step may lie as much before.
-            raw.extend(change for change in changes if change.at >= from_at - NANOSECONDS)
+            raw.extend(changes)
     if samples:
         raw.extend(path.beyond(samples[-1], until_at))
-    return tuple(mark_flips(raw, last_spike_ended_at))
+    # A sample is read up to a second after its stamp: a step may lie as much before.
+    measured = [change for change in raw if change.at >= from_at - NANOSECONDS]
+    return tuple(mark_flips(measured, last_spike_ended_at))
 
 
 def mark_flips(

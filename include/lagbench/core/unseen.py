@@ -12,7 +12,7 @@ BLIND_SECONDS = 3.5
 """Readings further apart than this leave a stretch unseen.
 
 The recorder reads once a second, on a grid: one lost reading makes 2 s, two make 3 s and a jitter
-of milliseconds, three make 4 s. 35 rehearsals, some with all cores taken, had no more than 2.0 s.
+of milliseconds, three make 4 s.
 """
 
 

@@ -12,14 +12,13 @@ import hashlib
 import json
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from lagbench.adapters.kube import Kube
 from lagbench.core.cluster_settings import cluster_settings
 from lagbench.embedded.cache import write_atomically
 from lagbench.errors import LagbenchError, NotReady, StillWaiting
@@ -38,14 +37,9 @@ class OpenedCluster(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    opened_by: Opener
-    target: str
-    kubeconfig: str
-    context: str | None
+    cluster: ClusterTarget
     api_server: str
     """Its address in the kubeconfig: a context of that name may mean another cluster one day."""
-    fields: dict[str, str]
-    bootstrap_servers: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +52,10 @@ class ClusterNote:
     def write(cls, state_dir: Path, cluster: ClusterTarget, opened_by: Opener) -> ClusterNote:
         """Note a cluster before anything is made there; the same one again is the same note."""
         kubeconfig = cluster.kubeconfig or str(Path(_WHERE_KUBECTL_LOOKS).expanduser())
-        with _connected(kubeconfig, cluster.context) as kube:
+        cluster = replace(cluster, kubeconfig=kubeconfig)
+        with cluster.open_kube() as kube:
             api_server = str(kube.api_client.configuration.host)
-        opened = OpenedCluster(
-            opened_by=opened_by,
-            target=cluster.name,
-            kubeconfig=kubeconfig,
-            context=cluster.context,
-            api_server=api_server,
-            fields=dict(cluster.fields),
-            bootstrap_servers=cluster.bootstrap_servers,
-        )
+        opened = OpenedCluster(cluster=cluster, api_server=api_server)
         text = opened.model_dump_json(indent=2) + "\n"
         sort = KIND if cluster.name == KIND else "context"
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -86,24 +73,17 @@ class ClusterNote:
         :raises NotReady: it is not clean; the note stays, and the message says what to do.
         """
         opened = self._read()
-        place = f"{opened.target} ({opened.api_server})"
+        cluster, place = opened.cluster, f"{opened.cluster.name} ({opened.api_server})"
         say(f"cleaning up {place}, for {CLEAN_UP_LIMIT_SECONDS} s at most")
         try:
             with _time_limit(CLEAN_UP_LIMIT_SECONDS):
                 _require_same_server(opened)
-                target = ClusterTarget(
-                    name=opened.target,
-                    kubeconfig=opened.kubeconfig,
-                    context=opened.context,
-                    fields=opened.fields,
-                    bootstrap_servers=opened.bootstrap_servers,
-                )
-                target.clean_up("lagbench-down", say)
+                cluster.clean_up(say)
         except LagbenchError as error:
-            settings = cluster_settings(opened.fields, where=str(self.path))
+            settings = cluster_settings(cluster.fields, where=str(self.path))
             raise NotReady(
                 f"{place} is not clean: {error}\nWhat runs made may still be in namespace "
-                f"{settings.namespace} and, as topics lagbench.*, on {opened.bootstrap_servers}. "
+                f"{settings.namespace} and, as topics lagbench.*, on {cluster.bootstrap_servers}. "
                 "lagbench down tries again, and the next run there removes it; if that cluster is "
                 f"gone for good, delete {self.path}"
             ) from error
@@ -155,17 +135,13 @@ def _folder(state_dir: Path) -> Path:
     return state_dir / "clusters"
 
 
-def _connected(kubeconfig: str, context: str | None) -> contextlib.closing[Kube]:
-    return contextlib.closing(Kube.from_kubeconfig(kubeconfig, context=context))
-
-
 def _require_same_server(opened: OpenedCluster) -> None:
     """Refuse a kubeconfig that leads elsewhere by now, and an API server that does not answer."""
-    with _connected(opened.kubeconfig, opened.context) as kube:
+    with opened.cluster.open_kube() as kube:
         now = str(kube.api_client.configuration.host)
         if now != opened.api_server:
             raise NotReady(
-                f"{opened.kubeconfig} leads to {now} by now, so nothing was touched there"
+                f"{opened.cluster.kubeconfig} leads to {now} by now, so nothing was touched there"
             )
         kube.server_version()  # has a time limit of its own; the client's discovery has none
 

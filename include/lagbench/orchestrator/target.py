@@ -90,11 +90,11 @@ class ClusterTarget:
         with self._open_admin() as admin:
             admin.check_reachable()
 
-    def clean_up(self, run_id: str, say: Callable[[str], None]) -> None:
-        """Remove what a run that was ended has left in the cluster and in Kafka."""
+    def clean_up(self, say: Callable[[str], None]) -> None:
+        """Remove what runs that were ended have left in the cluster and in Kafka."""
         holder = stored_holder(state_dir())
         with self.open_kube() as kube, self._open_admin() as admin:
-            clear_cluster(kube, admin, say, holder=holder, run_id=run_id)
+            clear_cluster(kube, admin, say, holder=holder, run_id="lagbench-down")
 
     def _settings(self) -> ClusterSettings:
         return cluster_settings(self.fields, where=f"target {self.name}")

@@ -60,7 +60,7 @@ class RunEvidence:
         """The end of the measured stretch."""
         return measured_until(
             self.records,
-            group_events(self.records, self.clocks),
+            self._all_events,
             stream_ended_at=self.load.stream_ended_at,
             may_scale_to_zero=self.limits.floor_replicas == 0,
         )
@@ -76,8 +76,11 @@ class RunEvidence:
     def events(self) -> list[GroupEvent]:
         """The group's events before the bench stopped the consumers."""
         end = self.until_at
-        found = group_events(self.records, self.clocks)
-        return [event for event in found if end is None or event.at < end]
+        return [event for event in self._all_events if end is None or event.at < end]
+
+    @cached_property
+    def _all_events(self) -> list[GroupEvent]:
+        return group_events(self.records, self.clocks)
 
     @cached_property
     def lives(self) -> dict[str, PodLife]:

@@ -36,6 +36,10 @@ def replica_group(run: RunEvidence, from_at: int, until_at: int) -> Group:
 def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int) -> Scaling:
     """Return the replicas over the run and what they were used for."""
     settings, samples = run.scenario.consumer, run.replica_samples
+    wanted = [
+        *(sample.spec for sample in samples),
+        *(change.replicas_after for change in group.changes),
+    ]
     seconds = [life.seconds_between(from_at, until_at) for life in run.lives.values()]
     pod_seconds = sum(seconds) if seconds else None
     empty = zero_partition_seconds(run.events, run.lives, from_at, until_at)
@@ -61,7 +65,7 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         flips=sum(change.is_flip for change in group.changes),
         floor_replicas=run.limits.floor_replicas,
         ceiling_replicas=run.limits.ceiling_replicas,
-        max_replicas=max((sample.spec for sample in samples), default=None),
+        max_replicas=max(wanted, default=None),
         max_ready_replicas=max((sample.ready for sample in samples), default=None),
         partitions=run.partitions,
         pod_minutes=None if pod_seconds is None else pod_seconds / 60,

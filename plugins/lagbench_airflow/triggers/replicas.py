@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lagbench.core.pod_lives import FINAL_PHASES
 from lagbench.core.run import CONSUMER_DEPLOYMENT, RUN_ID_LABEL
 from lagbench_airflow.triggers.condition import ConditionTrigger, Reading
 
@@ -54,4 +55,4 @@ def _is_consumer(pod: dict[str, Any]) -> bool:
 
 
 def _has_ended(pod: dict[str, Any]) -> bool:
-    return (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")
+    return (pod.get("status") or {}).get("phase") in FINAL_PHASES

@@ -20,8 +20,8 @@ ROLLOUT = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "w"}
 class Served:
     """The kinds of a cluster with KEDA; ``asked`` lists the groups."""
 
-    def __init__(self, *, has_keda: bool = True) -> None:
-        """Begin with nothing asked."""
+    def __init__(self, *, has_keda: bool = True, lacks: tuple[str, ...] = ()) -> None:
+        """Begin with nothing asked; a small API ``lacks`` some kinds."""
         self.asked: list[str] = []
         self._kinds: dict[str, set[tuple[str, str]]] = {
             "": {("v1", "LimitRange")},
@@ -31,6 +31,8 @@ class Served:
         if has_keda:
             found = ("ScaledObject", "TriggerAuthentication", "ClusterTriggerAuthentication")
             self._kinds["keda.sh"] = {("keda.sh/v1alpha1", kind) for kind in found}
+        for group, kinds in self._kinds.items():
+            self._kinds[group] = {pair for pair in kinds if pair[1] not in lacks}
 
     def kinds(self, group: str) -> frozenset[tuple[str, str]]:
         """Return what is served."""
@@ -172,6 +174,21 @@ def test_kinds_of_the_targets_groups_are_asked() -> None:
 
     assert found.as_dict()["api_groups"] == {"argoproj.io": False, "example.com": False}
     assert found.kinds == frozenset()
+
+
+def test_what_a_small_api_lacks_says_nothing() -> None:
+    """The embedded bench serves no StatefulSet: one is not missing there, nor are defaults."""
+    served = Served(lacks=("StatefulSet", "LimitRange"))
+    target = {"name": "w", "kind": "StatefulSet"}
+    documents = [policy(scaleTargetRef=target, triggers=[CPU])]
+
+    small, whole = (
+        read_cluster_facts(FakeKube(), served, documents, source="here", knows_kinds=knows)
+        for knows in (False, True)
+    )
+
+    assert (small.view().missing, small.kinds, small.limit_ranges) == (set(), None, None)
+    assert whole.view().missing == {("StatefulSet", "w")}
 
 
 def test_every_missing_right_is_told_at_once() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.fakes.kubeconfig import cluster_target
 
+from lagbench.adapters.kube import Kube
 from lagbench.cli import main
 from lagbench.cli.run_lock import one_run_at_a_time
 from lagbench.embedded import bench
@@ -59,7 +60,7 @@ def test_down_touches_no_cluster_that_was_not_opened(
     """A kubeconfig of the shell is no reason to look at its cluster."""
     touched: list[str] = []
     monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
-    monkeypatch.setattr(opened_clusters.Kube, "from_kubeconfig", touched.append)
+    monkeypatch.setattr(Kube, "from_kubeconfig", touched.append)
     monkeypatch.setattr(ClusterTarget, "clean_up", touched.append)
 
     code = command(monkeypatch, "down")
@@ -101,7 +102,7 @@ def test_down_is_bounded(
     """A clean-up that hangs is broken off and told."""
     ClusterNote.write(state_dir, cluster_target(tmp_path, "https://api"), "run")
     monkeypatch.setattr(opened_clusters, "CLEAN_UP_LIMIT_SECONDS", 0.2)
-    monkeypatch.setattr(opened_clusters.Kube, "server_version", lambda _: "v1.34.4")
+    monkeypatch.setattr(Kube, "server_version", lambda _: "v1.34.4")
     monkeypatch.setattr(ClusterTarget, "clean_up", lambda *_: threading.Event().wait(60))
 
     assert command(monkeypatch, "down") == ExitCode.NOT_READY
@@ -118,7 +119,7 @@ def test_down_leaves_a_kubeconfig_that_leads_elsewhere(
     ClusterNote.write(state_dir, cluster_target(tmp_path, "https://api"), "run")
     cluster_target(tmp_path, "https://other")
     touched: list[Any] = []
-    monkeypatch.setattr(opened_clusters.Kube, "server_version", touched.append)
+    monkeypatch.setattr(Kube, "server_version", touched.append)
     monkeypatch.setattr(ClusterTarget, "clean_up", touched.append)
 
     assert command(monkeypatch, "down") == ExitCode.NOT_READY
@@ -144,11 +145,11 @@ def test_down_cleans_up_every_cluster_that_was_opened(
         return "v1.34.4"
 
     monkeypatch.setattr(ClusterTarget, "clean_up", clean_up)
-    monkeypatch.setattr(opened_clusters.Kube, "server_version", version)
+    monkeypatch.setattr(Kube, "server_version", version)
 
     assert command(monkeypatch, "down") == ExitCode.NOT_READY
     assert cleaned == ["https://b"]
-    monkeypatch.setattr(opened_clusters.Kube, "server_version", lambda _: "v1.34.4")
+    monkeypatch.setattr(Kube, "server_version", lambda _: "v1.34.4")
     assert command(monkeypatch, "down") == ExitCode.PASS
     assert cleaned == ["https://b", "https://a"]
     assert cluster_notes(state_dir) == []

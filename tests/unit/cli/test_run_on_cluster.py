@@ -12,9 +12,10 @@ import pytest
 from tests.fakes.kubeconfig import cluster_target
 
 from lagbench.adapters import run_folder
+from lagbench.adapters.kube import Kube
 from lagbench.cli import main, run_command
 from lagbench.errors import ExitCode, NotReady
-from lagbench.orchestrator import opened_clusters, target
+from lagbench.orchestrator import target
 from lagbench.orchestrator.opened_clusters import cluster_notes
 from lagbench.orchestrator.target import ClusterTarget
 
@@ -33,7 +34,7 @@ class Home:
         monkeypatch.setattr(ClusterTarget, "check", lambda *_: None)
         monkeypatch.setattr(ClusterTarget, "connections", lambda _: {})
         monkeypatch.setattr(ClusterTarget, "clean_up", lambda it, *_: self.cleaned.append(it.name))
-        monkeypatch.setattr(opened_clusters.Kube, "server_version", lambda _: "v1.34.4")
+        monkeypatch.setattr(Kube, "server_version", lambda _: "v1.34.4")
         monkeypatch.setattr(run_command, "_conclude", lambda *_: 0)
 
     def run(self, follow: Callable[..., None]) -> int:

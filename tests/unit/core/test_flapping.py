@@ -169,3 +169,14 @@ def test_a_baseline_off_the_floor_between_two_samples_is_off() -> None:
 
     assert holds is False
     assert text.startswith("6 replicas wanted 100 s after the stream began, floor 2")
+
+
+def test_what_came_before_the_measured_stretch_is_no_change_of_it() -> None:
+    """The last sample is of 1 s; the steps at 10 s and 20 s are of before the stream's start."""
+    records = [*samples([2, 2]), scaled(10, 2, 6), scaled(20, 6, 2), scaled(100, 2, 4)]
+
+    found = replica_changes(
+        records, from_at=60 * SECOND, until_at=400 * SECOND, last_spike_ended_at=None
+    )
+
+    assert [(c.at, c.replicas_after, c.is_flip) for c in found] == [(100 * SECOND, 4, False)]

@@ -24,13 +24,14 @@ def test_a_note_leads_there_from_any_shell(tmp_path: Path) -> None:
     note = ClusterNote.write(tmp_path, target, "run")
 
     assert json.loads(note.path.read_text()) == {
-        "opened_by": "run",
-        "target": "context:prod",
-        "kubeconfig": str(tmp_path / "kubeconfig"),
-        "context": "prod",
+        "cluster": {
+            "name": "context:prod",
+            "kubeconfig": str(tmp_path / "kubeconfig"),
+            "context": "prod",
+            "fields": {"namespace": "spikes"},
+            "bootstrap_servers": "kafka:9092",
+        },
         "api_server": "https://api",
-        "fields": {"namespace": "spikes"},
-        "bootstrap_servers": "kafka:9092",
     }
     assert note.path.stat().st_mode & 0o777 == 0o600
 
@@ -44,7 +45,8 @@ def test_the_default_kubeconfig_is_named(tmp_path: Path, monkeypatch: pytest.Mon
 
     note = ClusterNote.write(tmp_path, replace(target, kubeconfig=None), "run")
 
-    assert json.loads(note.path.read_text())["kubeconfig"] == str(tmp_path / ".kube" / "config")
+    noted = json.loads(note.path.read_text())["cluster"]["kubeconfig"]
+    assert noted == str(tmp_path / ".kube" / "config")
 
 
 def test_a_run_and_airflow_have_a_note_each(tmp_path: Path) -> None:

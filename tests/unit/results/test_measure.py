@@ -7,7 +7,14 @@ import pytest
 from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run, write_table
 
 from lagbench.core.measures import Measures
-from lagbench.core.telemetry import HpaSync, LagSample, PodSeen, PodStopped, SigtermReceived
+from lagbench.core.telemetry import (
+    HpaSync,
+    LagSample,
+    PodSeen,
+    PodStopped,
+    Scaled,
+    SigtermReceived,
+)
 from lagbench.core.verdict import Verdict
 from lagbench.errors import NotReady, WrongInput
 from lagbench.results.measure import judge_run, measure_run
@@ -80,6 +87,28 @@ def test_a_run_without_accounting_and_fence_is_undetermined(
     assert measures.lag.time_lag_seconds.p99 is None
     assert measures.end_state.is_drained is None
     assert verdict.status == "undetermined"
+
+
+def test_replicas_between_two_samples_count_as_wanted(content: RunContent, tmp_path: Path) -> None:
+    """The autoscaler went from 2 to 13 and back within a second: most were 13, not 12."""
+    times = EPOCH + 5 * SECOND + 300_000_000, EPOCH + 5 * SECOND + 600_000_000
+    for at, before, after in zip(times, (2, 13), (13, 2), strict=True):
+        content.records.append(
+            Scaled(
+                at=at,
+                source="autoscaler",
+                target="consumer",
+                replicas_before=before,
+                replicas_after=after,
+                by="hpa",
+                reason="",
+            )
+        )
+
+    measures = measure_run(content.write(tmp_path))
+
+    assert measures.scaling.max_replicas == 13
+    assert 13 in [change.replicas_after for change in measures.scaling.changes]
 
 
 def test_without_autoscaler_telemetry_most_numbers_stand(
