@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.verdict import SloResult, Verdict
 
 _MARKS = {
     "pass": ("✓", "green"),
@@ -20,29 +21,28 @@ _GAPS = ("not_in_log", "expired", "log_holes", "unknown_message", "produced_unkn
 
 def print_verdict(console: Console, folder: RunFolder) -> None:
     """Print each SLO with threshold and value, why any did not hold, accounting, notes, report."""
-    verdict = folder.read_json("verdict.json")
+    verdict = Verdict.model_validate(folder.read_json(folder.verdict))
     table = Table(title=f"verdict of {folder.path.name}", title_justify="left", box=None)
     for heading in ("", "SLO", "threshold", "value"):
         table.add_column(heading, no_wrap=True, justify="right" if heading == "value" else "left")
-    for slo in verdict["slos"]:
-        mark, colour = _MARKS[slo["status"]]
-        value = f"{_value(slo['value'])} {slo['unit']}".strip()
-        table.add_row(Text(mark, style=colour), slo["title"], slo["threshold"], value)
+    for slo in verdict.slos:
+        mark, colour = _MARKS[slo.status]
+        table.add_row(Text(mark, style=colour), slo.title, slo.threshold, _value(slo))
     console.print(table)
-    for slo in verdict["slos"]:
-        if slo["status"] in ("fail", "undetermined"):
-            mark, colour = _MARKS[slo["status"]]
-            console.print(Text(f"{mark} {slo['title']}: {slo['reason']}", style=colour))
+    for slo in verdict.slos:
+        if slo.status in ("fail", "undetermined"):
+            mark, colour = _MARKS[slo.status]
+            console.print(Text(f"{mark} {slo.title}: {slo.reason}", style=colour))
     accounting = folder.path / "accounting.json"
     if accounting.exists():
         _print_accounting(console, folder)
-    mark, colour = _MARKS[verdict["status"]]
-    console.print(Text(f"{mark} {verdict['status'].upper()}", style=f"bold {colour}"))
-    shown = " ".join(slo["reason"] for slo in verdict["slos"])
-    for reason in verdict["reasons"]:
+    mark, colour = _MARKS[verdict.status]
+    console.print(Text(f"{mark} {verdict.status.upper()}", style=f"bold {colour}"))
+    shown = " ".join(slo.reason for slo in verdict.slos)
+    for reason in verdict.reasons:
         if reason.split(": ", 1)[-1] not in shown:  # the SLOs' own reasons stand above
             console.print(f"  {reason}", highlight=False, markup=False)
-    for note in verdict.get("notes", ()):
+    for note in verdict.notes:
         console.print(f"  note: {note}", highlight=False, markup=False)
     console.print(f"report: {folder.path / 'report.html'}", highlight=False, soft_wrap=True)
 
@@ -57,10 +57,11 @@ def _print_accounting(console: Console, folder: RunFolder) -> None:
     console.print(f"accounting: {', '.join(cells)}", highlight=False)
 
 
-def _value(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+def _value(slo: SloResult) -> str:
+    if slo.value is None:
+        return slo.answer or "–"
+    number = f"{slo.value:,.0f}" if float(slo.value).is_integer() else f"{slo.value:,.1f}"
+    return f"{number} {slo.unit}".strip()
 
 
 def _count(value: int | None) -> str:

@@ -11,6 +11,9 @@ from lagbench.core.measures import NANOSECONDS, Measures
 SloStatus = Literal["pass", "fail", "undetermined", "not_judged"]
 
 
+CLAIM = "must hold"
+
+
 class SloResult(MeasureModel):
     """One SLO, what was measured, and why it stands or falls."""
 
@@ -21,6 +24,13 @@ class SloResult(MeasureModel):
     unit: str
     status: SloStatus
     reason: str
+
+    @property
+    def answer(self) -> str:
+        """Say yes or no for a claim that was judged, which has no number; else nothing."""
+        if self.threshold != CLAIM:
+            return ""
+        return {"pass": "yes", "fail": "no"}.get(self.status, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +77,7 @@ def claim_result(
     return SloResult(
         name=name,
         title=title,
-        threshold="must hold" if is_judged else "reported only",
+        threshold=CLAIM if is_judged else "reported only",
         value=None,
         unit="",
         status=status if is_judged else "not_judged",

@@ -50,7 +50,8 @@ def junit_xml(verdict: Verdict) -> str:
 
 def _testcase(suite: ET.Element, run_id: str, slo: SloResult) -> None:
     case = ET.SubElement(suite, "testcase", {"classname": run_id, "name": slo.name})
-    value = "not measured" if slo.value is None else f"{slo.value:g} {slo.unit}".strip()
+    measured = slo.answer if slo.value is None else f"{slo.value:g} {slo.unit}".strip()
+    value = measured or "not measured"
     text = _clean(f"{slo.title}: {value} ({slo.threshold}). {slo.reason}")
     tags = {"fail": "failure", "undetermined": "error", "not_judged": "skipped"}
     if slo.status in tags:

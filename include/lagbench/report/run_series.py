@@ -144,7 +144,8 @@ def _lag(folder: RunFolder, origin_at: int) -> tuple[Series, Series]:
     instants, index = np.unique(rows["at"], return_inverse=True)
     total: Floats = np.bincount(index, weights=rows["lag"]).astype(np.float64)
     hottest = np.full(instants.size, -np.inf)
-    np.maximum.at(hottest, index, rows["lag"])
+    with np.errstate(invalid="ignore"):  # an unknown lag stays unknown, and warns otherwise
+        np.maximum.at(hottest, index, rows["lag"])
     seconds = (instants - origin_at) / NANOSECONDS
     return Series(seconds, total), Series(seconds, hottest)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from rich.console import Console
@@ -39,3 +40,14 @@ def test_a_scale_down_that_was_cut_off_is_noted(tmp_path: Path) -> None:
 
     assert "note:" not in said(whole.write(tmp_path / "whole"))
     assert "note: 2 replicas were wanted at the end, floor 1" in said(cut_off.write(tmp_path / "b"))
+
+
+def test_a_claim_is_answered_where_others_have_a_number(tmp_path: Path) -> None:
+    """Yes when it held, no when it did not: a dash means that it was not judged."""
+    broken = quick_spike_run()
+    broken.policy_yaml = broken.policy_yaml.replace("minReplicaCount: 2", "minReplicaCount: 1")
+
+    assert re.search(
+        r"✓ +Baseline at the floor +must hold +yes", said(quick_spike_run().write(tmp_path))
+    )
+    assert re.search(r"✗ +Baseline at the floor +must hold +no", said(broken.write(tmp_path / "b")))

@@ -101,3 +101,11 @@ def test_notes_are_the_suites_output() -> None:
 
     assert suite.findtext("system-out") == "12 replicas\na gap"
     assert suite.get("tests") == "4"
+
+
+def test_a_claim_that_holds_was_measured() -> None:
+    """It has no number, and says yes instead."""
+    claim = ALL.slos[0].model_copy(update={"threshold": "must hold", "value": None})
+    suite = parsed(junit_xml(ALL.model_copy(update={"slos": (claim,)})))
+
+    assert (suite.findtext("testcase/system-out") or "").startswith("A: yes (must hold).")
