@@ -134,7 +134,7 @@ class ConsumerGroupRun:
         def whole_ledger() -> LedgerRows | None:
             try:
                 rows = self.ledger()
-            except KafkaException:  # a broker that has just started may not lead yet
+            except (KafkaException, TimeoutError):  # a broker just started may not lead yet
                 return None
             return rows if np.unique(rows.seq).size >= count else None
 
@@ -185,6 +185,8 @@ class ConsumerGroupRun:
                             at_end.add(message.partition() or 0)
                     elif error.code() == KafkaError._PARTITION_EOF:
                         at_end.add(message.partition() or 0)
+            if len(at_end) < len(places):
+                raise TimeoutError(f"read only {sorted(at_end)} of {topic} to the end")
             return found
         finally:
             consumer.close()

