@@ -22,6 +22,7 @@ from lagbench.wire import externalscaler_pb2 as wire
 from lagbench.wire.externalscaler_pb2_grpc import ExternalScalerStub
 
 TIMEOUT_SECONDS = 5
+NO_VERDICT = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,15 @@ class Keda:
     def is_active(self) -> bool:
         """Return IsActive's answer."""
         return bool(self.stub.IsActive(self.ref, timeout=TIMEOUT_SECONDS).result)
+
+    def says_active(self) -> bool | None:
+        """Return IsActive's answer; None while no sample is there or new enough for one."""
+        try:
+            return self.is_active()
+        except grpc.RpcError as error:
+            if error.code() in NO_VERDICT:
+                return None
+            raise
 
     def metric(self) -> float:
         """Return the metric's value, asked for by the name that the spec gives it."""

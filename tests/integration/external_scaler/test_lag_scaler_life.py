@@ -36,8 +36,9 @@ def lagging_group(broker: Broker) -> dict[str, str]:
 def test_a_restart_keeps_the_sustain_clock_and_ends_open_streams_cleanly(
     broker: Broker, tmp_path: Path
 ) -> None:
-    """SIGTERM ends the stream with OK within 2 s; the next process goes on with the stretch."""
-    metadata = lagging_group(broker) | {"samplingInterval": "4", "sustainSeconds": "60"}
+    """SIGTERM ends the stream with OK within 5 s; the next process goes on with the stretch."""
+    # The next process has 2.5 intervals of time for its first sample.
+    metadata = lagging_group(broker) | {"samplingInterval": "20", "sustainSeconds": "300"}
     state = f"--state-file={tmp_path / 'state'}"
     with running_scaler(tmp_path, state) as first, grpc.insecure_channel(first.address) as channel:
         keda = Keda(channel, "restarted", metadata)
@@ -49,7 +50,7 @@ def test_a_restart_keeps_the_sustain_clock_and_ends_open_streams_cleanly(
 
         assert list(stream) == []
         assert stream.code() is grpc.StatusCode.OK
-        assert took_seconds < 2.0
+        assert took_seconds < 5.0
     with running_scaler(tmp_path, state) as second:
         resumed = eventually(lambda: second.events("decision"), "a decision before KEDA asks")[0]
 
@@ -66,7 +67,7 @@ def test_a_broker_that_is_away_is_an_error_and_never_the_last_verdict(
     metadata = lagging_group(own_broker)
     with running_scaler(tmp_path) as scaler, grpc.insecure_channel(scaler.address) as channel:
         keda = Keda(channel, "cut-off", metadata)
-        eventually(keda.is_active, "the lag persists", within_seconds=20)
+        eventually(keda.says_active, "the lag persists", within_seconds=20)
 
         own_broker.stop(grace_seconds=0)
         code, said = eventually(
@@ -76,9 +77,7 @@ def test_a_broker_that_is_away_is_an_error_and_never_the_last_verdict(
         newcomer = Keda(channel, "newcomer", metadata | {"lagThreshold": "11"})
         newcomer_code, _ = newcomer.refusal()
         own_broker.start()
-        eventually(
-            lambda: keda.refusal()[0] == "OK" and keda.is_active(), "again", within_seconds=60
-        )
+        eventually(keda.says_active, "the lag persists again", within_seconds=60)
 
     assert code == newcomer_code == "UNAVAILABLE"
     assert "old" in said

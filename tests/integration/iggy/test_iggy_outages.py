@@ -84,7 +84,7 @@ def test_an_upgraded_server_is_asked_in_its_new_layout() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("delay_seconds", [0.0, 0.15])
+@pytest.mark.parametrize("delay_seconds", [0.0, 0.4])
 def test_a_silent_or_slow_server_costs_the_time_limit_and_no_more(
     version: str, delay_seconds: float
 ) -> None:
@@ -92,7 +92,7 @@ def test_a_silent_or_slow_server_costs_the_time_limit_and_no_more(
     clock = SkippedClock()
     partitions = [FakePartition(10) for _ in range(8)]
     with FakeIggyServer(state_of(version, partitions, p0=6)) as server:
-        source = source_of(server.address, timeout_seconds=0.5, clock=clock)
+        source = source_of(server.address, timeout_seconds=1.5, clock=clock)
         sampled(source)
         server.behaviour.delay_seconds = delay_seconds
         server.behaviour.is_silent = not delay_seconds
@@ -101,8 +101,8 @@ def test_a_silent_or_slow_server_costs_the_time_limit_and_no_more(
         slow = sampled(source)
 
         took_seconds = time.monotonic() - began
-        assert "no answer within 0.5 s" in slow.error
-        assert 0.4 < took_seconds < 2.0
+        assert "no answer within 1.5 s" in slow.error
+        assert 1.3 < took_seconds < 6.0
         server.behaviour.delay_seconds, server.behaviour.is_silent = 0.0, False
         clock.skipped_seconds += 1.0
         assert offsets_of(sampled(source))[0] == (0, 10, 7, 0)
