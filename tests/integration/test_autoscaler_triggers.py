@@ -67,7 +67,8 @@ def test_a_push_wakes_the_target_at_once_and_streamed_specs_change_the_hpa(
         }
         setting.create(SO, "push", spec)
         eventually(lambda: server.streams_opened, "the stream")
-        eventually(lambda: setting.condition(SO, "push", "Active"), "the first poll")
+        inactive = "False:ScalerNotActive"  # Unknown is written before the first poll
+        eventually(lambda: setting.condition(SO, "push", "Active") == inactive, "the first poll")
         assert setting.replicas("push") == 0
 
         server.activity.put(False)
@@ -147,7 +148,10 @@ def test_pausing_removes_the_hpa_and_holds_a_count_until_it_is_taken_away(
         lambda: setting.condition(SO, "held", "Paused") == "True:ScaledObjectPaused", "paused"
     )
     assert setting.get(HPA, "keda-hpa-held") is None
-    assert (setting.get(SO, "held") or {})["status"]["pausedReplicaCount"] == 2
+    eventually(  # told after the replicas have changed
+        lambda: (setting.get(SO, "held") or {})["status"].get("pausedReplicaCount") == 2,
+        "the count in the status",
+    )
 
     setting.patch(SO, "held", {"metadata": {"annotations": {annotation: None}}})
     eventually(lambda: setting.replicas("held") == 4, "4 replicas again", within_seconds=30)

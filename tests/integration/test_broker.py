@@ -87,7 +87,7 @@ def test_group_is_described_and_deleted(
         assert seen.members[0].partitions == tuple((topic, number) for number in range(4))
         assert seen.protocol.lower() == protocol
         with (
-            KafkaAdmin(broker.bootstrap_servers, timeout_seconds=1.0) as hasty,
+            KafkaAdmin(broker.bootstrap_servers, timeout_seconds=2.0) as hasty,
             pytest.raises(StillWaiting, match="members"),
         ):
             hasty.delete_group(group)
@@ -172,7 +172,7 @@ def test_broker_dies_with_its_owner(tmp_path: Path) -> None:
     owner.kill()
     owner.wait(timeout=10)
 
-    psutil.wait_procs([broker], timeout=10)
+    psutil.wait_procs([broker], timeout=60)
     assert not is_alive(pid)
 
 

@@ -6,13 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.integration.localkube_process import eventually
 
 from lagbench.adapters.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube import Kube
@@ -27,7 +26,7 @@ from lagbench.orchestrator.airflow_environment import (
     prepare_database,
 )
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 RUN_LIMIT_SECONDS = 400
 TINY = {
@@ -99,6 +98,13 @@ def phases(folder: RunFolder) -> list[tuple[str, str]]:
     return [(entry["name"], entry["state"]) for entry in map(json.loads, lines)]
 
 
+def await_end_of(phase: str, folder: RunFolder) -> None:
+    """Wait until a phase has finished."""
+    eventually(
+        lambda: (phase, "finished") in phases(folder), f"the end of {phase}", within_seconds=300
+    )
+
+
 def test_a_cell_runs_from_plan_to_verdict(rehearsals: Rehearsals, tmp_path: Path) -> None:
     """A small spike is drained, accounted for to the last message, judged and cleaned up."""
     run_id = "whole-cell"
@@ -134,10 +140,7 @@ def test_wrong_input_starts_nothing(rehearsals: Rehearsals, tmp_path: Path) -> N
 def test_a_killed_run_is_swept_away_by_the_next(rehearsals: Rehearsals, tmp_path: Path) -> None:
     """After SIGKILL in mid-spike the next cell removes pods, topics and group of the dead one."""
     process = rehearsals.start(TINY | {"run_id": "killed"}, tmp_path / "killed.log")
-    folder = RunFolder(rehearsals.runs / "killed")
-    give_up_at, pause = time.monotonic() + 120, threading.Event()
-    while ("inject_spike", "finished") not in phases(folder) and time.monotonic() < give_up_at:
-        pause.wait(0.2)
+    await_end_of("inject_spike", RunFolder(rehearsals.runs / "killed"))
     os.kill(process.pid, signal.SIGKILL)
     process.wait(timeout=10)
     left = rehearsals.leftovers()
@@ -145,10 +148,7 @@ def test_a_killed_run_is_swept_away_by_the_next(rehearsals: Rehearsals, tmp_path
     assert f"Job/{RunNames('killed').producer_job}" in left
 
     second = rehearsals.start(TINY | {"run_id": "next"}, tmp_path / "next.log")
-    folder = RunFolder(rehearsals.runs / "next")
-    give_up_at = time.monotonic() + 120
-    while ("create_topics", "finished") not in phases(folder) and time.monotonic() < give_up_at:
-        pause.wait(0.2)
+    await_end_of("create_topics", RunFolder(rehearsals.runs / "next"))
     swept = rehearsals.leftovers()
     end_process(second.pid, grace_seconds=1)
 

@@ -89,8 +89,8 @@ def test_the_environment_of_a_container(
     kind("v1", "Pod").create(body=pod("env", main), namespace=NAMESPACE)
 
     log_file = localkube.state_dir / "pods" / "default_env" / "main.log"
-    text = eventually(lambda: log_file.exists() and log_file.read_text(), "the output")
-    environment, arguments = json.loads(text)
+    eventually(lambda: log_file.exists() and log_file.read_text().endswith("\n"), "a whole line")
+    environment, arguments = json.loads(log_file.read_text())
     notes = kind("v1", "Pod").get(name="env", namespace=NAMESPACE).metadata.annotations
 
     assert environment["NAME"] == environment["APP"] == "env"
@@ -116,15 +116,18 @@ def test_instants_are_kept_to_the_nanosecond(kind: Callable[[str, str], Any]) ->
     assert len(set(instants)) == len(instants)
 
 
-def test_a_pod_that_stops_answering_is_not_ready(kind: Callable[[str, str], Any]) -> None:
+def test_a_pod_that_stops_answering_is_not_ready(
+    kind: Callable[[str, str], Any], tmp_path: Path
+) -> None:
     """Readiness is lost after failureThreshold failures, and the Deployment counts it."""
+    stop_file = tmp_path / "stop"
     script = (
-        "import http.server, os, threading\n"
+        "import http.server, os, signal, threading, time\n"
         "server = http.server.HTTPServer(('127.0.0.1', int(os.environ['PORT_HTTP'])), "
         "http.server.SimpleHTTPRequestHandler)\n"
-        "threading.Timer(1.5, server.shutdown).start()\n"
-        "server.serve_forever(); server.server_close()\n"
-        "import signal; signal.pause()"
+        "threading.Thread(target=server.serve_forever).start()\n"
+        f"while not os.path.exists({str(stop_file)!r}): time.sleep(0.05)\n"
+        "server.shutdown(); server.server_close(); signal.pause()"
     )
     fields = probe()
     fields["readinessProbe"]["failureThreshold"] = 1
@@ -132,6 +135,7 @@ def test_a_pod_that_stops_answering_is_not_ready(kind: Callable[[str, str], Any]
     deployments.create(body=deployment("fades", 1, script, **fields), namespace=NAMESPACE)
     eventually(lambda: ready_pods(kind, "fades"), "the ready pod")
 
+    stop_file.touch()
     eventually(lambda: not ready_pods(kind, "fades"), "the pod that is not ready any more")
 
     eventually(

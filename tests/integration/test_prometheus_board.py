@@ -44,7 +44,7 @@ from lagbench.core.telemetry import Phase
 from lagbench.embedded.broker import Broker
 from lagbench.project import PROJECT_ROOT
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]  # the run is started within it
 
 CONFIGS = [PROJECT_ROOT / f"k8s/{name}/prometheus.yml" for name in ("base/monitoring", "compose")]
 PARTITIONS = 4
@@ -80,6 +80,12 @@ class BoardRun:
             for found in answer["result"]
             if any(value != "NaN" for _, value in found["values"])
         ]
+
+    def scraped(self, apps: set[str]) -> list[dict[str, str]] | None:
+        """Return the labels of all whose last scrape was answered, if they are of these apps."""
+        answer = self.prometheus.ask("query", query="up == 1")
+        labels = [series["metric"] for series in answer["result"]]
+        return labels if {found["app"] for found in labels} == apps else None
 
     def await_values(self, queries: Iterable[BoardQuery], *, within_seconds: float) -> None:
         """Wait until each of ``queries`` has had a value; pods that come meanwhile are scraped."""
@@ -151,10 +157,10 @@ def test_every_program_answers_prometheus(run: BoardRun) -> None:
     answering = [BoardQuery(app, f'up{{app="{app}"}} == 1', "") for app in APPS]
     run.await_values(answering, within_seconds=40)
 
-    scraped = run.prometheus.ask("query", query="up == 1")["result"]
+    labels = eventually(
+        lambda: run.scraped(APPS), f"all of {APPS} up at the same time", within_seconds=40
+    )
 
-    labels = [series["metric"] for series in scraped]
-    assert {found["app"] for found in labels} == APPS
     assert {(found["run_id"], found["namespace"]) for found in labels} == {
         (run.names.run_id, NAMESPACE)
     }
@@ -209,7 +215,7 @@ def _start(kube: Kube, target: RunTarget, kubeconfig: Path) -> None:
     log = TelemetryLog(target.bootstrap_servers, target.names.telemetry_topic)
     log.send(phase)
     assert log.flush() == 0
-    eventually(lambda: _ready_apps(kube) == APPS, "all Ready", within_seconds=40)
+    eventually(lambda: _ready_apps(kube) == APPS, "all Ready", within_seconds=90)
     kube.create(producer_job_for_run(base_manifest("producer", "Job"), target, scenario))
 
 
