@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -77,12 +78,14 @@ def test_yields_exactly_one_event() -> None:
     assert len(asyncio.run(all_events())) == 1
 
 
-def test_the_condition_must_hold() -> None:
-    """A relapse begins the hold anew."""
-    trigger = Scripted(YES, NO, YES, hold_seconds=0.05)
+def test_the_condition_must_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relapse begins the hold anew: it counts from the third reading on."""
+    trigger = Scripted(YES, NO, YES, hold_seconds=2.0)
+    a_second_each = SimpleNamespace(monotonic=lambda: float(trigger.reads), time=time.time)
+    monkeypatch.setattr("lagbench_airflow.triggers.condition.time", a_second_each)
 
     assert run_inline(trigger)["reason"] == "reached"
-    assert trigger.reads > 4
+    assert trigger.reads == 5
 
 
 def test_the_deadline_ends_the_wait() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any, cast
 
 import pytest
@@ -100,7 +101,14 @@ def test_a_revoke_finishes_what_has_begun_commits_it_and_drops_the_rest() -> Non
     member = Member()
     member.assign(0)
     begun = member.begin(0, count=3, queued=4)
-    worker = threading.Timer(0.05, member.finish, args=(begun,))
+
+    def finish_while_the_revoke_waits() -> None:
+        while not begun[0].work.is_closing:
+            time.sleep(0.001)
+        time.sleep(0.05)
+        member.finish(begun)
+
+    worker = threading.Thread(target=finish_while_the_revoke_waits, daemon=True)
     worker.start()
 
     member.revoke(0)

@@ -302,8 +302,11 @@ def test_patience_begins_anew_when_nothing_is_left_to_commit(
     assert work.unsettled == 0
 
 
-def test_an_abort_is_not_followed_by_another_at_once(bench: Bench) -> None:
+def test_an_abort_is_not_followed_by_another_at_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However hurried: the group needs a moment for its next generation."""
+    monkeypatch.setattr(transactional_ledger, "_ABORT_PAUSE_SECONDS", 60.0)
     bench.producer.errors["offsets"] = [STALE]
     bench.do(0, 1, 3)
     for _ in range(3):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterable
@@ -38,29 +39,31 @@ class Collected:
             return list(self.records)
 
 
-def sampler(collected: Collected, read: object, origin_at: int) -> GridSampler:
-    """Sample every 50 ms."""
+def sampler(
+    collected: Collected, read: object, origin_at: int, *, interval_ms: int = 50
+) -> GridSampler:
+    """Sample every ``interval_ms``; a long interval outlasts a stall of the machine."""
     return GridSampler(
         "replicas",
         read,  # type: ignore[arg-type]
         send=collected.send,
         source="recorder",
         origin_at=origin_at,
-        interval_ns=50 * MS,
+        interval_ns=interval_ms * MS,
     )
 
 
 def test_samples_lie_on_the_grid() -> None:
     """Each sample begins at the origin plus whole intervals, however long the others took."""
     collected, origin_at = Collected(), time.time_ns()
-    running = sampler(collected, replicas, origin_at)
+    running = sampler(collected, replicas, origin_at, interval_ms=250)
     running.start()
 
     found = collected.wait_for(5)
     running.stop()
 
-    late = sorted((record.at - origin_at) % (50 * MS) for record in found)
-    assert late[len(late) // 2] < 20 * MS
+    late = sorted((record.at - origin_at) % (250 * MS) for record in found)
+    assert late[len(late) // 2] < 100 * MS
     assert running.has_read
 
 
@@ -75,7 +78,7 @@ def test_a_failed_read_is_a_gap_and_the_next_tick_goes_on() -> None:
             raise failure
         return replicas(at)
 
-    running = sampler(collected, read, time.time_ns())
+    running = sampler(collected, read, time.time_ns(), interval_ms=250)
     running.start()
     found = collected.wait_for(2)
     running.stop()
@@ -102,4 +105,4 @@ def test_ticks_that_pass_during_a_slow_read_are_gaps() -> None:
     gaps = [record for record in found if isinstance(record, ReadGap)]
     assert len(gaps) >= 2
     assert all((gap.at - origin_at) % (50 * MS) == 0 for gap in gaps)
-    assert "the reading before took 0.1 s" in gaps[0].reason
+    assert re.search(r"the reading before took \d+\.\d s", gaps[0].reason)
