@@ -14,6 +14,8 @@ from tests.integration.localkube_process import eventually
 
 OTHERS = "other-team"
 _THEIRS = "bystander"
+MADE_BY_CONTROLLERS = frozenset({"ConfigMap/kube-root-ca.crt", "ServiceAccount/default"})
+"""What a new namespace gets, a while after it was made."""
 BUILT_IN = (
     "deployments,replicasets,jobs,pods,services,configmaps,secrets,serviceaccounts,roles,"
     "rolebindings,poddisruptionbudgets,persistentvolumeclaims,horizontalpodautoscalers"
@@ -43,13 +45,14 @@ class Bystanders:
             kubectl(self.rig, *where, *deployment)
         with KafkaAdmin(self.broker.bootstrap_servers) as admin:
             admin.create_topics([TopicSpec(_THEIRS, 1, {})])
+        awaited = {f"{OTHERS}/{name}" for name in MADE_BY_CONTROLLERS}
         seen: list[dict[str, str]] = [{}, self.versions()]
 
         def is_quiet() -> bool:
             seen.append(self.versions())
-            return seen[-1] == seen[-2] == seen[-3]
+            return awaited <= seen[-1].keys() and seen[-1] == seen[-2] == seen[-3]
 
-        eventually(is_quiet, "bystanders that nobody changes", within_seconds=30)
+        eventually(is_quiet, "bystanders that nobody changes", within_seconds=60)
 
     def remove(self) -> None:
         """Take them away."""

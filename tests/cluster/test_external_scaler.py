@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.cluster.rig.rig import Rig
 from tests.integration.external_scaler.scaler_process import ScalerProcess, running_scaler
 from tests.integration.localkube_process import eventually
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 TOPIC, GROUP, PARTITIONS, LAG_EACH = "orders", "enrich-orders", 4, 500
 
 
@@ -36,6 +37,20 @@ def broker(rig: Rig, tmp_path: Path) -> Any:
     commit(running, 0)
     yield running
     running.stop()
+
+
+@pytest.fixture
+def kube(rig: Rig) -> Iterator[Kube]:
+    """Provide the namespace; what the test has there goes, the ScaledObject first."""
+    connected = Kube.from_kubeconfig(str(rig.kubeconfig))
+    connected.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    yield connected
+    connected.delete("ScaledObject", "orders")
+    eventually(
+        lambda: connected.get("ScaledObject", "orders") is None, "its deletion", within_seconds=60
+    )
+    connected.delete("Deployment", "orders")
+    connected.close()
 
 
 def commit(broker: Broker, offset: int) -> None:
@@ -85,11 +100,11 @@ def scaled_object(scaler: ScalerProcess, broker: Broker) -> dict[str, Any]:
     }
 
 
-def test_real_keda_scales_on_persistent_lag(rig: Rig, broker: Broker, tmp_path: Path) -> None:
+def test_real_keda_scales_on_persistent_lag(
+    rig: Rig, broker: Broker, kube: Kube, tmp_path: Path
+) -> None:
     """Lag of 20 thresholds on 4 partitions gives 4 pods, not 5; a drained group gives the floor."""
     apps = client.AppsV1Api(config.new_client_from_config(str(rig.kubeconfig)))
-    kube = Kube.from_kubeconfig(str(rig.kubeconfig))
-    kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     apps.create_namespaced_deployment(NAMESPACE, deployment())
 
     def replicas() -> int:
@@ -107,7 +122,6 @@ def test_real_keda_scales_on_persistent_lag(rig: Rig, broker: Broker, tmp_path: 
         eventually(lambda: replicas() == 1, "the floor", within_seconds=60)
         served = scaler.metrics
 
-    kube.close()
     assert 'method="GetMetrics"' in served
 
 

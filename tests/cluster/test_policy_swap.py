@@ -26,7 +26,7 @@ from tests.cluster.rig.rig import Rig
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.integration.localkube_process import eventually
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 NAMESPACE = "policy-swap"
 SCENARIO = PROJECT_ROOT / "tests/data/scenarios/tiny_spike.yaml"
 LAG, WANTED = 2000, 4
@@ -100,6 +100,7 @@ def test_policies_are_swapped_in_place(swapping: Swapping) -> None:
     quick, default, on_cpu = (_policy(name) for name in ("lag-quick", "lag-default", "cpu-only"))
     swapping.bring(FIRST, _with_everything(quick))
     eventually(lambda: swapping.replicas() == WANTED, "one pod per threshold", within_seconds=60)
+    eventually(lambda: len(swapping.pods()) == WANTED, "as many pods", within_seconds=60)
     pods = swapping.pods()
     uid = swapping.stored()["metadata"]["uid"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,11 @@ from lagbench.adapters.workloads import ON_A_CLUSTER, WORKLOADS
 from lagbench.core.run import NAMESPACE, RUN_ID_ANNOTATION, RUN_ID_LABEL
 from lagbench.embedded.broker import Broker
 from tests.cluster.cluster_rehearsal import ClusterRehearsal, kubectl, rehearsal_on
+from tests.cluster.fault_bystanders import MADE_BY_CONTROLLERS, objects
 from tests.cluster.rig.rig import Rig
+from tests.integration.localkube_process import eventually
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 NEIGHBOUR = "neighbour"
 
 
@@ -41,6 +43,9 @@ def finished(rig: Rig, home: ClusterRehearsal) -> dict[str, Any]:
     """Run once for all tests of the module, with a neighbour's objects in the cluster."""
     kubectl(rig, "create", "namespace", NEIGHBOUR)
     kubectl(rig, "-n", NEIGHBOUR, "create", "configmap", "theirs", "--from-literal=a=b")
+    eventually(
+        lambda: neighbours(rig).keys() >= MADE_BY_CONTROLLERS, "what controllers make for it"
+    )
     before = neighbours(rig)
     seen: list[dict[str, Any]] = []
     with watched_leases(rig, home.root / "leases.json", seen):
@@ -68,10 +73,9 @@ def watched_leases(rig: Rig, file: Path, seen: list[dict[str, Any]]) -> Iterator
         text = text[end:].strip()
 
 
-def neighbours(rig: Rig) -> str:
+def neighbours(rig: Rig) -> Mapping[str, str]:
     """Return what the neighbour has, with versions that any write would change."""
-    versions = "-o=jsonpath={range .items[*]}{.metadata.name} {.metadata.resourceVersion} {end}"
-    return kubectl(rig, "-n", NEIGHBOUR, "get", "configmaps,serviceaccounts", versions)
+    return objects(rig, NEIGHBOUR, kinds="configmaps,serviceaccounts")
 
 
 def test_the_rehearsal_passes_on_a_real_cluster(

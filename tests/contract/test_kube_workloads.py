@@ -83,9 +83,8 @@ def test_a_deleted_pod_gets_its_grace_period(endpoint: Endpoint) -> None:
     )
     version = pods.get(namespace=endpoint.namespace).metadata.resourceVersion
 
-    pods.delete(name="polite", namespace=endpoint.namespace)
+    terminating = pods.delete(name="polite", namespace=endpoint.namespace)
 
-    terminating = pods.get(name="polite", namespace=endpoint.namespace)
     assert terminating.metadata.deletionTimestamp
     assert terminating.metadata.deletionGracePeriodSeconds == 30
     codes = []
