@@ -22,7 +22,7 @@ from lagbench.orchestrator.target import ClusterTarget
 from tests.cluster.cluster_rehearsal import CONTEXT, ClusterRehearsal, kubectl, rehearsal_on
 from tests.cluster.rig.rig import Rig
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 KILLED = RunNames("killed-run")
 
 

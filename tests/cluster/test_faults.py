@@ -27,7 +27,7 @@ from tests.cluster.rig.rig import Rig
 from tests.e2e.rehearsal import DATA, wait_until
 from tests.integration.localkube_process import eventually
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 AWAY_SECONDS = 20.0
 # A fraction of the tiny spike: 300/s for 35 s, and pods of 125/s each, to leave the cores to Spark.
 LIGHT = (
@@ -139,8 +139,8 @@ def assert_outage_is_a_gap(home: ClusterRehearsal, away_at: int, back_at: int) -
         longest[gap["what"]] = max(longest.get(gap["what"], 0), gap["gap_seconds"])
     assert min(longest["replicas"], longest["hpa"]) > AWAY_SECONDS - 8, gaps
     # Kafka's restart: a gap too, and an end to it (the client's own is five minutes).
-    assert 0 < longest["lag"] < 40, gaps
-    assert longest.get("group", 0) < 40, gaps
+    assert 0 < longest["lag"] < 120, gaps
+    assert longest.get("group", 0) < 120, gaps
     replicas = replica_samples(home)
     assert not [sample for sample in replicas if away_at < sample.at < back_at]
     assert min(sample.spec for sample in replicas) >= 1

@@ -25,7 +25,7 @@ from lagbench.errors import ExitCode, NotReady
 from tests.cluster.cluster_rehearsal import kubectl, rehearsal_on
 from tests.cluster.rig.rig import Rig
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 SPACE = "lease"
 AIRFLOWS = 6
 

@@ -45,7 +45,7 @@ from lagbench.embedded.broker import Broker
 from tests.cluster.rig.rig import Rig
 from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run, eventually
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 NAMESPACE = "lagbench-recorder"
 PARTITIONS, THRESHOLD, REPLICAS, EVENTS = 4, 100, 3, 2000
 HPA_SYNC_SECONDS = 15
@@ -157,7 +157,7 @@ def test_the_reaction_chain_of_a_real_cluster_is_whole(
     await_record(run, FirstRecordDone, lambda seen: seen.at > rise.at, "a new pod's first record")
     await_record(run, KubeEvent, lambda seen: seen.reason == "SuccessfulRescale", "the event")
     kube.delete("ScaledObject", "consumer")
-    eventually(lambda: not kube.list("HorizontalPodAutoscaler"), "no HPA", within_seconds=30)
+    eventually(lambda: not kube.list("HorizontalPodAutoscaler"), "no HPA", within_seconds=60)
     kube.scale("consumer", 1)
     scaled_at = time.time_ns()
     fall = await_record(run, ReplicasChanged, lambda seen: seen.replicas_after == 1, "the fall")
@@ -176,7 +176,7 @@ def test_the_reaction_chain_of_a_real_cluster_is_whole(
     assert (waited_seconds or 0) < 2 * HPA_SYNC_SECONDS
     assert rise.manager == "kube-controller-manager"
     assert fall.manager not in ("", "kube-controller-manager")
-    assert (fall.at - scaled_at) / NANOSECONDS < 1
+    assert (fall.at - scaled_at) / NANOSECONDS < 5
     life = pod_lives(records, clocks)[gone.pod]
     assert life.ready_at is not None
     assert gone.gone_at is not None

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from lagbench.embedded import bench
-from tests.e2e.rehearsal import Rehearsal, wait_until
+from tests.e2e.rehearsal import DOWN_LIMIT_SECONDS, Rehearsal, wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 KEEP = ("--keep-bench",)
 
 
@@ -91,12 +91,12 @@ def test_an_interrupted_run_leaves_nothing(
     process = rehearsal.start_run(*settings)
     rehearsal.wait_for_phase(phase)
     process.send_signal(signal.SIGINT)
-    code = process.wait(timeout=60)
+    code = process.wait(timeout=DOWN_LIMIT_SECONDS)
     rehearsal.finish(rehearsal.start("down"))
 
     assert code == 130, rehearsal.output()
     assert rehearsal.dag_run_states()[-1] == "failed"
-    wait_until(lambda: not rehearsal.processes(), "no process of the home", limit_seconds=15)
+    wait_until(lambda: not rehearsal.processes(), "no process of the home", limit_seconds=60)
 
 
 def test_a_killed_command_leaves_nothing(rehearsal: Rehearsal) -> None:
@@ -106,7 +106,11 @@ def test_a_killed_command_leaves_nothing(rehearsal: Rehearsal) -> None:
     process.kill()
     process.wait(timeout=10)
 
-    wait_until(lambda: not rehearsal.processes(), "no process of the home", limit_seconds=60)
+    wait_until(
+        lambda: not rehearsal.processes(),
+        "no process of the home",
+        limit_seconds=DOWN_LIMIT_SECONDS,
+    )
 
 
 def _elapsed(seconds: float) -> Callable[[], bool]:

@@ -16,7 +16,7 @@ import pytest
 from lagbench.core.run import RunNames
 from tests.e2e.rehearsal import Rehearsal, wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

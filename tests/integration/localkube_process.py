@@ -72,7 +72,7 @@ def running_localkube(state_dir: Path) -> Iterator[LocalkubeProcess]:
         process.wait(timeout=20)
 
 
-def eventually(look: Callable[[], Seen], what: str, *, within_seconds: float = 20.0) -> Seen:
+def eventually(look: Callable[[], Seen], what: str, *, within_seconds: float = 60.0) -> Seen:
     """Return what ``look`` gives as soon as it is true; fail with ``what`` after the limit."""
     gives_up_at = time.monotonic() + within_seconds
     while True:
