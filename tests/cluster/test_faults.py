@@ -166,7 +166,7 @@ def assert_only_its_own_is_gone(
 ) -> None:
     """Nothing of the run is left, and nothing of others was touched."""
     run_id = home.folder().name
-    eventually(lambda: not bystanders.left_by_run(run_id), "nothing left", within_seconds=10)
+    eventually(lambda: not bystanders.left_by_run(run_id), "nothing left", within_seconds=60)
     assert bystanders.versions() == before
     assert [process.cmdline() for process in home.processes()] == []
 
