@@ -140,10 +140,19 @@ def _names(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*") if path.suffix in _SUFFIXES)
 
 
+def from_any_folder(name_or_path: str) -> str:
+    """Return a path as an absolute one, for a process in another folder; a name as it is."""
+    return str(Path(name_or_path).absolute()) if _is_path(name_or_path) else name_or_path
+
+
+def _is_path(text: str) -> bool:
+    return "/" in text or text.endswith(_SUFFIXES)
+
+
 def _find(name_or_path: str | Path, folder: Path, what: str) -> Path:
     """Return the file: a path when it looks like one, else a name of the catalog."""
     text = str(name_or_path)
-    if isinstance(name_or_path, Path) or "/" in text or text.endswith(_SUFFIXES):
+    if isinstance(name_or_path, Path) or _is_path(text):
         return Path(text)
     for suffix in _SUFFIXES:
         if (folder / f"{text}{suffix}").is_file():

@@ -9,6 +9,7 @@ import yaml
 from lagbench.catalog import (
     check_cell,
     checked_cell,
+    from_any_folder,
     list_policies,
     list_scenarios,
     load_policy,
@@ -358,3 +359,21 @@ def test_other_folders_can_hold_the_catalog(
     assert list_scenarios() == ["mine"]
     assert list_policies() == []
     assert load_scenario("mine").partitions == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("quick_spike", "quick_spike"),
+        ("mine.yaml", "{here}/mine.yaml"),
+        ("my/policy", "{here}/my/policy"),
+        ("/etc/mine.yml", "/etc/mine.yml"),
+    ],
+)
+def test_a_path_leads_there_from_any_folder(
+    given: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow's server may run in another folder than the command that checked the file."""
+    monkeypatch.chdir(tmp_path)
+
+    assert from_any_folder(given) == meant.format(here=tmp_path)

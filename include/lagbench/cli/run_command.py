@@ -48,7 +48,7 @@ def run(
 ) -> int:
     """Rehearse a scenario: drive the Dag scenario_run, show progress, print the verdict."""
     from lagbench.adapters.run_folder import runs_root
-    from lagbench.catalog import checked_cell, parse_settings
+    from lagbench.catalog import checked_cell, from_any_folder, parse_settings
     from lagbench.embedded import bench
     from lagbench.orchestrator.airflow_server import require_target, running_server
     from lagbench.orchestrator.opened_clusters import ClusterNote, has_removed_workloads
@@ -65,10 +65,11 @@ def run(
     run_id = new_run_id(
         cell.scenario.name, planned_at=datetime.now(UTC), unique_digits=secrets.token_hex(2)
     )
-    conf: dict[str, Any] = {"scenario": scenario, "run_id": run_id, "keep_bench": True}
-    conf["overrides"] = overrides
+    # Airflow's server, when it runs already, may have been started in another folder.
+    conf: dict[str, Any] = {"scenario": from_any_folder(scenario), "run_id": run_id}
+    conf |= {"keep_bench": True, "overrides": overrides}
     if policy is not None:
-        conf["policy"] = policy
+        conf["policy"] = from_any_folder(policy)
 
     with one_run_at_a_time(state_dir):
         server = running_server(state_dir)

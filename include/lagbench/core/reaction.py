@@ -18,8 +18,8 @@ readiness probe was answered) is kept in ``stamped_at`` with a note.
 All instants are on the recorder's clock. A link's precision is how far its stamp may be off, the
 bound of its clock's skew included (clocks.py); one that exceeds its part is said to.
 
-From one replica on, the HPA's sync is the clock that rules; KEDA's pollingInterval counts only from
-zero replicas.
+From one replica on, the HPA's sync is the clock that rules, and KEDA's pollingInterval from zero
+replicas; that the HPA may read what KEDA polled (useCachedMetrics) is not looked at.
 """
 
 from __future__ import annotations

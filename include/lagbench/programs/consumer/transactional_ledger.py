@@ -81,6 +81,7 @@ class TransactionalLedger:
         self._waiting: list[_Sent] = []  # for the next one
         self._next_at = 0.0  # the first batch does not wait: a reaction ends with it
         self._retry_at = 0.0  # after an abort, however hurried
+        self._is_broken = False  # the open transaction takes no more: it must be aborted
         self._failing_since: float | None = None
 
     def send(self, batch: Sequence[Writes]) -> None:
@@ -167,12 +168,21 @@ class TransactionalLedger:
                 self._producer.produce(self._topic, sent.value, sent.key)
             except BufferError:  # the broker is away; the queue empties when it is back
                 self._producer.poll(0.05)
+            except KafkaException as error:
+                # A request of the client's own has failed; a fatal error has another code.
+                if error.args[0].code() != KafkaError._STATE:  # noqa: SLF001 - its only name
+                    raise
+                self._is_broken = True
+                return
             else:
                 return
 
     def _commit(self, cause: Cause) -> None:
         """Commit the open transaction, or abort it and keep what still may be committed."""
         if self._asked == "nothing":
+            if self._is_broken:
+                self._abort("it takes no more records")
+                return
             if self._has_given_up():
                 self._abort("a partition was given up")
                 return
@@ -248,6 +258,7 @@ class TransactionalLedger:
             self._require_patience(_NOT_COMMITTED, error.str())
             return
         self._next_at = self._retry_at = time.monotonic() + _ABORT_PAUSE_SECONDS
+        self._is_broken = False
         self._waiting = [*self._sent, *self._waiting]
         self._sent = []
         self._add_waiting()

@@ -50,6 +50,8 @@ class FakeProducer:
 
     def produce(self, _topic: str, value: bytes, _key: bytes) -> None:
         """Add a record."""
+        if self.errors.get("produce"):
+            raise KafkaException(self.errors["produce"].pop(0))
         self.open.append(value)
 
     def poll(self, _seconds: float) -> int:
@@ -227,6 +229,28 @@ def test_nothing_joins_a_transaction_whose_commit_is_under_way(bench: Bench) -> 
     assert bench.producer.calls[-1] == "begin"
     assert bench.ledger.flush(1) == 0
     assert bench.producer.committed == {0: 6}
+
+
+def test_a_transaction_that_takes_no_more_is_aborted_and_done_again(bench: Bench) -> None:
+    """The client had an error of its own: the record that it refused goes with the next one."""
+    bench.producer.errors["produce"] = [KafkaError(KafkaError._STATE, "abort first")]
+    work = bench.do(0, 1, 3)
+    bench.ledger.serve(is_hurried=True)
+    after_abort = bench.producer.calls[-2:], work.unsettled
+
+    bench.after_the_pause()
+
+    assert after_abort == (["abort", "begin"], 3)
+    assert (work.unsettled, bench.producer.committed) == (0, {0: 4})
+    assert len(bench.producer.records) == 2
+
+
+def test_a_record_that_the_client_refuses_ends_the_pod(bench: Bench) -> None:
+    """Its offsets must not be committed without it."""
+    bench.producer.errors["produce"] = [KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large")]
+
+    with pytest.raises(KafkaException, match="too large"):
+        bench.do(0, 1, 3)
 
 
 def test_a_fenced_producer_ends_the_pod(bench: Bench) -> None:
