@@ -38,8 +38,8 @@ def test_a_wait_keeps_its_clients_and_outlives_a_restart_of_the_broker(
     seen: list[object] = []
 
     class Counted(kafka.LagReader):
-        def __init__(self, *arguments: object) -> None:
-            super().__init__(settings)
+        def __init__(self, *_: object, **__: object) -> None:
+            super().__init__(settings, awaits_transactions=False)
             opened.append(self)
 
     class Watched(ConsumerLagDrainedTrigger):
