@@ -55,7 +55,7 @@ class TransactionalLedger:
 
     A request that had no answer has to be asked again before anything else is, and nothing may join
     its transaction: ``_asked`` says which one it is, and what comes meanwhile waits. No call here
-    lasts longer than the few requests that it makes.
+    lasts longer than the few requests that it makes, unless the client's queue is full.
     """
 
     def __init__(
