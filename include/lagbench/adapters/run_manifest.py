@@ -15,6 +15,7 @@ from typing import Any, Literal
 import psutil
 
 from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.evidence_format import CURRENT_FORMAT, FORMAT_FIELD
 from lagbench.project import PROJECT_ROOT
 
 VERSIONED_PACKAGES = ("lagbench", "apache-airflow", "pyspark", "confluent-kafka", "kubernetes")
@@ -39,6 +40,7 @@ def write_manifest(
     """
     manifest: dict[str, Any] = {
         "run_id": folder.run_id,
+        FORMAT_FIELD: CURRENT_FORMAT,
         "created_at": created_at,
         "scenario": scenario,
         "policy": policy,

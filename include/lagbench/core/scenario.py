@@ -102,6 +102,12 @@ class Slos(_Model):
     lag_falls_at_full_parallelism: bool = True
     rebalance_dip_percent: float | None = Field(20, ge=0, le=100)
     rebalance_recovery_seconds: float | None = Field(5, ge=0)
+    rebalance_area_seconds: float | None = Field(
+        1.0, ge=0, description="work lost in a scale step, in seconds of the expected rate"
+    )
+    standstill_seconds: float | None = Field(
+        5, gt=0, description="the longest time in which the group did nothing though work waited"
+    )
     flips: int | None = Field(0, ge=0)
     lost: int | None = Field(0, ge=0)
     duplicated: int | None = Field(0, ge=0)

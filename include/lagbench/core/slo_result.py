@@ -24,6 +24,8 @@ class SloResult(MeasureModel):
     unit: str
     status: SloStatus
     reason: str
+    low: float | None = None  # the interval in which the value lies; None: as exact as ``value``
+    high: float | None = None
 
     @property
     def answer(self) -> str:
@@ -61,10 +63,23 @@ class Slo:
             reason=reason,
         )
 
-    def compare(self, value: float, reason: str) -> SloResult:
-        """Return pass when ``value`` is at most the limit."""
-        is_within = self.limit is not None and value <= self.limit
-        return self.result("pass" if is_within else "fail", value, reason)
+    def compare(
+        self, value: float, reason: str, *, low: float | None = None, high: float | None = None
+    ) -> SloResult:
+        """Judge the interval [``low``, ``high``] in which the value lies (None: ``value`` itself).
+
+        All of it at most the limit is pass, all of it above is fail, else it is undetermined.
+        """
+        least, most = value if low is None else low, value if high is None else high
+        status: SloStatus = "undetermined"
+        if self.limit is None or most <= self.limit:
+            status = "pass"
+        elif least > self.limit:
+            status = "fail"
+        else:
+            unit = f" {self.unit}" if self.unit else ""
+            reason = f"{reason}; it lies between {least:.4g} and {most:.4g}{unit}"
+        return self.result(status, value, reason).model_copy(update={"low": low, "high": high})
 
 
 def claim_result(

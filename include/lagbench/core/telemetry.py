@@ -35,9 +35,11 @@ from lagbench.core.telemetry_producer import (
     StreamFinished,
     StreamStarted,
 )
-from lagbench.core.telemetry_record import Record
+from lagbench.core.telemetry_record import ClockStepped, Record
 from lagbench.core.telemetry_recorder import (
     ClockOffset,
+    GroupMember,
+    GroupMembers,
     GroupSample,
     HpaSample,
     KubeEvent,
@@ -53,10 +55,13 @@ from lagbench.core.telemetry_recorder import (
 
 __all__ = [
     "ClockOffset",
+    "ClockStepped",
     "CommitFailed",
     "ConsumerProgress",
     "FirstRecordDone",
     "GroupJoined",
+    "GroupMember",
+    "GroupMembers",
     "GroupSample",
     "HpaSample",
     "HpaSync",
@@ -111,6 +116,8 @@ TelemetryRecord = (
     | ReplicasWatched
     | KubeEvent
     | ClockOffset
+    | ClockStepped
+    | GroupMembers
     | GroupSample
     | PodSeen
     | PodsListed

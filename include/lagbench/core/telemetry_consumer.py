@@ -15,6 +15,7 @@ class PodStarted(Record, tag="pod_started"):
     concurrency: int
     process_ms: float
     instance_id: str | None
+    start_delay_seconds: float | None = None  # waited for on purpose; absent from runs of format 1
 
 
 class GroupJoined(Record, tag="group_joined"):

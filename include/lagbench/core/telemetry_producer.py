@@ -6,6 +6,9 @@ from typing import Literal
 
 from lagbench.core.telemetry_record import Record
 
+FAILED_RANGES_TOLD = 10_000
+"""A record of telemetry holds as many ranges of seqs (240 kB of JSON); beyond, none is told."""
+
 
 class StreamStarted(Record, tag="stream_started"):
     """Planned offset 0 of the stream lies at ``stream_started_at``."""
@@ -14,8 +17,10 @@ class StreamStarted(Record, tag="stream_started"):
     seed: int
     profile: str
     planned_total: int
-    planned_seconds: float
+    planned_seconds: float  # of the scenario's own stretch, without the tail
     partitions: int
+    tail_rate_per_second: float = 0.0  # absent from runs of format 1, as is the next
+    tail_most_seconds: float = 0.0  # how long the base load may go on after the planned stretch
 
 
 class LoadStep(Record, tag="load_step"):
@@ -27,7 +32,10 @@ class LoadStep(Record, tag="load_step"):
 
 
 class ProducerProgress(Record, tag="producer_progress"):
-    """Running totals of the producer, once a second; lateness is of this second's events."""
+    """Running totals of the producer, once a second; lateness is of this second's events.
+
+    What waits in the client (``sent`` - ``acked`` - ``failed``) Kafka has not taken yet.
+    """
 
     planned: int
     sent: int
@@ -39,7 +47,13 @@ class ProducerProgress(Record, tag="producer_progress"):
 
 
 class StreamFinished(Record, tag="stream_finished"):
-    """The producer has flushed; lateness is of the whole stream."""
+    """The producer has flushed; lateness is of the whole stream, tail included.
+
+    ``planned``, ``sent``, ``acked``, ``failed`` and ``unknown`` count the tail too; ``tail_sent`` of
+    them belong to it. ``stream_sha256`` is the digest of the planned stretch alone, the same
+    whenever the tail ends. ``failed_seqs`` are ranges [first, last] of the failed deliveries, by
+    identity; None: not told (format 1, or more than ``FAILED_RANGES_TOLD``).
+    """
 
     planned: int
     sent: int
@@ -52,3 +66,7 @@ class StreamFinished(Record, tag="stream_finished"):
     fell_behind: bool
     reason: str
     stream_sha256: str
+    tail_sent: int = 0  # absent from runs of format 1, as are the next
+    tail_seconds: float = 0.0
+    failed_seqs: list[tuple[int, int]] | None = None
+    unknown_seqs: list[tuple[int, int]] | None = None

@@ -89,6 +89,24 @@ class GroupSample(Record, tag="group_sample"):
     members_without_partitions: int
 
 
+class GroupMember(msgspec.Struct):
+    """A member of the consumer group as its coordinator describes it."""
+
+    member_id: str
+    client_id: str  # a pod of the run has its own name here
+    host: str
+    partitions: list[int]
+
+
+class GroupMembers(Record, tag="group_members"):
+    """Who is in the group: sent whenever that or an assignment changed, and every ten seconds.
+
+    Absent from runs of format 1.
+    """
+
+    members: list[GroupMember]
+
+
 class PodSeen(Record, tag="pod_seen"):
     """A consumer pod's life as Kubernetes tells it; repeated whenever something changed.
 
