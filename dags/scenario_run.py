@@ -1,8 +1,9 @@
 """One cell: a scenario under one scaling policy, from bench up to the verdict.
 
 Each run is a rehearsal. It brings the bench up, starts the consumers at the policy's floor, puts
-the policy into force, offers the load once, waits until the backlog is drained and the replicas
-are back at the floor, freezes the run, accounts for every message with Spark, and judges the run
+the policy into force, offers the load once, waits until the backlog is gone and the replicas are
+back at the floor while the base load goes on, ends that load, waits until all is drained and the
+group stands still, freezes the run, accounts for every message with Spark, and judges the run
 against the scenario's SLOs.
 
 * **plan_cell** refuses wrong input before anything starts and makes the run folder.
@@ -30,18 +31,27 @@ from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.inject_spike import InjectSpikeOperator
 from lagbench_airflow.operators.run_consumers import RunConsumersOperator
 from lagbench_airflow.operators.start_recorder import StartRecorderOperator
+from lagbench_airflow.operators.stop_tail import StopTailOperator
 from lagbench_airflow.operators.submit_spark_job import SubmitSparkJobOperator
 from lagbench_airflow.operators.verdict import VerdictOperator
 from lagbench_airflow.params import scenario_run_params
 from lagbench_airflow.phases import phase
-from lagbench_airflow.sensors.consumer_group import ConsumerGroupStableSensor
-from lagbench_airflow.sensors.consumer_lag import ConsumerLagAboveSensor, ConsumerLagDrainedSensor
+from lagbench_airflow.sensors.consumer_group import (
+    ConsumerGroupSettledSensor,
+    ConsumerGroupStableSensor,
+)
+from lagbench_airflow.sensors.consumer_lag import (
+    ConsumerLagAboveSensor,
+    ConsumerLagAtRestSensor,
+    ConsumerLagDrainedSensor,
+)
 from lagbench_airflow.sensors.replicas import ReplicasSettledSensor
 from lagbench_airflow.sensors.traffic_finished import TrafficFinishedSensor
 
 log = logging.getLogger(__name__)
 
 RUN_FOLDER = "{{ ti.xcom_pull(task_ids='plan_cell')['run_folder'] }}"
+IS_SETTLED = "{{ ti.xcom_pull(task_ids='replicas_settled')['reached'] }}"
 MINUTES = timedelta(minutes=1)
 # A scenario may offer load for a day and allow a day each for drain and settling.
 LONGEST_WAIT = timedelta(days=1, hours=1)
@@ -169,8 +179,12 @@ def scenario_run() -> None:
         InjectSpikeOperator(task_id="inject_spike", **act),
         ConsumerLagAboveSensor(task_id="lag_builds_up", **wait),
         TrafficFinishedSensor(task_id="traffic_finished", **wait),
-        ConsumerLagDrainedSensor(task_id="lag_drained", **wait),
+        ConsumerLagAtRestSensor(task_id="lag_at_rest", **wait),
         ReplicasSettledSensor(task_id="replicas_settled", **wait),
+        # Between the two the base load goes on: a scale-down into an idle group shows nothing.
+        StopTailOperator(task_id="stop_tail", is_settled=IS_SETTLED, **act),
+        ConsumerLagDrainedSensor(task_id="lag_drained", **wait),
+        ConsumerGroupSettledSensor(task_id="group_settled", **wait),
         FenceRunOperator(task_id="fence_run", **act),
         # land.py, account.py and timeline.py in one session: three starts of Spark took twice as
         # long for a short run (149 s against 75 s on a busy machine).

@@ -10,8 +10,11 @@ import yaml
 from pydantic import ValidationError
 
 from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.policy_limits import policy_limits
+from lagbench.core.profile import NS, offered_load
 from lagbench.core.run import RunNames
 from lagbench.core.scenario import Scenario
+from lagbench.core.tail import Tail, tail_of
 from lagbench.errors import NotReady, WrongInput
 
 
@@ -23,6 +26,28 @@ class CellRun:
     names: RunNames
     scenario: Scenario
     policy: dict[str, Any]
+
+    @property
+    def tail(self) -> Tail | None:
+        """Return the base load that goes on after the planned stretch; None: there is none."""
+        return tail_of(
+            self.scenario, started_replicas=policy_limits(self.policy).started_replicas
+        )
+
+    @property
+    def traffic_ends_at(self) -> float | None:
+        """Return when the planned stretch is over (unix seconds); None: when the producer ends.
+
+        Without a tail the producer's Job says so itself.
+
+        :raises NotReady: there is a tail, and the stream has not started.
+        """
+        if self.tail is None:
+            return None
+        started_at = self.folder.read_json(self.folder.manifest).get("stream_started_at")
+        if started_at is None:
+            raise NotReady("the stream has not started: the manifest has no stream_started_at")
+        return float(started_at) / NS + offered_load(self.scenario.profile).duration_seconds
 
     @classmethod
     def open(cls, run_folder: str) -> CellRun:

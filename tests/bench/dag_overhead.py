@@ -19,7 +19,15 @@ from tests.bench.figures import Figure, at_most
 NAME = "dag"
 AIM_SECONDS = 60.0
 WAITING_PHASES = frozenset(
-    {"group_stable", "lag_builds_up", "traffic_finished", "lag_drained", "replicas_settled"}
+    {
+        "group_stable",
+        "lag_builds_up",
+        "traffic_finished",
+        "lag_at_rest",
+        "replicas_settled",
+        "lag_drained",
+        "group_settled",
+    }
 )
 # A run that broke off has been cleaned up, too, but was never judged.
 _NEEDED_PHASES = frozenset({"fence_run", "verdict", "remove_workloads"})

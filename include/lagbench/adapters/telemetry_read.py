@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
@@ -15,9 +16,14 @@ _BATCH = 1000
 
 
 def first_record(
-    bootstrap_servers: str, topic: str, kind: type[Wanted], *, timeout_seconds: float = 10.0
+    bootstrap_servers: str,
+    topic: str,
+    kind: type[Wanted],
+    *,
+    where: Callable[[Wanted], bool] = lambda _: True,
+    timeout_seconds: float = 10.0,
 ) -> Wanted | None:
-    """Return the first record of ``kind``, None when none is in the topic yet.
+    """Return the first record of ``kind`` for which ``where`` holds, None when none is there yet.
 
     Reads from the beginning to the end as it was at the call; joins no group.
 
@@ -50,7 +56,7 @@ def first_record(
                     continue
                 next_offset = offset + 1
                 record = decode_record(value)
-                if isinstance(record, kind):
+                if isinstance(record, kind) and where(record):
                     return record
     except KafkaException as error:
         raise NotReady(

@@ -65,6 +65,7 @@ def _print_prediction(console: Console, cell: Cell, plan: Plan, *, free_bytes: i
         ("messages", f"{plan.messages:,} of {scenario.message_bytes} B, seed {scenario.seed}"),
         ("offered rate", f"{plan.base_rate:,.0f}/s, at the peak {plan.peak_rate:,.0f}/s"),
         ("stream", f"{plan.stream_seconds:,.0f} s"),
+        ("tail", _tail(plan)),
         ("expected duration", _duration(plan.expected_seconds)),
         ("one pod does", f"{_number(plan.pod_rate)}/s"),
         ("pods needed", f"{plan.pods_needed_at_base} at the base, {plan.pods_needed_at_peak} peak"),
@@ -74,7 +75,7 @@ def _print_prediction(console: Console, cell: Cell, plan: Plan, *, free_bytes: i
         ("hottest partition", f"{plan.hottest_share:.1%} of the load: {plan.hottest_rate:,.0f}/s"),
         ("predicted peak lag", f"{plan.predicted_peak_lag:,} messages"),
         ("predicted drain", _drain(plan.predicted_drain_seconds)),
-        ("disk", f"{plan.disk_bytes / 2**20:,.0f} MiB, free {free_bytes / 2**30:,.0f} GiB"),
+        ("disk", f"at most {plan.disk_bytes / 2**20:,.0f} MiB, free {free_bytes / 2**30:,.0f} GiB"),
     ]
     for name, value in rows:
         table.add_row(name, value)
@@ -99,17 +100,21 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     from lagbench.core import manifests as patch
     from lagbench.core.policy_check import check_limits
     from lagbench.core.run import RunNames
+    from lagbench.core.tail import tail_of
 
     target = patch.RunTarget(RunNames("planned"), "kafka:9092")
     consumer = base_manifest("consumer", "Deployment")
     limits = check_limits(cell.scenario, cell.policy, where=cell.policy_name)
+    tail = tail_of(cell.scenario, started_replicas=limits.started_replicas)
     return [
         patch.consumer_for_run(
             consumer, target, cell.scenario.consumer, replicas=limits.started_replicas
         ),
         patch.recorder_for_run(base_manifest("recorder", "Deployment"), target),
         patch.policy_for_run(cell.policy, target),
-        patch.producer_job_for_run(base_manifest("producer", "Job"), target, cell.scenario),
+        patch.producer_job_for_run(
+            base_manifest("producer", "Job"), target, cell.scenario, tail=tail
+        ),
     ]
 
 
@@ -117,6 +122,15 @@ def _duration(seconds: float) -> str:
     if math.isinf(seconds):
         return "never ends: the backlog cannot be drained at these rates"
     return f"about {seconds + AROUND_SECONDS:,.0f} s with bench, scale-down and pipeline"
+
+
+def _tail(plan: Plan) -> str:
+    if plan.tail is None:
+        return "none"
+    return (
+        f"{plan.tail.rate_per_second:,.0f}/s until the replicas are settled, at most "
+        f"{plan.tail.most_seconds:,.0f} s: {plan.most_messages:,} messages in all"
+    )
 
 
 def _drain(seconds: float | None) -> str:

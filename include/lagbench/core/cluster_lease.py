@@ -155,10 +155,10 @@ def longest_run_seconds(scenario: Scenario) -> int:
     """Return the longest that a run of the scenario can take, from its sweep to its teardown.
 
     The load counts twice: one wait for lag to build up and one for the load's end are as long as
-    it is, one after the other.
+    it is, one after the other. So does the drain: to the lag at rest, and to 0 after the tail.
     """
     load = 2 * offered_load(scenario.profile).duration_seconds
-    waits = scenario.timeouts.drain_seconds + scenario.timeouts.settle_seconds
+    waits = 2 * scenario.timeouts.drain_seconds + scenario.timeouts.settle_seconds
     return math.ceil(TRIES * (load + waits)) + AROUND_THE_LOAD_SECONDS
 
 

@@ -38,6 +38,11 @@ def decode_events(values: bytes | bytearray | memoryview) -> Events:
     return np.frombuffer(values, dtype=EVENT_DTYPE)
 
 
+def seq_of_value(value: bytes) -> int:
+    """Return the seq of one event by its value."""
+    return int.from_bytes(value[:8], "little")
+
+
 def event_values(events: Events) -> list[bytes]:
     """Return each event's value as ``bytes`` of 256, in order."""
     raw = events.tobytes()

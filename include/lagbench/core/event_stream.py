@@ -69,14 +69,19 @@ class EventStream:
 
 
 class StreamDigest:
-    """SHA-256 over the values of the events sent, in the order of their seq."""
+    """SHA-256 over the values of the events sent with a seq below ``seq_to``, in that order.
 
-    def __init__(self) -> None:
+    Beyond it lies the tail, which is as long as the run needs: with it no two digests would agree.
+    """
+
+    def __init__(self, *, seq_to: int) -> None:
         """Start with no event."""
-        self._sha256 = hashlib.sha256()
+        self._seq_to, self._sha256 = seq_to, hashlib.sha256()
 
     def add(self, events: EventBlock) -> None:
         """Take in the next events."""
+        if len(events):
+            events = events[: max(0, self._seq_to - int(events["seq"][0]))]
         self._sha256.update(np.ascontiguousarray(events).view(np.uint8).data)
 
     def hexdigest(self) -> str:
@@ -85,6 +90,6 @@ class StreamDigest:
 
     def copy(self) -> StreamDigest:
         """Return an independent digest of everything so far."""
-        twin = StreamDigest()
+        twin = StreamDigest(seq_to=self._seq_to)
         twin._sha256 = self._sha256.copy()
         return twin

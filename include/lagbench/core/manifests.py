@@ -24,6 +24,7 @@ from lagbench.core.run import (
     RunNames,
 )
 from lagbench.core.scenario import ConsumerSettings, Scenario
+from lagbench.core.tail import Tail
 from lagbench.errors import WrongInput
 
 Manifest = dict[str, Any]
@@ -117,10 +118,13 @@ def consumer_for_run(
     return manifest
 
 
-def producer_job_for_run(job: Mapping[str, Any], target: RunTarget, scenario: Scenario) -> Manifest:
+def producer_job_for_run(
+    job: Mapping[str, Any], target: RunTarget, scenario: Scenario, *, tail: Tail | None
+) -> Manifest:
     """Return the producer's Job under the run's one name, so that creating it twice is a conflict.
 
-    The profile travels as JSON in a variable: a trace does not fit into flags.
+    The profile travels as JSON in a variable: a trace does not fit into flags. With a ``tail`` the
+    base load goes on until the Job is deleted.
     """
     manifest = copy.deepcopy(dict(job))
     _named(manifest, target.names.producer_job, target)
@@ -143,9 +147,17 @@ def producer_job_for_run(job: Mapping[str, Any], target: RunTarget, scenario: Sc
             "seed": str(scenario.seed),
             "entities": str(scenario.keys.entities),
             "zipf-s": _number(scenario.keys.zipf_s),
+            **(_tail_arguments(tail) if tail is not None else {}),
         },
     )
     return manifest
+
+
+def _tail_arguments(tail: Tail) -> dict[str, str]:
+    return {
+        "tail-rate": _number(tail.rate_per_second),
+        "tail-most-seconds": _number(tail.most_seconds),
+    }
 
 
 def recorder_for_run(

@@ -19,6 +19,7 @@ from lagbench.core.policy_check import check_limits
 from lagbench.core.policy_limits import PolicyLimits
 from lagbench.core.profile import OfferedLoad, offered_load
 from lagbench.core.scenario import Scenario
+from lagbench.core.tail import Tail, tail_of
 
 # Bytes of broker log per event, lz4, 12 partitions: 146 at 60,000/s, 156 at 6,000/s (measured);
 # 208 at 600/s, where a batch holds one record, but such a stream is small anyway.
@@ -38,6 +39,9 @@ class Plan:
     """The prediction for one cell; None where the question does not arise."""
 
     messages: int
+    """Of the planned stretch; with the tail there are up to ``most_messages``."""
+    most_messages: int
+    tail: Tail | None
     stream_seconds: float
     expected_seconds: float
     """Stream, and what is left of the drain after it; without bench, scale-down and pipeline."""
@@ -77,6 +81,8 @@ def plan_cell(scenario: Scenario, policy: Mapping[str, Any], *, where: str = "po
     """
     limits = check_limits(scenario, policy, where=where)
     load = offered_load(scenario.profile)
+    tail = tail_of(scenario, started_replicas=limits.started_replicas)
+    whole_load = load if tail is None else tail.after(load)
     consumer, partitions = scenario.consumer, scenario.partitions
     pod_rate = (
         consumer.concurrency * 1000 / consumer.process_ms if consumer.process_ms else math.inf
@@ -85,7 +91,7 @@ def plan_cell(scenario: Scenario, policy: Mapping[str, Any], *, where: str = "po
     hottest = int(np.argmax(shares))
     useful = min(limits.ceiling_replicas, partitions)
     backlog = predict_backlog(
-        load,
+        whole_load,
         shares,
         pod_rate=pod_rate,
         replicas=_replicas(limits, useful),
@@ -95,11 +101,13 @@ def plan_cell(scenario: Scenario, policy: Mapping[str, Any], *, where: str = "po
     sees_lag = limits.scales_at_records is not None
     reachable = useful if sees_lag else min(limits.started_replicas, partitions)
     capacity = reachable * pod_rate
-    tail_seconds = max(0.0, backlog.drained_at - load.duration_seconds)
+    drain_seconds = max(0.0, backlog.drained_at - load.duration_seconds)
     draft = Plan(
         messages=load.total,
+        most_messages=whole_load.total,
+        tail=tail,
         stream_seconds=load.duration_seconds,
-        expected_seconds=load.duration_seconds + tail_seconds,
+        expected_seconds=load.duration_seconds + drain_seconds,
         base_rate=load.base_rate,
         peak_rate=load.peak_rate,
         pod_rate=pod_rate,
@@ -119,7 +127,7 @@ def plan_cell(scenario: Scenario, policy: Mapping[str, Any], *, where: str = "po
         is_skew_limited=float(shares[hottest]) * load.peak_rate > pod_rate,
         predicted_peak_lag=backlog.peak_lag,
         predicted_drain_seconds=_drain_seconds(load, backlog.drained_at),
-        disk_bytes=load.total * (EVENT_LOG_BYTES + LEDGER_BYTES + TABLE_BYTES),
+        disk_bytes=whole_load.total * (EVENT_LOG_BYTES + LEDGER_BYTES + TABLE_BYTES),
         warnings=(),
     )
     return _with_warnings(draft, limits)

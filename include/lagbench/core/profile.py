@@ -103,6 +103,16 @@ class OfferedLoad:
             found.append(RateStep(self.duration_ns, "spike_end", last.rate_per_second, 0.0))
         return tuple(found)
 
+    def with_tail(self, rate_per_second: float, seconds: float) -> OfferedLoad:
+        """Return this load and, after it, ``rate_per_second`` for so long.
+
+        The events of this load keep their seqs and instants: those of a segment follow from what
+        lies before its end alone.
+        """
+        tail = Segment(self.duration_seconds, rate_per_second)
+        ends_at = float(_decimal(self.duration_seconds) + _decimal(seconds))
+        return OfferedLoad((*self.segments, tail), ends_at)
+
     def rate_at(self, seconds: float) -> float:
         """Return the rate at an instant; 0 outside the stream."""
         if not 0 <= seconds < self.duration_seconds:

@@ -140,6 +140,9 @@ class Scenario(_Model):
     seed: int = Field(1, ge=0, le=MAX_SEED)
     slos: Slos = Slos()
     timeouts: Timeouts = Timeouts()
+    tail: Literal["until_settled", "none"] = Field(
+        "until_settled", description="the base load goes on until the replicas are back at rest"
+    )
 
     @model_validator(mode="after")
     def _spike_is_a_spike(self) -> Scenario:

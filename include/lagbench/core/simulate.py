@@ -52,7 +52,7 @@ def simulate(
     random = np.random.Generator(np.random.Philox(scenario.seed))
     world = World(scenario, around, random, replicas=limits.floor_replicas)
     scaler = SimulatedAutoscaler(policy, world, random, where=policy_name)
-    until = world.traffic.load.duration_seconds + around.tail_seconds
+    until = world.planned.duration_seconds + around.tail_seconds
     timeline = _run(world, scaler, until)
     threshold = limits.lag_threshold_records
     return Simulation(

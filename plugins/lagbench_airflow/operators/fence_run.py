@@ -52,10 +52,10 @@ class FenceRunOperator(CellOperator):
             _delete_policies(kube)
             kube.delete("Job", cell.names.producer_job)
             kube.delete("Deployment", CONSUMER_DEPLOYMENT)
-            _wait_pods_gone(kube, cell, CONSUMER_DEPLOYMENT, drain_seconds + 30)
-            _wait_pods_gone(kube, cell, cell.names.producer_job, 60)
+            wait_pods_gone(kube, cell, CONSUMER_DEPLOYMENT, drain_seconds + 30)
+            wait_pods_gone(kube, cell, cell.names.producer_job, 60)
             kube.delete("Deployment", RECORDER_DEPLOYMENT)
-            _wait_pods_gone(kube, cell, RECORDER_DEPLOYMENT, RECORDER_GRACE_SECONDS + 30)
+            wait_pods_gone(kube, cell, RECORDER_DEPLOYMENT, RECORDER_GRACE_SECONDS + 30)
         finally:
             kube.close()
         fence = self._fence(cell)
@@ -149,7 +149,8 @@ def _delete_policies(kube: Kube) -> None:
             kube.delete(kind, POLICY_OBJECT)
 
 
-def _wait_pods_gone(kube: Kube, cell: CellRun, owner: str, timeout_seconds: float) -> None:
+def wait_pods_gone(kube: Kube, cell: CellRun, owner: str, timeout_seconds: float) -> None:
+    """Wait until no pod of the run is left that ``owner`` has made."""
     left: list[str] = []
 
     def are_gone(kube: Kube) -> bool:

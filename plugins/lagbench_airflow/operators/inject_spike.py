@@ -50,7 +50,8 @@ class InjectSpikeOperator(CellOperator):
                 is_new = False
             else:
                 job = base_manifest("producer", "Job")
-                is_new = kube.create(producer_job_for_run(job, target, cell.scenario))
+                made = producer_job_for_run(job, target, cell.scenario, tail=cell.tail)
+                is_new = kube.create(made)
                 if store is not None:
                     store.set(STORE_KEY, {"run_id": cell.names.run_id})
             self.log.info("%s Job %s", "created" if is_new else "adopted", cell.names.producer_job)

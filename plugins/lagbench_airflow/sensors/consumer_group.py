@@ -33,3 +33,27 @@ class ConsumerGroupStableSensor(CellSensor):
             hold_seconds=self.HOLD_SECONDS,
             poll_seconds=self.poll_seconds,
         )
+
+
+class ConsumerGroupSettledSensor(ConsumerGroupStableSensor):
+    """Succeed when the group is stable again at the end of the run, or after its session timeout.
+
+    A pod that was killed shortly before the end stays a member until its session times out, and its
+    partitions have no worker until then: with the fence before it nothing could be judged. Leaves
+    nothing behind; safe to retry. After the time limit the run goes on, and the verdict judges the
+    group as it is.
+    """
+
+    CLASSIC_SESSION_SECONDS = 10.0
+    """The consumer's own default (``--session-timeout-ms``)."""
+    BROKERS_SESSION_SECONDS = 45.0
+    """Kafka's default of group.consumer.session.timeout.ms, which rules the new protocol."""
+    MARGIN_SECONDS = 30.0
+    """For the pod in its place to start, and for the group to hand over."""
+    fails_on_timeout = False
+
+    def wait_seconds(self, cell: CellRun) -> float:
+        """Wait for a dead member's session to end."""
+        is_new_protocol = cell.scenario.consumer.balancer == "consumer"
+        session = self.BROKERS_SESSION_SECONDS if is_new_protocol else self.CLASSIC_SESSION_SECONDS
+        return session + self.MARGIN_SECONDS

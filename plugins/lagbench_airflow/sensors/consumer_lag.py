@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from lagbench.core.policy_limits import KEDA_DEFAULT_LAG_THRESHOLD, policy_limits
+from lagbench.core.tail import resting_lag_records
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.cell_sensor import CellSensor
 from lagbench_airflow.sensors.traffic_finished import stream_seconds
 from lagbench_airflow.triggers.condition import ConditionTrigger
 from lagbench_airflow.triggers.consumer_lag import (
     ConsumerLagAboveTrigger,
-    ConsumerLagDrainedTrigger,
+    ConsumerLagAtMostTrigger,
 )
 
 
@@ -26,12 +27,41 @@ class ConsumerLagAboveSensor(CellSensor):
 
     def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
         """Return the condition: lag above the threshold."""
-        stated = policy_limits(cell.policy).lag_threshold_records
         return ConsumerLagAboveTrigger(
             run_id=cell.names.run_id,
-            above_records=int(stated or KEDA_DEFAULT_LAG_THRESHOLD),
+            above_records=int(_threshold(cell)),
+            traffic_ends_at=cell.traffic_ends_at,
             kafka_conn_id=self.kafka_conn_id,
             kubernetes_conn_id=self.kubernetes_conn_id,
+            deadline_at=deadline_at,
+            hold_seconds=0.0,
+            poll_seconds=self.poll_seconds,
+        )
+
+
+def _threshold(cell: CellRun) -> float:
+    stated = policy_limits(cell.policy).lag_threshold_records
+    return stated or KEDA_DEFAULT_LAG_THRESHOLD
+
+
+class ConsumerLagAtRestSensor(CellSensor):
+    """Succeed when the backlog of the spike is gone, or after timeouts.drain_seconds.
+
+    That is a total lag at the policy's lagThreshold: under the base load of the tail it is never 0,
+    what arrived since the last commit is always in flight. Leaves nothing behind; safe to retry.
+    After the time limit the run goes on, and the verdict judges the drain.
+    """
+
+    def wait_seconds(self, cell: CellRun) -> float:
+        """Wait as long as the scenario allows."""
+        return cell.scenario.timeouts.drain_seconds
+
+    def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
+        """Return the condition: no more lag than the base load keeps in flight."""
+        return ConsumerLagAtMostTrigger(
+            run_id=cell.names.run_id,
+            at_most_records=resting_lag_records(cell.tail, lag_threshold=_threshold(cell)),
+            kafka_conn_id=self.kafka_conn_id,
             deadline_at=deadline_at,
             hold_seconds=0.0,
             poll_seconds=self.poll_seconds,
@@ -41,8 +71,9 @@ class ConsumerLagAboveSensor(CellSensor):
 class ConsumerLagDrainedSensor(CellSensor):
     """Succeed when total lag has been 0 for ``HOLD_SECONDS``, or after timeouts.drain_seconds.
 
-    Leaves nothing behind; safe to retry. After the time limit the run goes on and the verdict is
-    undetermined: a run that was never drained proves neither loss nor its absence.
+    It comes after all traffic, tail included. Leaves nothing behind; safe to retry. After the time
+    limit the run goes on and the verdict is undetermined: a run that was never drained proves
+    neither loss nor its absence.
     """
 
     HOLD_SECONDS = 2.0
@@ -53,8 +84,9 @@ class ConsumerLagDrainedSensor(CellSensor):
 
     def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
         """Return the condition: nothing left to commit."""
-        return ConsumerLagDrainedTrigger(
+        return ConsumerLagAtMostTrigger(
             run_id=cell.names.run_id,
+            at_most_records=0,
             kafka_conn_id=self.kafka_conn_id,
             deadline_at=deadline_at,
             hold_seconds=self.HOLD_SECONDS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lagbench.core.policy_limits import policy_limits
+from lagbench.core.tail import resting_replicas
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.cell_sensor import CellSensor
 from lagbench_airflow.triggers.condition import ConditionTrigger
@@ -10,25 +11,36 @@ from lagbench_airflow.triggers.replicas import ReplicasSettledTrigger
 
 
 class ReplicasSettledSensor(CellSensor):
-    """Succeed when the consumers are back at the policy's floor, or after timeouts.settle_seconds.
+    """Succeed when the consumers are back at rest, or after timeouts.settle_seconds.
 
-    Leaves nothing behind; safe to retry. After the time limit the run goes on, and its verdict
-    notes that the replicas had not come down.
+    At rest is the policy's floor, held for ``HOLD_SECONDS``. Leaves nothing behind; safe to retry.
+    After the time limit the run goes on, and its verdict notes that the replicas had not come down.
     """
 
     HOLD_SECONDS = 1.0
+    HOLD_UNDER_LOAD_SECONDS = 16.0
+    """One sync of the HPA (15 s): what the last step cost under load, and whether the policy takes
+    it back, is seen before the load ends."""
 
     def wait_seconds(self, cell: CellRun) -> float:
         """Wait as long as the scenario allows."""
         return cell.scenario.timeouts.settle_seconds
 
     def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
-        """Return the condition: at the floor, nothing terminating."""
+        """Return the condition: at rest, nothing terminating."""
+        tail, limits = cell.tail, policy_limits(cell.policy)
+        least, most = resting_replicas(
+            cell.scenario,
+            tail,
+            floor_replicas=limits.floor_replicas,
+            ceiling_replicas=limits.ceiling_replicas,
+        )
         return ReplicasSettledTrigger(
             run_id=cell.names.run_id,
-            replicas=policy_limits(cell.policy).floor_replicas,
+            least=least,
+            most=most,
             kubernetes_conn_id=self.kubernetes_conn_id,
             deadline_at=deadline_at,
-            hold_seconds=self.HOLD_SECONDS,
+            hold_seconds=self.HOLD_SECONDS if tail is None else self.HOLD_UNDER_LOAD_SECONDS,
             poll_seconds=self.poll_seconds,
         )

@@ -1,28 +1,29 @@
-"""Sensor on the end of the offered load."""
+"""Sensor on the end of the planned load."""
 
 from __future__ import annotations
 
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.cell_sensor import CellSensor
 from lagbench_airflow.triggers.condition import ConditionTrigger
-from lagbench_airflow.triggers.producer_job import ProducerEndedTrigger
+from lagbench_airflow.triggers.producer_job import TrafficFinishedTrigger
 
 FLUSH_ALLOWANCE_SECONDS = 330.0
 """After the last event: librdkafka gives up on a message after 300 s, then the Job ends."""
 
 
 def stream_seconds(cell: CellRun) -> float:
-    """Return how long the producer may run: its profile, and the flush at the worst."""
+    """Return how long the planned traffic may last: its profile, and the flush at the worst."""
     from lagbench.core.profile import offered_load
 
     return offered_load(cell.scenario.profile).duration_seconds + FLUSH_ALLOWANCE_SECONDS
 
 
 class TrafficFinishedSensor(CellSensor):
-    """Succeed when the producer's Job has completed or failed.
+    """Succeed when the planned stretch of the stream is over; its tail may go on.
 
-    Leaves nothing behind; safe to retry. A generator that failed does not stop the run: what it
-    sent is measured, and the verdict calls the run invalid.
+    Leaves nothing behind; safe to retry. Without a tail, and when the generator failed, the end of
+    its Job is the end of the traffic. A failure does not stop the run: what was sent is measured,
+    and the verdict calls the run invalid.
     """
 
     def wait_seconds(self, cell: CellRun) -> float:
@@ -30,9 +31,10 @@ class TrafficFinishedSensor(CellSensor):
         return stream_seconds(cell)
 
     def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
-        """Return the condition: the Job has ended."""
-        return ProducerEndedTrigger(
+        """Return the condition: the planned stretch, or the Job, has ended."""
+        return TrafficFinishedTrigger(
             job=cell.names.producer_job,
+            ends_at=cell.traffic_ends_at,
             kubernetes_conn_id=self.kubernetes_conn_id,
             deadline_at=deadline_at,
             hold_seconds=0.0,

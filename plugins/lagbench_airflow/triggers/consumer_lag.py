@@ -6,7 +6,7 @@ from typing import Any
 
 from lagbench.core.run import RunNames
 from lagbench_airflow.triggers.condition import ConditionTrigger, Reading
-from lagbench_airflow.triggers.producer_job import job_end
+from lagbench_airflow.triggers.producer_job import traffic_end
 
 
 class _ConsumerLagTrigger(ConditionTrigger):
@@ -31,18 +31,27 @@ class _ConsumerLagTrigger(ConditionTrigger):
 
 
 class ConsumerLagAboveTrigger(_ConsumerLagTrigger):
-    """Fires when the total lag exceeds a threshold; moot once the producer has ended."""
+    """Fires when the total lag exceeds a threshold; moot once the planned traffic is over."""
 
-    def __init__(self, *, above_records: int, kubernetes_conn_id: str, **arguments: Any) -> None:
-        """Keep the threshold and where the producer's Job is."""
+    def __init__(
+        self,
+        *,
+        above_records: int,
+        traffic_ends_at: float | None,
+        kubernetes_conn_id: str,
+        **arguments: Any,
+    ) -> None:
+        """Keep the threshold, and how the end of the traffic is told."""
         super().__init__(**arguments)
         self.above_records = above_records
+        self.traffic_ends_at = traffic_ends_at
         self.kubernetes_conn_id = kubernetes_conn_id
 
     def parameters(self) -> dict[str, Any]:
         """Return the arguments."""
         return super().parameters() | {
             "above_records": self.above_records,
+            "traffic_ends_at": self.traffic_ends_at,
             "kubernetes_conn_id": self.kubernetes_conn_id,
         }
 
@@ -52,14 +61,23 @@ class ConsumerLagAboveTrigger(_ConsumerLagTrigger):
         if lag > self.above_records:
             return Reading(is_met=True, seen={"total_lag": lag})
         kube = self.clients.kube(self.kubernetes_conn_id)
-        ended = job_end(kube, RunNames(self.run_id).producer_job) is not None
-        return Reading(is_met=False, seen={"total_lag": lag}, is_moot=ended)
+        end = traffic_end(kube, RunNames(self.run_id).producer_job, self.traffic_ends_at)
+        return Reading(is_met=False, seen={"total_lag": lag}, is_moot=end is not None)
 
 
-class ConsumerLagDrainedTrigger(_ConsumerLagTrigger):
-    """Fires when the group has committed everything up to the end of every partition."""
+class ConsumerLagAtMostTrigger(_ConsumerLagTrigger):
+    """Fires when the total lag is at or below a number; 0: everything written is committed."""
+
+    def __init__(self, *, at_most_records: int, **arguments: Any) -> None:
+        """Keep the number."""
+        super().__init__(**arguments)
+        self.at_most_records = at_most_records
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the arguments."""
+        return super().parameters() | {"at_most_records": self.at_most_records}
 
     def read(self) -> Reading:
-        """Say whether nothing is left."""
+        """Compare the lag with the number."""
         lag = self.total_lag()
-        return Reading(is_met=lag == 0, seen={"total_lag": lag})
+        return Reading(is_met=lag <= self.at_most_records, seen={"total_lag": lag})

@@ -1,7 +1,8 @@
-"""Condition on the producer's Job: it has ended."""
+"""Condition on the producer: what was planned is over, or its Job has ended."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from lagbench.errors import WrongInput
@@ -11,32 +12,54 @@ if TYPE_CHECKING:
     from lagbench.adapters.kube import Kube
 
 JobEnd = Literal["complete", "failed", "gone"]
+TrafficEnd = JobEnd | Literal["planned stretch over"]
 
 
-class ProducerEndedTrigger(ConditionTrigger):
-    """Fires when the Job has completed or failed; both end the traffic."""
+class TrafficFinishedTrigger(ConditionTrigger):
+    """Fires when the planned stretch is over, or when the Job has completed or failed.
 
-    def __init__(self, *, job: str, kubernetes_conn_id: str, **bounds: float) -> None:
+    ``ends_at`` (unix seconds) is the end of the planned stretch where a tail follows it; None: the
+    end of the Job is the end of the traffic.
+    """
+
+    def __init__(
+        self, *, job: str, ends_at: float | None, kubernetes_conn_id: str, **bounds: float
+    ) -> None:
         """Name the Job and the connection."""
         super().__init__(**bounds)
         self.job = job
+        self.ends_at = ends_at
         self.kubernetes_conn_id = kubernetes_conn_id
 
     def parameters(self) -> dict[str, Any]:
         """Return the arguments."""
-        return {"job": self.job, "kubernetes_conn_id": self.kubernetes_conn_id}
+        return {
+            "job": self.job,
+            "ends_at": self.ends_at,
+            "kubernetes_conn_id": self.kubernetes_conn_id,
+        }
 
     def read(self) -> Reading:
-        """Look at the Job."""
-        end = job_end(self.clients.kube(self.kubernetes_conn_id), self.job)
+        """Look at the clock and at the Job."""
+        end = traffic_end(self.clients.kube(self.kubernetes_conn_id), self.job, self.ends_at)
         if end == "gone":
             raise WrongInput(
                 where=f"Job/{self.job}",
                 field="existence",
                 value="gone",
-                allowed="a Job that stays until the run's teardown; start a new run",
+                allowed="a Job that stays until its traffic is over; start a new run",
             )
-        return Reading(is_met=end is not None, seen={"job": end or "running"})
+        return Reading(is_met=end is not None, seen={"traffic": end or "running"})
+
+
+def traffic_end(kube: Kube, job: str, ends_at: float | None) -> TrafficEnd | None:
+    """Return how the planned traffic ended, None while it runs.
+
+    The Job outlives it when there is a tail; behind the tail the run deletes it.
+    """
+    end = job_end(kube, job)
+    is_over = ends_at is not None and time.time() >= ends_at
+    return "planned stretch over" if is_over and end in (None, "gone") else end
 
 
 def job_end(kube: Kube, job: str) -> JobEnd | None:

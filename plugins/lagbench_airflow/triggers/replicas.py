@@ -1,4 +1,4 @@
-"""Condition on the consumers' Deployment: back at the floor, nothing in motion."""
+"""Condition on the consumers' Deployment: back at rest, nothing in motion."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from lagbench_airflow.triggers.condition import ConditionTrigger, Reading
 
 
 class ReplicasSettledTrigger(ConditionTrigger):
-    """Fires when wanted, ready and existing pods all equal ``replicas``."""
+    """Fires when wanted, ready and existing pods are one number from ``least`` to ``most``."""
 
     def __init__(
-        self, *, run_id: str, replicas: int, kubernetes_conn_id: str, **bounds: float
+        self, *, run_id: str, least: int, most: int, kubernetes_conn_id: str, **bounds: float
     ) -> None:
-        """Name the run, the count and the connection."""
+        """Name the run, the counts and the connection."""
         super().__init__(**bounds)
         self.run_id = run_id
-        self.replicas = replicas
+        self.least, self.most = least, most
         self.kubernetes_conn_id = kubernetes_conn_id
 
     def parameters(self) -> dict[str, Any]:
         """Return the arguments."""
         return {
             "run_id": self.run_id,
-            "replicas": self.replicas,
+            "least": self.least,
+            "most": self.most,
             "kubernetes_conn_id": self.kubernetes_conn_id,
         }
 
@@ -43,9 +44,10 @@ class ReplicasSettledTrigger(ConditionTrigger):
             "wanted": spec.get("replicas"),
             "ready": status.get("readyReplicas") or 0,
             "existing": len(mine),
-            "floor": self.replicas,
+            "at_rest": f"{self.least} to {self.most}",
         }
-        is_met = seen["wanted"] == seen["ready"] == seen["existing"] == self.replicas
+        is_still = seen["wanted"] == seen["ready"] == seen["existing"]
+        is_met = is_still and self.least <= len(mine) <= self.most
         return Reading(is_met=is_met, seen=seen)
 
 

@@ -30,7 +30,8 @@ class Surroundings:
     lead_seconds: float = 120.0
     """The policy has been in force for so long, without traffic, when the stream starts."""
     tail_seconds: float = 900.0
-    """How long after the stream's end is watched: the same for every policy."""
+    """How long after the planned stretch is watched: the same for every policy, and so is the base
+    load that goes on there. (A run ends it once the replicas are settled.)"""
     cpu_idle_millicores: float = 5.0
     cpu_busy_millicores: float = 45.0
     """A pod at its full rate; it mostly waits for its downstream writes."""

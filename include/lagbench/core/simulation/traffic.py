@@ -11,7 +11,7 @@ from lagbench.core.statistics import Reals
 
 
 class Traffic:
-    """Cumulative arrivals; nothing arrives before second 0 and after the stream's end."""
+    """Cumulative arrivals; nothing arrives before second 0 and after the load's end."""
 
     def __init__(self, load: OfferedLoad, shares: Reals) -> None:
         """Lay out the rate's steps; ``shares`` is each partition's part of every rate."""

@@ -18,6 +18,7 @@ from lagbench.core.simulation.lag_arrays import TopicOffsets
 from lagbench.core.simulation.surroundings import Surroundings
 from lagbench.core.simulation.traffic import Traffic
 from lagbench.core.statistics import Reals
+from lagbench.core.tail import Tail, tail_of
 
 
 @lru_cache(maxsize=64)  # 25 ms each, and every policy on a seed has the same
@@ -28,6 +29,11 @@ def _shares(keys: Keys, partitions: int, seed: int) -> Reals:
 @lru_cache(maxsize=64)
 def _load(profile: Profile) -> OfferedLoad:
     return offered_load(profile)
+
+
+@lru_cache(maxsize=64)
+def _load_with_tail(profile: Profile, tail: Tail) -> OfferedLoad:
+    return tail.after(_load(profile))
 
 
 class World:
@@ -46,7 +52,11 @@ class World:
         shares = _shares(scenario.keys, scenario.partitions, scenario.seed)
         self.scenario, self.surroundings = scenario, surroundings
         self.second = -surroundings.lead_seconds
-        self.traffic = Traffic(_load(scenario.profile), shares)
+        self.planned = _load(scenario.profile)
+        """The scenario's own stretch; the base load goes on behind it, as in a run."""
+        tail = tail_of(scenario, started_replicas=max(replicas, 1))
+        load = self.planned if tail is None else _load_with_tail(scenario.profile, tail)
+        self.traffic = Traffic(load, shares)
         rate = pod_rate_per_second(consumer.process_ms, consumer.concurrency)
         self.pod_rate = np.inf if rate is None else rate
         self.backlog = Backlog(

@@ -24,7 +24,7 @@ _WAIT_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class ReadyBlock:
-    """One block as the client wants it; ``digest`` covers the stream up to this block."""
+    """One block as the client wants it; ``digest`` covers the planned stretch up to this block."""
 
     events: EventBlock
     values: list[bytes]
@@ -41,9 +41,12 @@ class GenerationFailed(LagbenchError):
 class BlockFeed:
     """Iterates over the blocks of a stream while a thread makes the next ones."""
 
-    def __init__(self, stream: EventStream, *, blocks: int, partitions: int) -> None:
-        """Prepare the thread; ``with`` starts it."""
+    def __init__(
+        self, stream: EventStream, *, blocks: int, partitions: int, digested_events: int
+    ) -> None:
+        """Prepare the thread; ``with`` starts it. ``digested_events``: without those of the tail."""
         self._stream, self._blocks, self._partitions = stream, blocks, partitions
+        self._digested_events = digested_events
         self._ready: Queue[ReadyBlock | Exception] = Queue(maxsize=_BLOCKS_AHEAD)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._make, name="event-blocks", daemon=True)
@@ -70,7 +73,7 @@ class BlockFeed:
             yield block
 
     def _make(self) -> None:
-        digest = StreamDigest()
+        digest = StreamDigest(seq_to=self._digested_events)
         try:
             for index in range(self._blocks):
                 events = self._stream.block(index)

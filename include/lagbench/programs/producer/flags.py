@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from lagbench.core.profile import OfferedLoad, offered_load
 from lagbench.core.run import RunNames
 from lagbench.core.scenario import MAX_SEED, Keys, Profile, SteadyProfile
+from lagbench.core.tail import Tail
 from lagbench.core.trace_csv import trace_points
 from lagbench.errors import WrongInput
 
@@ -27,6 +28,7 @@ _MAX_PRODUCER_ID = 2**32 - 1
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _UNIT_SECONDS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PROFILE: TypeAdapter[Profile] = TypeAdapter(Profile)
+_TAIL: TypeAdapter[Tail] = TypeAdapter(Tail)
 
 _FLAGS = {
     "rate": "events per second outside spikes",
@@ -49,6 +51,8 @@ _FLAGS = {
     "telemetry-topic": "where reports go (default: the run's; none: no reports)",
     "bootstrap-servers": "Kafka (default: KAFKA_BOOTSTRAP_SERVERS)",
     "profile-json": "a scenario's profile as JSON (default: PROFILE_JSON)",
+    "tail-rate": "events per second after the profile, until SIGTERM (default: none)",
+    "tail-most-seconds": "tail: the longest that it may go on",
     "count": "flat-out: how many events",
 }
 _PLAIN_VARIABLES = {
@@ -90,9 +94,16 @@ class ProducerSettings:
     keys: Keys
     profile_kind: str
     load: OfferedLoad
+    """The planned stretch."""
     producer_id: int
     source: str
     is_flat_out: bool = False
+    tail: Tail | None = None
+
+    @property
+    def whole_load(self) -> OfferedLoad:
+        """Return the planned stretch and all of the tail that there may be."""
+        return self.load if self.tail is None else self.tail.after(self.load)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -130,6 +141,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> P
         producer_id=producer_id,
         source=environment.get("POD_NAME") or f"producer-{producer_id}",
         is_flat_out=is_flat_out,
+        tail=_tail(given),
     )
 
 
@@ -139,6 +151,18 @@ def _topics(given: Mapping[str, str]) -> tuple[str, str | None]:
         topic = given.get("topic", names.events_topic)
         return topic, given.get("telemetry-topic", names.telemetry_topic)
     return _required(given, "topic", "a topic, or --run-id"), given.get("telemetry-topic")
+
+
+def _tail(given: Mapping[str, str]) -> Tail | None:
+    if "tail-rate" not in given and "tail-most-seconds" not in given:
+        return None
+    rate = _required(given, "tail-rate", "a rate: a tail has both")
+    seconds = _seconds("tail-most-seconds", _required(given, "tail-most-seconds", "a time"))
+    try:
+        return _TAIL.validate_python({"rate_per_second": rate, "most_seconds": seconds})
+    except ValidationError as error:
+        fields = {"tail-rate": "rate_per_second", "tail-most-seconds": "most_seconds"}
+        raise _wrong_flag(error, fields, given) from error
 
 
 def _keys(given: Mapping[str, str]) -> Keys:

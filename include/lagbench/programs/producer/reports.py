@@ -15,6 +15,7 @@ from lagbench.core.telemetry import (
     StreamFinished,
     StreamStarted,
 )
+from lagbench.core.telemetry_producer import FAILED_RANGES_TOLD
 from lagbench.programs.producer.flags import ProducerSettings
 from lagbench.programs.producer.lateness import LatenessCounts
 from lagbench.programs.producer.outbox import Outbox
@@ -43,7 +44,7 @@ class Reports:
         self._whole, self._second = LatenessCounts(), LatenessCounts()
         self._started_at = 0
         self._next_progress_ns = NS
-        self._steps_left = list(settings.load.steps)
+        self._steps_left = list(settings.whole_load.steps)
 
     @property
     def lateness(self) -> LatenessCounts:
@@ -58,6 +59,7 @@ class Reports:
     def started(self, started_at: int, partitions: int) -> None:
         """Report planned offset 0."""
         settings, self._started_at = self._settings, started_at
+        tail = settings.tail
         log.info(
             "stream of %d events over %.1f s to %s (%d partitions, seed %d)",
             settings.load.total,
@@ -76,6 +78,8 @@ class Reports:
                 planned_total=settings.load.total,
                 planned_seconds=settings.load.duration_seconds,
                 partitions=partitions,
+                tail_rate_per_second=tail.rate_per_second if tail else 0.0,
+                tail_most_seconds=tail.most_seconds if tail else 0.0,
             )
         )
 
@@ -97,7 +101,9 @@ class Reports:
             self._next_progress_ns = (elapsed_ns // NS + 1) * NS
             self._progress(elapsed_ns, planned)
 
-    def finished(self, at: int, *, planned: int, problem: str, digest: str) -> StreamFinished:
+    def finished(
+        self, at: int, *, planned: int, problem: str, digest: str, tail_seconds: float
+    ) -> StreamFinished:
         """Report the totals after the flush; ``problem`` empty means that nothing went wrong."""
         self._whole.merge(self._second)
         self._second = LatenessCounts()
@@ -118,13 +124,20 @@ class Reports:
             sent=outbox.sent,
             acked=outbox.acked,
             failed=outbox.failed,
-            unknown=outbox.waiting,
+            unknown=outbox.unknown + outbox.waiting,
             lateness_p50_ms=self._whole.percentile_ms(50) or 0.0,
             lateness_p99_ms=p99,
             lateness_max_ms=largest,
             fell_behind=fell_behind,
             reason="; ".join(reasons) or "completed",
             stream_sha256=digest,
+            tail_sent=max(0, outbox.sent - self._settings.load.total),
+            tail_seconds=tail_seconds,
+            failed_seqs=outbox.failed_seqs.ranges(most=FAILED_RANGES_TOLD),
+            # What the client did not even give up in time nobody can name.
+            unknown_seqs=None
+            if outbox.waiting
+            else outbox.unknown_seqs.ranges(most=FAILED_RANGES_TOLD),
         )
         self._send(record)
         if self._log is not None and (left := self._log.flush()):
@@ -139,6 +152,8 @@ class Reports:
             "acked": record.acked,
             "failed": record.failed,
             "unknown": record.unknown,
+            "tail_sent": record.tail_sent,
+            "tail_seconds": round(record.tail_seconds, 3),
             "lateness_p50_ms": round(record.lateness_p50_ms, 3),
             "lateness_p99_ms": round(record.lateness_p99_ms, 3),
             "lateness_max_ms": round(record.lateness_max_ms, 3),

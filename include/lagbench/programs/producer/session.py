@@ -33,7 +33,10 @@ _SWITCH_SECONDS = 0.0005
 
 
 class StopRequest:
-    """Set by SIGTERM or SIGINT: no more events are planned from then on."""
+    """Set by SIGTERM or SIGINT: no more events are planned from then on.
+
+    In the tail that is the ordinary end; before it the stream was cut short.
+    """
 
     def __init__(self) -> None:
         """Listen for both signals."""
@@ -52,13 +55,14 @@ class Pacer:
         self, settings: ProducerSettings, outbox: Outbox, reports: Reports, stop: StopRequest
     ) -> None:
         """Bind the parts; ``run`` starts the stream."""
-        self._load, self._outbox, self._reports = settings.load, outbox, reports
-        self._stop = stop
+        self._load, self._outbox, self._reports = settings.whole_load, outbox, reports
+        self._settings, self._stop = settings, stop
         self._blocks: Iterator[ReadyBlock] = iter(())
         self._block: ReadyBlock | None = None
         self._position = 0
         self.started_at = 0
         self._started = 0
+        self._ended_ns = 0
 
     def run(self, feed: BlockFeed, partitions: int) -> int:
         """Send the whole stream, or until a stop is asked for; returns how many were planned."""
@@ -74,8 +78,11 @@ class Pacer:
             self._send_until(due)
             self._outbox.serve()
             self._reports.tick(elapsed, due)
+            self._ended_ns = elapsed
             if self._stop.is_set:
-                return self._load.planned_count_at(elapsed)
+                # The tail goes on until it is told to stop: what was sent of it was its plan.
+                in_tail = self.has_reached_tail
+                return self._outbox.sent if in_tail else self._load.planned_count_at(elapsed)
             if self._outbox.sent >= self._load.total and elapsed >= self._load.duration_ns:
                 return self._load.total
             ticks = max(ticks + 1, self.elapsed_ns // _TICK_NS)
@@ -86,8 +93,20 @@ class Pacer:
         """Return the time since planned offset 0."""
         return time.monotonic_ns() - self._started
 
+    @property
+    def has_reached_tail(self) -> bool:
+        """Say whether all of the planned stretch is with the client, and there is a tail."""
+        settings = self._settings
+        return settings.tail is not None and self._outbox.sent >= settings.load.total
+
+    @property
+    def tail_seconds(self) -> float:
+        """Return how long the tail went on; 0 before it was reached."""
+        after_ns = self._ended_ns - self._settings.load.duration_ns
+        return max(0, after_ns) / NS if self.has_reached_tail else 0.0
+
     def digest(self) -> str:
-        """Return the digest of the events that were sent."""
+        """Return the digest of the planned events that were sent."""
         if self._block is None:
             return ""
         digest = self._block.digest.copy()
@@ -129,32 +148,38 @@ def run_session(settings: ProducerSettings) -> int:
     partitions = outbox.require_partitions(settings.partitions)
     reports = Reports(settings, outbox)
     pacer = Pacer(settings, outbox, reports, stop)
-    stream = EventStream(
-        settings.load, settings.keys, seed=settings.seed, producer_id=settings.producer_id
-    )
-    blocks = -(-settings.load.total // BLOCK_EVENTS)
+    load, planned_total = settings.whole_load, settings.load.total
+    stream = EventStream(load, settings.keys, seed=settings.seed, producer_id=settings.producer_id)
+    blocks = -(-load.total // BLOCK_EVENTS)
     problem = ""
-    with BlockFeed(stream, blocks=blocks, partitions=partitions) as feed:
+    with BlockFeed(
+        stream, blocks=blocks, partitions=partitions, digested_events=planned_total
+    ) as feed:
         try:
             planned = pacer.run(feed, partitions)
         except NotReady as error:
             problem = str(error)
-            planned = settings.load.planned_count_at(pacer.elapsed_ns)
+            planned = load.planned_count_at(pacer.elapsed_ns)
     sent_after = pacer.elapsed_ns / NS
     _flush(outbox, reports, pacer, planned, stop)
     acked_after = pacer.elapsed_ns / NS
-    if stop.is_set:
+    was_cut_short = stop.is_set and not pacer.has_reached_tail
+    if was_cut_short:
         problem = "stopped"
-    elif outbox.failed or outbox.waiting:
+    elif outbox.failed or outbox.unknown:
         problem = problem or (
-            f"{outbox.failed} events failed and {outbox.waiting} are unknown: "
+            f"{outbox.failed} events failed and {outbox.unknown} are unknown: "
             f"{outbox.first_failure or 'no answer from the broker'}"
         )
     record = reports.finished(
-        time.time_ns(), planned=planned, problem=problem, digest=pacer.digest()
+        time.time_ns(),
+        planned=planned,
+        problem=problem,
+        digest=pacer.digest(),
+        tail_seconds=pacer.tail_seconds,
     )
     reports.summary(record, sent_after, acked_after)
-    if stop.is_set:
+    if was_cut_short:
         return EXIT_SIGTERM
     is_complete = record.planned == record.sent == record.acked
     return int(ExitCode.PASS if is_complete else ExitCode.NOT_READY)
@@ -172,4 +197,5 @@ def _flush(outbox: Outbox, reports: Reports, pacer: Pacer, planned: int, stop: S
             limit_ns = min(limit_ns, elapsed + int(_STOP_FLUSH_SECONDS * NS))
         if elapsed >= limit_ns:
             log.error("%d events still wait for an acknowledgement", outbox.waiting)
+            outbox.give_up()
             return

@@ -1,0 +1,92 @@
+"""The tail of a stream: the base load that goes on after the scenario's own stretch.
+
+Scale-downs come when the spike is over. Without load there, they would meet an idle group: nothing
+could be processed twice and no dip could be seen. So the producer goes on until the replicas are
+settled and it is told to stop; the bound is for a run in which nobody does. The tail is load, not
+sample: it lengthens nothing that is judged over the planned stretch.
+"""
+
+from __future__ import annotations
+
+from math import ceil, inf
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from lagbench.core.profile import OfferedLoad, offered_load
+from lagbench.core.scenario import ConsumerSettings, Profile, Scenario, SteadyProfile, TraceProfile
+
+TAIL_MARGIN_SECONDS = 120.0
+"""Beyond the waits for drain and settling: what lies between the tasks that wait, and one retry."""
+RESTING_LAG_SECONDS = 2.0
+"""At rest the lag is what arrived since the last commit: consumers commit once a second, and a
+commit follows the answer of the ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The base load after the planned stretch: at this rate, for so long at most."""
+
+    rate_per_second: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
+    most_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+    def after(self, planned: OfferedLoad) -> OfferedLoad:
+        """Return the planned load with the tail behind it; its own part stays as it is."""
+        return planned.with_tail(self.rate_per_second, self.most_seconds)
+
+
+def tail_of(scenario: Scenario, *, started_replicas: int) -> Tail | None:
+    """Return the scenario's tail under a policy that starts with so many replicas.
+
+    None: the scenario wants none, its load is steady (then all of it is base load), or it ends in
+    silence.
+    """
+    if scenario.tail == "none" or isinstance(scenario.profile, SteadyProfile):
+        return None
+    floor_rate = started_replicas * _pod_rate(scenario.consumer)
+    rate = _rate_after(scenario.profile, offered_load(scenario.profile), floor_rate)
+    timeouts = scenario.timeouts
+    most_seconds = timeouts.drain_seconds + timeouts.settle_seconds + TAIL_MARGIN_SECONDS
+    return Tail(rate, most_seconds) if rate > 0 else None
+
+
+def resting_lag_records(tail: Tail | None, *, lag_threshold: float) -> int:
+    """Return the total lag up to which a group under the base load is at rest, never 0 with it.
+
+    That is the policy's threshold, and what arrives between two commits where that is more.
+    """
+    in_flight = 0.0 if tail is None else tail.rate_per_second * RESTING_LAG_SECONDS
+    return int(max(lag_threshold, in_flight))
+
+
+def resting_replicas(
+    scenario: Scenario, tail: Tail | None, *, floor_replicas: int, ceiling_replicas: int
+) -> tuple[int, int]:
+    """Return the fewest and the most replicas at which the policy is at rest.
+
+    Without load that is its floor. Under the base load it is at least one pod, and as many as that
+    load needs where the floor cannot do it.
+    """
+    if tail is None:
+        return floor_replicas, floor_replicas
+    least = max(floor_replicas, 1)
+    needed = ceil(tail.rate_per_second / _pod_rate(scenario.consumer))
+    return least, max(least, min(needed, ceiling_replicas))
+
+
+def _rate_after(profile: Profile, load: OfferedLoad, floor_rate: float) -> float:
+    """Return the rate of the last segment, and the base rate when that one is a spike.
+
+    A trace marks no spikes: there it is one when the floor cannot do it, for with such a tail the
+    replicas would never come down.
+    """
+    last = load.segments[-1]
+    is_above_floor = isinstance(profile, TraceProfile) and last.rate_per_second > floor_rate
+    return load.base_rate if last.is_spike or is_above_floor else last.rate_per_second
+
+
+def _pod_rate(consumer: ConsumerSettings) -> float:
+    if consumer.process_ms == 0:
+        return inf
+    return consumer.concurrency * 1000 / consumer.process_ms

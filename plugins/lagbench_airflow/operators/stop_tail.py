@@ -1,0 +1,110 @@
+"""End the base load that goes on after the planned stretch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from lagbench.adapters.kube import Kube
+from lagbench.adapters.telemetry_read import first_record
+from lagbench.core.profile import NS, offered_load
+from lagbench.core.tail import Tail
+from lagbench.core.telemetry import ProducerProgress, StreamFinished
+from lagbench.errors import StillWaiting
+from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.operators.cell_operator import CellOperator
+from lagbench_airflow.operators.fence_run import collect_pod_logs, wait_pods_gone
+from lagbench_airflow.triggers.producer_job import JobEnd, job_end
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+PLANNED_STRETCH_TIMEOUT_SECONDS = 60.0
+PRODUCER_GRACE_SECONDS = 30.0
+"""The Job's terminationGracePeriodSeconds; within it the producer flushes and reports."""
+
+TailEnd = Literal["settled", "timeout", "bound", "failure"]
+
+
+class StopTailOperator(CellOperator):
+    """Delete the producer's Job in its tail and note the tail in the manifest.
+
+    After success: nothing offers load any more, the producer has flushed and said so, and
+    ``manifest.json`` has the tail: its rate, when it started, how long it went on, how many
+    messages it had, and what ended it. Without a tail nothing is done. The Job is deleted only
+    after the producer has said that the planned stretch is with the client: a stop before that
+    would cut the stream short. On failure the Job may be gone; a retry reads what the producer said
+    last and is safe.
+
+    :param is_settled: whether the replicas had come back to rest, as the task before it saw it
+        (templated).
+    """
+
+    template_fields: Sequence[str] = (*CellOperator.template_fields, "is_settled")
+
+    def __init__(self, *, is_settled: str = "True", **kwargs: Any) -> None:
+        """Keep the arguments; nothing is read before the task runs."""
+        super().__init__(**kwargs)
+        self.is_settled = is_settled
+
+    def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
+        """Stop the producer, unless it has ended by itself, and read what it said."""
+        from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube
+
+        tail = cell.tail
+        if tail is None:
+            return {"tail": None}
+        servers, job = self.bootstrap_servers(), cell.names.producer_job
+        kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
+        try:
+            end = job_end(kube, job)
+            if end is None:
+                self._await_planned_stretch(kube, cell, servers)
+                collect_pod_logs(kube, cell.folder)
+                kube.delete("Job", job)
+            if end in (None, "gone"):
+                wait_pods_gone(kube, cell, job, PRODUCER_GRACE_SECONDS + 30)
+        finally:
+            kube.close()
+        finished = first_record(servers, cell.names.telemetry_topic, StreamFinished)
+        noted = self._noted(cell, tail, finished, end)
+        cell.folder.update_manifest(tail=noted)
+        self.log.info("the tail ended: %s", noted)
+        return {"tail": noted}
+
+    def _await_planned_stretch(self, kube: Kube, cell: CellRun, servers: str) -> None:
+        total, topic = offered_load(cell.scenario.profile).total, cell.names.telemetry_topic
+
+        def is_sent(record: ProducerProgress) -> bool:
+            return record.sent >= total
+
+        def is_over(_: Kube) -> bool:
+            return first_record(servers, topic, ProducerProgress, where=is_sent) is not None
+
+        try:
+            kube.wait_until(
+                is_over,
+                timeout_seconds=PLANNED_STRETCH_TIMEOUT_SECONDS,
+                what="the producer to have sent the planned stretch",
+            )
+        except StillWaiting as late:  # it says itself that it was cut short: the run is invalid
+            self.log.warning("%s; it is stopped all the same", late)
+
+    def _noted(
+        self, cell: CellRun, tail: Tail, finished: StreamFinished | None, end: JobEnd | None
+    ) -> dict[str, Any]:
+        planned_ns = offered_load(cell.scenario.profile).duration_ns
+        stream_started_at = cell.folder.read_json(cell.folder.manifest).get("stream_started_at")
+        ended_by: TailEnd = "settled" if self.is_settled == "True" else "timeout"
+        if end == "complete":
+            ended_by = "bound"
+        elif end == "failed" or finished is None:
+            ended_by = "failure"
+        return {
+            "rate_per_second": tail.rate_per_second,
+            "most_seconds": tail.most_seconds,
+            "started_at": stream_started_at and int(stream_started_at) + planned_ns,
+            "seconds": finished and finished.tail_seconds,
+            "sent": finished and finished.tail_sent,
+            "ended_by": ended_by,
+        }
