@@ -216,7 +216,7 @@ def _start(kube: Kube, target: RunTarget, kubeconfig: Path) -> None:
     log.send(phase)
     assert log.flush() == 0
     eventually(lambda: _ready_apps(kube) == APPS, "all Ready", within_seconds=90)
-    kube.create(producer_job_for_run(base_manifest("producer", "Job"), target, scenario))
+    kube.create(producer_job_for_run(base_manifest("producer", "Job"), target, scenario, tail=None))
 
 
 def _ready_apps(kube: Kube) -> set[str]:

@@ -16,7 +16,7 @@ from lagbench.embedded.broker import Broker
 
 from lagbench_airflow.hooks import kafka  # isort: skip
 from lagbench_airflow.triggers.condition import Reading  # isort: skip
-from lagbench_airflow.triggers.consumer_lag import ConsumerLagDrainedTrigger  # isort: skip
+from lagbench_airflow.triggers.consumer_lag import ConsumerLagAtMostTrigger  # isort: skip
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 LIMIT_SECONDS = 90.0
@@ -42,7 +42,7 @@ def test_a_wait_keeps_its_clients_and_outlives_a_restart_of_the_broker(
             super().__init__(settings, awaits_transactions=False)
             opened.append(self)
 
-    class Watched(ConsumerLagDrainedTrigger):
+    class Watched(ConsumerLagAtMostTrigger):
         def read(self) -> Reading:
             reading = super().read()
             seen.append(reading.seen["total_lag"])

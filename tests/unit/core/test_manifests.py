@@ -99,7 +99,7 @@ def test_the_producer_understands_its_job() -> None:
     """The producer's own parser reads the scenario's load from the manifest."""
     scenario = Scenario.model_validate(SCENARIO | {"seed": 7})
 
-    job = producer_job_for_run(workload("Job", "producer"), TARGET, scenario)
+    job = producer_job_for_run(workload("Job", "producer"), TARGET, scenario, tail=None)
 
     container = job["spec"]["template"]["spec"]["containers"][0]
     environment = {entry["name"]: entry["value"] for entry in container["env"]}
@@ -115,7 +115,7 @@ def test_a_producer_is_never_started_again() -> None:
     """A Job that restarts its pod would inject a second spike."""
     scenario = Scenario.model_validate(SCENARIO)
 
-    job = producer_job_for_run(workload("Job", "producer"), TARGET, scenario)
+    job = producer_job_for_run(workload("Job", "producer"), TARGET, scenario, tail=None)
 
     assert job["metadata"]["name"] == NAMES.producer_job
     assert job["spec"]["backoffLimit"] == 0

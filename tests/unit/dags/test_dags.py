@@ -11,7 +11,10 @@ from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
 from lagbench.core.cluster_lease import AROUND_THE_LOAD_SECONDS, TRIES
 from lagbench.project import PROJECT_ROOT
-from lagbench_airflow.sensors.consumer_group import ConsumerGroupStableSensor
+from lagbench_airflow.sensors.consumer_group import (
+    ConsumerGroupSettledSensor,
+    ConsumerGroupStableSensor,
+)
 from lagbench_airflow.sensors.traffic_finished import FLUSH_ALLOWANCE_SECONDS
 
 from airflow.dag_processing.dagbag import DagBag  # isort: skip
@@ -28,8 +31,11 @@ CELL = [
     "inject_spike",
     "lag_builds_up",
     "traffic_finished",
-    "lag_drained",
+    "lag_at_rest",
     "replicas_settled",
+    "stop_tail",
+    "lag_drained",
+    "group_settled",
     "fence_run",
     "account_for_messages",
     "rebalance_count_check",
@@ -99,10 +105,23 @@ def test_a_lease_outlasts_the_tasks(bag: DagBag) -> None:
     With every retry; of the waits each counts as often as it is tried.
     """
     dag = bag.dags["scenario_run"]
-    waits = {"group_stable", "lag_builds_up", "traffic_finished", "lag_drained", "replicas_settled"}
+    waits = {
+        "group_stable",
+        "lag_builds_up",
+        "traffic_finished",
+        "lag_at_rest",
+        "replicas_settled",
+        "lag_drained",
+        "group_settled",
+    }
     tasks = [dag.get_task(name) for name in {*CELL[1:], "remove_workloads"} - waits]
     limits = sum(task.execution_timeout.total_seconds() * (task.retries + 1) for task in tasks)
-    of_waits = TRIES * (ConsumerGroupStableSensor.WAIT_SECONDS + FLUSH_ALLOWANCE_SECONDS)
+    of_groups = (
+        ConsumerGroupStableSensor.WAIT_SECONDS
+        + ConsumerGroupSettledSensor.BROKERS_SESSION_SECONDS
+        + ConsumerGroupSettledSensor.MARGIN_SECONDS
+    )
+    of_waits = TRIES * (of_groups + FLUSH_ALLOWANCE_SECONDS)
 
     assert limits + of_waits <= AROUND_THE_LOAD_SECONDS
     assert max(dag.get_task(name).retries for name in waits) + 1 <= TRIES

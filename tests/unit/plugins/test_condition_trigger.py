@@ -17,19 +17,21 @@ from lagbench_airflow.triggers.condition import ConditionTrigger, Reading, run_i
 from lagbench_airflow.triggers.consumer_group import ConsumerGroupStableTrigger  # isort: skip
 from lagbench_airflow.triggers.consumer_lag import (  # isort: skip
     ConsumerLagAboveTrigger,
-    ConsumerLagDrainedTrigger,
+    ConsumerLagAtMostTrigger,
 )
-from lagbench_airflow.triggers.producer_job import ProducerEndedTrigger  # isort: skip
+from lagbench_airflow.triggers.producer_job import TrafficFinishedTrigger  # isort: skip
 from lagbench_airflow.triggers.replicas import ReplicasSettledTrigger  # isort: skip
 
 BOUNDS = {"deadline_at": 1.5, "hold_seconds": 2.0, "poll_seconds": 0.5}
 KUBE, KAFKA = {"kubernetes_conn_id": "k"}, {"kafka_conn_id": "q"}
 TRIGGERS = [
     ConsumerGroupStableTrigger(run_id="r", **KUBE, **KAFKA, **BOUNDS),
-    ConsumerLagAboveTrigger(run_id="r", above_records=5, **KUBE, **KAFKA, **BOUNDS),
-    ConsumerLagDrainedTrigger(run_id="r", **KAFKA, **BOUNDS),
-    ProducerEndedTrigger(job="j", **KUBE, **BOUNDS),
-    ReplicasSettledTrigger(run_id="r", replicas=2, **KUBE, **BOUNDS),
+    ConsumerLagAboveTrigger(
+        run_id="r", above_records=5, traffic_ends_at=7.5, **KUBE, **KAFKA, **BOUNDS
+    ),
+    ConsumerLagAtMostTrigger(run_id="r", at_most_records=0, **KAFKA, **BOUNDS),
+    TrafficFinishedTrigger(job="j", ends_at=7.5, **KUBE, **BOUNDS),
+    ReplicasSettledTrigger(run_id="r", least=1, most=2, **KUBE, **BOUNDS),
 ]
 
 
