@@ -30,9 +30,7 @@ class CellRun:
     @property
     def tail(self) -> Tail | None:
         """Return the base load that goes on after the planned stretch; None: there is none."""
-        return tail_of(
-            self.scenario, started_replicas=policy_limits(self.policy).started_replicas
-        )
+        return tail_of(self.scenario, started_replicas=policy_limits(self.policy).started_replicas)
 
     @property
     def traffic_ends_at(self) -> float | None:

@@ -49,8 +49,8 @@ class ProducerProgress(Record, tag="producer_progress"):
 class StreamFinished(Record, tag="stream_finished"):
     """The producer has flushed; lateness is of the whole stream, tail included.
 
-    ``planned``, ``sent``, ``acked``, ``failed`` and ``unknown`` count the tail too; ``tail_sent`` of
-    them belong to it. ``stream_sha256`` is the digest of the planned stretch alone, the same
+    ``planned``, ``sent``, ``acked``, ``failed`` and ``unknown`` count the tail too; ``tail_sent``
+    belong to it. ``stream_sha256`` is the digest of the planned stretch alone, the same
     whenever the tail ends. ``failed_seqs`` are ranges [first, last] of the failed deliveries, by
     identity; None: not told (format 1, or more than ``FAILED_RANGES_TOLD``).
     """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.telemetry_read import first_record
-from lagbench.core.profile import NS, offered_load
+from lagbench.core.profile import offered_load
 from lagbench.core.tail import Tail
 from lagbench.core.telemetry import ProducerProgress, StreamFinished
 from lagbench.errors import StillWaiting

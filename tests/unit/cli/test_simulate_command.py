@@ -43,8 +43,11 @@ def test_policies_are_compared_over_seeds(
 def test_json_has_each_cell_and_its_timeline(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A recorded spike at its own phase: 2 to 6 at 25.1 s, 12 one sync later, as it really was."""
-    flags = ["--seed", "11", "--sync-at", "25.1", "--json", "--timeline"]
+    """A recorded spike at its own phase: 2 to 6 at 25.1 s, 12 one sync later, as it really was.
+
+    Its load had no tail.
+    """
+    flags = ["--seed", "11", "--sync-at", "25.1", "--json", "--timeline", "--set", "tail=none"]
 
     code = run(["quick_spike", "--policy", "lag-quick", *flags], monkeypatch)
 

@@ -18,8 +18,10 @@ from lagbench.core.manifests import (
     producer_job_for_run,
     recorder_for_run,
 )
+from lagbench.core.profile import offered_load
 from lagbench.core.run import BOOTSTRAP_ANNOTATION, RUN_ID_LABEL, RunNames
 from lagbench.core.scenario import ConsumerSettings, Scenario
+from lagbench.core.tail import Tail
 from lagbench.errors import WrongInput
 from lagbench.programs.consumer.settings import parse_options
 from lagbench.programs.producer.flags import read_settings
@@ -109,6 +111,23 @@ def test_the_producer_understands_its_job() -> None:
     assert (settings.seed, settings.partitions) == (7, 4)
     assert settings.topic == NAMES.events_topic
     assert json.loads(environment["PROFILE_JSON"])["kind"] == "step"
+
+
+def test_the_producer_understands_its_tail() -> None:
+    """Rate and bound of the tail reach the producer as its flags; the planned load stays."""
+    scenario = Scenario.model_validate(SCENARIO)
+
+    job = producer_job_for_run(
+        workload("Job", "producer"), TARGET, scenario, tail=Tail(100.5, 320.0)
+    )
+
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    environment = {entry["name"]: entry["value"] for entry in container["env"]}
+    arguments = [argument for argument in container["args"] if argument != "--kept=1"]
+    settings = read_settings(arguments, environment)
+    assert settings.tail == Tail(100.5, 320.0)
+    assert settings.load == offered_load(scenario.profile)
+    assert settings.whole_load.duration_seconds == settings.load.duration_seconds + 320
 
 
 def test_a_producer_is_never_started_again() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from lagbench.catalog import checked_cell
 from lagbench.core.plan import Plan, plan_cell
+from lagbench.core.tail import Tail
 
 
 def plan(scenario: str, policy: str | None = None, **overrides: str) -> Plan:
@@ -24,10 +25,13 @@ def test_quick_spike_meets_the_ceiling_and_the_skew() -> None:
     assert found.is_saturated
     assert found.is_skew_limited
     assert found.hottest_rate == pytest.approx(986, abs=2)
-    # The hottest partition gains 486/s for 60 s and drains at what one pod does.
+    # The hottest partition gains 486/s for 60 s and drains at what one pod does, less the base load.
     assert 60 <= (found.predicted_drain_seconds or 0) <= 90
     assert found.predicted_peak_lag > 29_000
-    assert found.disk_bytes == 375_000 * 280
+    # 600/s go on for 300 s of drain, 600 s of settling and 120 s between them at most.
+    assert found.tail == Tail(600, 1020)
+    assert found.most_messages == 375_000 + 612_000
+    assert found.disk_bytes == found.most_messages * 280
 
 
 @pytest.mark.parametrize(

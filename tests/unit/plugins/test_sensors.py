@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from tests.unit.plugins.conftest import FakeLagReader, World, workload
 
@@ -16,15 +17,24 @@ from lagbench.errors import StillWaiting
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.hooks import kafka, kube
 from lagbench_airflow.sensors.cell_sensor import CellSensor
-from lagbench_airflow.sensors.consumer_group import ConsumerGroupStableSensor
-from lagbench_airflow.sensors.consumer_lag import ConsumerLagAboveSensor, ConsumerLagDrainedSensor
+from lagbench_airflow.sensors.consumer_group import (
+    ConsumerGroupSettledSensor,
+    ConsumerGroupStableSensor,
+)
+from lagbench_airflow.sensors.consumer_lag import (
+    ConsumerLagAboveSensor,
+    ConsumerLagAtRestSensor,
+    ConsumerLagDrainedSensor,
+)
 from lagbench_airflow.sensors.replicas import ReplicasSettledSensor
 from lagbench_airflow.sensors.traffic_finished import TrafficFinishedSensor
 from lagbench_airflow.triggers.condition import ConditionTrigger
 
 SENSORS = [
     ConsumerGroupStableSensor,
+    ConsumerGroupSettledSensor,
     ConsumerLagAboveSensor,
+    ConsumerLagAtRestSensor,
     ConsumerLagDrainedSensor,
     ReplicasSettledSensor,
     TrafficFinishedSensor,
@@ -38,6 +48,29 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(kind, "wait_seconds", lambda *_: 0.1)
     for kind in (ConsumerGroupStableSensor, ConsumerLagDrainedSensor, ReplicasSettledSensor):
         monkeypatch.setattr(kind, "HOLD_SECONDS", 0.0)
+    monkeypatch.setattr(ReplicasSettledSensor, "HOLD_UNDER_LOAD_SECONDS", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def started_stream(world: World) -> None:
+    """Let the stream have started just now; its 20 planned seconds are ahead."""
+    start_stream(world, seconds_ago=0.0)
+
+
+def start_stream(world: World, *, seconds_ago: float) -> None:
+    """Note in the manifest when the stream started."""
+    world.folder.update_manifest(stream_started_at=time.time_ns() - round(seconds_ago * 1e9))
+
+
+def without_tail(world: World) -> None:
+    """Let the scenario end with its own stretch."""
+    scenario = yaml.safe_load(world.folder.read_text(world.folder.scenario))
+    world.folder.write_text(world.folder.scenario, yaml.safe_dump(scenario | {"tail": "none"}))
+
+
+def create_job(world: World) -> None:
+    """Let the producer's Job run."""
+    world.kube.apply(workload("Job", "producer") | {"metadata": {"name": world.names.producer_job}})
 
 
 def run(kind: type[CellSensor], world: World) -> dict[str, Any]:
@@ -107,7 +140,7 @@ def test_lag_above_is_reached(world: World) -> None:
 
 def test_lag_that_never_rises_is_a_result(world: World) -> None:
     """When the producer has ended below the threshold the task succeeds and says so."""
-    world.kube.apply(workload("Job", "producer") | {"metadata": {"name": world.names.producer_job}})
+    create_job(world)
     world.kube.finish_job(world.names.producer_job)
     world.total_lag = 100
 
@@ -138,10 +171,53 @@ def test_a_broker_outage_is_no_drained_group(world: World) -> None:
 @pytest.mark.parametrize("end", ["Complete", "Failed"])
 def test_traffic_is_finished_either_way(world: World, end: str) -> None:
     """A generator that failed ends the traffic as well: the verdict judges it."""
-    world.kube.apply(workload("Job", "producer") | {"metadata": {"name": world.names.producer_job}})
+    create_job(world)
     world.kube.finish_job(world.names.producer_job, end)
 
-    assert run(TrafficFinishedSensor, world)["seen"] == {"job": end.lower()}
+    assert run(TrafficFinishedSensor, world)["seen"] == {"traffic": end.lower()}
+
+
+def test_the_tail_is_no_planned_traffic(world: World) -> None:
+    """After its planned stretch the traffic is finished, though the Job runs on or was deleted."""
+    create_job(world)
+    assert run(TrafficFinishedSensor, world)["reached"] is False
+
+    start_stream(world, seconds_ago=20.5)
+    assert run(TrafficFinishedSensor, world)["seen"] == {"traffic": "planned stretch over"}
+
+    world.kube.delete("Job", world.names.producer_job)
+    assert run(TrafficFinishedSensor, world)["reached"] is True
+
+
+def test_without_a_tail_the_job_tells_the_end(world: World) -> None:
+    """A producer that still flushes after its planned stretch has not finished."""
+    without_tail(world)
+    start_stream(world, seconds_ago=25)
+    create_job(world)
+
+    assert run(TrafficFinishedSensor, world)["reached"] is False
+
+
+def test_a_lag_that_cannot_rise_any_more_is_not_waited_for(world: World) -> None:
+    """The base load of the tail is no spike: once the planned stretch is over lag stays down."""
+    create_job(world)
+    start_stream(world, seconds_ago=20.5)
+
+    assert run(ConsumerLagAboveSensor, world)["reason"] == "moot"
+
+
+def test_lag_at_rest_is_the_threshold_or_what_is_in_flight(world: World) -> None:
+    """Under 100/s two seconds of load are in flight; without load the policy's 100 may wait."""
+    world.total_lag = 200
+    assert run(ConsumerLagAtRestSensor, world)["reached"] is True
+    world.total_lag = 201
+    assert run(ConsumerLagAtRestSensor, world)["reason"] == "timed_out"
+
+    without_tail(world)
+    world.total_lag = 100
+    assert run(ConsumerLagAtRestSensor, world)["reached"] is True
+    world.total_lag = 101
+    assert run(ConsumerLagAtRestSensor, world)["reached"] is False
 
 
 def test_a_job_that_is_gone_ends_the_run(world: World) -> None:
@@ -173,6 +249,28 @@ def test_an_unstable_group_fails_the_task(world: World, trouble: str) -> None:
         run(ConsumerGroupStableSensor, world)
 
 
+def test_a_group_that_does_not_settle_ends_the_wait(world: World) -> None:
+    """At the end the run goes on with the group as it is, and its verdict judges that."""
+    start_consumers(world, 2)
+    assert run(ConsumerGroupSettledSensor, world)["reached"] is True
+
+    del world.admin.groups[world.names.group]["member-1"]
+
+    assert run(ConsumerGroupSettledSensor, world)["reason"] == "timed_out"
+
+
+def test_settled_under_load_is_what_the_load_needs(world: World) -> None:
+    """Ten seconds a message: a pod does 0.1/s, so four pods, the ceiling, are at rest at 100/s."""
+    scenario = yaml.safe_load(world.folder.read_text(world.folder.scenario))
+    slow = scenario | {"consumer": {"process_ms": 10_000}}
+    world.folder.write_text(world.folder.scenario, yaml.safe_dump(slow))
+    start_consumers(world, 4)
+    assert run(ReplicasSettledSensor, world)["reached"] is True
+
+    world.folder.write_text(world.folder.scenario, yaml.safe_dump(slow | {"tail": "none"}))
+    assert run(ReplicasSettledSensor, world)["reached"] is False
+
+
 def test_settled_means_nothing_in_motion(world: World) -> None:
     """A pod that still terminates keeps the replicas from being settled, a failed one does not."""
     start_consumers(world, 2)
@@ -199,7 +297,7 @@ def test_a_wait_opens_no_client_twice(
     world.kube.objects["Pod", "consumer-9"] = {
         "metadata": {"name": "consumer-9", "labels": {"lagbench.io/run-id": world.names.run_id}}
     }
-    world.kube.apply(workload("Job", "producer") | {"metadata": {"name": world.names.producer_job}})
+    create_job(world)
     world.total_lag = 1
     opened: list[str] = []
 

@@ -44,7 +44,7 @@ class BlockFeed:
     def __init__(
         self, stream: EventStream, *, blocks: int, partitions: int, digested_events: int
     ) -> None:
-        """Prepare the thread; ``with`` starts it. ``digested_events``: without those of the tail."""
+        """Prepare the thread; ``with`` starts it. ``digested_events``: without the tail's."""
         self._stream, self._blocks, self._partitions = stream, blocks, partitions
         self._digested_events = digested_events
         self._ready: Queue[ReadyBlock | Exception] = Queue(maxsize=_BLOCKS_AHEAD)

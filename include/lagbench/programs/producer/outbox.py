@@ -27,7 +27,7 @@ MESSAGE_TIMEOUT_SECONDS = 300
 _LINGER_MS = 5
 _FULL_QUEUE_WAIT_SECONDS = 0.01
 _METADATA_TIMEOUT_SECONDS = 15.0
-_GIVEN_UP = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
+_GIVEN_UP = ("_PURGE_QUEUE", "_PURGE_INFLIGHT")
 # Only callbacks are left then: those of a full queue of 1,000,000 took 2.0 s.
 _GIVE_UP_SECONDS = 10.0
 
@@ -156,7 +156,7 @@ class Outbox:
         if error is None:
             return
         seq = seq_of_value(message.value() or b"")
-        if error.code() in _GIVEN_UP:
+        if error.name() in _GIVEN_UP:
             self.unknown_seqs.add(seq)
             return
         self.failed_seqs.add(seq)
