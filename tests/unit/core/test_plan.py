@@ -25,7 +25,7 @@ def test_quick_spike_meets_the_ceiling_and_the_skew() -> None:
     assert found.is_saturated
     assert found.is_skew_limited
     assert found.hottest_rate == pytest.approx(986, abs=2)
-    # The hottest partition gains 486/s for 60 s and drains at what one pod does, less the base load.
+    # The hottest partition gains 486/s for 60 s; it drains at one pod's rate less the base load.
     assert 60 <= (found.predicted_drain_seconds or 0) <= 90
     assert found.predicted_peak_lag > 29_000
     # 600/s go on for 300 s of drain, 600 s of settling and 120 s between them at most.

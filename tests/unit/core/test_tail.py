@@ -58,9 +58,8 @@ def test_the_catalogs_streams_keep_their_instants(name: str) -> None:
     """Around the end of each planned stretch, where the tail begins, no instant moves."""
     cell = checked_cell(name)
     planned = offered_load(cell.scenario.profile)
-    tail = tail_of(
-        cell.scenario, started_replicas=policy_limits(cell.policy).started_replicas
-    ) or Tail(1, 10)
+    started = policy_limits(cell.policy).started_replicas
+    tail = tail_of(cell.scenario, started_replicas=started) or Tail(planned.base_rate, 10)
     whole, total = tail.after(planned), planned.total
 
     assert (
