@@ -78,9 +78,7 @@ def test_what_scales_and_stores_goes_away_in_mid_spike(
         back_at = time.time_ns()
     rig_broker.stop()
     rig_broker.start()
-    home.wait_for_phase(
-        "lag_at_rest", "finished"
-    )  # the producer's pod is there until the tail ends
+    home.wait_for_phase("lag_at_rest", "finished")  # the producer goes with its tail
     restarts = faults.restarts()
     code = home.finish(process)
 

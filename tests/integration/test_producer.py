@@ -10,9 +10,10 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
@@ -28,6 +29,7 @@ from lagbench.core.telemetry import (
     decode_record,
 )
 from lagbench.embedded.broker import Broker
+from lagbench.programs.producer.session import STOP_FLUSH_SECONDS
 
 pytestmark = pytest.mark.integration
 
@@ -35,6 +37,7 @@ PARTITIONS = 6
 SPIKE = ["-rate", "300", "-profile", "step", "-before-seconds", "1", "-spike-hold", "1s"]
 SPIKE_EVENTS = 300 + 3000
 LONG = ["-rate", "500", "-duration-seconds", "60"]
+TAIL = ["-tail-rate", "400", "-tail-most-seconds", "60"]
 
 
 @dataclass(frozen=True)
@@ -222,6 +225,43 @@ def test_sigterm_stops_the_plan_and_accounts_for_what_was_sent(target: Target) -
     assert finished.stream_sha256 == log_sha256(messages)
 
 
+def test_the_tail_goes_on_until_it_is_told_to_stop(target: Target, kafka_admin: KafkaAdmin) -> None:
+    """SIGTERM in the tail is the ordinary end: code 0, all acknowledged, the tail told apart."""
+    process = start_tied(target.command(*SPIKE, *TAIL))
+    _await_reports(target, lambda progress: progress.sent > SPIKE_EVENTS + 400)
+
+    process.send_signal(signal.SIGTERM)
+    code = process.wait(timeout=30)
+
+    started, finished = target.records()[0], target.finished()
+    messages = read_all(target, target.topic, PARTITIONS)
+    assert code == 0
+    assert isinstance(started, StreamStarted)
+    assert (started.planned_total, started.planned_seconds) == (SPIKE_EVENTS, 2)
+    assert (started.tail_rate_per_second, started.tail_most_seconds) == (400, 60)
+    assert finished.reason == "completed"
+    assert finished.planned == finished.sent == finished.acked == len(messages)
+    assert finished.tail_sent == finished.sent - SPIKE_EVENTS > 400
+    assert finished.tail_seconds == pytest.approx(finished.tail_sent / 400, abs=0.1)
+    assert (finished.failed_seqs, finished.unknown_seqs) == ([], [])
+
+    alone = make_target(kafka_admin, target.bootstrap_servers)
+    assert alone.run(*SPIKE).returncode == 0
+    planned = read_all(alone, alone.topic, PARTITIONS)
+    assert finished.stream_sha256 == alone.finished().stream_sha256 == log_sha256(planned)
+    assert {_value(m) for m in planned} < {_value(m) for m in messages}
+
+
+def test_the_tail_has_an_end_of_its_own(target: Target) -> None:
+    """When nobody stops it, the tail ends at its bound; that is no failure."""
+    done = target.run(*SPIKE, "-tail-rate", "100", "-tail-most-seconds", "2")
+
+    finished = target.finished()
+    assert done.returncode == 0, done.stderr
+    assert (finished.sent, finished.tail_sent, finished.tail_seconds) == (3500, 200, 2)
+    assert finished.reason == "completed"
+
+
 def test_failures_are_counted_and_named(broker: Broker, kafka_admin: KafkaAdmin) -> None:
     """A topic that refuses every event makes each one failed, none acknowledged, none unknown."""
     target = make_target(kafka_admin, broker.bootstrap_servers, {"max.message.bytes": "100"})
@@ -231,6 +271,7 @@ def test_failures_are_counted_and_named(broker: Broker, kafka_admin: KafkaAdmin)
     finished = target.finished()
     assert done.returncode == 3
     assert (finished.sent, finished.failed, finished.acked, finished.unknown) == (50, 50, 0, 0)
+    assert (finished.failed_seqs, finished.unknown_seqs) == ([(0, 49)], [])
     assert "50 events failed" in finished.reason
     assert "too large" in finished.reason.lower()
 
@@ -283,13 +324,76 @@ def test_an_outage_of_the_broker_delays_no_plan_and_loses_nothing(
     assert finished.lateness_p50_ms < 100
 
 
-def _await_reports(target: Target) -> None:
-    """Wait until the stream has begun and progress has been reported."""
+def test_progress_is_told_each_second_of_spike_tail_and_flush(
+    own_broker: Broker, own_target: Target
+) -> None:
+    """What waits in the client is seen at any time: sent - acked, also while the broker is away."""
+    process = start_tied(own_target.command(*SPIKE, *TAIL))
+    try:
+        _await_reports(own_target, lambda progress: progress.sent > SPIKE_EVENTS + 400)
+        own_broker.stop()
+        stopped_at = time.time_ns()
+        _await_elapsed(2.5)
+        process.send_signal(signal.SIGTERM)
+        _await_elapsed(2.5)
+        own_broker.start()
+        code = process.wait(timeout=90)
+    finally:
+        end_process(process.pid, grace_seconds=2)
+
+    records, finished = own_target.records(), own_target.finished()
+    progress = [record for record in records if isinstance(record, ProducerProgress)]
+    started = records[0]
+    assert isinstance(started, StreamStarted)
+    instants = [started.at, *(record.at for record in progress), finished.at]
+    assert code == 0
+    assert max(np.diff(instants)) < 1.7e9, np.diff(instants) / 1e9
+    waiting = [p.sent - p.acked - p.failed for p in progress if p.at > stopped_at + 1_500_000_000]
+    assert max(waiting) >= 400
+    assert finished.sent == finished.acked == finished.planned
+
+
+def test_what_nobody_answered_for_is_named(own_broker: Broker, own_target: Target) -> None:
+    """A broker that stays away through the last flush leaves seqs of unknown outcome, by name."""
+    process = start_tied(own_target.command(*SPIKE, *TAIL))
+    try:
+        _await_reports(own_target, lambda progress: progress.sent > SPIKE_EVENTS + 400)
+        own_broker.stop()
+        _await_elapsed(1.5)
+        process.send_signal(signal.SIGTERM)
+        _await_elapsed(STOP_FLUSH_SECONDS + 1.0)
+        own_broker.start()  # for the last report
+        code = process.wait(timeout=60)
+    finally:
+        end_process(process.pid, grace_seconds=2)
+
+    finished = own_target.finished()
+    seqs = {
+        int(decode_events(_value(m))["seq"][0])
+        for m in read_all(own_target, own_target.topic, PARTITIONS)
+    }
+    named = {seq for first, last in finished.unknown_seqs or [] for seq in range(first, last + 1)}
+    assert code == 3
+    assert len(named) == finished.unknown > 400
+    assert finished.acked == finished.sent - finished.unknown
+    assert set(range(finished.sent)) - named <= seqs
+    assert "unknown" in finished.reason
+
+
+def _await_reports(
+    target: Target, is_enough: Callable[[ProducerProgress], bool] = lambda _: True
+) -> None:
+    """Wait until the stream has begun and such a progress has been reported."""
     until = time.monotonic() + 30
     while time.monotonic() < until:
         # Just after a topic's creation the broker may not lead its partition yet.
         with contextlib.suppress(KafkaException):
-            if any(isinstance(record, ProducerProgress) for record in target.records()):
+            if any(isinstance(r, ProducerProgress) and is_enough(r) for r in target.records()):
                 return
         time.sleep(0.2)
-    pytest.fail("no progress within 30 s")
+    pytest.fail("no such progress within 30 s")
+
+
+def _await_elapsed(seconds: float) -> None:
+    """Let an outage last as long as the test says."""
+    time.sleep(seconds)

@@ -25,7 +25,7 @@ _TICK_NS = 5_000_000
 # Handed over between two looks at the clock: 3 ms at 330,000/s.
 _CHUNK_EVENTS = 1024
 # Within the 30 s that Kubernetes grants by default.
-_STOP_FLUSH_SECONDS = 20.0
+STOP_FLUSH_SECONDS = 20.0
 # Beyond its own timeout a message cannot wait: it has failed by then.
 _FLUSH_SECONDS = MESSAGE_TIMEOUT_SECONDS + 30.0
 # The generating thread must give up the interpreter sooner than the default 5 ms, a whole tick.
@@ -194,7 +194,7 @@ def _flush(outbox: Outbox, reports: Reports, pacer: Pacer, planned: int, stop: S
         reports.tick(elapsed, planned)
         if stop.is_set and stopping_since is None:
             stopping_since = elapsed
-            limit_ns = min(limit_ns, elapsed + int(_STOP_FLUSH_SECONDS * NS))
+            limit_ns = min(limit_ns, elapsed + int(STOP_FLUSH_SECONDS * NS))
         if elapsed >= limit_ns:
             log.error("%d events still wait for an acknowledgement", outbox.waiting)
             outbox.give_up()

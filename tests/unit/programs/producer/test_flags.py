@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from lagbench.core.scenario import MAX_SEED
+from lagbench.core.tail import Tail
 from lagbench.errors import WrongInput
 from lagbench.programs.producer.flags import ProducerSettings, read_settings
 
@@ -71,6 +72,32 @@ def test_a_sawtooth_from_flags() -> None:
     )
 
     assert found.load.total == 2 * (30 + 100) + 10
+
+
+def test_a_tail_follows_the_profile() -> None:
+    """Rate and bound come together; the planned load stays what the profile says."""
+    found = settings(*STEADY, "-tail-rate", "50", "-tail-most-seconds", "2m")
+
+    assert found.tail == Tail(50, 120)
+    assert (found.load.total, found.whole_load.total) == (1000, 7000)
+    assert settings(*STEADY).whole_load == settings(*STEADY).load
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["-tail-rate", "50"], "--tail-most-seconds"),
+        (["-tail-most-seconds", "5"], "--tail-rate"),
+        (["-tail-rate", "0", "-tail-most-seconds", "5"], "--tail-rate"),
+        (["-tail-rate", "5", "-tail-most-seconds", "0"], "--tail-most-seconds"),
+    ],
+)
+def test_half_a_tail_is_refused(flags: list[str], named: str) -> None:
+    """A rate without a bound, or either at zero, is named."""
+    with pytest.raises(WrongInput) as caught:
+        settings(*STEADY, *flags)
+
+    assert caught.value.field == named
 
 
 def test_a_trace_from_a_file(tmp_path: Path) -> None:
