@@ -48,9 +48,23 @@ def test_a_killed_consumer_loses_nothing(rehearsal: Rehearsal) -> None:
         assert verdict["status"] == "pass"
 
 
+def test_a_pod_killed_near_the_end_leaves_a_judged_run(rehearsal: Rehearsal) -> None:
+    """The run waits for the dead member's session to end before it freezes anything."""
+    process = rehearsal.start_run(options=KEEP)
+    rehearsal.wait_for_phase("stop_tail", "finished")
+    (victim,) = rehearsal.processes("lagbench.programs.consumer")
+    victim.send_signal(signal.SIGKILL)
+    rehearsal.finish(process)
+
+    end_state, accounting = rehearsal.read("measures.json")["end_state"], rehearsal.slo("lost")
+    assert end_state["is_group_stable"], rehearsal.output()
+    assert end_state["is_drained"]
+    assert accounting["status"] == "pass"
+
+
 def test_scale_down_without_drain_does_work_twice(rehearsal: Rehearsal) -> None:
     """``consumer.drain=off``: scale-down repeats work, the verdict fails and names SIGTERM."""
-    process = rehearsal.start_run("consumer.drain=off", "profile.after_seconds=50", options=KEEP)
+    process = rehearsal.start_run("consumer.drain=off", options=KEEP)
     code = rehearsal.finish(process)
 
     accounting, slo = rehearsal.read("accounting.json"), rehearsal.slo("duplicated")
@@ -77,7 +91,7 @@ def test_a_broker_outage_loses_nothing(rehearsal: Rehearsal) -> None:
 
 
 # What one pod does at once: nothing to drain and to settle before the accounting.
-SMALL = ("profile.rate_per_second=20", "profile.spike_hold_seconds=4")
+SMALL = ("profile.rate_per_second=20", "profile.spike_hold_seconds=4", "tail=none")
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_the_rehearsal_passes(rehearsal: Rehearsal, finished: dict[str, str]) ->
 
 def test_every_message_is_accounted_for(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
     """Planned, acknowledged, logged and processed are the same messages, none twice."""
-    accounting = rehearsal.read("accounting.json")
+    accounting, tail = rehearsal.read("accounting.json"), rehearsal.read("manifest.json")["tail"]
     counts = {
         accounting[name]
         for name in (
@@ -58,7 +58,7 @@ def test_every_message_is_accounted_for(rehearsal: Rehearsal, finished: dict[str
         )
     }
 
-    assert counts == {8 * 150 + 20 * 1500 + 4 * 150}
+    assert counts == {8 * 150 + 20 * 1500 + 4 * 150 + tail["sent"]}
     assert accounting["lost"] == accounting["duplicated"] == accounting["reordered"] == 0
 
 
@@ -82,6 +82,23 @@ def test_it_scaled_out_and_back(rehearsal: Rehearsal, finished: dict[str, str]) 
     assert measures["end_state"]["is_at_floor"]
     assert measures["reaction"]["is_complete"], measures["reaction"]["reason"]
     assert measures["reaction"]["parts_sum_to_total"]
+
+
+def test_the_scale_down_met_work(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
+    """The base load went on at 150/s until one pod was left, and ended because it was."""
+    tail, measures = rehearsal.read("manifest.json")["tail"], rehearsal.read("measures.json")
+    downs = [
+        episode
+        for episode in measures["rebalances"]["episodes"]
+        if episode["trigger"] == "scale_down"
+    ]
+
+    assert tail["ended_by"] == "settled"
+    assert tail["sent"] == pytest.approx(150 * tail["seconds"], abs=15)
+    assert downs
+    for episode in downs:
+        ended_at = tail["started_at"] + tail["seconds"] * 1e9
+        assert tail["started_at"] < episode["started_at"] < ended_at - 10e9
 
 
 def test_the_report_stands_alone(rehearsal: Rehearsal, finished: dict[str, str]) -> None:

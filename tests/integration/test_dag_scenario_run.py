@@ -37,7 +37,7 @@ TINY = {
         "profile.before_seconds": "5",
         "profile.after_seconds": "5",
         "timeouts.drain_seconds": "90",
-        "timeouts.settle_seconds": "90",
+        "timeouts.settle_seconds": "150",
     },
 }
 
@@ -115,13 +115,23 @@ def test_a_cell_runs_from_plan_to_verdict(rehearsals: Rehearsals, tmp_path: Path
     log = (tmp_path / "log").read_text(errors="replace")[-6000:]
     assert folder.report.is_file(), log
     accounting = folder.read_json(folder.accounting)
-    assert accounting["in_log"] == 200 * 5 + 2000 * 10 + 200 * 5
+    tail = folder.read_json(folder.manifest)["tail"]
+    assert tail["ended_by"] == "settled"
+    assert accounting["in_log"] == 200 * 5 + 2000 * 10 + 200 * 5 + tail["sent"]
     assert accounting["processed_distinct"] == accounting["in_log"]
     assert (accounting["lost"], accounting["duplicated"]) == (0, 0)
     assert folder.read_json(folder.verdict)["status"] in ("pass", "fail", "undetermined")
     assert folder.junit.is_file()
     finished = [name for name, state in phases(folder) if state == "finished"]
-    assert finished.index("lag_drained") < finished.index("fence_run") < finished.index("verdict")
+    order = [
+        "replicas_settled",
+        "stop_tail",
+        "lag_drained",
+        "group_settled",
+        "fence_run",
+        "verdict",
+    ]
+    assert [name for name in finished if name in order] == order
     assert rehearsals.leftovers() == []
 
 

@@ -102,7 +102,7 @@ class Pacer:
     @property
     def tail_seconds(self) -> float:
         """Return how long the tail went on; 0 before it was reached."""
-        after_ns = self._ended_ns - self._settings.load.duration_ns
+        after_ns = min(self._ended_ns, self._load.duration_ns) - self._settings.load.duration_ns
         return max(0, after_ns) / NS if self.has_reached_tail else 0.0
 
     def digest(self) -> str:
