@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.manifest_files import base_manifest, base_objects
-from lagbench.core.clocks import API_SERVER, ClockSet, clock_set
+from lagbench.core.clocks import API_SERVER, ClockSet, clock_set, on_recorders_clock
 from lagbench.core.cluster_settings import ClusterSettings
 from lagbench.core.flapping import replica_changes
 from lagbench.core.lag import lag_series
@@ -205,6 +205,7 @@ def is_all_committed(sample: LagSample) -> bool:
 
 def chain_of(records: list[TelemetryRecord], clocks: ClockSet, step_at: int) -> Reaction:
     """Return the chain that the records tell, from a load step at ``step_at``."""
+    records = on_recorders_clock(records, clocks)
     rows = [
         (sample.at, *row)
         for sample in records
@@ -234,6 +235,7 @@ def chain_of(records: list[TelemetryRecord], clocks: ClockSet, step_at: int) -> 
             replicas_at_step=1,
             until_at=until_at,
             clocks=clocks,
+            step_at=step_at,
         )
     )
 

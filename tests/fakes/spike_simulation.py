@@ -94,6 +94,9 @@ def partition_shares(partitions: int) -> npt.NDArray[np.float64]:
     return weights / weights.sum()
 
 
+LEFTOVER_SECONDS = 10.0
+
+
 class Simulation:
     """Steps the story; ``run`` returns the outcome."""
 
@@ -126,11 +129,24 @@ class Simulation:
 
     def _offer(self, second: float) -> None:
         self.carry += self.story.rate(second) * STEP_SECONDS * self.shares
+        if second == self.story.end_seconds - LEFTOVER_SECONDS:
+            self.carry += self._leftover()
         whole = np.floor(self.carry + 1e-9).astype(np.int64)
         self.carry -= whole
         self.backlog += whole
         self.out.seconds.append(second)
         self.out.offered.append(whole)
+
+    def _leftover(self) -> npt.NDArray[np.float64]:
+        """Return what makes whole messages of the partitions' fractions: the stream has a total."""
+        left = LEFTOVER_SECONDS - STEP_SECONDS
+        rest = self.story.rate(self.story.end_seconds) * left * self.shares
+        parts = (self.carry + rest) % 1.0
+        missing = round(float(parts.sum()))
+        largest = np.argsort(parts)[parts.size - missing :]
+        extra = np.zeros(parts.size)
+        extra[largest] = 1.0 - parts[largest]
+        return extra
 
     def _live(self, second: float) -> list[Pod]:
         return [p for p in self.out.pods if p.joined <= second and p.sigterm is None]

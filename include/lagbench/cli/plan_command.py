@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,7 +23,9 @@ from lagbench.errors import ExitCode
 if TYPE_CHECKING:
     from lagbench.catalog import Cell
     from lagbench.core.plan import Plan
+    from lagbench.core.spikes import Spike
 
+SPIKES_SHOWN = 4
 AROUND_SECONDS = 92
 """quick_spike on 2 cores: 245 s in all, less 75 s to the spike's end and 78 s of drain (measured).
 
@@ -66,6 +69,7 @@ def _print_prediction(console: Console, cell: Cell, plan: Plan, *, free_bytes: i
         ("offered rate", f"{plan.base_rate:,.0f}/s, at the peak {plan.peak_rate:,.0f}/s"),
         ("stream", f"{plan.stream_seconds:,.0f} s"),
         ("tail", _tail(plan)),
+        ("spikes", _spikes(plan.spikes)),
         ("expected duration", _duration(plan.expected_seconds)),
         ("one pod does", f"{_number(plan.pod_rate)}/s"),
         ("pods needed", f"{plan.pods_needed_at_base} at the base, {plan.pods_needed_at_peak} peak"),
@@ -116,6 +120,17 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
             base_manifest("producer", "Job"), target, cell.scenario, tail=tail
         ),
     ]
+
+
+def _spikes(spikes: Sequence[Spike]) -> str:
+    if not spikes:
+        return "none: reaction, drain and fall of lag are not judged"
+    told = [
+        f"{spike.start_seconds:g} to {spike.end_seconds:g} s at {spike.rate_peak:,.0f}/s"
+        for spike in spikes[:SPIKES_SHOWN]
+    ]
+    more = len(spikes) - len(told)
+    return "; ".join(told) + (f"; {more} more" if more > 0 else "")
 
 
 def _duration(seconds: float) -> str:

@@ -20,8 +20,13 @@ _GAPS = ("not_in_log", "expired", "log_holes", "unknown_message", "produced_unkn
 
 
 def print_verdict(console: Console, folder: RunFolder) -> None:
-    """Print each SLO with threshold and value, why any did not hold, accounting, notes, report."""
+    """Print each SLO with threshold and value, why any did not hold, accounting, notes, report.
+
+    Why a run is invalid stands above all that, once.
+    """
     verdict = Verdict.model_validate(folder.read_json(folder.verdict))
+    for reason in verdict.invalid:
+        console.print(Text(f"invalid: {reason}", style="bold yellow"))
     table = Table(title=f"verdict of {folder.path.name}", title_justify="left", box=None)
     for heading in ("", "SLO", "threshold", "value"):
         table.add_column(heading, no_wrap=True, justify="right" if heading == "value" else "left")
@@ -39,7 +44,7 @@ def print_verdict(console: Console, folder: RunFolder) -> None:
     mark, colour = _MARKS[verdict.status]
     console.print(Text(f"{mark} {verdict.status.upper()}", style=f"bold {colour}"))
     shown = " ".join(slo.reason for slo in verdict.slos)
-    for reason in verdict.reasons:
+    for reason in verdict.reasons[len(verdict.invalid) :]:
         if reason.split(": ", 1)[-1] not in shown:  # the SLOs' own reasons stand above
             console.print(f"  {reason}", highlight=False, markup=False)
     for note in verdict.notes:

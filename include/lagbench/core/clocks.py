@@ -3,6 +3,10 @@
 On the embedded bench everything runs on one machine: one clock. On a cluster the recorder bounds
 the API server's clock and that of each node from the ``Date`` of their answers. A clock that it
 could not ask is not bounded, which is not an offset of zero.
+
+A run is told on the recorder's clock: what is known of another one is taken off every record of its
+owner, once, where the evidence is read (``on_recorders_clock``). What is left is that clock's
+error, which widens the interval of each value that rests on it.
 """
 
 from __future__ import annotations
@@ -10,10 +14,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from lagbench.core.clock_offset import OffsetBound
 from lagbench.core.measure_model import NANOSECONDS, Fidelity
 from lagbench.core.scaling_measures import ClockBound, Clocks
-from lagbench.core.telemetry import ClockOffset, PodSeen, TelemetryRecord
+from lagbench.core.telemetry import (
+    ClockOffset,
+    ClockStepped,
+    PodSeen,
+    PodStarted,
+    StreamStarted,
+    TelemetryRecord,
+)
 
 API_SERVER = "API server"
 
@@ -87,6 +100,53 @@ def clock_set(records: Sequence[TelemetryRecord], fidelity: Fidelity) -> ClockSe
         name_of_pod=name_of_pod,
         unbounded_pods=tuple(sorted(seen - name_of_pod.keys())),
     )
+
+
+def on_recorders_clock(
+    records: Sequence[TelemetryRecord], clocks: ClockSet
+) -> list[TelemetryRecord]:
+    """Return ``records`` by instant, each shifted by the known offset of its owner's clock.
+
+    The recorder's own stay, as do those of an owner whose clock is not known.
+    """
+    if clocks.is_one_clock:
+        return list(records)
+    shifts: dict[str, int] = {}
+    for source in {record.source for record in records}:
+        clock = clocks.of_pod(source)
+        shifts[source] = 0 if clock is None else clock.shift_ns
+    for source in {record.source for record in records if isinstance(record, ClockOffset)}:
+        shifts[source] = 0
+    moved = [_shifted(record, shifts[record.source]) for record in records]
+    return sorted(moved, key=lambda record: record.at)
+
+
+def _shifted(record: TelemetryRecord, shift_ns: int) -> TelemetryRecord:
+    if not shift_ns:
+        return record
+    fields = {"at": record.at - shift_ns}
+    if isinstance(record, StreamStarted):
+        fields["stream_started_at"] = record.stream_started_at - shift_ns
+    elif isinstance(record, PodStarted):
+        fields["process_started_at"] = record.process_started_at - shift_ns
+    return msgspec.structs.replace(record, **fields)
+
+
+def clock_steps(
+    records: Sequence[TelemetryRecord], from_at: int, until_at: int, origin_at: int | None
+) -> list[str]:
+    """Return the steps of clocks in [from_at, until_at], in words; a step may lie beside it."""
+    found = []
+    for record in records:
+        if isinstance(record, ClockStepped):
+            reach = abs(round(record.step_seconds * NANOSECONDS)) + NANOSECONDS
+            if from_at - reach <= record.at <= until_at + reach:
+                second = (record.at - (origin_at or from_at)) / NANOSECONDS
+                found.append(
+                    f"the clock of {record.source} stepped by {record.step_seconds:+.3f} s"
+                    f" at {second:+.1f} s: no instant before compares with one after"
+                )
+    return found
 
 
 def _clock(name: str, stretches: Sequence[ClockOffset]) -> Clock:

@@ -2,7 +2,11 @@
 
 Threshold: one lagThreshold (the lag that one replica may hold). ``drained_at`` is the first sample
 at or after the spike's end with total lag at or below it; samples are 1 s apart. A total that is
-unknown drains nothing.
+unknown drains nothing, nor does a low one while too much waits in the producer's client, where it
+is no lag yet (``core/load_taken.py``).
+
+The lag came down after the last sample that is known to be above the threshold, so the drain's
+precision is the distance to that one (``above_until_at``): a gap in between widens it.
 
 Skew limit: a partition is read by one pod, so no drain is shorter than the hottest partition's
 backlog at the spike's end divided by one pod's rate (concurrency / process_ms).
@@ -17,6 +21,7 @@ import numpy as np
 
 from lagbench.core.lag import LagSeries
 from lagbench.core.lag_fall import full_parallelism, lag_fall
+from lagbench.core.load_taken import HeldBack
 from lagbench.core.measures import NANOSECONDS, Drain
 from lagbench.core.rate_dip import RateSeries
 from lagbench.core.telemetry import ReplicaSample
@@ -45,10 +50,13 @@ def drain_measure(
     until_at: int,
     threshold: DrainThreshold,
     pod_rate: float | None,
+    held: Sequence[HeldBack] = (),
 ) -> Drain:
-    """Return the drain after ``spike_ended_at``; all None without a spike or a threshold."""
-    drained = _drained(series, spike_ended_at, until_at, threshold.records)
-    drained_at = None if drained is None else int(series.at[drained])
+    """Return the drain after ``spike_ended_at``; all None without a spike or a threshold.
+
+    ``held``: where too much waited in the producer's client.
+    """
+    drained_at, above_until_at = _drained(series, spike_ended_at, until_at, threshold.records, held)
     stretch = full_parallelism(replicas, spike_ended_at, until_at)
     sampled = [sample.at for sample in replicas]
     unseen = [] if spike_ended_at is None else unseen_between(sampled, spike_ended_at, until_at)
@@ -58,7 +66,8 @@ def drain_measure(
         spike_ended_at=spike_ended_at,
         drained_at=drained_at,
         drain_seconds=_seconds_between(spike_ended_at, drained_at),
-        precision_seconds=_precision(series, drained),
+        precision_seconds=_seconds_between(above_until_at, drained_at),
+        above_until_at=above_until_at,
         threshold_records=threshold.records,
         threshold_text=threshold.text,
         falls_monotonically=fall.falls_monotonically,
@@ -72,22 +81,33 @@ def drain_measure(
 
 
 def _drained(
-    series: LagSeries, spike_ended_at: int | None, until_at: int, threshold: float | None
-) -> int | None:
+    series: LagSeries,
+    spike_ended_at: int | None,
+    until_at: int,
+    threshold: float | None,
+    held: Sequence[HeldBack],
+) -> tuple[int | None, int | None]:
+    """Return when lag was first seen drained, and when it was last known not to be before that.
+
+    Lag that was never known above it may have been drained since the spike's end.
+    """
     if spike_ended_at is None or threshold is None:
-        return None
+        return None, None
+    total = series.total
+    is_held = np.zeros(series.at.size, dtype=bool)
+    for stretch in held:
+        is_held |= (series.at >= stretch.started_at) & (series.at <= stretch.ended_at)
     inside = (series.at >= spike_ended_at) & (series.at <= until_at)
-    fitting = np.flatnonzero(inside & (series.total <= threshold))
-    return int(fitting[0]) if fitting.size else None
+    fitting = np.flatnonzero(inside & (total <= threshold) & ~is_held)
+    drained_at = int(series.at[fitting[0]]) if fitting.size else None
+    last_at = until_at if drained_at is None else drained_at - 1
+    above = series.at[((total > threshold) | is_held) & (series.at <= last_at)]
+    since_at = int(above[-1]) if above.size else spike_ended_at
+    return drained_at, max(since_at, spike_ended_at)
 
 
 def _seconds_between(start_at: int | None, end_at: int | None) -> float | None:
     return None if start_at is None or end_at is None else (end_at - start_at) / NANOSECONDS
-
-
-def _precision(series: LagSeries, index: int | None) -> float | None:
-    """Return the distance to the sample before: the lag may have been drained since then."""
-    return None if not index else float(series.at[index] - series.at[index - 1]) / NANOSECONDS
 
 
 def _skew_limit(

@@ -48,6 +48,7 @@ def end_state(
         is_at_floor=None if spec is None or floor is None else spec == floor,
         group_state=state,
         is_group_stable=None if state is None else _is_stable(state, spec),
+        log_records=None if ends is None else sum(ends.values()),
     )
 
 

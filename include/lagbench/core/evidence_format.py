@@ -18,3 +18,14 @@ CURRENT_FORMAT = 2
 def folder_format(manifest: Mapping[str, Any]) -> int:
     """Return the format of the folder with ``manifest``."""
     return int(manifest.get(FORMAT_FIELD, 1))
+
+
+def unrecorded_text(number: int) -> str:
+    """Return what a folder of format ``number`` never recorded; empty: it records all there is."""
+    if number >= CURRENT_FORMAT:
+        return ""
+    return (
+        f"this folder is of format {number}: it never recorded a tail of the stream, the members of"
+        " the group by name, steps of clocks, which deliveries failed, nor how long a pod was held"
+        " back before its start"
+    )

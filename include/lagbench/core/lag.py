@@ -3,6 +3,9 @@
 Lag of a partition is its end offset minus the group's committed offset, never below zero (the two
 are read one after the other). A partition without a commit has an unknown lag, unless its end
 offset is 0: then nothing can wait. A total with one unknown part is unknown, never partial.
+
+The partitions that the topic had at the stream's start must be in each sample: one without a row is
+unknown. One that comes later held nothing before its first row.
 """
 
 from __future__ import annotations
@@ -57,16 +60,27 @@ def lag_series(
     partition: Sequence[int],
     end_offset: Sequence[int],
     committed: Sequence[int | None],
+    first_partitions: int | None = None,
 ) -> LagSeries:
-    """Return the series of rows of the table ``lag`` (any order; a missing row is unknown)."""
+    """Return the series of rows of the table ``lag`` (any order; a missing row is unknown).
+
+    ``first_partitions`` is how many there were at the stream's start; None: all that have a row.
+    """
     instants, row = np.unique(np.asarray(at, dtype=np.int64), return_inverse=True)
-    partitions, column = np.unique(np.asarray(partition, dtype=np.int64), return_inverse=True)
+    seen = np.asarray(partition, dtype=np.int64)
+    first = np.arange(first_partitions or 0, dtype=np.int64)
+    partitions = np.union1d(seen, first).astype(np.int64)
+    column = np.searchsorted(partitions, seen)
     shape = (instants.size, partitions.size)
     ends, lags = np.full(shape, np.nan), np.full(shape, np.nan)
     end = np.asarray(end_offset, dtype=np.float64)
     commit = np.asarray([np.nan if c is None else c for c in committed], dtype=np.float64)
     ends[row, column] = end
     lags[row, column] = np.where(end == 0, 0.0, np.maximum(end - commit, 0.0))
+    if first_partitions is not None:
+        for later in np.flatnonzero(partitions >= first_partitions):
+            is_before = np.arange(instants.size) < row[column == later].min()
+            ends[is_before, later] = lags[is_before, later] = 0.0
     return LagSeries(instants, partitions, ends, lags)
 
 

@@ -1,18 +1,29 @@
 """When the load changed, and whether the generator kept its promise.
 
-A run is invalid when the producer fell behind (its own rule, stated in its record), was stopped
-before its stream's end, or never said that it finished: then the offered load is not the planned
-one and no measure means what it says.
+The scenario says what the load was; the telemetry only when the stream began. A run is invalid when
+the producer fell behind (its own rule, stated in its record), was stopped before its stream's end,
+never said that it finished, or had a delivery refused or left unacknowledged: then the load that
+Kafka took is not the planned one and no measure means what it says. ``core/load_taken.py`` says
+when Kafka took it too late.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lagbench.core.measures import NANOSECONDS, Generator, LoadWindow, TelemetryGap, Validity
+from lagbench.core.load_taken import most_waiting
+from lagbench.core.measures import (
+    NANOSECONDS,
+    Generator,
+    LoadWindow,
+    SpikeWindow,
+    TelemetryGap,
+    Validity,
+)
+from lagbench.core.profile import OfferedLoad
+from lagbench.core.spikes import Spike
 from lagbench.core.telemetry import (
     LagSample,
-    LoadStep,
     ProducerProgress,
     ReadGap,
     ReplicaSample,
@@ -25,33 +36,54 @@ SILENCE_SECONDS = 3.0
 """The recorder samples once a second: three missing seconds are a gap."""
 
 
-def load_window(records: Sequence[TelemetryRecord]) -> LoadWindow:
-    """Return the stretch of the stream and of its spikes; a steady stream has no spike."""
-    started = [r for r in records if isinstance(r, StreamStarted)]
-    finished = [r for r in records if isinstance(r, StreamFinished)]
-    steps = sorted((r for r in records if isinstance(r, LoadStep)), key=lambda step: step.at)
-    starts = [step for step in steps if step.step == "spike_start"]
-    ends = [step for step in steps if step.step == "spike_end"]
-    ended_at = finished[-1].at if finished else None
-    if ended_at is None and started:
-        ended_at = started[0].stream_started_at + round(started[0].planned_seconds * NANOSECONDS)
+def load_window(
+    records: Sequence[TelemetryRecord],
+    load: OfferedLoad,
+    spikes: Sequence[Spike],
+    *,
+    recorded_start_at: int | None = None,
+) -> LoadWindow:
+    """Return the stretch of the stream and of its spikes, as the scenario plans them.
+
+    The producer says when the stream began, else ``recorded_start_at`` does. It ended with the
+    producer's last word, else as planned.
+    """
+    started = [r.stream_started_at for r in records if isinstance(r, StreamStarted)]
+    start = min(started, default=recorded_start_at)
+    planned_until_at = None if start is None else start + load.duration_ns
+    finished = [r.at for r in records if isinstance(r, StreamFinished)]
+    stretches = () if start is None else tuple(_stretch(spike, start) for spike in spikes)
     return LoadWindow(
-        stream_started_at=started[0].stream_started_at if started else None,
-        first_spike_started_at=starts[0].at if starts else None,
-        last_spike_ended_at=ends[-1].at if ends else None,
-        spikes=len(starts),
-        stream_ended_at=ended_at,
-        base_rate_per_second=starts[0].rate_before if starts else None,
-        spike_rate_per_second=starts[0].rate_after if starts else None,
+        stream_started_at=start,
+        first_spike_started_at=stretches[0].started_at if stretches else None,
+        last_spike_ended_at=stretches[-1].ended_at if stretches else None,
+        spikes=len(spikes),
+        stream_ended_at=max(finished, default=planned_until_at),
+        base_rate_per_second=spikes[0].rate_before if spikes else None,
+        spike_rate_per_second=spikes[0].rate_peak if spikes else None,
+        planned_until_at=planned_until_at,
+        spike_windows=stretches,
     )
 
 
-def generator(records: Sequence[TelemetryRecord]) -> Generator:
+def _stretch(spike: Spike, start: int) -> SpikeWindow:
+    return SpikeWindow(
+        started_at=start + round(spike.start_seconds * NANOSECONDS),
+        ended_at=start + round(spike.end_seconds * NANOSECONDS),
+        rate_before_per_second=spike.rate_before,
+        rate_peak_per_second=spike.rate_peak,
+    )
+
+
+def generator(records: Sequence[TelemetryRecord], planned_total: int = 0) -> Generator:
     """Return what the producer said last: its final record, else its last progress.
 
-    ``planned`` is the whole stream, also of a producer that was stopped before its end.
+    ``planned`` is the whole stream (``planned_total`` of the scenario, or what the producer was
+    told), also of a producer that was stopped before its end.
     """
-    whole = max((r.planned_total for r in records if isinstance(r, StreamStarted)), default=0)
+    told = [r.planned_total for r in records if isinstance(r, StreamStarted)]
+    whole = max([*told, planned_total])
+    waiting = most_waiting(records)
     for record in reversed(records):
         if isinstance(record, StreamFinished):
             return Generator(
@@ -66,12 +98,19 @@ def generator(records: Sequence[TelemetryRecord]) -> Generator:
                 fell_behind=record.fell_behind,
                 reason=record.reason,
                 stream_sha256=record.stream_sha256,
+                most_waiting=waiting,
             )
     progress = [record for record in records if isinstance(record, ProducerProgress)]
     if not progress:
         return Generator()
     last = progress[-1]
-    return Generator(planned=last.planned, sent=last.sent, acked=last.acked, failed=last.failed)
+    return Generator(
+        planned=max(last.planned, whole),
+        sent=last.sent,
+        acked=last.acked,
+        failed=last.failed,
+        most_waiting=waiting,
+    )
 
 
 def telemetry_gaps(
@@ -98,23 +137,15 @@ def telemetry_gaps(
     return tuple(sorted(gaps, key=lambda gap: (gap.started_at, gap.what)))
 
 
-def validity(made: Generator, gaps: tuple[TelemetryGap, ...]) -> Validity:
-    """Return whether the run may be judged, and what a reader should know."""
-    reasons: list[str] = []
-    if made.fell_behind is None:
-        reasons.append("the producer never reported that it finished")
-    elif made.fell_behind:
-        reasons.append(f"the generator fell behind: {made.reason or 'no reason given'}")
-    elif made.planned is not None and made.sent is not None and made.sent < made.planned:
-        reasons.append(
-            f"the generator ended after {made.sent:,} of {made.planned:,} planned events: "
-            f"{made.reason or 'no reason given'}"
-        )
+def validity(
+    made: Generator, gaps: tuple[TelemetryGap, ...], doubts: Sequence[str] = ()
+) -> Validity:
+    """Return whether the run may be judged, and what a reader should know.
+
+    ``doubts``: further reasons why it was another load than planned, or measured by no clock.
+    """
+    reasons = [*_unkept(made), *doubts]
     notes = [f"{gap.what} not seen for {gap.gap_seconds:.1f} s: {gap.reason}" for gap in gaps]
-    if made.failed:
-        notes.append(f"{made.failed} messages were refused or timed out at the broker")
-    if made.unknown:
-        notes.append(f"{made.unknown} messages have an unknown outcome at the producer")
     return Validity(
         is_valid=not reasons,
         reasons=tuple(reasons),
@@ -122,6 +153,27 @@ def validity(made: Generator, gaps: tuple[TelemetryGap, ...]) -> Validity:
         generator=made,
         telemetry_gaps=gaps,
     )
+
+
+def _unkept(made: Generator) -> list[str]:
+    """Return how the producer's own word differs from its plan."""
+    if made.fell_behind is None:
+        return ["the producer never reported that it finished"]
+    reasons = []
+    planned, sent, acked = made.planned or 0, made.sent or 0, made.acked or 0
+    if made.fell_behind:
+        reasons.append(f"the generator fell behind: {made.reason or 'no reason given'}")
+    elif sent < planned:
+        reasons.append(
+            f"the generator ended after {sent:,} of {planned:,} planned events: "
+            f"{made.reason or 'no reason given'}"
+        )
+    if acked < sent or made.failed or made.unknown:
+        reasons.append(
+            f"Kafka acknowledged {acked:,} of {planned:,} planned messages: {made.failed or 0:,}"
+            f" were refused or timed out, of {made.unknown or 0:,} the outcome is not known"
+        )
+    return reasons
 
 
 def _stretches(what: str, readings: list[tuple[int, str]]) -> list[TelemetryGap]:

@@ -136,7 +136,7 @@ def producer_job_for_run(
         container,
         {
             "KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers,
-            "PROFILE_JSON": json.dumps(scenario.profile.model_dump(mode="json")),
+            "PROFILE_JSON": json.dumps(scenario.profile.model_dump(mode="json", exclude_none=True)),
         },
     )
     _set_arguments(

@@ -46,14 +46,27 @@ __all__ = [
     "ReplicaChange",
     "Scaling",
     "Seconds",
+    "SpikeWindow",
     "SurplusPod",
     "TelemetryGap",
     "Validity",
 ]
 
 
+class SpikeWindow(MeasureModel):
+    """A spike of the load, from its planned start to its planned end."""
+
+    started_at: int
+    ended_at: int
+    rate_before_per_second: float
+    rate_peak_per_second: float
+
+
 class LoadWindow(MeasureModel):
-    """When the load changed; a sawtooth has many spikes, a steady stream none."""
+    """When the load changed, by the scenario; a sawtooth has many spikes, a steady stream none.
+
+    ``spikes`` are those of the plan; their instants are None when the stream's start is not known.
+    """
 
     stream_started_at: int | None
     first_spike_started_at: int | None
@@ -62,6 +75,8 @@ class LoadWindow(MeasureModel):
     stream_ended_at: int | None
     base_rate_per_second: float | None
     spike_rate_per_second: float | None
+    planned_until_at: int | None = None  # the end of the scenario's own stretch, without the tail
+    spike_windows: tuple[SpikeWindow, ...] = ()
 
 
 class Generator(MeasureModel):
@@ -78,6 +93,7 @@ class Generator(MeasureModel):
     fell_behind: bool | None = None
     reason: str = ""
     stream_sha256: str | None = None
+    most_waiting: int | None = None  # sent and not yet acknowledged, at most
 
 
 class TelemetryGap(MeasureModel):
@@ -117,9 +133,10 @@ class Lag(MeasureModel):
     peak_partition: int | None  # the partition with the most lag of any sample
     peak_partition_records: int | None
     at_spike_end_records: int | None
-    time_lag_seconds: Seconds
+    time_lag_seconds: Seconds  # of what was planned in the scenario's own stretch
     samples: int
     unknown_samples: int
+    time_lag_seconds_after: Seconds | None = None  # of what was planned after it: the tail
 
 
 class Drain(MeasureModel):
@@ -128,7 +145,7 @@ class Drain(MeasureModel):
     spike_ended_at: int | None
     drained_at: int | None
     drain_seconds: float | None
-    precision_seconds: float | None
+    precision_seconds: float | None  # to the last sample above; it may have drained since
     threshold_records: float | None
     threshold_text: str
     falls_monotonically: bool | None
@@ -138,6 +155,7 @@ class Drain(MeasureModel):
     monotone_text: str
     skew_limited_seconds: float | None  # no drain can be shorter
     hottest_partition: int | None
+    above_until_at: int | None = None  # lag was last known above the threshold (spike end, if not)
 
 
 class PodWork(MeasureModel):
@@ -227,6 +245,7 @@ class EndState(MeasureModel):
     is_at_floor: bool | None
     group_state: str | None
     is_group_stable: bool | None
+    log_records: int | None = None  # end offsets of all partitions at the fence, in sum
 
 
 class Measures(MeasureModel):

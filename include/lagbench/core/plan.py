@@ -7,7 +7,7 @@ are those of its assumptions, which are the constants below.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,8 +17,9 @@ from lagbench.core.key_skew import partition_shares
 from lagbench.core.plan_backlog import ReplicaSteps, predict_backlog
 from lagbench.core.policy_check import check_limits
 from lagbench.core.policy_limits import PolicyLimits
-from lagbench.core.profile import OfferedLoad, offered_load
+from lagbench.core.profile import offered_load
 from lagbench.core.scenario import Scenario
+from lagbench.core.spikes import Spike, load_spikes
 from lagbench.core.tail import Tail, tail_of
 
 # Bytes of broker log per event, lz4, 12 partitions: 146 at 60,000/s, 156 at 6,000/s (measured);
@@ -47,6 +48,7 @@ class Plan:
     """Stream, and what is left of the drain after it; without bench, scale-down and pipeline."""
     base_rate: float
     peak_rate: float
+    spikes: tuple[Spike, ...]
     pod_rate: float
     """What one pod can process per second; infinite when process_ms is 0."""
     pods_needed_at_base: int
@@ -90,6 +92,7 @@ def plan_cell(scenario: Scenario, policy: Mapping[str, Any], *, where: str = "po
     shares = partition_shares(scenario.keys, partitions, scenario.seed)
     hottest = int(np.argmax(shares))
     useful = min(limits.ceiling_replicas, partitions)
+    spikes = load_spikes(load, floor_rate_per_second=limits.started_replicas * pod_rate)
     backlog = predict_backlog(
         whole_load,
         shares,
@@ -110,6 +113,7 @@ def plan_cell(scenario: Scenario, policy: Mapping[str, Any], *, where: str = "po
         expected_seconds=load.duration_seconds + drain_seconds,
         base_rate=load.base_rate,
         peak_rate=load.peak_rate,
+        spikes=spikes,
         pod_rate=pod_rate,
         pods_needed_at_base=max(1, math.ceil(load.base_rate / pod_rate)),
         pods_needed_at_peak=max(1, math.ceil(load.peak_rate / pod_rate)),
@@ -126,7 +130,7 @@ def plan_cell(scenario: Scenario, policy: Mapping[str, Any], *, where: str = "po
         hottest_rate=float(shares[hottest]) * load.peak_rate,
         is_skew_limited=float(shares[hottest]) * load.peak_rate > pod_rate,
         predicted_peak_lag=backlog.peak_lag,
-        predicted_drain_seconds=_drain_seconds(load, backlog.drained_at),
+        predicted_drain_seconds=_drain_seconds(spikes, backlog.drained_at),
         disk_bytes=whole_load.total * (EVENT_LOG_BYTES + LEDGER_BYTES + TABLE_BYTES),
         warnings=(),
     )
@@ -149,9 +153,8 @@ def _sticking(limits: PolicyLimits, partitions: int) -> tuple[int, ...]:
     return tuple(n for n in range(low, partitions) if partitions / n <= 1 + _TOLERANCE)
 
 
-def _drain_seconds(load: OfferedLoad, drained_at: float) -> float | None:
-    ends = [step.at_ns / 1e9 for step in load.steps if step.step == "spike_end"]
-    return max(0.0, drained_at - ends[-1]) if ends else None
+def _drain_seconds(spikes: Sequence[Spike], drained_at: float) -> float | None:
+    return max(0.0, drained_at - spikes[-1].end_seconds) if spikes else None
 
 
 def _with_warnings(plan: Plan, limits: PolicyLimits) -> Plan:

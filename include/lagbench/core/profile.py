@@ -55,6 +55,7 @@ class OfferedLoad:
 
     segments: tuple[Segment, ...]
     duration_seconds: float
+    marks_spikes: bool = True  # False: a trace that does not say which of its stretches are spikes
 
     @property
     def total(self) -> int:
@@ -224,8 +225,12 @@ def _trace(profile: TraceProfile, where: str) -> OfferedLoad:
             allowed="at least two rows, seconds ascending from 0 (the last one ends the stream)",
         )
     rates = [_times(point.rate_per_second, profile.rate_scale) for point in profile.points[:-1]]
-    parts = tuple(Segment(at, rate) for at, rate in zip(seconds[:-1], rates, strict=True))
-    return OfferedLoad(parts, seconds[-1])
+    marks = [point.is_spike for point in profile.points[:-1]]
+    parts = tuple(
+        Segment(at, rate, is_spike=bool(mark))
+        for at, rate, mark in zip(seconds[:-1], rates, marks, strict=True)
+    )
+    return OfferedLoad(parts, seconds[-1], marks_spikes=any(mark is not None for mark in marks))
 
 
 def _load(profile: Profile, where: str) -> OfferedLoad:

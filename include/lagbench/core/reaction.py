@@ -18,6 +18,9 @@ readiness probe was answered) is kept in ``stamped_at`` with a note.
 All instants are on the recorder's clock. A link's precision is how far its stamp may be off, the
 bound of its clock's skew included (clocks.py); one that exceeds its part is said to.
 
+What the SLO judges is max(Ready, assigned) - load step, from the stamps themselves: t1 to t4 are
+links of the chain and cannot move it. Its interval has the precision of those three stamps.
+
 From one replica on, the HPA's sync is the clock that rules, and KEDA's pollingInterval from zero
 replicas; that the HPA may read what KEDA polled (useCachedMetrics) is not looked at.
 """
@@ -47,13 +50,14 @@ SUM_TOLERANCE_SECONDS = 0.001
 
 
 def reaction(given: ReactionInput) -> Reaction:
-    """Return the chain of the first spike; a link that nobody stamped stays None."""
+    """Return the chain of the step at ``given.step_at``; a link that nobody stamped stays None."""
     threshold, count = given.crossing_records, given.replicas_at_step
     clock, clock_text = ruling_clock(count)
     stamps, pod = reaction_stamps(given, clock)
     replicas = "unknown" if count is None else max(1, count)
     return _chain(
         _place(stamps),
+        _assigned(stamps),
         pod,
         threshold_records=threshold,
         threshold_text=f"{given.limits.threshold_rule} x {replicas} replicas",
@@ -99,8 +103,28 @@ def _place(stamps: Mapping[str, Stamp]) -> tuple[ReactionLink, ...]:
     return tuple(links)
 
 
+def _assigned(stamps: Mapping[str, Stamp]) -> dict[str, float | None]:
+    """Return max(t5, t7) - t0 from the stamps, and the interval in which it lies."""
+    step, ready, owned = (stamps.get(name, Stamp(None)) for name in ("t0", "t5", "t7"))
+    if step.at is None or ready.at is None or owned.at is None:
+        return {}
+    value = (max(ready.at, owned.at) - step.at) / NANOSECONDS
+    known = [s.precision_seconds for s in (step, ready, owned) if s.precision_seconds is not None]
+    if len(known) < 3:
+        return {"assigned_seconds": value}
+    after_ready = (ready.at - step.at) / NANOSECONDS
+    after_owned = (owned.at - step.at) / NANOSECONDS
+    of_step, of_ready, of_owned = known
+    return {
+        "assigned_seconds": value,
+        "assigned_low_seconds": max(after_ready - of_ready, after_owned - of_owned) - of_step,
+        "assigned_high_seconds": max(after_ready + of_ready, after_owned + of_owned) + of_step,
+    }
+
+
 def _chain(
     links: tuple[ReactionLink, ...],
+    assigned: Mapping[str, float | None],
     pod: str | None,
     *,
     threshold_records: float | None,
@@ -115,9 +139,6 @@ def _chain(
     total = None if start is None or end is None else (end - start) / NANOSECONDS
     parts = [link.part_seconds for link in links if link.part_seconds is not None]
     parts_sum = sum(parts) if total is not None else None
-    assigned = None
-    if start is not None and at["t5"] is not None and at["t7"] is not None:
-        assigned = (max(at["t5"], at["t7"]) - start) / NANOSECONDS
     missing = [f"{link.name} ({link.title})" for link in links if link.at is None]
     return Reaction(
         links=links,
@@ -125,7 +146,9 @@ def _chain(
         is_complete=not missing,
         reason=_missing_text(missing, links),
         total_seconds=total,
-        assigned_seconds=assigned,
+        assigned_seconds=assigned.get("assigned_seconds"),
+        assigned_low_seconds=assigned.get("assigned_low_seconds"),
+        assigned_high_seconds=assigned.get("assigned_high_seconds"),
         parts_sum_seconds=parts_sum,
         parts_sum_to_total=None
         if parts_sum is None or total is None

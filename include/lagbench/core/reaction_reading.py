@@ -29,7 +29,7 @@ class Stamp:
     stamped_at: int | None = None
 
     def on(self, clock: Clock | None) -> Stamp:
-        """Return the stamp of ``clock`` on the recorder's; what is unknown widens the precision."""
+        """Return the stamp with the error of ``clock``, whose known offset was taken off before."""
         if self.at is None:
             return self
         if clock is None:
@@ -38,7 +38,7 @@ class Stamp:
         shift, error = clock.shift_ns, clock.error_ns / NANOSECONDS
         precision = None if self.precision_seconds is None else self.precision_seconds + error
         moved = f"{clock.name} is {shift / NANOSECONDS:+.3f} s off, taken off" if shift else ""
-        return Stamp(self.at - shift, precision, _joined(self.note, moved), self.at)
+        return Stamp(self.at, precision, _joined(self.note, moved), self.at + shift)
 
 
 @dataclass(frozen=True, slots=True)

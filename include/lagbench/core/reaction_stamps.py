@@ -17,7 +17,10 @@ from lagbench.core.telemetry import (
     GroupJoined,
     LoadStep,
     PartitionsAssigned,
+    ProducerProgress,
     Scaled,
+    StreamFinished,
+    StreamStarted,
     TelemetryRecord,
 )
 from lagbench.core.unseen import Unseen, unseen_between, unseen_text
@@ -25,7 +28,7 @@ from lagbench.core.unseen import Unseen, unseen_between, unseen_text
 
 @dataclass(frozen=True, slots=True)
 class ReactionInput:
-    """What the chain is read from."""
+    """What the chain of the load step at ``step_at`` is read from; ``records`` on one clock."""
 
     records: Sequence[TelemetryRecord]
     lag: LagSeries
@@ -36,6 +39,7 @@ class ReactionInput:
     replicas_at_step: int | None
     until_at: int
     clocks: ClockSet = ONE_CLOCK
+    step_at: int | None = None
 
     @property
     def crossing_records(self) -> float | None:
@@ -46,40 +50,48 @@ class ReactionInput:
     @property
     def unseen_lag(self) -> list[Unseen]:
         """Where from the load step on total lag was not known; empty without a step."""
-        step_at = self.load.first_spike_started_at
-        return [] if step_at is None else unseen_between(self.lag.known_at, step_at, self.until_at)
+        if self.step_at is None:
+            return []
+        return unseen_between(self.lag.known_at, self.step_at, self.until_at)
 
 
 def reaction_stamps(
     given: ReactionInput, clock: RulingClock
 ) -> tuple[dict[str, Stamp], str | None]:
     """Return the stamps by link, and the pod whose they are from t4 on; empty without a spike."""
-    step_at, threshold = given.load.first_spike_started_at, given.crossing_records
+    step_at, threshold = given.step_at, given.crossing_records
     if step_at is None:
         return {}, None
     change = next((c for c in given.changes if _is_rise(c) and c.at >= step_at), None)
     crossed = _crossed(given, step_at, threshold)
     read, reader = autoscaler_reading(given.records, crossed, threshold, clock, change)
     stamps = {
-        "t0": _by(given, Stamp(step_at, 0.0, "planned instant"), _source(given, LoadStep, step_at)),
+        "t0": _planned(given, step_at),
         "t1": crossed,
         "t2": _by(given, read, reader),
     }
     if change is None:
         return stamps, None
     changed = Stamp(change.at, change.precision_seconds, f"by {change.by}")
-    stamps["t3"] = _by(given, changed, _source(given, Scaled, change.at))
+    stamps["t3"] = _by(given, changed, _scaler(given, change.at))
     pod, of_pod = _first_new_pod(given, change)
     return {**stamps, **of_pod}, pod
 
 
-def _source(given: ReactionInput, kind: type[LoadStep | Scaled], at: int) -> str | None:
-    """Return whose record of a kind says that something happened at ``at``."""
-    return next((r.source for r in given.records if isinstance(r, kind) and r.at == at), None)
+def _planned(given: ReactionInput, step_at: int) -> Stamp:
+    """Return the planned instant of the step, which is on the producer's clock."""
+    told = StreamStarted | LoadStep | ProducerProgress | StreamFinished
+    source = next((r.source for r in given.records if isinstance(r, told)), "")
+    return Stamp(step_at, 0.0, "planned instant").on(given.clocks.of_pod(source))
+
+
+def _scaler(given: ReactionInput, at: int) -> str | None:
+    """Return whose record says that the replicas changed at ``at``."""
+    return next((r.source for r in given.records if isinstance(r, Scaled) and r.at == at), None)
 
 
 def _by(given: ReactionInput, stamp: Stamp, source: str | None) -> Stamp:
-    """Return a stamp of ``source`` on the recorder's clock; None: it is the recorder's own."""
+    """Return a stamp with the error of ``source``'s clock; None: it is the recorder's own."""
     return stamp if source is None else stamp.on(given.clocks.of_pod(source))
 
 

@@ -13,6 +13,7 @@ from lagbench.core.measure_model import MeasureModel
 EpisodeTrigger = Literal["start", "scale_up", "scale_down", "pod_death", "other"]
 RebalanceProtocol = Literal["eager", "cooperative", "consumer"]
 RulingClock = Literal["hpa_sync", "keda_poll", "unknown"]
+ReactionOutcome = Literal["reacted", "not_due", "did_not_come", "unknown"]
 
 
 class ReactionLink(MeasureModel):
@@ -46,14 +47,14 @@ class Clocks(MeasureModel):
 
 
 class Reaction(MeasureModel):
-    """From the load step to the first record done by a new pod."""
+    """From the load step to the first record done by a new pod; of several steps the worst one."""
 
     links: tuple[ReactionLink, ...]
     pod: str | None  # the first new pod that finished a record; the chain is that pod's
     is_complete: bool
     reason: str  # why the chain ends early; empty when it is complete
     total_seconds: float | None  # t0 to t8
-    assigned_seconds: float | None  # t0 to Ready and assigned: what the SLO judges
+    assigned_seconds: float | None  # t0 to Ready and assigned, by their stamps: what the SLO judges
     parts_sum_seconds: float | None
     parts_sum_to_total: bool | None
     threshold_records: float | None
@@ -62,6 +63,13 @@ class Reaction(MeasureModel):
     ruling_clock: RulingClock
     ruling_clock_text: str
     clocks: Clocks | None = None  # None: measured before clocks were bounded
+    assigned_low_seconds: float | None = None  # the interval of ``assigned_seconds``
+    assigned_high_seconds: float | None = None  # None: a clock is not bounded
+    outcome: ReactionOutcome | None = None  # None: the load has no step, or it was not judged
+    outcome_text: str = ""
+    step_number: int | None = None  # from 1: which load step the chain is of
+    step_count: int | None = None
+    unknown_text: str = ""  # another step whose reaction is not known; empty: none
 
 
 class RebalanceEpisode(MeasureModel):
@@ -151,7 +159,7 @@ class Scaling(MeasureModel):
     max_replicas: int | None  # wanted
     max_ready_replicas: int | None
     partitions: int
-    pod_minutes: float | None
+    pod_minutes: float | None  # over the scenario's own stretch, as is the next
     idle_ratio: float | None
     zero_partition_pod_seconds: float | None
     baseline_at_floor: bool | None
@@ -161,6 +169,9 @@ class Scaling(MeasureModel):
     surplus_pods_idle: bool | None  # None: there were never more members than partitions
     surplus_text: str
     unseen_text: str = ""  # where replicas may have changed unseen; empty: nowhere
+    pod_minutes_after: float | None = None  # from the stretch's end to the end of the measurement
+    has_baseline: bool = True  # False: the load begins with a spike
+    max_group_members: int | None = None  # as the broker counted them
 
 
 class PaidForItself(MeasureModel):

@@ -56,14 +56,15 @@ class BurstyProfile(_Model):
 
 
 class TracePoint(_Model):
-    """From ``second`` on the rate is ``rate_per_second``."""
+    """From ``second`` on the rate is ``rate_per_second``; a trace marks its spikes or does not."""
 
     second: float = Field(ge=0)
     rate_per_second: float = Field(ge=0, le=1_000_000)
+    is_spike: bool | None = None
 
 
 class TraceProfile(_Model):
-    """Rates from a CSV file (columns second, rate) beside the scenario file.
+    """Rates from a CSV file (columns second, rate, and spike if wanted) beside the scenario file.
 
     The last row's second is the end of the stream; its rate is not used.
     """

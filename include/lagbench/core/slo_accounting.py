@@ -117,6 +117,8 @@ def unsettled_end(measures: Measures) -> list[str]:
         reasons.append(f"{end.undrained_records} messages of {places} were not consumed")
     elif waiting:
         reasons.append(f"{waiting} messages were not yet consumed")
+    if end.log_records == 0 or measures.accounting.in_log == 0:
+        reasons.append("the log holds no message: there was nothing to lose or to drain")
     if end.is_group_stable is None:
         reasons.append("whether the group was settled at the end was not seen")
     elif not end.is_group_stable:

@@ -13,10 +13,15 @@ def lag_results(measures: Measures, slos: Slos) -> list[SloResult]:
 
 
 def _drain(measures: Measures, slos: Slos) -> SloResult:
+    """Judge the interval in which lag came down: since it was last known to be above."""
     slo = Slo("drain_seconds", "Lag drain", slos.drain_seconds, "s")
     drain = measures.drain
+    if measures.load.spikes == 0:
+        return not_applicable(slo.result("pass", None, "the plan of the load has no spike"))
     if drain.spike_ended_at is None:
-        return not_applicable(slo.result("pass", None, "the load had no spike that ended"))
+        return slo.result("undetermined", None, "it is not known when the spike ended")
+    if drain.threshold_records is None:
+        return slo.result("undetermined", None, drain.threshold_text)
     if drain.drain_seconds is not None:
         reason = f"lag at most {drain.threshold_records:g} {moment(measures, drain.drained_at)}"
         if drain.skew_limited_seconds is not None:
@@ -24,16 +29,16 @@ def _drain(measures: Measures, slos: Slos) -> SloResult:
                 f"; partition {drain.hottest_partition} alone needs"
                 f" {drain.skew_limited_seconds:.1f} s with one pod"
             )
-        return slo.compare(drain.drain_seconds, reason)
-    if drain.threshold_records is None:
-        return slo.result("undetermined", None, drain.threshold_text)
-    if measures.lag.samples == 0 or measures.lag.unknown_samples:
-        return slo.result("undetermined", None, "lag was not seen for part of the run")
-    until_at = measures.measured_until_at
-    watched = 0.0 if until_at is None else (until_at - drain.spike_ended_at) / NANOSECONDS
+        low = None
+        if drain.precision_seconds is not None:
+            low = drain.drain_seconds - drain.precision_seconds
+        return slo.compare(drain.drain_seconds, reason, low=low)
+    above_until_at = drain.above_until_at or drain.spike_ended_at
+    watched = (above_until_at - drain.spike_ended_at) / NANOSECONDS
     reason = f"lag still above {drain.threshold_records:g} {watched:.0f} s after the spike"
-    is_late = slo.limit is not None and watched > slo.limit
-    return slo.result("fail" if is_late else "undetermined", None, reason)
+    if slo.limit is not None and watched > slo.limit:
+        return slo.result("fail", None, reason)
+    return slo.result("undetermined", None, f"{reason}, and not seen to come down since")
 
 
 def _falls(measures: Measures, slos: Slos) -> SloResult:
@@ -44,7 +49,7 @@ def _falls(measures: Measures, slos: Slos) -> SloResult:
         holds=measures.drain.falls_monotonically,
         reason=measures.drain.monotone_text,
     )
-    return not_applicable(result) if measures.drain.spike_ended_at is None else result
+    return not_applicable(result) if measures.load.spikes == 0 else result
 
 
 def _time_lag(measures: Measures, slos: Slos) -> SloResult:

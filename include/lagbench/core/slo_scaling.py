@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lagbench.core.measures import Measures, RebalanceEpisode
+from lagbench.core.measures import Measures, Reaction, RebalanceEpisode, Scaling
 from lagbench.core.rate_dip import NO_WORK_REASONS
 from lagbench.core.scenario import Slos
 from lagbench.core.slo_result import Slo, SloResult, claim_result, moment, not_applicable
@@ -25,40 +25,44 @@ def scaling_results(measures: Measures, slos: Slos) -> list[SloResult]:
 def _reaction(measures: Measures, slos: Slos) -> SloResult:
     """Judge the lab's reaction: load step to the first new pod Ready and assigned.
 
-    Lag that crossed the threshold without any pod being added is a failure to react; lag that
-    was seen throughout and never crossed asked for nothing.
+    A pod that was due and did not come is a failure to react. A load step that asked for no pod,
+    or met replicas that more could not help, reacted in 0 s.
     """
     slo = Slo("reaction_seconds", "Scale-out reaction", slos.reaction_seconds, "s")
     chain = measures.reaction
-    if measures.load.first_spike_started_at is None:
-        return not_applicable(slo.result("pass", None, "the load had no step"))
-    if chain.assigned_seconds is not None:
-        parts = [
-            f"{link.name} {link.title} {link.part_seconds:.1f} s"
-            for link in chain.links
-            if link.part_seconds is not None and link.name != "t8"
-        ]
-        reason = f"{chain.pod} was Ready and assigned; {', '.join(parts)}"
-        if chain.clocks is not None and not chain.clocks.is_one_clock:
-            reason = f"{reason}; {chain.clocks.text}"
-        return slo.compare(chain.assigned_seconds, reason)
-    if chain.pod is not None:
-        return slo.result("undetermined", None, f"{chain.pod} was created, but {chain.reason}")
-    if chain.is_threshold_crossed:
-        crossed_at = next(link.at for link in chain.links if link.name == "t1")
-        reason = (
-            f"total lag crossed {chain.threshold_records:g} ({chain.threshold_text})"
-            f" {moment(measures, crossed_at)}, but no new pod became Ready"
-        )
-        return slo.result("fail", None, reason)
-    if chain.is_threshold_crossed is False:
-        reason = f"total lag never crossed {chain.threshold_records:g}, so no pod was due"
-        return not_applicable(slo.result("pass", None, reason))
-    why = chain.threshold_text
-    if chain.threshold_records is not None:
-        why = next(link.note for link in chain.links if link.name == "t1")
-    reason = f"no pod was added and it is not known whether one was due: {why}"
-    return slo.result("undetermined", None, reason)
+    if measures.load.spikes == 0:
+        return not_applicable(slo.result("pass", None, "the plan of the load has no spike"))
+    result = _of_outcome(slo, chain)
+    if result.status == "pass" and chain.unknown_text:
+        reason = f"{result.reason}; but {chain.unknown_text}"
+        return result.model_copy(update={"status": "undetermined", "reason": reason})
+    return result
+
+
+def _of_outcome(slo: Slo, chain: Reaction) -> SloResult:
+    of_step = ""
+    if (chain.step_count or 0) > 1:
+        of_step = f"load step {chain.step_number} of {chain.step_count}: "
+    told = f"{of_step}{chain.outcome_text}"
+    if chain.outcome == "not_due":
+        return slo.compare(0.0, f"{told}: no pod was due")
+    if chain.outcome == "did_not_come":
+        return slo.result("fail", None, told)
+    if chain.outcome != "reacted" or chain.assigned_seconds is None:
+        return slo.result("undetermined", None, told or "the load step is not known")
+    parts = [
+        f"{link.name} {link.title} {link.part_seconds:.1f} s"
+        for link in chain.links
+        if link.part_seconds is not None and link.name != "t8"
+    ]
+    reason = f"{of_step}{chain.pod} was Ready and assigned; {', '.join(parts)}"
+    if chain.clocks is not None and not chain.clocks.is_one_clock:
+        reason = f"{reason}; {chain.clocks.text}"
+    low, high = chain.assigned_low_seconds, chain.assigned_high_seconds
+    if low is None or high is None:
+        reason = f"{reason}; a clock of these stamps is not bounded"
+        return slo.result("undetermined", chain.assigned_seconds, reason)
+    return slo.compare(chain.assigned_seconds, reason, low=low, high=high)
 
 
 def _scale_steps(measures: Measures) -> list[RebalanceEpisode]:
@@ -152,17 +156,19 @@ def _flips(measures: Measures, slos: Slos) -> SloResult:
 
 
 def _baseline(measures: Measures, slos: Slos) -> SloResult:
-    return claim_result(
+    result = claim_result(
         "baseline_at_floor",
         "Baseline at the floor",
         is_judged=slos.baseline_at_floor,
         holds=measures.scaling.baseline_at_floor,
         reason=measures.scaling.baseline_text,
     )
+    return result if measures.scaling.has_baseline else not_applicable(result)
 
 
 def _surplus(measures: Measures, slos: Slos) -> SloResult:
-    scaling = measures.scaling
+    """Judge the pods beyond the partitions; that there were none is proven, or not known."""
+    scaling, partitions = measures.scaling, measures.scaling.partitions
     result = claim_result(
         "surplus_pods_idle",
         "Surplus pods idle",
@@ -170,5 +176,25 @@ def _surplus(measures: Measures, slos: Slos) -> SloResult:
         holds=scaling.surplus_pods_idle,
         reason=scaling.surplus_text,
     )
-    most = scaling.max_members
-    return not_applicable(result) if most is not None and most <= scaling.partitions else result
+    if result.status == "not_judged":
+        return result
+    told, counted = scaling.max_members, scaling.max_group_members
+    if told is None or told > partitions:
+        return result
+    unsure = ""
+    if counted is not None and counted > partitions:
+        unsure = f"the broker counted {counted} members, the pods' own records tell of {told}"
+    elif not _is_within_partitions(scaling):
+        unsure = scaling.unseen_text or "the replicas were not seen"
+    if unsure:
+        reason = f"{scaling.surplus_text}; {unsure}"
+        return result.model_copy(update={"status": "undetermined", "reason": reason})
+    return not_applicable(result)
+
+
+def _is_within_partitions(scaling: Scaling) -> bool:
+    """Say whether there provably never were more pods wanted than partitions."""
+    if scaling.ceiling_replicas is not None and scaling.ceiling_replicas <= scaling.partitions:
+        return True
+    was_seen = scaling.max_replicas is not None and not scaling.unseen_text
+    return was_seen and (scaling.max_replicas or 0) <= scaling.partitions

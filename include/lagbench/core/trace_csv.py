@@ -1,4 +1,8 @@
-"""A recorded load as CSV: columns ``second`` and ``rate``, one row per change of the rate."""
+"""A recorded load as CSV: columns ``second`` and ``rate``, one row per change of the rate.
+
+A third column ``spike`` (0 or 1) says which stretches are spikes; without it a rule decides
+(``core/spikes.py``).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from lagbench.core.scenario import TracePoint
 from lagbench.errors import WrongInput
 
 _COLUMNS = ["second", "rate"]
+_MARKED_COLUMNS = [*_COLUMNS, "spike"]
+_MARKS = {"0": False, "1": True}
 _HIGHEST_RATE = 1_000_000
 
 
@@ -27,19 +33,23 @@ def trace_points(text: str, *, where: str) -> tuple[TracePoint, ...]:
         if line.strip() and not line.lstrip().startswith("#")
     ]
     rows = [(number, next(csv.reader([line]))) for number, line in lines]
-    if not rows or [cell.strip() for cell in rows[0][1]] != _COLUMNS:
+    columns = [cell.strip() for cell in rows[0][1]] if rows else []
+    if columns not in (_COLUMNS, _MARKED_COLUMNS):
         header = lines[0][1] if lines else ""
         raise WrongInput(
-            where=where, field="header", value=header, allowed="the columns second,rate"
+            where=where,
+            field="header",
+            value=header,
+            allowed="the columns second,rate or second,rate,spike",
         )
     points: list[TracePoint] = []
     for number, row in rows[1:]:
-        point = _point(row)
+        point = _point(row, columns)
         is_first = not points
         if point is None or (point.second != 0 if is_first else point.second <= points[-1].second):
             allowed = (
-                "two numbers: second (0 in the first row, then ascending) and rate "
-                f"(0 to {_HIGHEST_RATE})"
+                "numbers: second (0 in the first row, then ascending) and rate "
+                f"(0 to {_HIGHEST_RATE}){', and spike (0 or 1)' * (columns == _MARKED_COLUMNS)}"
             )
             raise WrongInput(
                 where=where, field=f"line {number}", value=",".join(row), allowed=allowed
@@ -55,8 +65,11 @@ def trace_points(text: str, *, where: str) -> tuple[TracePoint, ...]:
     return tuple(points)
 
 
-def _point(row: list[str]) -> TracePoint | None:
-    if len(row) != 2:
+def _point(row: list[str], columns: list[str]) -> TracePoint | None:
+    if len(row) != len(columns):
+        return None
+    mark = None if columns == _COLUMNS else _MARKS.get(row[2].strip())
+    if mark is None and columns != _COLUMNS:
         return None
     try:
         second, rate = float(row[0]), float(row[1])
@@ -64,4 +77,4 @@ def _point(row: list[str]) -> TracePoint | None:
         return None
     if not (math.isfinite(second) and 0 <= rate <= _HIGHEST_RATE and second >= 0):
         return None
-    return TracePoint(second=second, rate_per_second=rate)
+    return TracePoint(second=second, rate_per_second=rate, is_spike=mark)

@@ -1,10 +1,12 @@
 """The verdict: SLOs x measures to pass, fail or undetermined, each with its reason.
 
 * Any SLO that fails makes the run ``fail``.
-* A run whose generator fell behind measured another load: its scaling and lag SLOs are
-  ``undetermined``, both ways. Bad messages that were found stay found: they fail.
-* Not drained, not stable, an accounting that contradicts itself (``lagbench.core.checks``), or a
-  measure missing for a judged SLO: ``undetermined``, never ``pass``.
+* A run of another load than planned, or with a clock that stepped, is invalid. It says why once;
+  each SLO shows what was measured and none of them passes or fails by it, but for bad messages:
+  those that were found stay found.
+* Not drained, not stable, an empty log, an accounting that contradicts itself
+  (``lagbench.core.checks``), or a measure missing for a judged SLO: ``undetermined``, never
+  ``pass``. So is a run of which nothing was judged.
 """
 
 from __future__ import annotations
@@ -29,41 +31,45 @@ VerdictStatus = Literal["pass", "fail", "undetermined"]
 class Verdict(MeasureModel):
     """The whole run's verdict.
 
-    ``reasons`` are those that decided it; ``notes`` decide nothing, but say what to know of it.
+    ``reasons`` are those that decided it, with ``invalid`` first: why the run measured something
+    else than planned. ``notes`` decide nothing, but say what to know of it.
     """
 
     run_id: str
     status: VerdictStatus
     reasons: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    invalid: tuple[str, ...] = ()
     slos: tuple[SloResult, ...]
 
 
 def judge(measures: Measures, slos: Slos) -> Verdict:
     """Return the verdict of ``measures`` under ``slos``."""
-    results = [*scaling_results(measures, slos), *lag_results(measures, slos)]
+    scaling = [*scaling_results(measures, slos), *lag_results(measures, slos)]
+    messages = accounting_results(measures, slos)
+    invalid = measures.validity.reasons
+    unsure = [f"{r.title}: {r.reason}" for r in [*scaling, *messages] if r.status == "undetermined"]
     if not measures.validity.is_valid:
-        results = [_of_another_load(result, measures) for result in results]
-    results += accounting_results(measures, slos)
+        scaling = [_of_another_load(result) for result in scaling]
+        messages = [r if r.status == "fail" else _of_another_load(r) for r in messages]
+    results = [*scaling, *messages]
     failed = [f"{r.title}: {r.reason}" for r in results if r.status == "fail"]
-    open_ends = [
-        *measures.validity.reasons,
-        *unsettled_end(measures),
-        *reconciliation(measures.accounting).reasons,
-    ]
-    unsure = [f"{r.title}: {r.reason}" for r in results if r.status == "undetermined"]
     judged = sum(result.status != "not_judged" for result in results)
+    open_ends = [*unsettled_end(measures), *reconciliation(measures.accounting).reasons]
+    if not judged:
+        open_ends.append("nothing was judged: no SLO has a limit that this load can ask for")
     status: VerdictStatus = "pass"
     reasons = [f"all {judged} judged SLOs hold"]
     if failed:
-        status, reasons = "fail", failed
-    elif open_ends or unsure:
-        status, reasons = "undetermined", [*open_ends, *unsure]
+        status, reasons = "fail", [*invalid, *failed]
+    elif not measures.validity.is_valid or open_ends or unsure:
+        status, reasons = "undetermined", [*invalid, *open_ends, *unsure]
     return Verdict(
         run_id=measures.run_id,
         status=status,
         reasons=tuple(reasons),
         notes=measures.validity.notes,
+        invalid=invalid,
         slos=tuple(results),
     )
 
@@ -77,9 +83,7 @@ def exit_code(verdict: Verdict) -> ExitCode:
     }[verdict.status]
 
 
-def _of_another_load(result: SloResult, measures: Measures) -> SloResult:
+def _of_another_load(result: SloResult) -> SloResult:
     if result.status == "not_judged":
         return result
-    why = "; ".join(measures.validity.reasons)
-    update = {"status": "undetermined", "reason": f"{why} (measured: {result.reason})"}
-    return result.model_copy(update=update)
+    return result.model_copy(update={"status": "undetermined"})

@@ -8,10 +8,14 @@ from typing import Any
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.accounting import accounting_measure
 from lagbench.core.checks import rebalance_count, scale_down
-from lagbench.core.drain import DrainThreshold, drain_measure, pod_rate_per_second
+from lagbench.core.clocks import clock_steps
+from lagbench.core.drain import DrainThreshold, drain_measure
 from lagbench.core.end_state import end_state
+from lagbench.core.evidence_format import folder_format, unrecorded_text
+from lagbench.core.idle_scale_downs import idle_scale_downs_text
 from lagbench.core.lag import lag_measure
 from lagbench.core.load import generator, telemetry_gaps, validity
+from lagbench.core.load_taken import doubts_of_the_load, held_back
 from lagbench.core.measures import (
     NANOSECONDS,
     Drain,
@@ -19,6 +23,7 @@ from lagbench.core.measures import (
     Lag,
     Measures,
     PaidForItself,
+    Reaction,
     RebalanceEpisode,
     Seconds,
     Validity,
@@ -26,14 +31,17 @@ from lagbench.core.measures import (
 from lagbench.core.observer_cost import observer_cost
 from lagbench.core.paid_for_itself import paid_for_itself
 from lagbench.core.partition_gaps import partition_gaps
-from lagbench.core.reaction import reaction
 from lagbench.core.reaction_stamps import ReactionInput
+from lagbench.core.reaction_worst import worst_reaction
 from lagbench.core.rebalance import rebalance_protocol
 from lagbench.core.rebalance_measure import rebalance_episodes, rebalances
 from lagbench.core.verdict import Verdict, judge
 from lagbench.errors import NotReady
 from lagbench.results.run_evidence import RunEvidence, read_evidence, read_scenario
 from lagbench.results.scaling import Group, replica_group, scaling_measure
+
+EARLY_SECONDS = 0.1
+"""A clock that is off by more is noticed; less is within what clocks are known to."""
 
 
 def measure_run(folder: RunFolder) -> Measures:
@@ -73,7 +81,7 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
     episodes = rebalance_episodes(group.spans, run.rate, group.changes, protocol)
     handovers = [handover for handover in run.handovers if handover.next_done_at <= until_at]
     drain = _drain(run, until_at)
-    return _with_checks(
+    return _with_notes(
         Measures(
             run_id=run_id,
             scenario=run.scenario.name,
@@ -86,19 +94,7 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             run_seconds=(until_at - from_at) / NANOSECONDS,
             load=run.load,
             validity=_validity(run, from_at, until_at),
-            reaction=reaction(
-                ReactionInput(
-                    records=run.records,
-                    lag=run.lag,
-                    lives=run.lives,
-                    changes=group.changes,
-                    load=run.load,
-                    limits=run.limits,
-                    replicas_at_step=run.replicas_at(run.load.first_spike_started_at),
-                    until_at=until_at,
-                    clocks=run.clocks,
-                )
-            ),
+            reaction=_reaction(run, group, until_at),
             lag=_lag(run, from_at, until_at),
             drain=drain,
             rebalances=rebalances(episodes, partition_gaps(handovers)),
@@ -107,41 +103,88 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             accounting=accounting_measure(run.accounting, run.bad_messages),
             observer_cost=observer_cost(run.records, from_at, until_at),
             end_state=_end_state(run, until_at),
-        )
+        ),
+        run,
     )
 
 
-def _with_checks(found: Measures) -> Measures:
-    """Note the rebalances that no scaling explains, and a scale-down that was cut off."""
-    reasons = (*rebalance_count(found).reasons, *scale_down(found).reasons)
-    notes = (*found.validity.notes, *reasons)
-    return found.model_copy(update={"validity": found.validity.model_copy(update={"notes": notes})})
+def _with_notes(found: Measures, run: RunEvidence) -> Measures:
+    """Note what decides nothing, but a reader should know.
+
+    That is: rebalances that no scaling explains, a scale-down that was cut off or met an idle
+    group, and what the folder's format never recorded.
+    """
+    notes = (
+        *found.validity.notes,
+        *rebalance_count(found).reasons,
+        *scale_down(found).reasons,
+        idle_scale_downs_text(found.scaling.changes, run.rate),
+        unrecorded_text(folder_format(run.manifest)),
+    )
+    told = tuple(note for note in notes if note)
+    return found.model_copy(update={"validity": found.validity.model_copy(update={"notes": told})})
+
+
+def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
+    given = ReactionInput(
+        records=run.records,
+        lag=run.lag,
+        lives=run.lives,
+        changes=group.changes,
+        load=run.load,
+        limits=run.limits,
+        replicas_at_step=None,
+        until_at=until_at,
+        clocks=run.clocks,
+    )
+    return worst_reaction(
+        given, partitions=run.partitions, pod_rate_per_second=run.pod_rate_per_second
+    )
 
 
 def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
     gaps = telemetry_gaps(run.records, from_at=from_at, until_at=until_at)
-    found = validity(generator(run.records), gaps)
+    doubts = [
+        *doubts_of_the_load(run.records, run.offered, run.load),
+        *clock_steps(run.records, from_at, until_at, run.load.stream_started_at),
+        *_done_before_due(run),
+    ]
+    found = validity(generator(run.records, run.offered.total), gaps, doubts)
     if not run.unknown_records:
         return found
     note = f"{run.unknown_records} telemetry rows are no known record and were left out"
     return found.model_copy(update={"notes": (*found.notes, note)})
 
 
+def _done_before_due(run: RunEvidence) -> list[str]:
+    """Return that messages were done before they were due: a clock stepped, or another is off."""
+    medians = [run.earliest_median_seconds, _percentiles(run, "time_lag_seconds").p50]
+    earliest = min((seconds for seconds in medians if seconds is not None), default=0.0)
+    if earliest >= -EARLY_SECONDS:
+        return []
+    why = "the clocks of the producer and of the pods do not agree, or one stepped"
+    return [f"messages were done {-earliest:.1f} s before they were due (median): {why}"]
+
+
+def _percentiles(run: RunEvidence, name: str) -> Seconds:
+    found = (run.accounting or {}).get(name) or {}
+    return Seconds(**{part: found.get(part) for part in ("p50", "p95", "p99", "max")})
+
+
 def _lag(run: RunEvidence, from_at: int, until_at: int) -> Lag:
-    percentiles = (run.accounting or {}).get("time_lag_seconds") or {}
-    return lag_measure(
+    found = lag_measure(
         run.lag,
         from_at=from_at,
         until_at=until_at,
         spike_ended_at=run.load.last_spike_ended_at,
-        time_lag_seconds=Seconds(
-            **{name: percentiles.get(name) for name in ("p50", "p95", "p99", "max")}
-        ),
+        time_lag_seconds=_percentiles(run, "time_lag_seconds"),
     )
+    after = _percentiles(run, "time_lag_seconds_after")
+    told = None if after.p50 is None else after
+    return found.model_copy(update={"time_lag_seconds_after": told})
 
 
 def _drain(run: RunEvidence, until_at: int) -> Drain:
-    settings = run.scenario.consumer
     return drain_measure(
         run.lag,
         run.replica_samples,
@@ -149,7 +192,8 @@ def _drain(run: RunEvidence, until_at: int) -> Drain:
         spike_ended_at=run.load.last_spike_ended_at,
         until_at=until_at,
         threshold=DrainThreshold(run.limits.lag_threshold_records, run.limits.threshold_rule),
-        pod_rate=pod_rate_per_second(settings.process_ms, settings.concurrency),
+        pod_rate=run.pod_rate_per_second,
+        held=held_back(run.records, run.offered, run.load.stream_started_at),
     )
 
 

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.accounting import BadMessage
-from lagbench.core.clocks import ClockSet, clock_set
+from lagbench.core.clocks import ClockSet, clock_set, on_recorders_clock
+from lagbench.core.drain import pod_rate_per_second
 from lagbench.core.group_events import GroupEvent, group_events
 from lagbench.core.lag import LagSeries
 from lagbench.core.load import load_window
@@ -21,16 +22,29 @@ from lagbench.core.measures import LoadWindow
 from lagbench.core.partition_gaps import Handover
 from lagbench.core.pod_lives import PodLife, pod_lives
 from lagbench.core.policy_limits import PolicyLimits, policy_limits
+from lagbench.core.profile import OfferedLoad, offered_load
 from lagbench.core.rate_dip import RateSeries
 from lagbench.core.scenario import Scenario
-from lagbench.core.telemetry import ReplicaSample, StreamStarted, TelemetryRecord
+from lagbench.core.spikes import load_spikes
+from lagbench.core.telemetry import (
+    LoadStep,
+    ProducerProgress,
+    ReplicaSample,
+    StreamFinished,
+    StreamStarted,
+    TelemetryRecord,
+)
 from lagbench.errors import WrongInput
 from lagbench.results import run_tables
 
 
 @dataclass(frozen=True)
 class RunEvidence:
-    """Files, tables and records of one run, cut to the measured stretch."""
+    """Files, tables and records of one run, cut to the measured stretch.
+
+    All ``records`` are on the recorder's clock. ``earliest_median_seconds`` is the lowest median of
+    the time lag in any bin of the table ``latency``; None without one.
+    """
 
     manifest: Mapping[str, Any]
     scenario: Scenario
@@ -43,17 +57,51 @@ class RunEvidence:
     rate: RateSeries
     handovers: Sequence[Handover]
     bad_messages: Sequence[BadMessage]
+    earliest_median_seconds: float | None = None
+
+    @cached_property
+    def offered(self) -> OfferedLoad:
+        """The planned load, of which the scenario alone tells."""
+        return offered_load(self.scenario.profile, where="scenario.yaml")
+
+    @cached_property
+    def pod_rate_per_second(self) -> float | None:
+        """The most that one pod can do; None: a record costs nothing."""
+        settings = self.scenario.consumer
+        return pod_rate_per_second(settings.process_ms, settings.concurrency)
 
     @cached_property
     def load(self) -> LoadWindow:
         """When the load changed."""
-        return load_window(self.records)
+        floor, pod_rate = self.limits.started_replicas, self.pod_rate_per_second
+        spikes = load_spikes(
+            self.offered, floor_rate_per_second=None if pod_rate is None else floor * pod_rate
+        )
+        return load_window(
+            self.records, self.offered, spikes, recorded_start_at=self._recorded_start_at
+        )
+
+    @cached_property
+    def _recorded_start_at(self) -> int | None:
+        """The stream's start as the manifest has it, which is the producer's clock."""
+        start = self.manifest.get("stream_started_at")
+        if start is None:
+            return None
+        told = LoadStep | ProducerProgress | StreamFinished
+        source = next((r.source for r in self.records if isinstance(r, told)), "")
+        clock = self.clocks.of_pod(source)
+        return int(start) - (0 if clock is None else clock.shift_ns)
+
+    @cached_property
+    def sample_until_at(self) -> int | None:
+        """The end of the sample's stretch: the scenario fixes it, and the tail comes after."""
+        planned, end = self.load.planned_until_at, self.until_at
+        return end if planned is None or end is None else min(planned, end)
 
     @cached_property
     def partitions(self) -> int:
-        """Partitions of the events topic: what the producer found, else what was asked for."""
-        found = [record for record in self.records if isinstance(record, StreamStarted)]
-        return found[0].partitions if found else self.scenario.partitions
+        """Partitions of the events topic at the stream's start."""
+        return _first_partitions(self.records, self.scenario)
 
     @cached_property
     def until_at(self) -> int | None:
@@ -99,11 +147,6 @@ class RunEvidence:
         samples = [record for record in self.records if isinstance(record, ReplicaSample)]
         return [sample for sample in samples if end is None or sample.at <= end]
 
-    def replicas_at(self, at: int | None) -> int | None:
-        """Return the wanted replicas at ``at``, from the last sample before."""
-        before = [s for s in self.replica_samples if at is not None and s.at <= at]
-        return before[-1].spec if before else None
-
 
 def read_evidence(folder: RunFolder) -> RunEvidence:
     """Read a run folder.
@@ -111,20 +154,29 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     :raises NotReady: a file or table that every run must have is missing.
     :raises WrongInput: the scenario or the policy of the folder is none.
     """
-    records, unknown = run_tables.read_telemetry(folder)
+    stamped, unknown = run_tables.read_telemetry(folder)
+    manifest, scenario = folder.read_json(folder.manifest), read_scenario(folder)
+    records = on_recorders_clock(stamped, clock_set(stamped, manifest["fidelity"]))
     return RunEvidence(
-        manifest=folder.read_json(folder.manifest),
-        scenario=read_scenario(folder),
+        manifest=manifest,
+        scenario=scenario,
         limits=policy_limits(_yaml(folder, folder.read_text(folder.policy), "policy.yaml")),
         fence=folder.read_json(folder.fence) if folder.fence.exists() else None,
         accounting=folder.read_json(folder.accounting) if folder.accounting.exists() else None,
         records=records,
         unknown_records=unknown,
-        lag=run_tables.read_lag(folder),
+        lag=run_tables.read_lag(folder, first_partitions=_first_partitions(records, scenario)),
         rate=run_tables.read_rate(folder, until_at=max((r.at for r in records), default=None)),
         handovers=run_tables.read_handovers(folder),
         bad_messages=run_tables.read_bad_messages(folder),
+        earliest_median_seconds=run_tables.read_earliest_median(folder),
     )
+
+
+def _first_partitions(records: Sequence[TelemetryRecord], scenario: Scenario) -> int:
+    """Return what the producer found when the stream began, else what was asked for."""
+    found = [record.partitions for record in records if isinstance(record, StreamStarted)]
+    return found[0] if found else scenario.partitions
 
 
 def read_scenario(folder: RunFolder) -> Scenario:

@@ -56,14 +56,22 @@ def read_telemetry(folder: RunFolder) -> tuple[list[TelemetryRecord], int]:
     return records, unknown
 
 
-def read_lag(folder: RunFolder) -> LagSeries:
-    """Return the lag over time."""
+def read_lag(folder: RunFolder, *, first_partitions: int | None = None) -> LagSeries:
+    """Return the lag over time; ``first_partitions`` were there at the stream's start."""
     table = read_table(folder, "lag")
     columns = {
         name: table.column(name).to_pylist()
         for name in ("at", "partition", "end_offset", "committed")
     }
-    return lag_series(**columns)
+    return lag_series(**columns, first_partitions=first_partitions)
+
+
+def read_earliest_median(folder: RunFolder) -> float | None:
+    """Return the lowest median of the time lag in any bin; None without the table, or a row."""
+    if not any(folder.table("latency").glob("*.parquet")):
+        return None
+    medians = read_table(folder, "latency").column("p50_seconds").drop_null().to_pylist()
+    return min(medians, default=None)
 
 
 def read_rate(folder: RunFolder, *, until_at: int | None = None) -> RateSeries:

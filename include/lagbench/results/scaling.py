@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lagbench.core.flapping import baseline_at_floor, replica_changes
-from lagbench.core.measures import ReplicaChange, Scaling
+from lagbench.core.measures import NANOSECONDS, LoadWindow, ReplicaChange, Scaling
 from lagbench.core.pod_time import idle_ratio, surplus, zero_partition_seconds
 from lagbench.core.rebalance import EpisodeSpan, episode_spans
 from lagbench.core.replica_sight import unseen_replicas
+from lagbench.core.telemetry import GroupSample
 from lagbench.core.unseen import unseen_text
 from lagbench.results.run_evidence import RunEvidence
+
+BASELINE_SECONDS = 2.0
+"""Samples are a second apart: a shorter stretch before the first spike may have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +44,17 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         *(sample.spec for sample in samples),
         *(change.replicas_after for change in group.changes),
     ]
-    seconds = [life.seconds_between(from_at, until_at) for life in run.lives.values()]
-    pod_seconds = sum(seconds) if seconds else None
+    sample_until_at = until_at if run.sample_until_at is None else run.sample_until_at
+    pod_seconds = _pod_seconds(run, from_at, sample_until_at)
+    seconds_after = _pod_seconds(run, sample_until_at, until_at)
     empty = zero_partition_seconds(run.events, run.lives, from_at, until_at)
     is_at_floor, baseline_text = baseline_at_floor(
         run.records,
         group.changes,
-        floor=run.limits.floor_replicas,
+        # A load of any size holds a policy that goes to zero at one replica.
+        floor=run.limits.started_replicas
+        if run.offered.rate_at(0.0) > 0
+        else run.limits.floor_replicas,
         stream_started_at=run.load.stream_started_at,
         first_spike_started_at=run.load.first_spike_started_at,
         until_at=until_at,
@@ -73,7 +81,7 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         if pod_seconds is None
         else idle_ratio(
             pod_seconds,
-            run.rate.processed_between(from_at, until_at),
+            run.rate.processed_between(from_at, sample_until_at),
             settings.process_ms,
             settings.concurrency,
         ),
@@ -87,7 +95,30 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         unseen_text=unseen_text(
             "replicas", unseen_replicas(run.records, from_at, until_at), from_at
         ),
+        pod_minutes_after=None if seconds_after is None else seconds_after / 60,
+        has_baseline=_has_baseline(run.load),
+        max_group_members=max(
+            (
+                record.members
+                for record in run.records
+                if isinstance(record, GroupSample) and from_at <= record.at <= until_at
+            ),
+            default=None,
+        ),
     )
+
+
+def _pod_seconds(run: RunEvidence, from_at: int, until_at: int) -> float | None:
+    """Return the pods' time inside [from_at, until_at]; None when no pod was ever seen."""
+    if not run.lives:
+        return None
+    return sum(life.seconds_between(from_at, until_at) for life in run.lives.values())
+
+
+def _has_baseline(load: LoadWindow) -> bool:
+    """Say whether there is a stretch before the first spike in which a sample is due."""
+    start, spike = load.stream_started_at, load.first_spike_started_at
+    return start is None or spike is None or spike - start >= BASELINE_SECONDS * NANOSECONDS
 
 
 def _records_by_pod(run: RunEvidence) -> dict[str, int] | None:

@@ -38,7 +38,7 @@ def test_a_scale_down_that_was_cut_off_is_noted(tmp_path: Path) -> None:
     whole, cut_off = quick_spike_run(), quick_spike_run()
     cut_off.policy_yaml = cut_off.policy_yaml.replace("minReplicaCount: 2", "minReplicaCount: 1")
 
-    assert "note:" not in said(whole.write(tmp_path / "whole"))
+    assert "wanted at the end" not in said(whole.write(tmp_path / "whole"))
     assert "note: 2 replicas were wanted at the end, floor 1" in said(cut_off.write(tmp_path / "b"))
 
 

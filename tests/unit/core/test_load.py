@@ -1,11 +1,12 @@
 """Load window, generator and gaps."""
 
-from typing import Literal
-
 from lagbench.core.load import generator, load_window, telemetry_gaps, validity
+from lagbench.core.measures import LoadWindow
+from lagbench.core.profile import offered_load
+from lagbench.core.scenario import BurstyProfile, Profile
+from lagbench.core.spikes import load_spikes
 from lagbench.core.telemetry import (
     LagSample,
-    LoadStep,
     ProducerProgress,
     ReadGap,
     StreamFinished,
@@ -35,14 +36,6 @@ def finished(*, fell_behind: bool = False, failed: int = 0) -> StreamFinished:
     )
 
 
-def step(second: int, kind: Literal["spike_start", "spike_end", "change"]) -> LoadStep:
-    """Return a change of the offered rate."""
-    rates = (600.0, 6000.0) if kind == "spike_start" else (6000.0, 600.0)
-    return LoadStep(
-        at=second * SECOND, source="producer", step=kind, rate_before=rates[0], rate_after=rates[1]
-    )
-
-
 def lag_sample(second: float) -> LagSample:
     """Return a reading of the recorder."""
     return LagSample(at=round(second * SECOND), source="recorder", partitions=[])
@@ -53,41 +46,65 @@ def read_gap(second: float) -> ReadGap:
     return ReadGap(at=round(second * SECOND), source="recorder", what="lag", reason="broker away")
 
 
+SAWTOOTH = BurstyProfile(
+    kind="bursty",
+    rate_per_second=600,
+    spike_mult=10,
+    quiet_seconds=10,
+    spike_hold_seconds=20,
+    bursts=2,
+    after_seconds=5,
+)
+
+
+def window_of(profile: Profile, *records: TelemetryRecord, start: int | None = None) -> LoadWindow:
+    """Return the load window of ``profile``."""
+    load = offered_load(profile)
+    spikes = load_spikes(load, floor_rate_per_second=1000)
+    return load_window(records, load, spikes, recorded_start_at=start)
+
+
+def started(at: int = 5 * SECOND) -> StreamStarted:
+    """Return the producer's first word."""
+    return StreamStarted(
+        at=at,
+        source="producer",
+        stream_started_at=at,
+        seed=1,
+        profile="bursty",
+        planned_total=400,
+        planned_seconds=40,
+        partitions=4,
+    )
+
+
 def test_a_sawtooth_runs_from_its_first_spike_to_its_last() -> None:
-    """Two bursts: first start, last end."""
-    records: list[TelemetryRecord] = [
-        step(40, "spike_start"),
-        step(20, "spike_end"),
-        step(10, "spike_start"),
-        step(50, "spike_end"),
-        finished(),
-    ]
+    """Two bursts: first start, last end; the producer says when it had flushed."""
+    window = window_of(SAWTOOTH, started(), finished())
 
-    window = load_window(records)
-
-    assert (window.first_spike_started_at, window.last_spike_ended_at) == (10 * SECOND, 50 * SECOND)
+    assert (window.first_spike_started_at, window.last_spike_ended_at) == (15 * SECOND, 65 * SECOND)
     assert (window.spikes, window.base_rate_per_second, window.spike_rate_per_second) == (
         2,
         600,
         6000,
     )
-    assert window.stream_ended_at == 99 * SECOND
+    assert [spike.started_at for spike in window.spike_windows] == [15 * SECOND, 45 * SECOND]
+    assert (window.planned_until_at, window.stream_ended_at) == (70 * SECOND, 99 * SECOND)
 
 
-def test_a_stream_without_end_ends_as_planned() -> None:
-    """The producer died: the plan says when it would have ended."""
-    started = StreamStarted(
-        at=1,
-        source="producer",
-        stream_started_at=5 * SECOND,
-        seed=1,
-        profile="steady",
-        planned_total=10,
-        planned_seconds=7.5,
-        partitions=3,
-    )
+def test_the_scenario_says_when_the_load_changed() -> None:
+    """No record of a step survived, nor the producer's first word: the manifest has the start."""
+    window = window_of(SAWTOOTH, start=5 * SECOND)
 
-    assert load_window([started]).stream_ended_at == 12.5 * SECOND
+    assert (window.first_spike_started_at, window.last_spike_ended_at) == (15 * SECOND, 65 * SECOND)
+    assert window.stream_ended_at == 70 * SECOND
+
+
+def test_without_a_start_the_spikes_are_planned_but_nowhere() -> None:
+    """Their instants are not known, which is not that there are none."""
+    window = window_of(SAWTOOTH)
+
+    assert (window.spikes, window.first_spike_started_at) == (2, None)
 
 
 def test_a_generator_that_fell_behind_invalidates_the_run() -> None:
@@ -100,18 +117,7 @@ def test_a_generator_that_fell_behind_invalidates_the_run() -> None:
 
 def test_a_producer_that_was_stopped_invalidates_the_run() -> None:
     """What it had planned so far is not the stream that was asked for."""
-    started = StreamStarted(
-        at=0,
-        source="producer",
-        stream_started_at=0,
-        seed=1,
-        profile="step",
-        planned_total=400,
-        planned_seconds=40,
-        partitions=4,
-    )
-
-    made = generator([started, finished()])
+    made = generator([started(), finished()])
 
     assert (made.planned, made.sent) == (400, 100)
     assert validity(made, ()).reasons == (
@@ -135,17 +141,16 @@ def test_a_producer_that_never_finished_invalidates_the_run() -> None:
 
     made = generator([progress])
 
-    assert (made.planned, made.fell_behind) == (9, None)
+    assert (made.planned, made.fell_behind, made.most_waiting) == (9, None, 1)
     assert validity(made, ()).reasons == ("the producer never reported that it finished",)
     assert generator([]).planned is None
 
 
-def test_failed_messages_are_a_note() -> None:
-    """A refused message is no consumer's fault and does not invalidate the run."""
+def test_refused_messages_invalidate_the_run() -> None:
+    """The load that Kafka took is not the planned one."""
     found = validity(generator([finished(failed=3)]), ())
 
-    assert found.is_valid
-    assert found.notes == ("3 messages were refused or timed out at the broker",)
+    assert found.reasons[0].startswith("Kafka acknowledged 97 of 100 planned messages: 3 were")
 
 
 def test_failed_readings_within_3_seconds_are_one_gap() -> None:

@@ -133,6 +133,7 @@ def chain(
             replicas_at_step=replicas,
             until_at=ns(100),
             clocks=clocks,
+            step_at=load.first_spike_started_at,
         )
     )
 

@@ -191,7 +191,7 @@ def test_unknown_telemetry_rows_are_noted(content: RunContent, tmp_path: Path) -
 
     measures = measure_run(folder)
 
-    assert measures.validity.notes == ("1 telemetry rows are no known record and were left out",)
+    assert measures.validity.notes[0] == "1 telemetry rows are no known record and were left out"
     assert any(isinstance(record, LagSample) for record in content.records)
 
 

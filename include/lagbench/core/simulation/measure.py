@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from lagbench.core.flapping import mark_flips
@@ -11,6 +13,7 @@ from lagbench.core.simulation.fleet import ReplicaStep
 from lagbench.core.simulation.outcome import SimulationMeasures
 from lagbench.core.simulation.traffic import Traffic
 from lagbench.core.simulation.world import World
+from lagbench.core.spikes import Spike, load_spikes
 from lagbench.core.statistics import Reals
 
 
@@ -26,21 +29,23 @@ def measure(
     totals: Reals = lags.sum(axis=1)
     steps = [step for step in world.fleet.steps if 0 <= step.at <= until]
     counts = [world.fleet.replicas_at(0.0), *(step.after for step in steps)]
+    floor_rate = max(1, counts[0]) * world.pod_rate
+    spikes = load_spikes(world.traffic.load, floor_rate_per_second=floor_rate)
     return SimulationMeasures(
         scaling_events=len(steps),
-        flips=sum(change.is_flip for change in _changes(steps, world.traffic)),
+        flips=sum(change.is_flip for change in _changes(steps, spikes)),
         rebalances=sum(0 <= at <= until for at in world.fleet.rebalanced_at),
         pod_minutes=_pod_seconds(world, until) / 60,
         max_replicas=max(counts),
         peak_lag_records=float(totals.max()),
-        reaction_seconds=_reaction_seconds(world, steps),
+        reaction_seconds=_reaction_seconds(world, steps, spikes),
         seconds_over_slo=seconds_over(world.traffic, instants, lags, slo_seconds),
-        drain_seconds=_drain_seconds(world.traffic, instants, totals, drained_records),
+        drain_seconds=_drain_seconds(spikes, instants, totals, drained_records),
         watched_seconds=until,
     )
 
 
-def _changes(steps: list[ReplicaStep], traffic: Traffic) -> list[ReplicaChange]:
+def _changes(steps: list[ReplicaStep], spikes: Sequence[Spike]) -> list[ReplicaChange]:
     changes = [
         ReplicaChange(
             at=round(step.at * NS_PER_SECOND),
@@ -54,8 +59,8 @@ def _changes(steps: list[ReplicaStep], traffic: Traffic) -> list[ReplicaChange]:
         )
         for step in steps
     ]
-    ends = [step.at_ns for step in traffic.load.steps if step.step == "spike_end"]
-    return mark_flips(changes, ends[-1] if ends else None)
+    ended_at = round(spikes[-1].end_seconds * NS_PER_SECOND) if spikes else None
+    return mark_flips(changes, ended_at)
 
 
 def _pod_seconds(world: World, until: float) -> float:
@@ -68,11 +73,13 @@ def _pod_seconds(world: World, until: float) -> float:
     return total
 
 
-def _reaction_seconds(world: World, steps: list[ReplicaStep]) -> float | None:
-    starts = [s.at_ns / NS_PER_SECOND for s in world.traffic.load.steps if s.step == "spike_start"]
-    if not starts:
+def _reaction_seconds(
+    world: World, steps: list[ReplicaStep], spikes: Sequence[Spike]
+) -> float | None:
+    if not spikes:
         return None
-    rise = next((s.at for s in steps if s.at >= starts[0] and s.after > s.before), None)
+    started = spikes[0].start_seconds
+    rise = next((s.at for s in steps if s.at >= started and s.after > s.before), None)
     if rise is None:
         return None
     working = [
@@ -80,23 +87,23 @@ def _reaction_seconds(world: World, steps: list[ReplicaStep]) -> float | None:
         for pod in world.fleet.pods
         if pod.created_at >= rise and pod.assigned_at is not None
     ]
-    return min(working) - starts[0] if working else None
+    return min(working) - started if working else None
 
 
 def _drain_seconds(
-    traffic: Traffic, instants: Reals, totals: Reals, threshold: float | None
+    spikes: Sequence[Spike], instants: Reals, totals: Reals, threshold: float | None
 ) -> float | None:
-    ends = [s.at_ns / NS_PER_SECOND for s in traffic.load.steps if s.step == "spike_end"]
-    if not ends or threshold is None:
+    if not spikes or threshold is None:
         return None
-    if float(np.interp(ends[-1], instants, totals)) <= threshold:
+    ended = spikes[-1].end_seconds
+    if float(np.interp(ended, instants, totals)) <= threshold:
         return 0.0
     for index in range(1, len(instants)):
-        if instants[index] <= ends[-1] or totals[index] > threshold:
+        if instants[index] <= ended or totals[index] > threshold:
             continue
         start, before = float(instants[index - 1]), float(totals[index - 1])
         share = (before - threshold) / (before - float(totals[index]))
-        return start + share * (float(instants[index]) - start) - ends[-1]
+        return start + share * (float(instants[index]) - start) - ended
     return None
 
 

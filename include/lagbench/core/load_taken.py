@@ -1,0 +1,161 @@
+"""Whether Kafka took the planned load when it was planned.
+
+What the producer has handed to its client and Kafka has not acknowledged waits in the client: it is
+in no lag. More than one second of the planned rate (and never less than 1,000 messages) is another
+load than the planned one. The producer tells of it once a second; where it was not heard from,
+nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lagbench.core.measures import NANOSECONDS, LoadWindow
+from lagbench.core.profile import OfferedLoad
+from lagbench.core.telemetry import (
+    LoadStep,
+    ProducerProgress,
+    StreamFinished,
+    StreamStarted,
+    TelemetryRecord,
+)
+from lagbench.core.unseen import Unseen, unseen_between, unseen_text
+
+FEWEST_WAITING = 1000
+"""Below that a client's batches on their way are no backlog."""
+WAITING_SECONDS = 1.0
+_STEP_SLACK_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """More than ``allowed`` messages waited in the client at ``at``.
+
+    The stretch around it reaches from the report before to the one after.
+    """
+
+    at: int
+    waiting: int
+    allowed: float
+    started_at: int
+    ended_at: int
+
+
+def held_back(
+    records: Sequence[TelemetryRecord], load: OfferedLoad, stream_started_at: int | None
+) -> tuple[HeldBack, ...]:
+    """Return each report of the producer that shows more waiting than is allowed."""
+    if stream_started_at is None:
+        return ()
+    told = sorted((r for r in records if isinstance(r, ProducerProgress)), key=lambda r: r.at)
+    tail = max((r.tail_rate_per_second for r in records if isinstance(r, StreamStarted)), default=0)
+    found = []
+    for index, report in enumerate(told):
+        second = (report.at - stream_started_at) / NANOSECONDS
+        allowed = max(FEWEST_WAITING, WAITING_SECONDS * _highest_rate(load, tail, second))
+        waiting = max(report.planned, report.sent) - report.acked - report.failed
+        if waiting > allowed:
+            before = told[max(0, index - 1)].at
+            after = told[min(len(told) - 1, index + 1)].at
+            found.append(HeldBack(report.at, waiting, allowed, before, after))
+    return tuple(found)
+
+
+def most_waiting(records: Sequence[TelemetryRecord]) -> int | None:
+    """Return the most messages that ever waited in the client; None: it was never told."""
+    told = [r for r in records if isinstance(r, ProducerProgress)]
+    return max((r.sent - r.acked - r.failed for r in told), default=None)
+
+
+def doubts_of_the_load(
+    records: Sequence[TelemetryRecord], load: OfferedLoad, window: LoadWindow
+) -> list[str]:
+    """Return why the load that Kafka took was not the planned one, or is not known to be."""
+    started_at = window.stream_started_at
+    if started_at is None:
+        return ["the start of the stream is not known, so nor is when the load changed"]
+    reasons = _contradictions(records, load, started_at)
+    held = held_back(records, load, started_at)
+    if held:
+        worst = max(held, key=lambda found: found.waiting)
+        reasons.append(
+            f"Kafka took the load late: {worst.waiting:,} messages waited in the producer's client"
+            f" {(worst.at - started_at) / NANOSECONDS:+.0f} s after the stream began (allowed:"
+            f" {worst.allowed:,.0f}, one second of the planned rate)"
+        )
+    silent = unheard(records, window)
+    if silent:
+        told = unseen_text("the producer", silent, started_at).replace("seen", "heard")
+        reasons.append(f"what Kafka had taken is not known: {told}")
+    return reasons
+
+
+def unheard(records: Sequence[TelemetryRecord], window: LoadWindow) -> list[Unseen]:
+    """Return the stretches of the stream in which the producer reported nothing."""
+    start, end = window.stream_started_at, window.stream_ended_at
+    if start is None or end is None:
+        return []
+    told = [record.at for record in records if isinstance(record, ProducerProgress)]
+    if not any(start <= at <= end + NANOSECONDS for at in told):
+        return [Unseen(start, end)]
+    return unseen_between(told, start, end)
+
+
+def _contradictions(
+    records: Sequence[TelemetryRecord], load: OfferedLoad, stream_started_at: int
+) -> list[str]:
+    """Return where the producer tells of another load than the scenario."""
+    for record in records:
+        if isinstance(record, StreamStarted) and (
+            record.planned_total != load.total
+            or abs(record.planned_seconds - load.duration_seconds) > _STEP_SLACK_SECONDS
+        ):
+            told = f"{record.planned_total:,} messages in {record.planned_seconds:g} s"
+            asked = f"{load.total:,} in {load.duration_seconds:g} s"
+            return [f"the producer planned {told}, the scenario {asked}"]
+    for record in records:
+        if isinstance(record, LoadStep) and not _is_planned(record, load, stream_started_at):
+            second = (record.at - stream_started_at) / NANOSECONDS
+            told = f"a step to {record.rate_after:g}/s at {second:+.1f} s"
+            return [f"the producer told of {told}, which the scenario does not have"]
+    finished = [r for r in records if isinstance(r, StreamFinished)]
+    reports = [r.at for r in records if isinstance(r, ProducerProgress)]
+    if finished and reports and max(reports) - finished[-1].at > _STEP_SLACK_SECONDS * NANOSECONDS:
+        # Reports are stamped by the stream's own pace, the end by the wall clock.
+        seconds = (max(reports) - finished[-1].at) / NANOSECONDS
+        why = f"its stream ended {seconds:.1f} s before its last report of progress"
+        return [f"the clock of {finished[-1].source} stepped: {why}"]
+    return []
+
+
+def _is_planned(step: LoadStep, load: OfferedLoad, stream_started_at: int) -> bool:
+    offset = step.at - stream_started_at
+    slack = _STEP_SLACK_SECONDS * NANOSECONDS
+    if offset > load.duration_ns - slack:
+        return True  # the end of the stream, or its tail
+    return any(
+        abs(planned.at_ns - offset) <= slack
+        and abs(planned.rate_after - step.rate_after) <= 1e-6 * max(1.0, planned.rate_after)
+        for planned in load.steps
+    )
+
+
+def _highest_rate(load: OfferedLoad, tail_rate: float, second: float) -> float:
+    """Return the highest planned rate of the second that ends at ``second``."""
+    edges = [*(part.start_seconds for part in load.segments), load.duration_seconds]
+    rates = [*(part.rate_per_second for part in load.segments), tail_rate]
+    ends = [*edges[1:], float("inf")]
+    return max(
+        (
+            rate
+            for rate, start, end in zip(rates, edges, ends, strict=True)
+            if start <= second and end > second - WAITING_SECONDS
+        ),
+        default=rates[0],
+    )
+
+
+def is_held_back(held: Sequence[HeldBack], at: int) -> bool:
+    """Say whether ``at`` lies in a stretch in which too much waited in the client."""
+    return any(found.started_at <= at <= found.ended_at for found in held)

@@ -1,0 +1,149 @@
+"""Whether a load step asked for pods, and whether they could come.
+
+A step asks for pods when after it total lag stays above lagThreshold x replicas x 1.1 (the HPA's
+tolerance) for a whole sync of the HPA. Replicas that are Ready and already what helps (the ceiling,
+or one for each partition) can be joined by none. Lag that was not seen may have asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lagbench.core.lag import LagSeries
+from lagbench.core.measures import NANOSECONDS, ReplicaChange
+from lagbench.core.policy_limits import PolicyLimits
+from lagbench.core.replica_sight import unseen_replicas
+from lagbench.core.spikes import SYNC_SECONDS
+from lagbench.core.telemetry import ReplicaSample, TelemetryRecord
+from lagbench.core.unseen import unseen_between, unseen_text
+
+TOLERANCE = 1.1
+"""The HPA leaves the replicas alone while what it wants is within 10 % of what it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Replicas at an instant: wanted and Ready; None: not seen."""
+
+    wanted: int | None
+    ready: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Whether pods were due (None: not known), why, and while lag asked for them."""
+
+    is_due: bool | None
+    text: str
+    above: tuple[tuple[int, int], ...] = ()
+
+    def is_answered_by(self, change: ReplicaChange | None) -> bool:
+        """Say whether the replicas rose while lag was above the threshold."""
+        slack = NANOSECONDS
+        return change is not None and any(
+            start - slack <= change.at <= end + slack for start, end in self.above
+        )
+
+
+def standing(
+    records: Sequence[TelemetryRecord], changes: Sequence[ReplicaChange], at: int | None
+) -> Standing:
+    """Return the replicas at ``at``: the last sample before, with the changes since."""
+    before = [r for r in records if isinstance(r, ReplicaSample) and at is not None and r.at <= at]
+    if not before or at is None:
+        return Standing(None, None)
+    last = max(before, key=lambda sample: sample.at)
+    if unseen_replicas(records, last.at, at):
+        return Standing(None, None)
+    since = [change for change in changes if last.at < change.at <= at]
+    return Standing(since[-1].replicas_after if since else last.spec, last.ready)
+
+
+def pods_due(
+    lag: LagSeries,
+    limits: PolicyLimits,
+    at_step: Standing,
+    *,
+    partitions: int,
+    step_at: int,
+    until_at: int,
+    load_needs: float | None,
+) -> Due:
+    """Return whether the step at ``step_at`` asked for pods until ``until_at``.
+
+    ``load_needs``: the pods that the rate after it needs; None: not known. It decides alone where
+    the policy states no threshold.
+    """
+    most = useful_replicas(limits, partitions)
+    wanted, ready = at_step.wanted, at_step.ready
+    if wanted is None:
+        return Due(None, "the replicas at the load step were not seen")
+    if wanted >= most and ready is not None and ready >= most:
+        return Due(False, f"{wanted} replicas were Ready at the load step, and more cannot help")
+    if limits.lag_threshold_records is not None:
+        return _due_by_lag(lag, limits.lag_threshold_records * max(1, wanted), step_at, until_at)
+    if load_needs is not None and ready is not None and ready >= load_needs:
+        return Due(False, f"{ready} replicas were Ready at the load step; it needs no more")
+    return Due(None, limits.threshold_rule)
+
+
+def _due_by_lag(lag: LagSeries, threshold: float, step_at: int, until_at: int) -> Due:
+    """Return whether lag stayed above what the replicas may hold for a whole sync."""
+    above = tuple(_above(lag, threshold, step_at, until_at))
+    asking = _above(lag, TOLERANCE * threshold, step_at, until_at)
+    longest = max(((end - start) / NANOSECONDS for start, end in asking), default=0.0)
+    unseen = unseen_between(lag.known_at, step_at, until_at)
+    is_due: bool | None = False
+    text = f"total lag was seen throughout and never above {threshold:g}"
+    if longest >= SYNC_SECONDS:
+        seconds = (above[0][0] - step_at) / NANOSECONDS
+        is_due = True
+        text = f"total lag rose above {threshold:g} {seconds:.1f} s after the load step"
+    elif unseen:
+        is_due, text = None, unseen_text("total lag", unseen, step_at)
+    elif longest > SYNC_SECONDS - 2:  # the samples before and after lie that far apart
+        is_due = None
+        text = f"total lag was above {TOLERANCE * threshold:g} for about one sync of the HPA"
+    elif above:
+        text = (
+            f"total lag stayed above {TOLERANCE * threshold:g} for {longest:.0f} s at most, no"
+            f" whole sync of the HPA ({SYNC_SECONDS:g} s)"
+        )
+    return Due(is_due, text, above)
+
+
+def useful_replicas(limits: PolicyLimits, partitions: int) -> int:
+    """Return from how many replicas on no further one is added, or gets a partition.
+
+    A metric that is capped at the partitions is within the HPA's tolerance a little below them.
+    """
+    most = min(limits.ceiling_replicas, partitions)
+    if not limits.is_capped_at_partitions:
+        return most
+    sticks = next(n for n in range(1, partitions + 1) if partitions <= TOLERANCE * n)
+    return min(most, sticks)
+
+
+def _above(lag: LagSeries, threshold: float, from_at: int, until_at: int) -> list[tuple[int, int]]:
+    """Return first and last sample of each stretch in which every known total is above.
+
+    A stretch that was not seen ends it.
+    """
+    total = lag.total
+    inside = (lag.at >= from_at) & (lag.at <= until_at) & ~np.isnan(total)
+    at, is_above = lag.at[inside], total[inside] > threshold
+    if not at.size:
+        return []
+    blind = [stretch.started_at for stretch in unseen_between(at.tolist(), int(at[0]), int(at[-1]))]
+    found: list[tuple[int, int]] = []
+    was_above = False
+    for instant, now in zip(at.tolist(), is_above.tolist(), strict=True):
+        if now and was_above and found[-1][1] not in blind:
+            found[-1] = (found[-1][0], instant)
+        elif now:
+            found.append((instant, instant))
+        was_above = now
+    return found

@@ -1,0 +1,76 @@
+"""The spikes of an offered load: where it asks for more than the replicas at the floor can do.
+
+A step or bursty profile marks its own, and so does a trace with a column ``spike``. Any other trace
+has them by rule: stretches above what the floor's pods can do, at least one sync of the HPA long;
+two of them with a shorter gap between are one. A steady load has none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from lagbench.core.profile import OfferedLoad, Segment
+
+SYNC_SECONDS = 15.0
+"""The HPA looks every 15 s: what lasts for less it may never see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spike:
+    """A stretch of the stream, in seconds after its start; rates in messages per second."""
+
+    start_seconds: float
+    end_seconds: float
+    rate_before: float  # 0 at the start of the stream
+    rate_peak: float
+
+
+def load_spikes(
+    load: OfferedLoad, *, floor_rate_per_second: float | None, sync_seconds: float = SYNC_SECONDS
+) -> tuple[Spike, ...]:
+    """Return the spikes of ``load`` in order of time.
+
+    ``floor_rate_per_second`` is what the pods at the policy's floor can do together; None: nothing
+    is too much for them. Only a trace that marks no spike needs it.
+    """
+    if load.marks_spikes:
+        return tuple(_spike(load, *stretch) for stretch in _joined(_marked(load), 0.0))
+    floor = math.inf if floor_rate_per_second is None else floor_rate_per_second
+    above = _joined(_above(load, floor), sync_seconds)
+    return tuple(_spike(load, *s) for s in above if s[1] - s[0] >= sync_seconds)
+
+
+def _marked(load: OfferedLoad) -> Iterator[tuple[float, float]]:
+    return ((start, end) for start, end, part in _parts(load) if part.is_spike)
+
+
+def _above(load: OfferedLoad, rate: float) -> Iterator[tuple[float, float]]:
+    return ((start, end) for start, end, part in _parts(load) if part.rate_per_second > rate)
+
+
+def _parts(load: OfferedLoad) -> Iterator[tuple[float, float, Segment]]:
+    edges = [*(part.start_seconds for part in load.segments), load.duration_seconds]
+    for (start, end), part in zip(pairwise(edges), load.segments, strict=True):
+        yield start, end, part
+
+
+def _joined(
+    stretches: Iterator[tuple[float, float]], shorter_than: float
+) -> list[tuple[float, float]]:
+    """Return the stretches with those joined that meet, or lie closer than ``shorter_than``."""
+    found: list[tuple[float, float]] = []
+    for start, end in stretches:
+        if found and (start <= found[-1][1] or start - found[-1][1] < shorter_than):
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((start, end))
+    return found
+
+
+def _spike(load: OfferedLoad, start: float, end: float) -> Spike:
+    rates = [p.rate_per_second for left, right, p in _parts(load) if left < end and right > start]
+    before = [p.rate_per_second for _, right, p in _parts(load) if right <= start]
+    return Spike(start, end, before[-1] if before else 0.0, max(rates))

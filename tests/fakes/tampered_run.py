@@ -1,0 +1,182 @@
+"""Copies of recorded run folders, tampered with through small functions, and judged.
+
+    run = tampered(tmp_path)
+    run.drop_records("pod_seen")
+    verdict = run.judge()
+
+Each function reads a file or table, changes it and writes it back; nothing else is touched. The
+verdict is computed from the folder alone, as ``lagbench report`` does.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.measures import Measures
+from lagbench.core.scenario import Scenario
+from lagbench.core.verdict import SloResult, Verdict
+from lagbench.results.measure import judge_run, measure_run
+
+RECORDED = Path(__file__).parent.parent / "data" / "runs"
+FORMAT_1_TINY = RECORDED / "format1_tiny"
+SECOND = 1_000_000_000
+
+Row = dict[str, Any]
+Edit = Callable[[Row], Row | None]
+"""Returns the row as it shall be, changed or not; None: without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TamperedRun:
+    """A copy of a run folder; instants are given in seconds after the stream's start."""
+
+    folder: RunFolder
+    stream_started_at: int
+
+    def at(self, seconds: float) -> int:
+        """Return an instant of the stream in unix nanoseconds."""
+        return self.stream_started_at + round(seconds * SECOND)
+
+    def seconds(self, at: int) -> float:
+        """Return an instant as seconds after the stream's start."""
+        return (at - self.stream_started_at) / SECOND
+
+    # telemetry -----------------------------------------------------------------------------
+
+    def records(self, *kinds: str) -> list[Row]:
+        """Return the telemetry records as decoded JSON, of ``kinds`` or all."""
+        found = [json.loads(row["record"]) for row in self.rows("telemetry")]
+        return [record for record in found if not kinds or record["kind"] in kinds]
+
+    def edit_records(self, edit: Edit, *kinds: str) -> None:
+        """Pass each record of ``kinds`` (all without any) to ``edit``."""
+
+        def of(record: Row) -> Row | None:
+            return edit(record) if not kinds or record["kind"] in kinds else record
+
+        kept = [of(record) for record in self.records()]
+        self._write_records([record for record in kept if record is not None])
+
+    def drop_records(
+        self, *kinds: str, from_seconds: float = -1e9, until_seconds: float = 1e9
+    ) -> None:
+        """Leave out the records of ``kinds`` that lie in [from_seconds, until_seconds)."""
+
+        def edit(record: Row) -> Row | None:
+            is_inside = from_seconds <= self.seconds(record["at"]) < until_seconds
+            return None if is_inside else record
+
+        self.edit_records(edit, *kinds)
+
+    def add_records(self, *records: Mapping[str, Any]) -> None:
+        """Add records (``kind``, ``at``, ``source`` and the fields of the kind)."""
+        self._write_records([*self.records(), *map(dict, records)])
+
+    # tables --------------------------------------------------------------------------------
+
+    def rows(self, table: str) -> list[Row]:
+        """Return the rows of a table of the run."""
+        return _read(self.folder.table(table)).to_pylist()
+
+    def edit_rows(self, table: str, edit: Edit) -> None:
+        """Pass each row of ``table`` to ``edit``."""
+        kept = [edit(row) for row in self.rows(table)]
+        self.write_rows(table, [row for row in kept if row is not None])
+
+    def write_rows(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write ``table`` anew with its own columns."""
+        path = self.folder.table(table)
+        schema = _read(path).schema
+        for part in path.glob("*.parquet"):
+            part.unlink()
+        made = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
+        pq.write_table(made, path / "part-00000.parquet")
+
+    # files ---------------------------------------------------------------------------------
+
+    def edit_json(self, name: str, edit: Callable[[Any], Any]) -> None:
+        """Pass the content of ``name`` (accounting.json, fence.json, manifest.json) to ``edit``."""
+        path = self.folder.path / name
+        path.write_text(json.dumps(edit(json.loads(path.read_text()))))
+
+    def edit_yaml(self, name: str, edit: Callable[[Any], Any]) -> None:
+        """Pass the content of ``name`` (scenario.yaml, policy.yaml) to ``edit``."""
+        path = self.folder.path / name
+        path.write_text(yaml.safe_dump(edit(yaml.safe_load(path.read_text()))))
+
+    def set_scenario(self, **fields: Any) -> None:
+        """Set fields of the scenario; of a mapping (but the profile) those fields that it has."""
+
+        def edit(scenario: Row) -> Row:
+            for name, value in fields.items():
+                is_part = isinstance(value, Mapping) and name != "profile"
+                scenario[name] = {**scenario[name], **value} if is_part else value
+            return scenario
+
+        self.edit_yaml("scenario.yaml", edit)
+
+    def set_slos(self, **limits: Any) -> None:
+        """Set limits of the scenario."""
+        self.set_scenario(slos=limits)
+
+    def set_accounting(self, **counts: Any) -> None:
+        """Set counts of accounting.json."""
+        self.edit_json("accounting.json", lambda found: {**found, **counts})
+
+    def scenario(self) -> Scenario:
+        """Return the scenario as it is now."""
+        return Scenario.model_validate(yaml.safe_load(self.folder.scenario.read_text()))
+
+    # judging -------------------------------------------------------------------------------
+
+    def measure(self) -> Measures:
+        """Measure the folder as it is now."""
+        return measure_run(self.folder)
+
+    def judge(self) -> Verdict:
+        """Measure and judge the folder as it is now."""
+        measure_run(self.folder)
+        return judge_run(self.folder)
+
+    def _write_records(self, records: Sequence[Row]) -> None:
+        self.write_rows(
+            "telemetry",
+            [
+                {
+                    "at": record["at"],
+                    "source": record["source"],
+                    "kind": record["kind"],
+                    "record": json.dumps(record),
+                }
+                for record in records
+            ],
+        )
+
+
+def tampered(root: Path, recorded: Path = FORMAT_1_TINY) -> TamperedRun:
+    """Return a copy of ``recorded`` below ``root``, to be tampered with."""
+    path = root / "tampered-20261122-155419-90c1"
+    shutil.copytree(recorded, path)
+    manifest = json.loads((path / "manifest.json").read_text())
+    return TamperedRun(RunFolder(path), int(manifest["stream_started_at"]))
+
+
+def slo(verdict: Verdict, name: str) -> SloResult:
+    """Return the outcome of one SLO."""
+    return next(result for result in verdict.slos if result.name == name)
+
+
+def _read(path: Path) -> pa.Table:
+    return pa.concat_tables(
+        [pq.ParquetFile(part).read() for part in sorted(path.glob("*.parquet"))]
+    )
