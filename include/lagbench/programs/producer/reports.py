@@ -18,6 +18,7 @@ from lagbench.core.telemetry import (
 from lagbench.programs.producer.flags import ProducerSettings
 from lagbench.programs.producer.lateness import LatenessCounts
 from lagbench.programs.producer.outbox import Outbox
+from lagbench.programs.steady_clock import ClockWatch
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class Reports:
             if settings.telemetry_topic
             else None
         )
+        self._clock_watch = ClockWatch(settings.source, self._send)
         self._whole, self._second = LatenessCounts(), LatenessCounts()
         self._started_at = 0
         self._next_progress_ns = NS
@@ -99,6 +101,7 @@ class Reports:
 
     def finished(self, at: int, *, planned: int, problem: str, digest: str) -> StreamFinished:
         """Report the totals after the flush; ``problem`` empty means that nothing went wrong."""
+        self._clock_watch.look()
         self._whole.merge(self._second)
         self._second = LatenessCounts()
         p99, largest = self._whole.percentile_ms(99) or 0.0, self._whole.max_ms
@@ -154,6 +157,7 @@ class Reports:
     def _progress(self, elapsed_ns: int, planned: int) -> None:
         second, self._second = self._second, LatenessCounts()
         self._whole.merge(second)
+        self._clock_watch.look()
         self._send(
             ProducerProgress(
                 at=self._started_at + elapsed_ns,

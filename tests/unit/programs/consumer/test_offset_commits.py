@@ -12,6 +12,7 @@ from lagbench.programs.consumer.offset_commits import OffsetCommits
 from lagbench.programs.consumer.partition_work import PartitionWork
 from lagbench.programs.consumer.reports import PodFigures, PodReports
 from lagbench.programs.consumer.settings import parse_options
+from lagbench.programs.steady_clock import SteadyClock
 
 OPTIONS = parse_options(
     ["--run-id=a"], {"POD_NAME": "pod-a", "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
@@ -20,7 +21,7 @@ OPTIONS = parse_options(
 
 def commits_of(client: FakeClient, told: Told) -> OffsetCommits:
     """Commit with no interval between."""
-    reports = PodReports(OPTIONS, told, PodFigures())
+    reports = PodReports(OPTIONS, told, PodFigures(), SteadyClock())
     return OffsetCommits(cast("Any", client), "events", reports, interval_seconds=0)
 
 
