@@ -19,6 +19,7 @@ from lagbench.core.slo_accounting import accounting_results, unsettled_end
 from lagbench.core.slo_lag import lag_results
 from lagbench.core.slo_result import SloResult, SloStatus
 from lagbench.core.slo_scaling import scaling_results
+from lagbench.core.stranger_reasons import stranger_reasons
 from lagbench.errors import ExitCode
 
 __all__ = ["SloResult", "SloStatus", "Verdict", "VerdictStatus", "exit_code", "judge"]
@@ -48,6 +49,7 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
     failed = [f"{r.title}: {r.reason}" for r in results if r.status == "fail"]
     open_ends = [
         *measures.validity.reasons,
+        *stranger_reasons(measures),
         *unsettled_end(measures),
         *reconciliation(measures.accounting).reasons,
     ]

@@ -10,6 +10,8 @@ from lagbench.core.accounting import accounting_measure
 from lagbench.core.checks import rebalance_count, scale_down
 from lagbench.core.drain import DrainThreshold, drain_measure, pod_rate_per_second
 from lagbench.core.end_state import end_state
+from lagbench.core.evidence_format import MEMBERS_FORMAT, folder_format
+from lagbench.core.group_strangers import group_strangers, group_unseen
 from lagbench.core.lag import lag_measure
 from lagbench.core.load import generator, telemetry_gaps, validity
 from lagbench.core.measures import (
@@ -107,6 +109,13 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             accounting=accounting_measure(run.accounting, run.bad_messages),
             observer_cost=observer_cost(run.records, from_at, until_at),
             end_state=_end_state(run, until_at),
+            group_strangers=group_strangers(run.records),
+            group_unseen=group_unseen(
+                run.records,
+                from_at=from_at,
+                until_at=until_at,
+                names_members=folder_format(run.manifest) >= MEMBERS_FORMAT,
+            ),
         )
     )
 
