@@ -190,7 +190,9 @@ def test_a_member_whose_pod_is_gone_is_waited_for(world: World) -> None:
     start_consumers(world, 2)
     world.admin.groups[world.names.group]["consumer-9"] = []
 
-    with pytest.raises(StillWaiting, match=r"client consumer-9 on host 127\.0\.0\.1 with no partition"):
+    with pytest.raises(
+        StillWaiting, match=r"client consumer-9 on host 127\.0\.0\.1 with no partition"
+    ):
         run(ConsumerGroupStableSensor, world)
 
 
