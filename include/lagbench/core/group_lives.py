@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from lagbench.core.measure_model import NANOSECONDS
 from lagbench.core.telemetry import (
+    PartitionsAssigned,
+    PartitionsRevoked,
     PodSeen,
     PodStarted,
     PodStopped,
@@ -49,6 +51,25 @@ def member_limit(records: Sequence[TelemetryRecord]) -> Callable[[int], int]:
     starts.sort()
     ends.sort()
     return lambda at: bisect_right(starts, at) - bisect_left(ends, at)
+
+
+def unowned_partitions(records: Sequence[TelemetryRecord], instants: Sequence[int]) -> set[int]:
+    """Return the partitions that no pod of the run owned at any of ``instants``.
+
+    Those that a pod ever owned are known to exist; ``records`` are by time.
+    """
+    owned: dict[str, set[int]] = {}
+    at_all: set[int] | None = None
+    moves = [r for r in records if isinstance(r, PartitionsAssigned | PartitionsRevoked)]
+    position = 0
+    for at in instants:
+        while position < len(moves) and moves[position].at <= at:
+            owned[moves[position].source] = set(moves[position].owned)
+            position += 1
+        held = set().union(*owned.values())
+        at_all = held if at_all is None else at_all | held
+    known = {partition for move in moves for partition in move.owned}
+    return known - (at_all or set())
 
 
 def _stays(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from lagbench.core.group_lives import member_limit
+from lagbench.core.group_lives import member_limit, unowned_partitions
 from lagbench.core.measures import NANOSECONDS, GroupStranger, TelemetryGap
 from lagbench.core.telemetry import (
     GroupJoined,
@@ -136,7 +136,8 @@ def _unnamed(
     ]
     visits = _visits(long, [at for at, _ in changes])
     if visits:
-        yield _stranger(None, None, set(), visits)
+        inside = [at for at, surplus in long if surplus]
+        yield _stranger(None, None, unowned_partitions(by_time, inside), visits)
 
 
 def _stranger(

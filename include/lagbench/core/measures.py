@@ -235,7 +235,7 @@ class GroupStranger(MeasureModel):
 
     ``seen_seconds`` is how long readings showed it; it may have been there ``precision_seconds``
     longer. Without a name (``client_id`` None) only the number of members told of it: more than the
-    run's pods can have had.
+    run's pods can have had; its partitions are then those that no pod owned all that time.
     """
 
     client_id: str | None

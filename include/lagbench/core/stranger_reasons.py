@@ -38,7 +38,8 @@ def _told(one: GroupStranger, measures: Measures) -> str:
     when = f"for {span} from {moment(measures, one.first_seen_at).removeprefix('at ')}"
     if one.client_id is None:
         what = "1 member" if one.members == 1 else f"{one.members} members"
-        return f"{what} of the group more than the pods of this run, {when}"
+        unowned = f"; no pod owned {_partitions(one.partitions)} then" if one.partitions else ""
+        return f"{what} of the group more than the pods of this run, {when}{unowned}"
     held = "held no partition"
     if one.partitions:
         held = f"held {_partitions(one.partitions)}"

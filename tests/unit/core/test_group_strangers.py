@@ -13,6 +13,7 @@ from lagbench.core.telemetry import (
     GroupMember,
     GroupMembers,
     GroupSample,
+    PartitionsAssigned,
     PodSeen,
     PodStarted,
     PodStopped,
@@ -67,6 +68,19 @@ def left(pod: str, second: float) -> list[TelemetryRecord]:
             at=at, source=pod, reason="SIGTERM", is_drained=True, abandoned=0, processed_total=1
         ),
     ]
+
+
+def owns(pod: str, second: int, partitions: list[int]) -> PartitionsAssigned:
+    """Let a pod tell what it owns."""
+    return PartitionsAssigned(
+        at=second * NS,
+        source=pod,
+        member_id=f"{pod}-1",
+        partitions=[],
+        owned=partitions,
+        is_incremental=True,
+        rebalance=1,
+    )
 
 
 def reading(second: int, members: int) -> GroupSample:
@@ -155,9 +169,17 @@ def counted(*counts: int) -> list[TelemetryRecord]:
 
 def test_without_names_the_number_of_members_tells() -> None:
     """Two pods and three members for 12 readings: somebody else was there."""
-    [found] = group_strangers([*map(seen, PODS), *counted(*[2] * 10, *[3] * 12, *[2] * 10)])
+    [found] = group_strangers(
+        [
+            *map(seen, PODS),
+            *(owns(pod, 1, partitions) for pod, partitions in PODS.items()),
+            owns("pod-b", 9, [2]),
+            owns("pod-b", 25, [2, 3]),
+            *counted(*[2] * 10, *[3] * 12, *[2] * 10),
+        ]
+    )
 
-    assert (found.client_id, found.members) == (None, 1)
+    assert (found.client_id, found.members, found.partitions) == (None, 1, (3,))
     assert (found.first_seen_at, found.last_seen_at) == (10 * NS, 21 * NS)
     assert (found.seen_seconds, found.precision_seconds) == (11.0, 2.0)
 
