@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 
-from lagbench.adapters.run_folder import list_runs, runs_root
+from lagbench.adapters.run_folder import RunFolder, RunSummary, list_runs, runs_root
+from lagbench.core.cluster_lease import longest_run_seconds
+from lagbench.errors import LagbenchError
+from lagbench.results.run_evidence import read_scenario
 
-DAY_NS = 86_400 * 1_000_000_000
+SECOND_NS = 1_000_000_000
+DAY_NS = 86_400 * SECOND_NS
 
 
 def tidy_run_folders(
@@ -17,18 +22,35 @@ def tidy_run_folders(
     """Delete runs older than ``keep_days`` days and return their ids.
 
     Kept: every run whose verdict is not pass (unless ``including_failed``), the newest passing run
-    of each scenario and policy (the next rehearsal is compared with it), and any folder without a
-    date in its manifest, for it may be none of ours.
+    of each scenario and policy (the next rehearsal is compared with it), a run that may still be in
+    progress, and any folder without a date in its manifest, for it may be none of ours.
     """
     root = root or runs_root()
-    oldest = (time.time_ns() if now is None else now) - keep_days * DAY_NS
+    now = time.time_ns() if now is None else now
+    oldest = now - keep_days * DAY_NS
     runs = list_runs(root)
     references = {(r.scenario, r.policy, r.fidelity): r.run_id for r in runs if r.verdict == "pass"}
     deleted = []
     for run in runs:
-        is_old = run.created_at is not None and run.created_at < oldest
+        if run.created_at is None or run.created_at >= oldest:
+            continue
         is_wanted = run.verdict != "pass" and not including_failed
-        if is_old and not is_wanted and run.run_id not in references.values():
+        is_kept = is_wanted or run.run_id in references.values()
+        if not is_kept and not _may_be_in_progress(root, run, now):
             shutil.rmtree(root / run.run_id)
             deleted.append(run.run_id)
     return deleted
+
+
+def _may_be_in_progress(root: Path, run: RunSummary, now: int) -> bool:
+    """Say whether a run can still write to its folder: no report yet, and younger than the longest.
+
+    A folder whose scenario cannot be read is given a day.
+    """
+    folder = RunFolder(root / run.run_id)
+    if run.created_at is None or (run.verdict is not None and folder.report.exists()):
+        return False
+    longest_ns = DAY_NS
+    with suppress(LagbenchError):
+        longest_ns = longest_run_seconds(read_scenario(folder)) * SECOND_NS
+    return now < run.created_at + longest_ns

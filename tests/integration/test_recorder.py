@@ -14,14 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
+from tests.fakes.kubeconfig import cluster_target
 from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run, eventually
 from tests.integration.localkube_process import running_localkube
 
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.processes import end_process, start_tied
+from lagbench.core.group_strangers import group_strangers
 from lagbench.core.pod_lives import pod_lives
 from lagbench.core.run import RUN_ID_LABEL
 from lagbench.core.telemetry import (
+    GroupMembers,
     GroupSample,
     LagSample,
     PodSeen,
@@ -206,3 +210,63 @@ def test_what_cannot_be_read_is_a_gap_while_the_rest_goes_on(
     lag_at = [seen.at for seen in run.telemetry(LagSample)]
     steps = [(later - before) / 1e9 for before, later in pairwise(lag_at)]
     assert sorted(steps)[len(steps) // 2] == pytest.approx(0.5, abs=0.1)
+
+
+@contextmanager
+def stranger(run: ConsumerGroupRun, client_id: str) -> Iterator[Consumer]:
+    """Let a consumer that is no pod of the run join its group, and leave it after the block."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": run.bootstrap_servers,
+            "client.id": client_id,
+            "group.id": run.names.group,
+            "partition.assignment.strategy": "cooperative-sticky",
+        }
+    )
+    consumer.subscribe([run.names.events_topic])
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def test_a_member_that_is_no_pod_is_recorded_with_its_partitions(
+    run: ConsumerGroupRun, tmp_path: Path
+) -> None:
+    """A second consumer shares the group for a while: client id, host and partitions are told."""
+    kubeconfig = Path(str(cluster_target(tmp_path, "http://127.0.0.1:9").kubeconfig))
+    run.offer(300)
+    run.start("pod-a", "--process-ms=0", "--balancer=cooperative-sticky")
+
+    def held(record: GroupMembers) -> dict[str, list[int]]:
+        return {member.client_id: member.partitions for member in record.members}
+
+    def is_alone(record: GroupMembers) -> bool:
+        return held(record) == {"pod-a": list(range(PARTITIONS))}
+
+    def is_shared(record: GroupMembers) -> bool:
+        return bool(held(record).get("canary")) and bool(held(record).get("pod-a"))
+
+    with recorder(run, kubeconfig, {}):
+        alone = await_record(run, GroupMembers, is_alone, "pod-a alone in the group")
+        with stranger(run, "canary") as consumer:
+
+            def polled() -> list[GroupMembers]:
+                consumer.poll(0.2)
+                return [record for record in run.telemetry(GroupMembers) if is_shared(record)]
+
+            [shared, *_] = eventually(polled, "a shared group", within_seconds=30)
+        again = await_record(
+            run,
+            GroupMembers,
+            lambda record: record.at > shared.at and is_alone(record),
+            "pod-a alone again",
+        )
+
+    assert sorted([*held(shared)["canary"], *held(shared)["pod-a"]]) == list(range(PARTITIONS))
+    records: list[Any] = run.telemetry(Record)
+    [found] = group_strangers(records)
+    assert (found.client_id, found.members) == ("canary", 1)
+    assert set(held(shared)["canary"]) <= set(found.partitions)
+    assert "127.0.0.1" in str(found.host)
+    assert alone.at < found.first_seen_at <= found.last_seen_at < again.at

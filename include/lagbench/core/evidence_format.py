@@ -13,6 +13,8 @@ from typing import Any
 FORMAT_FIELD = "folder_format"
 CURRENT_FORMAT = 2
 """Tail, members of the group, clock steps, failed deliveries by identity, start delays."""
+MEMBERS_FORMAT = 2
+"""The first with records of who is in the group."""
 
 
 def folder_format(manifest: Mapping[str, Any]) -> int:

@@ -32,6 +32,7 @@ __all__ = [
     "Fidelity",
     "GapBin",
     "Generator",
+    "GroupStranger",
     "Lag",
     "LoadWindow",
     "Measures",
@@ -248,6 +249,24 @@ class EndState(MeasureModel):
     log_records: int | None = None  # end offsets of all partitions at the fence, in sum
 
 
+class GroupStranger(MeasureModel):
+    """A member of the consumer group that is no pod of the run, or members that nothing explains.
+
+    ``seen_seconds`` is how long readings showed it; it may have been there ``precision_seconds``
+    longer. Without a name (``client_id`` None) only the number of members told of it: more than the
+    run's pods can have had; its partitions are then those that no pod owned all that time.
+    """
+
+    client_id: str | None
+    host: str | None
+    members: int  # at once, at most
+    partitions: tuple[int, ...]  # all that it ever held
+    first_seen_at: int
+    last_seen_at: int
+    seen_seconds: float
+    precision_seconds: float
+
+
 class Measures(MeasureModel):
     """Everything that was measured in one run."""
 
@@ -271,3 +290,5 @@ class Measures(MeasureModel):
     accounting: Accounting
     observer_cost: ObserverCost
     end_state: EndState
+    group_strangers: tuple[GroupStranger, ...] = ()
+    group_unseen: tuple[TelemetryGap, ...] = ()  # who was in the group is not known in these

@@ -21,6 +21,7 @@ from lagbench.core.slo_accounting import accounting_results, unsettled_end
 from lagbench.core.slo_lag import lag_results
 from lagbench.core.slo_result import SloResult, SloStatus
 from lagbench.core.slo_scaling import scaling_results
+from lagbench.core.stranger_reasons import stranger_reasons
 from lagbench.errors import ExitCode
 
 __all__ = ["SloResult", "SloStatus", "Verdict", "VerdictStatus", "exit_code", "judge"]
@@ -55,7 +56,11 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
     results = [*scaling, *messages]
     failed = [f"{r.title}: {r.reason}" for r in results if r.status == "fail"]
     judged = sum(result.status != "not_judged" for result in results)
-    open_ends = [*unsettled_end(measures), *reconciliation(measures.accounting).reasons]
+    open_ends = [
+        *stranger_reasons(measures),
+        *unsettled_end(measures),
+        *reconciliation(measures.accounting).reasons,
+    ]
     if not judged:
         open_ends.append("nothing was judged: no SLO has a limit that this load can ask for")
     status: VerdictStatus = "pass"

@@ -11,7 +11,8 @@ from lagbench.core.checks import rebalance_count, scale_down
 from lagbench.core.clocks import clock_steps
 from lagbench.core.drain import DrainThreshold, drain_measure
 from lagbench.core.end_state import end_state
-from lagbench.core.evidence_format import folder_format, unrecorded_text
+from lagbench.core.evidence_format import MEMBERS_FORMAT, folder_format, unrecorded_text
+from lagbench.core.group_strangers import group_strangers, group_unseen
 from lagbench.core.idle_scale_downs import idle_scale_downs_text
 from lagbench.core.lag import lag_measure
 from lagbench.core.load import generator, telemetry_gaps, validity
@@ -103,6 +104,13 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             accounting=accounting_measure(run.accounting, run.bad_messages),
             observer_cost=observer_cost(run.records, from_at, until_at),
             end_state=_end_state(run, until_at),
+            group_strangers=group_strangers(run.records),
+            group_unseen=group_unseen(
+                run.records,
+                from_at=from_at,
+                until_at=until_at,
+                names_members=folder_format(run.manifest) >= MEMBERS_FORMAT,
+            ),
         ),
         run,
     )

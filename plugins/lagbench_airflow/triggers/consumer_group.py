@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
-from lagbench.core.run import CONSUMER_DEPLOYMENT, RunNames
+from lagbench.core.run import CONSUMER_DEPLOYMENT, RUN_ID_LABEL, RunNames
+from lagbench.errors import WrongInput
 from lagbench_airflow.triggers.condition import ConditionTrigger, Reading
 
+if TYPE_CHECKING:
+    from lagbench.adapters.kafka_groups import GroupMember
+    from lagbench.adapters.kube import Kube
+
 _WITHOUT_MEMBERS = ("EMPTY", "DEAD")
+_POD_PREFIX = f"{CONSUMER_DEPLOYMENT}-"  # of every pod that a Deployment makes
 
 
 class ConsumerGroupStableTrigger(ConditionTrigger):
-    """Fires when the group is stable with one member per wanted replica."""
+    """Fires when the group is stable with one member per wanted replica.
+
+    A member whose client id cannot be the name of a pod of the Deployment is refused at once: the
+    group is this run's alone, so that waiting could at best end with a run that is undetermined.
+    One that could, of a pod that is gone, may be waiting for the end of its session.
+    """
 
     def __init__(
         self, *, run_id: str, kafka_conn_id: str, kubernetes_conn_id: str, **bounds: float
@@ -47,6 +59,14 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
             for topic, partition in member.partitions
             if topic == names.events_topic
         )
+        strangers = [m for m in group.members if not m.client_id.startswith(_POD_PREFIX)]
+        if strangers:
+            raise WrongInput(
+                where=f"consumer group {names.group}",
+                field="members",
+                value="; ".join(_told(member, names.events_topic) for member in strangers),
+                allowed="the run's own pods; stop these consumers and start the run again",
+            )
         if wanted == 0:
             is_met = group.state in _WITHOUT_MEMBERS
         else:
@@ -59,4 +79,22 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
             "owned_partitions": len(owned),
             "partitions": partitions,
         }
+        if not is_met:  # asked only then, so that an ordinary wait costs the API server nothing
+            seen |= _of_no_pod(group.members, self._pods(kube, names.run_id), names.events_topic)
         return Reading(is_met=is_met, seen=seen)
+
+    def _pods(self, kube: Kube, run_id: str) -> set[str]:
+        found = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={run_id}")
+        return {pod["metadata"]["name"] for pod in found}
+
+
+def _of_no_pod(members: Iterable[GroupMember], pods: set[str], topic: str) -> dict[str, list[str]]:
+    """Return who is in the group and no pod that is there, for the message; empty when nobody."""
+    others = [_told(member, topic) for member in members if member.client_id not in pods]
+    return {"members_without_a_pod": others} if others else {}
+
+
+def _told(member: GroupMember, topic: str) -> str:
+    owned = [number for name, number in member.partitions if name == topic]
+    held = f"partitions {', '.join(map(str, owned))}" if owned else "no partition"
+    return f"client {member.client_id} on host {member.host} with {held}"

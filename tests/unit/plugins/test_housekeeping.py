@@ -6,10 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from tests.unit.plugins.conftest import SCENARIO
 
 from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.cluster_lease import longest_run_seconds
 from lagbench.errors import NotReady
 from lagbench.results.compare import Comparison
+from lagbench.results.run_evidence import read_scenario
 from lagbench_airflow import rehearsal
 from lagbench_airflow.housekeeping import DAY_NS, tidy_run_folders
 
@@ -56,6 +60,25 @@ def test_failed_runs_go_when_asked(root: Path) -> None:
 
     assert sorted(deleted) == ["old-crash", "old-fail", "old-pass"]
     assert sorted(path.name for path in root.iterdir()) == ["newest-pass", "not-ours", "today"]
+
+
+def test_a_run_in_progress_is_never_tidied_away(root: Path) -> None:
+    """However few days are kept: no verdict, or no report yet, within what the run may take."""
+    for run_id, verdict in (("runs-now", None), ("is-judged-now", "fail"), ("has-ended", "fail")):
+        make_run(root, run_id, age_days=0, verdict=verdict)
+        folder = RunFolder(root / run_id)
+        folder.write_text(folder.scenario, yaml.safe_dump(SCENARIO))
+    RunFolder(root / "has-ended").report.write_text("<html>")
+    of_scenario = longest_run_seconds(read_scenario(RunFolder(root / "runs-now"))) * 1_000_000_000
+
+    def tidy(now: int) -> list[str]:
+        return tidy_run_folders(keep_days=0, including_failed=True, root=root, now=now)
+
+    ended = tidy(NOW + of_scenario - 1)
+    assert "has-ended" in ended
+    assert not {"runs-now", "is-judged-now"} & set(ended)
+
+    assert {"runs-now", "is-judged-now"} <= set(tidy(NOW + of_scenario))
 
 
 def test_a_night_is_compared_with_the_last_that_passed(

@@ -91,7 +91,7 @@ def start_consumers(world: World, replicas: int) -> None:
     topic = world.names.events_topic
     world.admin.topics[topic] = dict.fromkeys(range(4), 0)
     world.admin.groups[world.names.group] = {
-        f"member-{number}": [(topic, p) for p in range(4) if p % replicas == number]
+        f"consumer-{number}": [(topic, p) for p in range(4) if p % replicas == number]
         for number in range(replicas)
     }
 
@@ -241,9 +241,9 @@ def test_an_unstable_group_fails_the_task(world: World, trouble: str) -> None:
     if trouble == "rebalancing":
         world.admin.is_rebalancing = True
     elif trouble == "member missing":
-        del members["member-1"]
+        del members["consumer-1"]
     else:
-        members["member-1"].pop()
+        members["consumer-1"].pop()
 
     with pytest.raises(StillWaiting, match="last seen"):
         run(ConsumerGroupStableSensor, world)
@@ -269,6 +269,27 @@ def test_settled_under_load_is_what_the_load_needs(world: World) -> None:
 
     world.folder.write_text(world.folder.scenario, yaml.safe_dump(slow | {"tail": "none"}))
     assert run(ReplicasSettledSensor, world)["reached"] is False
+@pytest.mark.parametrize("partitions", [[], [1, 3]])
+def test_a_stranger_in_the_group_is_named_at_once(world: World, partitions: list[int]) -> None:
+    """A consumer that is none of the run's pods: client, host and partitions, and no retry."""
+    start_consumers(world, 2)
+    topic = world.names.events_topic
+    world.admin.groups[world.names.group]["canary"] = [(topic, p) for p in partitions]
+    held = "partitions 1, 3" if partitions else "no partition"
+
+    with pytest.raises(AirflowFailException, match=f"canary on host 127.0.0.1 with {held}"):
+        run(ConsumerGroupStableSensor, world)
+
+
+def test_a_member_whose_pod_is_gone_is_waited_for(world: World) -> None:
+    """Its session ends by itself; if it does not, the message names it."""
+    start_consumers(world, 2)
+    world.admin.groups[world.names.group]["consumer-9"] = []
+
+    with pytest.raises(
+        StillWaiting, match=r"client consumer-9 on host 127\.0\.0\.1 with no partition"
+    ):
+        run(ConsumerGroupStableSensor, world)
 
 
 def test_settled_means_nothing_in_motion(world: World) -> None:

@@ -19,6 +19,7 @@ from lagbench.programs.http_endpoint import (
     address_and_port,
     probe_routes,
 )
+from lagbench.programs.steady_clock import SteadyClock
 
 if TYPE_CHECKING:
     from lagbench.programs.consumer.offset_commits import OffsetCommits
@@ -44,10 +45,11 @@ def assemble(options: ConsumerOptions, environment: Mapping[str, str]) -> Iterat
     routes: Routes = {"/metrics": Exposition(figures), **probe_routes(lambda: figures.is_ready)}
     HttpEndpoint(*address_and_port(environment), routes)
     telemetry = TelemetryLog(options.bootstrap_servers, options.telemetry_topic)
-    reports = PodReports(options, telemetry, figures)
+    clock = SteadyClock()
+    reports = PodReports(options, telemetry, figures, clock)
     reports.pod_started()
     try:
-        pod = _subscribed_pod(options, figures, reports)
+        pod = _subscribed_pod(options, figures, reports, clock)
         try:
             yield pod
         except Exception as error:
@@ -58,7 +60,7 @@ def assemble(options: ConsumerOptions, environment: Mapping[str, str]) -> Iterat
 
 
 def _subscribed_pod(
-    options: ConsumerOptions, figures: PodFigures, reports: PodReports
+    options: ConsumerOptions, figures: PodFigures, reports: PodReports, clock: SteadyClock
 ) -> ConsumerPod:
     parts: list[_Parts] = []  # filled below, before the first poll: callbacks run in polls only
 
@@ -104,10 +106,11 @@ def _subscribed_pod(
         options,
         consumer=consumer,
         board=board,
-        worker=Worker(board, schedule, ledger),
+        worker=Worker(board, schedule, ledger, clock),
         commits=commits,
         rebalancing=rebalancing,
         identity=identity,
         reports=reports,
         figures=figures,
+        clock=clock,
     )

@@ -21,7 +21,28 @@ _RETRY_SECONDS = 0.1
 # partitions, and the next attempt carries the new generation: when nine pods left at once, the one
 # commit that gave up made 33 messages be processed again. Not inside a rebalance callback: there
 # the client may not learn the generation before the callback is over.
-_STALE_GENERATION = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS})
+_STALE_GENERATION = frozenset(
+    {
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.STALE_MEMBER_EPOCH,  # the same, of the next generation's protocol
+    }
+)
+# What passes by itself, by name: ``KafkaError.retriable()`` is False for every error of a commit
+# (2.16.1). Those that librdkafka itself repeats for a while, and those of a coordinator that it has
+# lost or not found yet.
+_PASSING = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._TRANSPORT,  # noqa: SLF001 - its only name, as of the next two
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._WAIT_COORD,  # noqa: SLF001
+    }
+)
 
 
 class OffsetCommits:
@@ -89,7 +110,7 @@ class OffsetCommits:
             is_stale = (
                 cause == "shutdown" and error is not None and error.code() in _STALE_GENERATION
             )
-            if error is not None and not is_stale and not error.retriable():
+            if error is not None and not is_stale and error.code() not in _PASSING:
                 break
             attempts += not is_stale  # those end with the rejoin, or with the deadline
             if _uncommitted(works):

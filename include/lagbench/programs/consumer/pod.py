@@ -22,6 +22,7 @@ from lagbench.programs.consumer.reports import PodFigures, PodReports
 from lagbench.programs.consumer.settings import ConsumerOptions
 from lagbench.programs.consumer.work_board import WorkBoard
 from lagbench.programs.consumer.worker import Worker
+from lagbench.programs.steady_clock import SteadyClock
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ class ConsumerPod:
         identity: GroupIdentity,
         reports: PodReports,
         figures: PodFigures,
+        clock: SteadyClock,
     ) -> None:
         """Wire the parts; nothing is started."""
         self._options = options
@@ -64,6 +66,7 @@ class ConsumerPod:
         self._identity = identity
         self._reports = reports
         self._figures = figures
+        self._clock = clock
         self._high_water = queue_records(options.process_ms, options.concurrency)
         self._wakeup = FetchWakeup(consumer, options.topic)
         self._stop_asked = ""
@@ -172,7 +175,7 @@ class ConsumerPod:
         return False
 
     def _take_in(self, messages: list[Message]) -> None:
-        arrived_at = time.time_ns()
+        arrived_at = self._clock.now_ns()
         if any(map(Message.error, messages)):
             messages = self._without_errors(messages)
         for partition, run in groupby(messages, Message.partition):

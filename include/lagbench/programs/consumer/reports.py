@@ -9,6 +9,7 @@ from typing import Literal, Protocol, TypedDict
 
 from lagbench.core import telemetry
 from lagbench.programs.consumer.settings import ConsumerOptions
+from lagbench.programs.steady_clock import ClockWatch, SteadyClock
 
 REBALANCE_BUCKETS_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -43,11 +44,15 @@ class PodFigures:
 class PodReports:
     """Sends the pod's telemetry records and keeps its figures."""
 
-    def __init__(self, options: ConsumerOptions, sink: TelemetrySink, figures: PodFigures) -> None:
-        """Report as ``options.pod_name``."""
+    def __init__(
+        self, options: ConsumerOptions, sink: TelemetrySink, figures: PodFigures, clock: SteadyClock
+    ) -> None:
+        """Report as ``options.pod_name``, with the instants of ``clock``, as the ledger does."""
         self._options = options
         self._sink = sink
         self._figures = figures
+        self._clock = clock
+        self._clock_watch = ClockWatch(options.pod_name, sink.send)
         self._progress_at = time.monotonic()
         self._progress_processed = 0
         self._has_first_record = False
@@ -151,6 +156,7 @@ class PodReports:
         self, reason: str, *, is_drained: bool, abandoned: int, processed_total: int
     ) -> None:
         """Report the end."""
+        self._clock_watch.look()
         record = telemetry.PodStopped(
             **self._stamp(),
             reason=reason,
@@ -166,6 +172,7 @@ class PodReports:
         elapsed_seconds = now - self._progress_at
         if elapsed_seconds < 1:
             return
+        self._clock_watch.look()
         figures = self._figures
         figures.consume_rate = (processed_total - self._progress_processed) / elapsed_seconds
         figures.inflight = in_flight
@@ -187,7 +194,7 @@ class PodReports:
             self._figures.rebalance_seconds.append(seconds)
 
     def _stamp(self) -> _Stamp:
-        return {"at": time.time_ns(), "source": self._options.pod_name}
+        return {"at": self._clock.now_ns(), "source": self._options.pod_name}
 
 
 def process_started_at() -> int:

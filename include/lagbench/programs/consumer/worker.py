@@ -12,6 +12,7 @@ from lagbench.programs.consumer.ledger import LedgerWriter
 from lagbench.programs.consumer.partition_work import PartitionWork, Writes
 from lagbench.programs.consumer.work_board import WorkBoard
 from lagbench.programs.consumer.write_schedule import WriteSchedule
+from lagbench.programs.steady_clock import SteadyClock
 
 log = logging.getLogger(__name__)
 
@@ -34,12 +35,15 @@ BATCH_AGE_NS = 150_000_000
 class Worker(threading.Thread):
     """Runs until ``stop``; a failure ends it and stays in ``failure`` for the poll thread."""
 
-    def __init__(self, board: WorkBoard, schedule: WriteSchedule, ledger: LedgerWriter) -> None:
-        """Take the work from ``board`` at the pace of ``schedule``."""
+    def __init__(
+        self, board: WorkBoard, schedule: WriteSchedule, ledger: LedgerWriter, clock: SteadyClock
+    ) -> None:
+        """Take the work from ``board`` at the pace of ``schedule``; writes begin by ``clock``."""
         super().__init__(name="worker", daemon=True)
         self._board = board
         self._schedule = schedule
         self._ledger = ledger
+        self._now = clock.now_ns
         self._in_flight: deque[Writes] = deque()  # ends ascending: every write costs the same
         self._stopping = threading.Event()
         self._is_first_batch = True
@@ -51,7 +55,7 @@ class Worker(threading.Thread):
         try:
             while not self._stopping.is_set():
                 self._turned_at = time.monotonic()
-                sleep_ns = self._turn(time.time_ns())
+                sleep_ns = self._turn(self._now())
                 is_idle = not self._board.has_queued()
                 self._board.wait_for_work(sleep_ns / 1e9, is_idle=is_idle)
         except Exception as error:
@@ -79,7 +83,7 @@ class Worker(threading.Thread):
         if not sends_done or self.failure is not None:
             return
         if not self.is_alive():  # else the broker is away, and what is done is the thread's
-            self._finish_ended(time.time_ns())
+            self._finish_ended(self._now())
             self._send(self._board.due_batches(lambda _work: True))
         self._ledger.flush(_LAST_FLUSH_SECONDS)
 
@@ -116,4 +120,4 @@ class Worker(threading.Thread):
         if self._board.is_unsettled():
             instants.append(now + _ACKNOWLEDGEMENT_SLEEP_NS)
         until = min(instants, default=now + _IDLE_SLEEP_NS)
-        return max(until - time.time_ns(), 0)
+        return max(until - self._now(), 0)

@@ -26,8 +26,8 @@ from lagbench.programs.external_scaler.saved_state import decode_state, encode_s
 from lagbench.programs.external_scaler.server_credentials import server_credentials
 from lagbench.programs.external_scaler.service import ScalerService
 from lagbench.programs.external_scaler.state_file import StateFile
-from lagbench.programs.external_scaler.steady_clock import SteadyClock
 from lagbench.programs.http_endpoint import HttpEndpoint, probe_routes
+from lagbench.programs.steady_clock import SteadyClock
 from lagbench.wire import externalscaler_pb2 as wire
 from lagbench.wire import externalscaler_pb2_grpc as wire_grpc
 

@@ -19,6 +19,7 @@ from lagbench.core.telemetry_producer import FAILED_RANGES_TOLD
 from lagbench.programs.producer.flags import ProducerSettings
 from lagbench.programs.producer.lateness import LatenessCounts
 from lagbench.programs.producer.outbox import Outbox
+from lagbench.programs.steady_clock import ClockWatch
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class Reports:
             if settings.telemetry_topic
             else None
         )
+        self._clock_watch = ClockWatch(settings.source, self._send)
         self._whole, self._second = LatenessCounts(), LatenessCounts()
         self._started_at = 0
         self._next_progress_ns = NS
@@ -105,6 +107,7 @@ class Reports:
         self, at: int, *, planned: int, problem: str, digest: str, tail_seconds: float
     ) -> StreamFinished:
         """Report the totals after the flush; ``problem`` empty means that nothing went wrong."""
+        self._clock_watch.look()
         self._whole.merge(self._second)
         self._second = LatenessCounts()
         p99, largest = self._whole.percentile_ms(99) or 0.0, self._whole.max_ms
@@ -169,6 +172,7 @@ class Reports:
     def _progress(self, elapsed_ns: int, planned: int) -> None:
         second, self._second = self._second, LatenessCounts()
         self._whole.merge(second)
+        self._clock_watch.look()
         self._send(
             ProducerProgress(
                 at=self._started_at + elapsed_ns,

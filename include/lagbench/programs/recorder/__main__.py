@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from lagbench.errors import ExitCode, LagbenchError
 from lagbench.programs.recorder.settings import RecorderOptions, parse_options
 
+_CLOCK_LOOK_SECONDS = 1.0
+
 
 def main() -> int:
     """Run the recorder; returns the exit code."""
@@ -38,6 +40,7 @@ def _run(
     from lagbench.programs.recorder.newest_readings import NewestReadings
     from lagbench.programs.recorder.sources import build_sources
     from lagbench.programs.recorder.telemetry_follower import TelemetryFollower
+    from lagbench.programs.steady_clock import ClockWatch
 
     servers, topic = options.bootstrap_servers, options.telemetry_topic
     telemetry = TelemetryLog(servers, topic)
@@ -47,6 +50,7 @@ def _run(
         telemetry.send(record)
         newest.take(record)
 
+    clock_watch = ClockWatch(options.source, tell)
     sources = build_sources(options, environment, tell)
     follower = TelemetryFollower(servers, topic, newest.take, options.source)
     for thread in (*sources, follower):
@@ -57,7 +61,9 @@ def _run(
 
     routes: Routes = {"/metrics": Exposition(newest), **probe_routes(is_ready)}
     HttpEndpoint(*address_and_port(environment), routes)
-    stopping.wait()
+    while not stopping.wait(_CLOCK_LOOK_SECONDS):
+        clock_watch.look()
+    clock_watch.look()
     for source in sources:
         source.stop()
     telemetry.flush()

@@ -29,6 +29,7 @@ _TIGHT_NS = 20_000_000  # an answer takes 2 to 10 ms in a cluster
 _LOOK_SECONDS = 5.0
 _ANSWER_SECONDS = 2.0
 _NANOSECONDS = 1_000_000_000
+_FURTHEST_NS = 20 * _NANOSECONDS  # nothing is ever due later than this
 
 Ask = Callable[[], tuple[int, str, int]]
 """Asks once and returns the instants before and after, and the ``Date`` between."""
@@ -80,6 +81,11 @@ class ClockProbe(threading.Thread):
         while True:
             name, asked = min(self._asked.items(), key=lambda item: item[1].due_at)
             wait_ns = min(asked.due_at, self._look_at) - self._now()
+            if wait_ns > _FURTHEST_NS:  # this clock was set back: what was due then is due now
+                self._look_at = 0
+                for known in self._asked.values():
+                    known.due_at = 0
+                continue
             if self._stopping.wait(max(0, wait_ns) / _NANOSECONDS):
                 return
             if self._now() >= self._look_at:

@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterable
 
 from lagbench.adapters.kafka_admin import GroupRequest, KafkaAdmin
+from lagbench.adapters.kafka_groups import GroupMember as Member
 from lagbench.adapters.kafka_groups import GroupSnapshot
 from lagbench.adapters.kafka_lag import open_admin, read_offsets, read_partitions
-from lagbench.core.telemetry import GroupSample, LagSample, Record
+from lagbench.core.telemetry import GroupMember, GroupMembers, GroupSample, LagSample, Record
 
 _TIMEOUT_SECONDS = 1.0
 _PARTITIONS_READ_EVERY = 10  # samples; partitions are added rarely
@@ -18,6 +19,9 @@ times out while the broker goes away ends the process (see ``adapters.kafka_lag`
 _ANSWER_LIMIT_SECONDS = 3.0
 """Then a request is given up with its client: after an outage it may never be answered (seen for
 92 s), while that of a new client is. The old client is kept: closing it would end the request."""
+
+
+_MEMBERS_EVERY_SECONDS = 10.0
 
 
 class LagReading:
@@ -50,24 +54,32 @@ class LagReading:
 
 
 class GroupReading:
-    """State and members of the consumer group."""
+    """State and members of the consumer group.
 
-    def __init__(self, bootstrap_servers: str, *, group: str, source: str) -> None:
+    Who the members are is sent when that changed, every ten seconds, and after a failed reading.
+    """
+
+    def __init__(self, bootstrap_servers: str, *, group: str, topic: str, source: str) -> None:
         """Connect; nothing is asked yet."""
         self._servers = bootstrap_servers
         self._group = group
+        self._topic = topic
         self._source = source
         self._admin = self._connect()
         self._asked: GroupRequest | None = None
         self._asked_at = 0.0
         self._given_up: list[KafkaAdmin] = []
         self._is_in_doubt = False
+        self._told: list[GroupMember] | None = None  # None: unknown since the last reading
+        self._told_at = 0.0
 
     def __call__(self, at: int) -> Iterable[Record]:
         """Return one sample; a group without members is a group, not a gap."""
+        before, self._told = self._told, None
         group = self._describe()
+        self._told = members = [self._member(found) for found in group.members]
         idle = sum(not member.partitions for member in group.members)
-        return [
+        records: list[Record] = [
             GroupSample(
                 at=at,
                 source=self._source,
@@ -76,6 +88,19 @@ class GroupReading:
                 members_without_partitions=idle,
             )
         ]
+        now = time.monotonic()
+        if members != before or now - self._told_at >= _MEMBERS_EVERY_SECONDS:
+            self._told_at = now
+            records.append(GroupMembers(at=at, source=self._source, members=members))
+        return records
+
+    def _member(self, found: Member) -> GroupMember:
+        return GroupMember(
+            member_id=found.member_id,
+            client_id=found.client_id,
+            host=found.host,
+            partitions=[number for topic, number in found.partitions if topic == self._topic],
+        )
 
     def _describe(self) -> GroupSnapshot:
         """Ask, or wait on for what was asked for: the coordinator has one request at a time."""

@@ -1,7 +1,8 @@
 """Read one source on a fixed grid of instants, in a thread of its own.
 
 A slow or failed read costs its own ticks and no others: every source has its own thread, and the
-grid does not move. Ticks that passed during a slow read are reported as gaps.
+grid does not move. Ticks that passed during a slow read are reported as gaps. The grid is the
+monotonic clock's, so that readings go on when somebody sets the wall clock, which stamps them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class GridSampler(threading.Thread):
         origin_at: int,
         interval_ns: int,
     ) -> None:
-        """Tick at ``origin_at`` plus whole multiples of ``interval_ns``."""
+        """Tick at ``origin_at`` (unix ns) plus whole multiples of ``interval_ns``."""
         super().__init__(name=f"sample-{what}", daemon=True)
         self._what: What = what
         self._read = read
@@ -47,16 +48,17 @@ class GridSampler(threading.Thread):
 
     def run(self) -> None:
         """Sample until stopped."""
-        tick_at = self._next_tick_at(time.time_ns())
-        while not self._stopping.wait(max(tick_at - time.time_ns(), 0) / 1e9):
-            began_at = time.time_ns()
-            self.sample(began_at)
-            ended_at = time.time_ns()
-            tick_at += self._interval_ns
-            while tick_at < ended_at:
-                took_seconds = (ended_at - began_at) / 1e9
-                self._gap(tick_at, f"the reading before took {took_seconds:.1f} s")
-                tick_at += self._interval_ns
+        tick_ns = time.monotonic_ns() + self._until_next_tick_ns(time.time_ns())
+        while not self._stopping.wait(max(tick_ns - time.monotonic_ns(), 0) / 1e9):
+            began_ns = time.monotonic_ns()
+            self.sample(time.time_ns())
+            ended_ns, ended_at = time.monotonic_ns(), time.time_ns()
+            tick_ns += self._interval_ns
+            while tick_ns < ended_ns:
+                took_seconds = (ended_ns - began_ns) / 1e9
+                reason = f"the reading before took {took_seconds:.1f} s"
+                self._gap(ended_at - (ended_ns - tick_ns), reason)
+                tick_ns += self._interval_ns
 
     def sample(self, at: int) -> None:
         """Read once; a failure is sent as a gap."""
@@ -75,5 +77,5 @@ class GridSampler(threading.Thread):
     def _gap(self, at: int, reason: str) -> None:
         self._send(ReadGap(at=at, source=self._source, what=self._what, reason=reason))
 
-    def _next_tick_at(self, now: int) -> int:
-        return now + (self._origin_at - now) % self._interval_ns
+    def _until_next_tick_ns(self, now: int) -> int:
+        return (self._origin_at - now) % self._interval_ns

@@ -49,7 +49,7 @@ def build_sources(
     pids = {"recorder": os.getpid(), **options.observed_pids}
     reads: dict[What, Read] = {
         "lag": LagReading(servers, group=options.group, topic=options.topic, source=source),
-        "group": GroupReading(servers, group=options.group, source=source),
+        "group": GroupReading(servers, group=options.group, topic=options.topic, source=source),
         "replicas": ReplicaReading(open_kube, deployment=options.deployment, source=source),
         "hpa": HpaReading(open_kube, deployment=options.deployment, source=source),
         "usage": UsageReading(pids, source=source),

@@ -31,9 +31,8 @@ class FakeClient:
             self.asked_asynchronously.append(asked)
             return None
         if self.refusals:
-            code = self.refusals.pop(0)
-            is_retriable = code == KafkaError.COORDINATOR_LOAD_IN_PROGRESS
-            raise KafkaException(KafkaError(code, "refused", retriable=is_retriable))
+            # As the real one: no error of a commit says that it is retriable.
+            raise KafkaException(KafkaError(self.refusals.pop(0), "refused"))
         self.committed |= asked
         return offsets
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Literal, cast
 
+import pytest
 from confluent_kafka import KafkaError, TopicPartition
 from tests.unit.programs.consumer.fake_group import FakeClient, Told
 
@@ -12,6 +13,7 @@ from lagbench.programs.consumer.offset_commits import OffsetCommits
 from lagbench.programs.consumer.partition_work import PartitionWork
 from lagbench.programs.consumer.reports import PodFigures, PodReports
 from lagbench.programs.consumer.settings import parse_options
+from lagbench.programs.steady_clock import SteadyClock
 
 OPTIONS = parse_options(
     ["--run-id=a"], {"POD_NAME": "pod-a", "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
@@ -20,7 +22,7 @@ OPTIONS = parse_options(
 
 def commits_of(client: FakeClient, told: Told) -> OffsetCommits:
     """Commit with no interval between."""
-    reports = PodReports(OPTIONS, told, PodFigures())
+    reports = PodReports(OPTIONS, told, PodFigures(), SteadyClock())
     return OffsetCommits(cast("Any", client), "events", reports, interval_seconds=0)
 
 
@@ -41,21 +43,59 @@ def test_what_is_acknowledged_is_committed_once() -> None:
     assert [record.offsets for record in told.of(OffsetsCommitted)] == [{"0": 5}]
 
 
-def test_a_refused_commit_is_tried_again() -> None:
-    """A retriable refusal is reported and repeated."""
+@pytest.mark.parametrize("cause", ["revoke", "shutdown"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._WAIT_COORD,
+    ],
+)
+def test_a_refusal_that_passes_is_tried_again(
+    code: int, cause: Literal["revoke", "shutdown"]
+) -> None:
+    """It is reported and repeated, although no error of the client calls itself retriable."""
+    assert not KafkaError(code).retriable()
     client, told = FakeClient(), Told()
-    client.refusals = [KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
+    client.refusals = [code]
 
-    assert commits_of(client, told).commit_now([work(0, 5)], "shutdown", 5)
+    assert commits_of(client, told).commit_now([work(0, 5)], cause, 5)
 
     assert client.committed == {0: 5}
     assert [failure.offsets for failure in told.of(CommitFailed)] == [{"0": 5}]
 
 
-def test_a_leaving_member_waits_for_the_generation_that_others_have_begun() -> None:
+@pytest.mark.parametrize(
+    "code", [KafkaError.UNKNOWN_MEMBER_ID, KafkaError.GROUP_AUTHORIZATION_FAILED]
+)
+def test_a_refusal_for_good_is_not_repeated(code: int) -> None:
+    """A member that the group has put out has nothing to wait for."""
+    client, told = FakeClient(), Told()
+    client.refusals = [code]
+
+    assert not commits_of(client, told).commit_now([work(0, 5)], "shutdown", 5)
+
+    assert len(told.of(CommitFailed)) == 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.STALE_MEMBER_EPOCH,
+    ],
+)
+def test_a_leaving_member_waits_for_the_generation_that_others_have_begun(code: int) -> None:
     """Nine pods left at once: a commit of the old generation is repeated until the new one."""
     client, told = FakeClient(), Told()
-    client.refusals = [KafkaError.ILLEGAL_GENERATION] * 5
+    client.refusals = [code] * 5
 
     assert commits_of(client, told).commit_now([work(0, 5)], "shutdown", 5)
 

@@ -19,6 +19,7 @@ from lagbench.programs.consumer.reports import PodFigures, PodReports
 from lagbench.programs.consumer.settings import parse_options
 from lagbench.programs.consumer.work_board import WorkBoard
 from lagbench.programs.consumer.write_schedule import WriteSchedule
+from lagbench.programs.steady_clock import SteadyClock
 
 ENVIRONMENT = {"POD_NAME": "pod-a", "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
 
@@ -30,7 +31,7 @@ class Member:
         """Wire a member from flags."""
         options = parse_options(["--run-id=a", "--drain-timeout=5", *flags], ENVIRONMENT)
         self.told, self.figures, self.client = Told(), PodFigures(), FakeClient()
-        reports = PodReports(options, self.told, self.figures)
+        reports = PodReports(options, self.told, self.figures, SteadyClock())
         self.board = WorkBoard(1, reports.first_record_done)
         client = cast("Any", self.client)
         commits = OffsetCommits(client, "events", reports, interval_seconds=1)

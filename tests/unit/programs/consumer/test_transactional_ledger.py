@@ -20,6 +20,7 @@ from lagbench.programs.consumer.reports import PodFigures, PodReports
 from lagbench.programs.consumer.settings import parse_options
 from lagbench.programs.consumer.transactional_ledger import TransactionalLedger
 from lagbench.programs.consumer.work_board import WorkBoard
+from lagbench.programs.steady_clock import SteadyClock
 
 ENVIRONMENT = {"POD_NAME": "pod-a", "KAFKA_BOOTSTRAP_SERVERS": "kafka:9092"}
 OPTIONS = parse_options(["--run-id=run-1", "--commit=transactional"], ENVIRONMENT)
@@ -94,7 +95,7 @@ class Bench:
         self.told = Told()
         self.board = WorkBoard(1, lambda _partition, _offset: None)
         self.board.own([0, 1], "member-1")
-        reports = PodReports(OPTIONS, cast("Any", self.told), PodFigures())
+        reports = PodReports(OPTIONS, cast("Any", self.told), PodFigures(), SteadyClock())
         self.ledger = TransactionalLedger(
             ledger_settings(OPTIONS), OPTIONS, GroupIdentity(), self.board, reports
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from email.utils import formatdate
 
 from lagbench.core.clocks import API_SERVER
@@ -92,6 +93,22 @@ def test_a_clock_that_does_not_answer_is_not_made_up() -> None:
     probe.probe("node-2")
 
     assert cluster.sent == []
+
+
+def test_clocks_are_asked_on_after_this_one_was_set_back() -> None:
+    """An hour back: what was due then is asked now, not in an hour."""
+    cluster, asked = Cluster(), threading.Event()
+    probe = cluster.probe(0)
+    probe.look()
+    probe.probe(API_SERVER)
+    cluster.now -= 3600 * SECOND
+    probe._send = lambda _: asked.set()
+    probe.start()
+    try:
+        assert asked.wait(2.0)
+    finally:
+        probe.stop()
+        asked.clear()
 
 
 def test_a_pods_own_endpoint_tells_its_second() -> None:

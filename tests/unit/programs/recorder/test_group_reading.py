@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lagbench.adapters.kafka_groups import GroupSnapshot
-from lagbench.core.telemetry import GroupSample
+from lagbench.adapters.kafka_groups import GroupMember, GroupSnapshot
+from lagbench.core.telemetry import GroupMembers, GroupSample
 from lagbench.errors import NotReady
 from lagbench.programs.recorder import kafka_readings
 from lagbench.programs.recorder.kafka_readings import GroupReading
@@ -23,6 +23,7 @@ class FakeBroker:
         """Be up."""
         self.is_up = True
         self.now_seconds = 0.0
+        self.group = STABLE
         self.clients: list[FakeAdmin] = []
 
     def connect(self, *_: object, **__: object) -> FakeAdmin:
@@ -50,7 +51,7 @@ class FakeAdmin:
         assert limit_seconds > 600
         self.asked.append(Future())
         if self._broker.is_up:
-            self.asked[-1].set_result(STABLE)
+            self.asked[-1].set_result(self._broker.group)
         return self.asked[-1]
 
     def group_answer(self, _group: str, asked: Future[Any], *, wait_seconds: float) -> Any:
@@ -75,7 +76,7 @@ def readings(reading: GroupReading, count: int) -> list[bool]:
     brought = []
     for _ in range(count):
         try:
-            brought.append(all(isinstance(r, GroupSample) for r in reading(1)))
+            brought.append(any(isinstance(r, GroupSample) for r in reading(1)))
         except NotReady:
             brought.append(False)
     return brought
@@ -83,7 +84,7 @@ def readings(reading: GroupReading, count: int) -> list[bool]:
 
 def test_one_client_serves_while_the_broker_answers(broker: FakeBroker) -> None:
     """Each reading asks once."""
-    reading = GroupReading("broker:9092", group="enrich", source="recorder")
+    reading = GroupReading("broker:9092", group="enrich", topic="events", source="recorder")
 
     assert readings(reading, 3) == [True, True, True]
     assert [len(client.asked) for client in broker.clients] == [3]
@@ -91,7 +92,7 @@ def test_one_client_serves_while_the_broker_answers(broker: FakeBroker) -> None:
 
 def test_an_outage_leaves_one_request_open_and_ends(broker: FakeBroker) -> None:
     """While nobody answers there is one open request, of a client that is given up, not closed."""
-    reading = GroupReading("broker:9092", group="enrich", source="recorder")
+    reading = GroupReading("broker:9092", group="enrich", topic="events", source="recorder")
     readings(reading, 1)
 
     broker.is_up = False
@@ -102,3 +103,47 @@ def test_an_outage_leaves_one_request_open_and_ends(broker: FakeBroker) -> None:
     broker.is_up = True
     assert readings(reading, 2) == [True, True]
     assert len(broker.clients) == 2
+
+
+def member(client_id: str, *places: tuple[str, int]) -> GroupMember:
+    """Return a member as the coordinator describes it."""
+    return GroupMember(f"{client_id}-id", client_id, None, "/10.0.0.7", places)
+
+
+def test_members_are_told_when_they_change_and_every_ten_seconds(broker: FakeBroker) -> None:
+    """With the partitions of the run's topic; a reading lasts a second here."""
+    reading = GroupReading("broker:9092", group="enrich", topic="events", source="recorder")
+    own = member("pod-a", ("events", 0), ("events", 1), ("other", 7))
+    told: list[int] = []
+    records: list[GroupMembers] = []
+    for number in range(25):
+        shared = number in {4, 5, 6}
+        members = (member("pod-a", ("events", 0)), member("canary", ("events", 1)))
+        broker.group = GroupSnapshot(
+            "enrich", "STABLE", "classic", "range", members if shared else (own,)
+        )
+        found = [record for record in reading(number) if isinstance(record, GroupMembers)]
+        told += [number] * len(found)
+        records += found
+
+    assert told == [0, 4, 7, 17]
+    assert [[m.client_id for m in record.members] for record in records[:2]] == [
+        ["pod-a"],
+        ["pod-a", "canary"],
+    ]
+    assert [m.partitions for m in records[1].members] == [[0], [1]]
+    assert records[0].members[0].partitions == [0, 1]
+    assert (records[1].at, records[1].source) == (4, "recorder")
+    assert records[1].members[1].host == "/10.0.0.7"
+
+
+def test_after_a_failed_reading_the_members_are_told_again(broker: FakeBroker) -> None:
+    """Who was there meanwhile is not known."""
+    reading = GroupReading("broker:9092", group="enrich", topic="events", source="recorder")
+    readings(reading, 2)
+    broker.is_up = False
+    readings(reading, 5)
+    broker.is_up = True
+
+    told = [[type(record) for record in reading(number)] for number in range(2)]
+    assert told == [[GroupSample, GroupMembers], [GroupSample]]

@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Iterable
 
+import pytest
+
 from lagbench.core.telemetry import ReadGap, Record, ReplicaSample
 from lagbench.programs.recorder.sampling_grid import GridSampler
 
@@ -104,5 +106,26 @@ def test_ticks_that_pass_during_a_slow_read_are_gaps() -> None:
 
     gaps = [record for record in found if isinstance(record, ReadGap)]
     assert len(gaps) >= 2
-    assert all((gap.at - origin_at) % (50 * MS) == 0 for gap in gaps)
+    assert all(-MS < (gap.at - origin_at + 25 * MS) % (50 * MS) - 25 * MS < 10 * MS for gap in gaps)
     assert re.search(r"the reading before took \d+\.\d s", gaps[0].reason)
+
+
+@pytest.mark.parametrize("step_seconds", [-4.0, 4.0])
+def test_readings_go_on_when_the_clock_is_set(
+    monkeypatch: pytest.MonkeyPatch, step_seconds: float
+) -> None:
+    """A step of the wall clock, back or forward, neither stops the readings nor makes gaps."""
+    collected = Collected()
+    running = sampler(collected, replicas, time.time_ns(), interval_ms=200)
+    running.start()
+    before = collected.wait_for(2)
+
+    wall = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: wall() + round(step_seconds * 1e9))
+    began = time.monotonic()
+    found = collected.wait_for(len(before) + 5)[len(before) :]
+    took_seconds = time.monotonic() - began
+    running.stop()
+
+    assert took_seconds < 2.0
+    assert not any(isinstance(record, ReadGap) for record in found)

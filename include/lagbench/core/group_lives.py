@@ -1,0 +1,95 @@
+"""How many members the consumer group can have of the run's own pods at an instant: at most.
+
+A pod is a member at most from its creation until it has left the group. One that leaves in order
+tells so; one that ends otherwise, or is a static member, stays until its session times out, and so
+does each earlier container of a pod that was started again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+
+from lagbench.core.measure_model import NANOSECONDS
+from lagbench.core.telemetry import (
+    PartitionsAssigned,
+    PartitionsRevoked,
+    PodSeen,
+    PodStarted,
+    PodStopped,
+    ReadGap,
+    SigtermReceived,
+    TelemetryRecord,
+)
+from lagbench.core.unseen import BLIND_SECONDS
+
+SESSION_SECONDS = 45.0 + BLIND_SECONDS
+"""The longest session of a member here: KIP-848's default; classic ones last 10 s by default."""
+_NEVER = 2**63
+
+
+def member_limit(records: Sequence[TelemetryRecord]) -> Callable[[int], int]:
+    """Return a function of an instant: the most members that the run's pods can have then.
+
+    ``records`` are by time.
+    """
+    own = [record for record in records if isinstance(record, PodStarted | PodStopped)]
+    left = {record.source for record in records if isinstance(record, SigtermReceived)}
+    seen: dict[str, list[PodSeen]] = defaultdict(list)
+    for record in records:
+        if isinstance(record, PodSeen):
+            seen[record.pod].append(record)
+    # A coordinator that was away has forgotten nothing: who left meanwhile is a member until then.
+    was_away = any(isinstance(record, ReadGap) and record.what == "group" for record in records)
+    starts, ends = [], []
+    for pod in {*seen, *(record.source for record in own)}:
+        told = [record for record in own if record.source == pod]
+        for start, end in _stays(told, seen[pod], leaves=pod in left and not was_away):
+            starts.append(start)
+            ends.append(end)
+    starts.sort()
+    ends.sort()
+    return lambda at: bisect_right(starts, at) - bisect_left(ends, at)
+
+
+def unowned_partitions(records: Sequence[TelemetryRecord], instants: Sequence[int]) -> set[int]:
+    """Return the partitions that no pod of the run owned at any of ``instants``.
+
+    Those that a pod ever owned are known to exist; ``records`` are by time.
+    """
+    owned: dict[str, set[int]] = {}
+    at_all: set[int] | None = None
+    moves = [r for r in records if isinstance(r, PartitionsAssigned | PartitionsRevoked)]
+    position = 0
+    for at in instants:
+        while position < len(moves) and moves[position].at <= at:
+            owned[moves[position].source] = set(moves[position].owned)
+            position += 1
+        held = set().union(*owned.values())
+        at_all = held if at_all is None else at_all | held
+    known = {partition for move in moves for partition in move.owned}
+    return known - (at_all or set())
+
+
+def _stays(
+    told: Sequence[PodStarted | PodStopped], seen: Sequence[PodSeen], *, leaves: bool
+) -> Iterator[tuple[int, int]]:
+    """Yield from when until when each container of one pod can be a member.
+
+    The last one ends by its own word, else with the pod's object, else never.
+    """
+    early, late = round(BLIND_SECONDS * NANOSECONDS), round(SESSION_SECONDS * NANOSECONDS)
+    started = [record for record in told if isinstance(record, PodStarted)]
+    stopped = [record.at for record in told if isinstance(record, PodStopped)]
+    is_static = any(record.instance_id for record in started)
+    first = [found.created_at for found in seen] + [record.at for record in told]
+    since = [min(first), *(record.at for record in started[1:])]
+    for begin, following in zip(since, [*since[1:], None], strict=True):
+        if following is not None:
+            yield begin - early, following + late
+        elif stopped and stopped[-1] >= begin:
+            yield begin - early, stopped[-1] + (early if leaves and not is_static else late)
+        else:
+            gone = max((found.gone_at for found in seen if found.gone_at is not None), default=None)
+            yield begin - early, _NEVER if gone is None else gone + late

@@ -1,0 +1,172 @@
+"""Members of the consumer group that are no pod of the run.
+
+Whoever joins the group takes partitions and commits offsets: what happens to their messages is then
+neither the policy's nor the pods' doing. The recorder tells who is in the group whenever that
+changed; a member is the run's own when its client id is the name of a pod that anything ever told
+of, also later. Where no record names them (folders of format 1, or lost records) their number
+tells: more than the run's pods can have had, in three readings in a row or more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from lagbench.core.group_lives import member_limit, unowned_partitions
+from lagbench.core.measures import NANOSECONDS, GroupStranger, TelemetryGap
+from lagbench.core.telemetry import (
+    GroupJoined,
+    GroupMember,
+    GroupMembers,
+    GroupSample,
+    PodSeen,
+    PodsListed,
+    PodStarted,
+    TelemetryRecord,
+)
+from lagbench.core.unseen import BLIND_SECONDS, Unseen, unseen_between
+
+UNSEEN_SECONDS = 10 + BLIND_SECONDS
+"""Members are named every ten seconds at least; a reading longer after that names nobody."""
+_SURPLUS_READINGS = 3  # a pod that comes as another goes may stand beside it in one or two
+
+
+def group_strangers(records: Iterable[TelemetryRecord]) -> tuple[GroupStranger, ...]:
+    """Return every stranger by its first sight; empty when all members were the run's own."""
+    by_time = sorted(records, key=lambda record: record.at)
+    own = own_clients(by_time)
+    told = [record for record in by_time if isinstance(record, GroupMembers)]
+    foreign = [[m for m in record.members if m.client_id not in own] for record in told]
+    samples = [record for record in by_time if isinstance(record, GroupSample)]
+    readings = sorted({record.at for record in (*told, *samples)})
+    found = []
+    for name in {(member.client_id, member.host) for there in foreign for member in there}:
+        held = [[m for m in there if (m.client_id, m.host) == name] for there in foreign]
+        changes = [(record.at, len(mine)) for record, mine in zip(told, held, strict=True)]
+        partitions = {p for mine in held for member in mine for p in member.partitions}
+        found.append(_stranger(*name, partitions, _visits(changes, readings)))
+    found += _unnamed(by_time, samples, told, foreign)
+    return tuple(sorted(found, key=lambda one: (one.first_seen_at, one.client_id or "")))
+
+
+def own_clients(records: Iterable[TelemetryRecord]) -> frozenset[str]:
+    """Return the client ids of the run's own members: the names of its pods."""
+    own: set[str] = set()
+    for record in records:
+        if isinstance(record, PodSeen):
+            own.add(record.pod)
+        elif isinstance(record, PodsListed):
+            own.update(record.pods)
+        elif isinstance(record, PodStarted | GroupJoined):
+            own.add(record.source)
+    return frozenset(own)
+
+
+def group_unseen(
+    records: Iterable[TelemetryRecord], *, from_at: int, until_at: int, names_members: bool
+) -> tuple[TelemetryGap, ...]:
+    """Return the stretches of [from_at, until_at] in which it is not known who was in the group.
+
+    That is more than ``UNSEEN_SECONDS`` without a reading and, where ``names_members`` (the
+    folder's format has such records), any reading that long after the last that named them.
+    """
+    by_time = sorted(records, key=lambda record: record.at)
+    named_at: int | None = None
+    known: list[int] = []
+    unnamed: list[int] = []
+    for record in by_time:
+        if isinstance(record, GroupMembers):
+            named_at = record.at
+            known.append(record.at)
+        elif isinstance(record, GroupSample):
+            is_named = named_at is not None and record.at - named_at <= _ns(UNSEEN_SECONDS)
+            (known if is_named or not names_members else unnamed).append(record.at)
+    return tuple(
+        _gap(unseen, "no record of its members" if lacks else "no reading of the group")
+        for unseen in unseen_between(known, from_at, until_at)
+        for lacks in [any(unseen.started_at < at < unseen.ended_at for at in unnamed)]
+        if lacks or unseen.seconds > UNSEEN_SECONDS
+    )
+
+
+def _visits(
+    changes: Sequence[tuple[int, int]], readings: Sequence[int]
+) -> list[tuple[int, int, int, int]]:
+    """Return per visit: first and last reading with it, by how much unsure, members at most.
+
+    ``changes`` are the members from each instant on; between two the readings saw the same.
+    """
+    visits = []
+    position = 0
+    for is_there, group in groupby(changes, key=lambda change: change[1] > 0):
+        stretch = list(group)
+        following = position + len(stretch)
+        if is_there:
+            first_at = stretch[0][0]
+            ends_at = changes[following][0] if following < len(changes) else None
+            last_at = max(at for at in readings if ends_at is None or at < ends_at)
+            before_at = max((at for at in readings if at < first_at), default=first_at)
+            unsure_ns = (first_at - before_at) + ((ends_at or last_at) - last_at)
+            visits.append((first_at, last_at, unsure_ns, max(count for _, count in stretch)))
+        position = following
+    return visits
+
+
+def _unnamed(
+    by_time: Sequence[TelemetryRecord],
+    samples: Sequence[GroupSample],
+    told: Sequence[GroupMembers],
+    foreign: Sequence[Sequence[GroupMember]],
+) -> Iterator[GroupStranger]:
+    """Yield the surplus of members that neither the run's pods nor named strangers explain."""
+    limit_at = member_limit(by_time)
+    named = iter([*zip((record.at for record in told), map(len, foreign), strict=True)])
+    strangers, next_named = 0, next(named, None)
+    changes = []
+    for sample in samples:
+        while next_named is not None and next_named[0] <= sample.at:
+            strangers, next_named = next_named[1], next(named, None)
+        changes.append((sample.at, max(0, sample.members - strangers - limit_at(sample.at))))
+    long = [
+        change
+        for is_surplus, group in groupby(changes, key=lambda change: change[1] > 0)
+        for stretch in [list(group)]
+        for change in stretch
+        if not is_surplus or len(stretch) >= _SURPLUS_READINGS
+    ]
+    visits = _visits(long, [at for at, _ in changes])
+    if visits:
+        inside = [at for at, surplus in long if surplus]
+        yield _stranger(None, None, unowned_partitions(by_time, inside), visits)
+
+
+def _stranger(
+    client_id: str | None,
+    host: str | None,
+    partitions: set[int],
+    visits: Sequence[tuple[int, int, int, int]],
+) -> GroupStranger:
+    return GroupStranger(
+        client_id=client_id,
+        host=host,
+        members=max(members for *_, members in visits),
+        partitions=tuple(sorted(partitions)),
+        first_seen_at=visits[0][0],
+        last_seen_at=visits[-1][1],
+        seen_seconds=sum(last - first for first, last, *_ in visits) / NANOSECONDS,
+        precision_seconds=sum(unsure for *_, unsure, _ in visits) / NANOSECONDS,
+    )
+
+
+def _gap(unseen: Unseen, reason: str) -> TelemetryGap:
+    return TelemetryGap(
+        what="members of the group",
+        started_at=unseen.started_at,
+        ended_at=unseen.ended_at,
+        gap_seconds=unseen.seconds,
+        reason=reason,
+    )
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * NANOSECONDS)

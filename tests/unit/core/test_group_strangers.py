@@ -1,0 +1,281 @@
+"""Who in the consumer group is no pod of the run."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fakes.measured_run import quick_spike_measures
+
+from lagbench.core.group_strangers import group_strangers, group_unseen
+from lagbench.core.measures import GroupStranger
+from lagbench.core.scenario import Slos
+from lagbench.core.stranger_reasons import stranger_reasons
+from lagbench.core.telemetry import (
+    GroupMember,
+    GroupMembers,
+    GroupSample,
+    PartitionsAssigned,
+    PodSeen,
+    PodStarted,
+    PodStopped,
+    ReadGap,
+    SigtermReceived,
+    TelemetryRecord,
+)
+from lagbench.core.verdict import judge
+
+NS = 1_000_000_000
+PODS = {"pod-a": [0, 1], "pod-b": [2, 3]}
+Members = dict[str, list[int]]
+
+
+def seen(pod: str, *, gone_at: int | None = None) -> PodSeen:
+    """Show a pod that was created at 0 s."""
+    return PodSeen(
+        at=1,
+        source="recorder",
+        pod=pod,
+        created_at=1,
+        started_at=None,
+        ready_at=None,
+        deleted_at=None,
+        gone_at=gone_at,
+        exit_code=None,
+        exit_reason="",
+        precision_ns=1,
+    )
+
+
+def started(pod: str, second: float, instance_id: str | None = None) -> PodStarted:
+    """Start a pod's process."""
+    at = round(second * NS)
+    return PodStarted(
+        at=at,
+        source=pod,
+        process_started_at=at,
+        balancer="range",
+        concurrency=1,
+        process_ms=1,
+        instance_id=instance_id,
+    )
+
+
+def left(pod: str, second: float) -> list[TelemetryRecord]:
+    """Let a pod leave the group in order."""
+    at = round(second * NS)
+    return [
+        SigtermReceived(at=at, source=pod, queued=0, in_flight=0),
+        PodStopped(
+            at=at, source=pod, reason="SIGTERM", is_drained=True, abandoned=0, processed_total=1
+        ),
+    ]
+
+
+def owns(pod: str, second: int, partitions: list[int]) -> PartitionsAssigned:
+    """Let a pod tell what it owns."""
+    return PartitionsAssigned(
+        at=second * NS,
+        source=pod,
+        member_id=f"{pod}-1",
+        partitions=[],
+        owned=partitions,
+        is_incremental=True,
+        rebalance=1,
+    )
+
+
+def reading(second: int, members: int) -> GroupSample:
+    """Read the group's size."""
+    return GroupSample(
+        at=second * NS, source="r", state="stable", members=members, members_without_partitions=0
+    )
+
+
+def watched(*stretches: tuple[int, Members], until: int) -> list[TelemetryRecord]:
+    """Read the group each second; from each given second on it has those members."""
+    records: list[TelemetryRecord] = []
+    told_at, told = -100, None
+    for second in range(until):
+        members = [found for since, found in stretches if since <= second][-1]
+        records.append(reading(second, len(members)))
+        if members != told or second - told_at >= 10:
+            told_at, told = second, members
+            found = [
+                GroupMember(member_id=f"{name}-1", client_id=name, host="/10.0.0.9", partitions=own)
+                for name, own in members.items()
+            ]
+            records.append(GroupMembers(at=second * NS, source="r", members=found))
+    return records
+
+
+def visited(*, first: int = 20, last: int = 32, until: int = 60) -> list[TelemetryRecord]:
+    """Let a second consumer into the group for some seconds."""
+    shared = {"pod-a": [0, 1], "pod-b": [2], "canary": [3]}
+    group = watched((0, PODS), (first, shared), (last, PODS), until=until)
+    return [*map(seen, PODS), *group]
+
+
+def test_a_stranger_is_named_with_its_partitions_and_how_long_it_stayed() -> None:
+    """12 s in the group: readings show 11 of them, and it may have been there a second each side.
+
+    Without its name the verdict blamed what it committed on an innocent pod.
+    """
+    assert group_strangers(visited()) == (
+        GroupStranger(
+            client_id="canary",
+            host="/10.0.0.9",
+            members=1,
+            partitions=(3,),
+            first_seen_at=20 * NS,
+            last_seen_at=31 * NS,
+            seen_seconds=11.0,
+            precision_seconds=2.0,
+        ),
+    )
+
+
+def test_a_stranger_that_comes_again_is_one() -> None:
+    """Its stays are added up, from the first to the last reading that showed it."""
+    both = {**PODS, "canary": [3]}
+    group = watched((0, PODS), (10, both), (15, PODS), (30, both), (35, PODS), until=50)
+
+    [found] = group_strangers([*map(seen, PODS), *group])
+
+    assert (found.first_seen_at, found.last_seen_at) == (10 * NS, 34 * NS)
+    assert (found.seen_seconds, found.precision_seconds) == (8.0, 4.0)
+
+
+def test_a_stranger_that_stays_is_seen_to_the_end() -> None:
+    """Nobody saw it leave: the last reading still had it."""
+    [found] = group_strangers(visited(last=1000))
+
+    assert (found.last_seen_at, found.seen_seconds, found.precision_seconds) == (59 * NS, 39, 1)
+
+
+@pytest.mark.parametrize("told_by", ["watch", "pod"])
+def test_the_runs_own_pods_are_no_strangers(told_by: str) -> None:
+    """However late a pod is told of, and whether the watch or the pod itself tells."""
+    group = watched((0, PODS), until=30)
+    late: list[TelemetryRecord] = [seen(pod) for pod in PODS]
+    if told_by == "pod":
+        late = [started(pod, 0) for pod in PODS]
+
+    assert group_strangers([*group, *late]) == ()
+
+
+def counted(*counts: int) -> list[TelemetryRecord]:
+    """Read only the group's size, as folders of format 1 have it."""
+    return [reading(second, count) for second, count in enumerate(counts)]
+
+
+def test_without_names_the_number_of_members_tells() -> None:
+    """Two pods and three members for 12 readings: somebody else was there."""
+    [found] = group_strangers(
+        [
+            *map(seen, PODS),
+            *(owns(pod, 1, partitions) for pod, partitions in PODS.items()),
+            owns("pod-b", 9, [2]),
+            owns("pod-b", 25, [2, 3]),
+            *counted(*[2] * 10, *[3] * 12, *[2] * 10),
+        ]
+    )
+
+    assert (found.client_id, found.members, found.partitions) == (None, 1, (3,))
+    assert (found.first_seen_at, found.last_seen_at) == (10 * NS, 21 * NS)
+    assert (found.seen_seconds, found.precision_seconds) == (11.0, 2.0)
+
+
+def test_two_readings_with_a_member_more_are_none() -> None:
+    """A pod that comes as another goes stands beside it for a moment."""
+    assert group_strangers([*map(seen, PODS), *counted(2, 2, 3, 3, 2, 2, 3, 2)]) == ()
+
+
+def test_a_pod_that_was_killed_stays_a_member_until_its_session_ends() -> None:
+    """45 s at most: no stranger; who is there longer is one."""
+    gone = [seen("pod-a"), seen("pod-b", gone_at=10 * NS)]
+
+    assert group_strangers([*gone, *counted(*[2] * 55, *[1] * 10)]) == ()
+    [found] = group_strangers([*gone, *counted(*[2] * 70)])
+    assert found.first_seen_at > 55 * NS
+
+
+def test_a_pod_that_left_in_order_is_no_member_any_more() -> None:
+    """Who is there in its stead is a stranger; a static member stays for its session."""
+    told = [started("pod-a", 0), started("pod-b", 0), *left("pod-b", 10)]
+    static = [started("pod-a", 0), started("pod-b", 0, "b"), *left("pod-b", 10)]
+    members = counted(*[2] * 30)
+
+    [found] = group_strangers([*told, *members])
+    assert found.first_seen_at == 14 * NS
+    assert group_strangers([*static, *members]) == ()
+
+
+def test_a_container_that_starts_again_is_a_second_member_for_a_while() -> None:
+    """The group hears of the first one's end by its session."""
+    again = [seen("pod-a"), started("pod-a", 0), started("pod-a", 20)]
+
+    assert group_strangers([*again, *counted(*[1] * 20, *[2] * 30, *[1] * 30)]) == ()
+
+
+def test_members_that_nobody_named_for_long_are_not_known() -> None:
+    """A folder that should name them and does not; in format 1 the readings are enough."""
+    records = visited()
+    nameless = [record for record in records if not isinstance(record, GroupMembers)]
+    within = {"from_at": 0, "until_at": 59 * NS}
+
+    assert group_unseen(records, **within, names_members=True) == ()
+    assert group_unseen(nameless, **within, names_members=False) == ()
+    [gap] = group_unseen(nameless, **within, names_members=True)
+    assert (gap.gap_seconds, gap.reason) == (59.0, "no record of its members")
+    cut = [r for r in records if not (isinstance(r, GroupMembers) and 18 * NS < r.at < 50 * NS)]
+    [gap] = group_unseen(cut, **within, names_members=True)
+    assert gap.gap_seconds > 15
+
+
+@pytest.mark.parametrize(("away_seconds", "gaps"), [(10, 0), (30, 1)])
+def test_a_short_outage_of_the_broker_leaves_the_members_known(
+    away_seconds: int, gaps: int
+) -> None:
+    """Ten seconds without a reading are as many as two records may be apart; thirty are not."""
+    back = 20 + away_seconds
+    records = [r for r in watched((0, PODS), until=80) if not 20 * NS <= r.at < back * NS]
+    records.append(ReadGap(at=21 * NS, source="r", what="group", reason="nobody answers"))
+    records += [
+        GroupMembers(at=record.at, source="r", members=[])
+        for record in records
+        if isinstance(record, GroupSample) and record.at == back * NS
+    ]
+
+    found = group_unseen(records, from_at=0, until_at=79 * NS, names_members=True)
+
+    assert len(found) == gaps
+
+
+def test_a_run_with_a_stranger_is_undetermined_and_says_who() -> None:
+    """Whatever its SLOs say, and once per stranger."""
+    good = quick_spike_measures().model_copy(update={"group_strangers": (), "group_unseen": ()})
+    origin = good.load.stream_started_at or 0
+    canary = GroupStranger(
+        client_id="canary",
+        host="/10.0.0.9",
+        members=1,
+        partitions=(3, 7),
+        first_seen_at=origin + 20 * NS,
+        last_seen_at=origin + 31 * NS,
+        seen_seconds=11.0,
+        precision_seconds=2.0,
+    )
+    slos = Slos(drain_seconds=120)
+    assert stranger_reasons(good) == []
+
+    verdict = judge(good.model_copy(update={"group_strangers": (canary,)}), slos)
+    assert verdict.status == "undetermined"
+    assert verdict.reasons[0] == (
+        "a member that is no pod of this run: client canary on host /10.0.0.9 held partitions 3, 7,"
+        " in the group for 11.0 to 13.0 s from +20.0 s"
+    )
+
+    nameless = canary.model_copy(update={"client_id": None, "host": None, "partitions": ()})
+    [reason] = stranger_reasons(good.model_copy(update={"group_strangers": (nameless,)}))
+    assert reason == (
+        "1 member of the group more than the pods of this run, for 11.0 to 13.0 s from +20.0 s"
+    )
