@@ -19,6 +19,7 @@ from lagbench.core.scaling_measures import (
     Rebalances,
     ReplicaChange,
     Scaling,
+    Standstill,
     SurplusPod,
 )
 
@@ -46,6 +47,7 @@ __all__ = [
     "ReplicaChange",
     "Scaling",
     "Seconds",
+    "Standstill",
     "SurplusPod",
     "TelemetryGap",
     "Validity",
@@ -252,3 +254,5 @@ class Measures(MeasureModel):
     accounting: Accounting
     observer_cost: ObserverCost
     end_state: EndState
+    standstill: Standstill | None = None  # None: measured before it was there
+    rate_doubt: str = ""  # where the rate contradicts the ledger; empty: nowhere

@@ -17,6 +17,7 @@ from lagbench.core.measures import Measures
 from lagbench.core.scenario import Slos
 from lagbench.core.slo_accounting import accounting_results, unsettled_end
 from lagbench.core.slo_lag import lag_results
+from lagbench.core.slo_rebalance import rebalance_results
 from lagbench.core.slo_result import SloResult, SloStatus
 from lagbench.core.slo_scaling import scaling_results
 from lagbench.errors import ExitCode
@@ -41,7 +42,8 @@ class Verdict(MeasureModel):
 
 def judge(measures: Measures, slos: Slos) -> Verdict:
     """Return the verdict of ``measures`` under ``slos``."""
-    results = [*scaling_results(measures, slos), *lag_results(measures, slos)]
+    results = [*scaling_results(measures, slos), *rebalance_results(measures, slos)]
+    results += lag_results(measures, slos)
     if not measures.validity.is_valid:
         results = [_of_another_load(result, measures) for result in results]
     results += accounting_results(measures, slos)
