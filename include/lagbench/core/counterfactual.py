@@ -80,7 +80,7 @@ def pod_rate_per_second(
 def _busy_seconds(
     work: PartitionWork, owners: CountingOwners, disturbed: Sequence[tuple[int, int]]
 ) -> list[int]:
-    """Return what pods did in seconds throughout which more waited for them than they did in 0.2 s."""
+    """Return what pods did in seconds in which more waited all the time than they do in 0.2 s."""
     if work.pod_rates is None:
         return []
     rates = work.pod_rates

@@ -115,7 +115,10 @@ def work_by_lag(rate: RateSeries, lag: LagSeries, lost_records: int) -> Partitio
     shares = ends / ends.sum() if ends.sum() > 0 else np.full(count, 1 / count)
     parts = np.tile(shares[:, None], (1, size))
     if lag.at.size:
-        known = np.nan_to_num(lag.by_partition)
+        # Commits trail the work by a second: what the next sample shows as committed was not waiting.
+        committed = lag.end_offsets - lag.by_partition
+        following = np.concatenate([committed[1:], lag.end_offsets[-1:]])
+        known = np.nan_to_num(np.maximum(lag.end_offsets - following, 0))
         lags = np.stack([np.interp(instants, lag.at, column) for column in known.T])
         total = lags.sum(axis=0)
         parts = np.where(total > 0, lags / np.maximum(total, 1e-9), parts)

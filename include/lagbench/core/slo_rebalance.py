@@ -79,19 +79,19 @@ def _without_occasion(measures: Measures, slo: Slo) -> SloResult | None:
     if scaling.max_replicas is None:
         return slo.result("undetermined", None, "replicas were never seen")
     steps = _all_steps(measures)
-    if not steps and scaling.unseen_text:
-        return slo.result("undetermined", None, scaling.unseen_text)
-    if not steps and not scaling.changes:
-        most = max((e.members_after for e in found.episodes), default=0)
-        if most > scaling.max_replicas:
-            reason = f"{most} members, but never more than {scaling.max_replicas} replicas wanted"
-            return slo.result("undetermined", None, reason)
-        reason = f"the replicas stayed at {scaling.max_replicas}"
-        return not_applicable(slo.result("pass", None, reason))
-    if not _under_load(steps):
+    if _under_load(steps):
+        return None
+    if steps or scaling.changes:
         reason = f"{_count(len(steps))} met an idle group" if steps else "no scale step under load"
         return not_applicable(slo.result("pass", None, reason))
-    return None
+    most = max((e.members_after for e in found.episodes), default=0)
+    unsure = scaling.unseen_text
+    if most > scaling.max_replicas:
+        unsure = f"{most} members, but never more than {scaling.max_replicas} replicas wanted"
+    if unsure:
+        return slo.result("undetermined", None, unsure)
+    reason = f"the replicas stayed at {scaling.max_replicas}"
+    return not_applicable(slo.result("pass", None, reason))
 
 
 def _all_steps(measures: Measures) -> list[RebalanceEpisode]:

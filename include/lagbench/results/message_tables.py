@@ -79,18 +79,6 @@ def _read(
         pods.add(batch.column("pod"), (done_at - rate.started_at) // (POD_BINS * BIN_NS))
         costs.append((done_at - batch.column("started_at").to_numpy())[::_SAMPLED_EVERY])
     done[planned == NEVER] = NEVER  # of no message in the log
-    return _work(places, planned, done, rate, committed, pods, costs)
-
-
-def _work(
-    places: _Places,
-    planned: Ints,
-    done: Ints,
-    rate: RateSeries,
-    committed: Mapping[int, int | None],
-    pods: _Pods,
-    costs: list[Ints],
-) -> PartitionWork:
     shape = (places.partitions, rate.processed.size)
     is_lost = (done == NEVER) & (planned != NEVER) & places.below(committed)
     offered = _binned(places, planned, planned != NEVER, rate, shape)
