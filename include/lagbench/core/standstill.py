@@ -7,8 +7,9 @@
   last one is done.
 * A policy that scales to zero may stand while no replica is wanted; from there to the first
   assignment the wait is the reaction's.
-* The group is judged by the table ``timeline``. An instant is known to its bin: of k empty bins
-  the time between the two neighbours is k to k + 2 bins.
+* The group is judged by the table ``timeline``. An instant is known to its bin, so of k empty bins
+  the time between the two neighbours is k to k + 2 bins; and when the first message began to wait
+  is known to the time that it is on its way (``PRECISION_BINS`` in all).
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ import numpy.typing as npt
 from lagbench.core.group_events import GroupEvent, GroupState
 from lagbench.core.measures import NANOSECONDS, ReplicaChange, Standstill
 from lagbench.core.partition_work import PartitionWork, group_waiting
-from lagbench.core.rate_dip import BIN_NS, RateSeries
+from lagbench.core.rate_dip import BIN_NS, IN_FLIGHT_BINS, RateSeries
 from lagbench.core.telemetry import ReplicaSample
 
 BIN_SECONDS = BIN_NS / NANOSECONDS
 COSTS_PER_LIMIT = 3
+PRECISION_BINS = 2 + IN_FLIGHT_BINS + 1
 Flags = npt.NDArray[np.bool_]
 
 
@@ -62,7 +64,7 @@ def standstill(
     return Standstill(
         group_seconds=low,
         group_low_seconds=low,
-        group_high_seconds=low if low == 0 else low + 2 * BIN_SECONDS,
+        group_high_seconds=low if low == 0 else low + PRECISION_BINS * BIN_SECONDS,
         group_started_at=rate.at_bin(first + group.first) if low else None,
         partition=partition,
         partition_seconds=None
