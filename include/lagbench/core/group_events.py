@@ -99,12 +99,26 @@ def _told(records: Sequence[TelemetryRecord]) -> Iterator[GroupEvent]:
 
 
 def _deaths(records: Sequence[TelemetryRecord], clocks: ClockSet) -> Iterator[GroupEvent]:
-    """Yield the end of pods that were members and never said that they stopped."""
-    told = {record.source for record in records if isinstance(record, PodStopped)}
-    asked = {record.source for record in records if isinstance(record, SigtermReceived)}
-    members = {
-        record.source for record in records if isinstance(record, GroupJoined | PartitionsAssigned)
-    }
+    """Yield the end of pods that were members and never said that they stopped.
+
+    Only what a pod said after it was last a member counts: a container that ended and was started
+    again is a member once more.
+    """
+    member_at = _last_at(records, GroupJoined, PartitionsAssigned)
+    told_at = _last_at(records, PodStopped)
+    asked_at = _last_at(records, SigtermReceived)
     for pod, life in pod_lives(records, clocks).items():
-        if life.gone_at is not None and pod in members and pod not in told:
-            yield GroupEvent(life.gone_at, pod, "left" if pod in asked else "died")
+        since_at = member_at.get(pod)
+        if life.gone_at is None or since_at is None or told_at.get(pod, since_at - 1) >= since_at:
+            continue
+        was_asked = asked_at.get(pod, since_at - 1) >= since_at
+        yield GroupEvent(life.gone_at, pod, "left" if was_asked else "died")
+
+
+def _last_at(records: Sequence[TelemetryRecord], *kinds: type[TelemetryRecord]) -> dict[str, int]:
+    """Return when each source last sent a record of ``kinds``."""
+    last: dict[str, int] = {}
+    for record in records:
+        if isinstance(record, kinds):
+            last[record.source] = max(record.at, last.get(record.source, record.at))
+    return last

@@ -19,6 +19,7 @@ from lagbench.core.scaling_measures import (
     Rebalances,
     ReplicaChange,
     Scaling,
+    Standstill,
     SurplusPod,
 )
 
@@ -48,6 +49,7 @@ __all__ = [
     "Scaling",
     "Seconds",
     "SpikeWindow",
+    "Standstill",
     "SurplusPod",
     "TelemetryGap",
     "Validity",
@@ -292,3 +294,5 @@ class Measures(MeasureModel):
     end_state: EndState
     group_strangers: tuple[GroupStranger, ...] = ()
     group_unseen: tuple[TelemetryGap, ...] = ()  # who was in the group is not known in these
+    standstill: Standstill | None = None  # None: measured before it was there
+    rate_doubt: str = ""  # where the rate contradicts the ledger; empty: nowhere

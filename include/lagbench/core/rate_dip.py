@@ -1,16 +1,17 @@
 """The dip of the group's rate in a rebalance: depth, area, recovery.
 
-The rate before is the mean of the 10 s before the episode (or of what there is, at least 1 s).
-Expected is what a group working on at that rate would have done: it starts with the backlog of the
-episode's first instant, gets what is offered, and cannot do more than there is. What it does in
-IN_FLIGHT_SECONDS is on its way, not waiting, and no part of the backlog. So a group that has
-nothing to do does not dip. (Such a group has no skew: where the work left lies in one hot
-partition, expected is too high and the dip an upper bound.)
+Expected is what the group would have done without the rebalance (``core/counterfactual.py``); done
+is what the table ``timeline`` says. So a group that has nothing to do does not dip.
 
-* depth: 1 - done / expected, the worst 1 s window that starts in the episode or up to 5 s after;
-* area: how many messages the group was behind the expected at the worst instant before recovery
-  (5 s after the episode at the latest, where no window was low);
-* recovery: from the start of the first 1 s window below 95 % of the expected to the start of the
+* depth: 1 - done / expected, the worst window that starts in the episode or up to 5 s after. A
+  window is 1 s; it is wider where less than SMALLEST_EXPECTED messages were expected in every
+  second, and never shorter than ten times a message's cost (pods end such messages in bursts);
+* short depth: the same in windows of a fifth of that length, 0.2 s: a stop that the added pods
+  make up for within a second shows here;
+* area: how far the group fell behind the expected at most, before recovery (5 s after the episode
+  at the latest, where no window was low): in messages, and in seconds of the rate that was
+  expected while it fell behind;
+* recovery: from the start of the first window below 95 % of the expected to the start of the
   first one at 95 % or more after the worst; 0 when no window was below.
 
 The watch ends with the next episode, at most 60 s after this one. A window in which fewer than
@@ -25,20 +26,23 @@ import numpy as np
 import numpy.typing as npt
 
 from lagbench.core.measures import NANOSECONDS
-from lagbench.core.statistics import Ints, Reals, sliding_sums
+from lagbench.core.statistics import Ints, Reals
 
 BIN_NS = 100_000_000
 WINDOW_BINS = 10
+SHORT_SHARE = 5
 BEFORE_BINS = 100
 AFTERMATH_SECONDS = 5.0
 WATCH_SECONDS = 60.0
 RECOVERED_SHARE = 0.95
 SMALLEST_EXPECTED = 20.0
-IN_FLIGHT_SECONDS = 0.2
+COSTS_PER_WINDOW = 10
+IN_FLIGHT_BINS = 2
 """From the planned instant over produce, fetch and work: some 0.1 s, and a bin of rounding."""
-TOO_LITTLE_WORK = "too little work to tell a dip"
-NOTHING_PROCESSED = "nothing was processed in the 10 s before"
-NO_WORK_REASONS = (TOO_LITTLE_WORK, NOTHING_PROCESSED)
+_ROUNDING = 1e-6
+"""Of a message: sums of binary fractions differ by less."""
+NOTHING_TO_DO = "the group had next to nothing to do"
+NO_WORK_REASONS = (NOTHING_TO_DO,)
 """Reasons that speak for themselves: a group with nothing to do has nothing to lose."""
 
 
@@ -64,16 +68,28 @@ class RateSeries:
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """Bins of an episode: windows start in [first, searched], the watch ends before ``watch``."""
+
+    first: int
+    searched: int
+    watch: int
+
+
+@dataclass(frozen=True, slots=True)
 class RateDip:
     """A dip; None with ``reason`` where it could not be measured."""
 
-    mean_rate_before_per_second: float | None
-    min_rate_per_second: float | None
     dip_percent: float | None
-    area_messages: float | None
-    recovery_seconds: float | None
     observed_seconds: float
     reason: str
+    window_seconds: float | None = None
+    expected_rate_per_second: float | None = None  # in the deepest window, as the next
+    min_rate_per_second: float | None = None
+    short_dip_percent: float | None = None
+    area_messages: float | None = None
+    area_seconds: float | None = None
+    recovery_seconds: float | None = None
 
 
 def rate_series(
@@ -105,75 +121,117 @@ def mean_rate_before(rate: RateSeries, at: int) -> float | None:
     return float(rate.processed[start:end].sum()) / ((end - start) / WINDOW_BINS)
 
 
-def rate_dip(
-    rate: RateSeries, *, started_at: int, ended_at: int | None, next_started_at: int | None
-) -> RateDip:
-    """Return the dip of the episode [started_at, ended_at]."""
-    last_at = ended_at if ended_at is not None else started_at
+def stretch_of(
+    rate: RateSeries, *, started_at: int, settled_at: int, next_started_at: int | None
+) -> Stretch:
+    """Return the bins to watch of an episode that lasted until ``settled_at``."""
     first = rate.bin_of(started_at)
-    watch_at = last_at + round(WATCH_SECONDS * NANOSECONDS)
+    watch_at = settled_at + round(WATCH_SECONDS * NANOSECONDS)
     if next_started_at is not None:
         watch_at = min(watch_at, next_started_at)
     watch = max(rate.bin_of(watch_at), min(first + WINDOW_BINS, rate.processed.size))
+    searched = rate.bin_of(settled_at + round(AFTERMATH_SECONDS * NANOSECONDS))
+    return Stretch(first, searched, watch)
+
+
+def window_bins(expected: Reals, searched: int, message_seconds: float) -> int:
+    """Return how wide a window must be to say something; ``searched``: as in ``depth``."""
+    bins = max(WINDOW_BINS, round(COSTS_PER_WINDOW * message_seconds * WINDOW_BINS))
+    while bins < expected.size:
+        if _sums(expected, bins)[: searched + 1].max() >= SMALLEST_EXPECTED:
+            return bins
+        bins += max(1, bins // 4)
+    return max(expected.size, 1)
+
+
+def depth(
+    expected: Reals, done: Ints, bins: int, searched: int
+) -> tuple[float, int, npt.NDArray[np.bool_]] | None:
+    """Return the deepest window's share of work not done, its place, and which windows are low.
+
+    Windows start in bins 0 to ``searched``. None: in none of them was enough expected.
+    """
+    wanted, made = _sums(expected, bins), _sums(done, bins)
+    says = wanted >= min(SMALLEST_EXPECTED, SMALLEST_EXPECTED * bins / WINDOW_BINS)
+    searchable = says.copy()
+    searchable[searched + 1 :] = False
+    if not searchable.any():
+        return None
+    share = np.divide(made, wanted, out=np.ones_like(wanted), where=wanted > 0)
+    worst = int(np.flatnonzero(searchable)[np.argmin(share[searchable])])
+    return max(0.0, 1 - float(share[worst])), worst, (share < RECOVERED_SHARE) & says
+
+
+def area(expected: Reals, done: Ints) -> tuple[float, float]:
+    """Return the most that ``done`` fell behind ``expected``: in messages, and in seconds of it."""
+    behind = np.concatenate([[0.0], np.cumsum(expected - done)])
+    fallen = behind - np.minimum.accumulate(behind)
+    end = int(np.argmax(fallen))
+    if fallen[end] < _ROUNDING:
+        return 0.0, 0.0
+    start = int(np.flatnonzero(behind[: end + 1] == behind[: end + 1].min())[-1])
+    rate = float(expected[start:end].sum()) / ((end - start) / WINDOW_BINS)
+    return float(fallen[end]), float(fallen[end]) / rate
+
+
+def rate_dip(
+    rate: RateSeries,
+    stretch: Stretch,
+    expected: Reals,
+    *,
+    available: float,
+    message_seconds: float = 0.0,
+) -> RateDip:
+    """Return the dip of an episode.
+
+    ``expected``: for each bin of [first, watch); ``available``: all that there was to do in them.
+    """
+    first, watch = stretch.first, stretch.watch
     observed = (watch - first) * BIN_NS / NANOSECONDS
-    mean = mean_rate_before(rate, started_at)
-    why = _unmeasurable(mean, watch - first)
-    if why or mean is None:
-        return RateDip(mean, None, None, None, None, observed, why)
-    expected_bins = _expected(rate, mean, first, watch)
-    expected = np.convolve(expected_bins, np.ones(WINDOW_BINS), mode="valid")
-    done = sliding_sums(rate.processed[first:watch], WINDOW_BINS).astype(np.float64)
-    searched = rate.bin_of(last_at + round(AFTERMATH_SECONDS * NANOSECONDS)) - first
-    says = expected >= SMALLEST_EXPECTED
-    says[max(1, searched - WINDOW_BINS + 1) :] = False
-    if not says.any():
-        return RateDip(mean, None, None, None, None, observed, TOO_LITTLE_WORK)
-    share = np.divide(done, expected, out=np.ones_like(expected), where=expected > 0)
-    worst = int(np.flatnonzero(says)[np.argmin(share[says])])
-    is_low = (share < RECOVERED_SHARE) & (expected >= SMALLEST_EXPECTED)
-    recovery, why, until = _recovery(is_low, worst)
-    behind = np.cumsum(expected_bins - rate.processed[first:watch])[: max(until, searched)]
+    if available < SMALLEST_EXPECTED:
+        return RateDip(None, observed, NOTHING_TO_DO)
+    if watch - first < WINDOW_BINS:
+        return RateDip(None, observed, "watched for less than 1 s")
+    done, searched = rate.processed[first:watch], stretch.searched - first
+    bins = window_bins(expected, searched, message_seconds)
+    found = depth(expected, done, bins, searched)
+    if found is None:
+        why = f"fewer than {SMALLEST_EXPECTED:g} messages were expected in {observed:g} s"
+        return RateDip(None, observed, why)
+    share, worst, is_low = found
+    recovery, why, until = _recovery(is_low, worst, bins)
+    lost, seconds = area(expected[: max(until, searched)], done[: max(until, searched)])
+    short = depth(expected, done, max(bins // SHORT_SHARE, 1), searched)
+    window_seconds = bins / WINDOW_BINS
     return RateDip(
-        mean_rate_before_per_second=mean,
-        min_rate_per_second=float(done[worst]),
-        dip_percent=max(0.0, 100 * (1 - float(share[worst]))),
-        area_messages=max(0.0, float(behind.max())),
-        recovery_seconds=recovery,
+        dip_percent=100 * share,
         observed_seconds=observed,
         reason=why,
+        window_seconds=window_seconds,
+        expected_rate_per_second=float(expected[worst : worst + bins].sum()) / window_seconds,
+        min_rate_per_second=float(done[worst : worst + bins].sum()) / window_seconds,
+        short_dip_percent=None if short is None else 100 * short[0],
+        area_messages=lost,
+        area_seconds=seconds,
+        recovery_seconds=recovery,
     )
 
 
-def _unmeasurable(mean: float | None, watched_bins: int) -> str:
-    if mean is None:
-        return "no second of rate before the episode"
-    if mean == 0:
-        return NOTHING_PROCESSED
-    if watched_bins < WINDOW_BINS:
-        return "watched for less than 1 s"
-    return ""
+def _sums(values: Reals | Ints, bins: int) -> Reals:
+    total = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
+    return np.maximum(total[bins:] - total[:-bins], 0.0)
 
 
-def _expected(rate: RateSeries, mean: float, first: int, watch: int) -> Reals:
-    """Return what would have been done in each bin of [first, watch) at the rate before."""
-    capacity = mean / WINDOW_BINS
-    waiting = float(rate.offered[:first].sum() - rate.processed[:first].sum())
-    backlog = max(0.0, waiting - mean * IN_FLIGHT_SECONDS)
-    expected = np.zeros(watch - first)
-    for place, offered in enumerate(rate.offered[first:watch].tolist()):
-        expected[place] = min(capacity, backlog + offered)
-        backlog += offered - expected[place]
-    return expected
-
-
-def _recovery(is_low: npt.NDArray[np.bool_], worst: int) -> tuple[float | None, str, int]:
+def _recovery(
+    is_low: npt.NDArray[np.bool_], worst: int, bins: int
+) -> tuple[float | None, str, int]:
     """Return recovery in seconds, why it is unknown, and the bin at which the dip was over."""
     if not is_low[worst]:
         return 0.0, "", 0
     back = np.flatnonzero(~is_low[worst:])
     if not back.size:
         why = "the rate was not back at 95 % while it was watched"
-        return None, why, is_low.size + WINDOW_BINS
+        return None, why, is_low.size + bins
     recovered = worst + int(back[0])
     first_low = int(np.flatnonzero(is_low)[0])
-    return (recovered - first_low) / WINDOW_BINS, "", recovered + WINDOW_BINS
+    return (recovered - first_low) / WINDOW_BINS, "", recovered + bins

@@ -1,34 +1,37 @@
 """Rebalance episodes: when they began and ended, who came and went, what set them off.
 
 An episode runs from the first event of the group (a join, revoke, SIGTERM, or the death of a
-member) to the last event after which every partition has an owner, every member an assignment,
-and nothing happens for QUIET_SECONDS. While a partition has no owner the episode stays open, for
-at most LONGEST_PAUSE_SECONDS between two events (a killed member is noticed after its session
-timeout, 45 s by default); while only a new member waits, for at most HEARTBEAT_SECONDS (under
-KIP-848 the old owners hear of it at their next heartbeat, 5 s by default).
+member) to the last event after which every partition that it took from its owner has one again,
+every member an assignment, and nothing happens for QUIET_SECONDS. While such a partition has no
+owner the episode stays open, for at most LONGEST_PAUSE_SECONDS between two events (a killed member
+is noticed after its session timeout, 45 s by default), unless somebody new joins or another pod is
+asked to end: that is a rebalance of its own. While only a new member waits it stays open for at
+most HEARTBEAT_SECONDS (under KIP-848 the old owners hear of it at their next heartbeat, 5 s by
+default). A partition whose owner was not known before the episode keeps nothing open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lagbench.core.group_events import GroupEvent, GroupState
 from lagbench.core.measures import NANOSECONDS, ReplicaChange
+from lagbench.core.replica_pods import ReplicaPods
 from lagbench.core.scaling_measures import EpisodeTrigger, RebalanceProtocol
 
 QUIET_SECONDS = 2.0
 HEARTBEAT_SECONDS = 6.0
 LONGEST_PAUSE_SECONDS = 60.0
-TRIGGER_REACH_SECONDS = 120.0
-"""A pod that joins belongs to a scale step at most this long ago (image pull, slow start)."""
-STAMP_SLACK_SECONDS = 1.0
-"""How much later than the change itself its stamp may be."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeSpan:
-    """An episode without its dip."""
+    """An episode without its dip.
+
+    ``settled_at`` is when every partition that it took from its owner had one again, which may be
+    long after its last event; None: that was not seen.
+    """
 
     started_at: int
     ended_at: int | None  # None: a partition was left without an owner
@@ -39,45 +42,58 @@ class EpisodeSpan:
     members_after: int
     partitions_moved: int
     unowned: tuple[int, ...]
+    last_at: int
+    settled_at: int | None
+    returned: tuple[str, ...] = ()  # of those that joined: had been members before
+
+    @property
+    def newcomers(self) -> tuple[str, ...]:
+        """Return who joined for the first time."""
+        return tuple(pod for pod in self.joined if pod not in self.returned)
 
 
-def episode_spans(events: Sequence[GroupEvent], partitions: int) -> list[EpisodeSpan]:
+def episode_spans(events: Sequence[GroupEvent]) -> list[EpisodeSpan]:
     """Return the episodes in ``events`` (ascending by instant)."""
     spans: list[EpisodeSpan] = []
-    state, index = GroupState(), 0
+    state, index, known = GroupState(), 0, set[str]()
     while index < len(events):
         members, owner = set(state.members), dict(state.owner)
         first = index
         state.apply(events[index])
         index += 1
-        while index < len(events) and _belongs(events[index - 1], events[index], state, partitions):
+        while index < len(events) and _belongs(events[index - 1], events[index], state, owner):
             state.apply(events[index])
             index += 1
-        spans.append(_span(events[first:index], members, owner, state, partitions))
+        span = _span(events[first:index], members, owner, state)
+        returned = tuple(pod for pod in span.joined if pod in known)
+        settled_at = _settled_at(span, events[index:])
+        spans.append(replace(span, returned=returned, settled_at=settled_at))
+        known |= state.members
     return spans
 
 
-def _belongs(last: GroupEvent, following: GroupEvent, state: GroupState, partitions: int) -> bool:
-    allowed = QUIET_SECONDS
-    if state.unowned(partitions):
-        allowed = LONGEST_PAUSE_SECONDS
-    elif state.waiting:
-        allowed = HEARTBEAT_SECONDS
-    return (following.at - last.at) / NANOSECONDS <= allowed
+def _belongs(
+    last: GroupEvent, following: GroupEvent, state: GroupState, owner: dict[int, str]
+) -> bool:
+    pause_seconds = (following.at - last.at) / NANOSECONDS
+    if pause_seconds <= QUIET_SECONDS:
+        return True
+    if state.waiting:
+        # A first assembly waits for all of its members: 24 took 10.6 s under KIP-848.
+        return pause_seconds <= (HEARTBEAT_SECONDS if owner else LONGEST_PAUSE_SECONDS)
+    is_own_cause = following.kind in ("joined", "sigterm")
+    is_open = any(partition not in state.owner for partition in owner)
+    return is_open and not is_own_cause and pause_seconds <= LONGEST_PAUSE_SECONDS
 
 
 def _span(
-    events: Sequence[GroupEvent],
-    members: set[str],
-    owner: dict[int, str],
-    state: GroupState,
-    partitions: int,
+    events: Sequence[GroupEvent], members: set[str], owner: dict[int, str], state: GroupState
 ) -> EpisodeSpan:
     came = {event.pod for event in events if event.kind in ("joined", "assigned")} - members
     died = {event.pod for event in events if event.kind == "died"}
     left = {event.pod for event in events if event.kind in ("left", "sigterm")} - died
     moved = [p for p, pod in state.owner.items() if owner.get(p, pod) != pod]
-    unowned = tuple(state.unowned(partitions))
+    unowned = tuple(sorted(partition for partition in owner if partition not in state.owner))
     return EpisodeSpan(
         started_at=events[0].at,
         ended_at=None if unowned else events[-1].at,
@@ -88,40 +104,49 @@ def _span(
         members_after=len(state.members),
         partitions_moved=len(moved),
         unowned=unowned,
+        last_at=events[-1].at,
+        settled_at=None,
     )
 
 
+def _settled_at(span: EpisodeSpan, later: Sequence[GroupEvent]) -> int | None:
+    settled_at, missing = span.last_at, set(span.unowned)
+    for event in later:
+        if not missing:
+            break
+        if event.kind == "assigned" and event.owned is not None and missing & event.owned:
+            missing -= event.owned
+            settled_at = event.at
+    return None if missing else settled_at
+
+
 def episode_trigger(
-    span: EpisodeSpan, changes: Sequence[ReplicaChange]
-) -> tuple[EpisodeTrigger, str]:
-    """Return what set the episode off: a death before a scale step, a scale step before all else.
+    span: EpisodeSpan, pods: ReplicaPods
+) -> tuple[EpisodeTrigger, str, tuple[ReplicaChange, ...]]:
+    """Return what set the episode off, in words too, and the replica changes that it answers.
 
-    ``start``: there was no member before. A join or a leave without a scale step in the right
-    direction in the 120 s before its end is ``other`` (a pod was deleted or replaced by hand).
+    A scale step comes before a death: a pod that dies while others join takes nothing from what
+    the step costs. ``start``: there was no member before. A join or a leave of a pod that no scale
+    step made or removed is ``other`` (a pod was deleted or replaced by hand).
     """
+    ups = _steps([pods.added.get(pod) for pod in span.newcomers])
+    downs = _steps([pods.removed.get(pod) for pod in span.left])
+    steps = (*ups, *downs)
     if span.members_before == 0:
-        return "start", f"the first {span.members_after} members joined"
+        return "start", f"the first {span.members_after} members joined", steps
+    if ups:
+        return "scale_up", _step_text(ups[-1], span), steps
+    if downs:
+        return "scale_down", _step_text(downs[-1], span), steps
     if span.died:
-        return "pod_death", f"{', '.join(span.died)} died without leaving the group"
-    until_at = span.ended_at if span.ended_at is not None else span.started_at
-    since_at = span.started_at - round(TRIGGER_REACH_SECONDS * NANOSECONDS)
-    reach = [c for c in changes if since_at <= c.at and _earliest_at(c) <= until_at]
-    ups = [change for change in reach if change.replicas_after > change.replicas_before]
-    downs = [change for change in reach if change.replicas_after < change.replicas_before]
-    if span.joined and ups:
-        return "scale_up", _step_text(ups[-1], span)
-    if span.left and downs:
-        return "scale_down", _step_text(downs[-1], span)
-    return "other", _unexplained(span)
+        return "pod_death", f"{', '.join(span.died)} died without leaving the group", ()
+    return "other", _unexplained(span), ()
 
 
-def _earliest_at(change: ReplicaChange) -> int:
-    """Return the earliest instant of the change: its stamp may follow the change itself.
-
-    The autoscaler stamps after the API server's answer; pods were seen leaving 75 ms before it.
-    """
-    slack_seconds = max(change.precision_seconds, STAMP_SLACK_SECONDS)
-    return change.at - round(slack_seconds * NANOSECONDS)
+def _steps(found: Sequence[ReplicaChange | None]) -> tuple[ReplicaChange, ...]:
+    """Return each change once, by instant."""
+    by_instant = {change.at: change for change in found if change is not None}
+    return tuple(by_instant[at] for at in sorted(by_instant))
 
 
 def _unexplained(span: EpisodeSpan) -> str:
@@ -134,8 +159,9 @@ def _unexplained(span: EpisodeSpan) -> str:
 
 def _step_text(change: ReplicaChange, span: EpisodeSpan) -> str:
     steps = f"{change.replicas_before} to {change.replicas_after} replicas by {change.by}"
-    moves = [f"{len(pods)} {verb}" for pods, verb in ((span.joined, "joined"), (span.left, "left"))]
-    return f"{steps}; {', '.join(move for move in moves if not move.startswith('0 '))}"
+    counts = ((span.joined, "joined"), (span.left, "left"), (span.died, "died"))
+    moves = [f"{len(pods)} {verb}" for pods, verb in counts if pods]
+    return f"{steps}; {', '.join(moves)}"
 
 
 def rebalance_protocol(balancer: str) -> RebalanceProtocol | None:

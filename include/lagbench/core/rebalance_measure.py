@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from lagbench.core.counterfactual import Counterfactual, pod_rate_per_second
+from lagbench.core.counting_owners import counting_owners
+from lagbench.core.group_events import GroupEvent
 from lagbench.core.measures import (
     NANOSECONDS,
     PartitionGaps,
@@ -11,32 +15,103 @@ from lagbench.core.measures import (
     Rebalances,
     ReplicaChange,
 )
-from lagbench.core.rate_dip import NO_WORK_REASONS, RateSeries, rate_dip
+from lagbench.core.partition_work import PartitionWork
+from lagbench.core.pod_lives import PodLife
+from lagbench.core.rate_dip import (
+    AFTERMATH_SECONDS,
+    NO_WORK_REASONS,
+    SMALLEST_EXPECTED,
+    WATCH_SECONDS,
+    WINDOW_BINS,
+    RateDip,
+    RateSeries,
+    mean_rate_before,
+    rate_dip,
+    stretch_of,
+)
 from lagbench.core.rebalance import EpisodeSpan, episode_trigger
+from lagbench.core.replica_pods import ReplicaPods, replica_pods
 from lagbench.core.scaling_measures import RebalanceProtocol
+from lagbench.core.undisturbed import Noise, Undisturbed
+
+_NS = NANOSECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWork:
+    """What the group did and who was in it, over the measured stretch."""
+
+    rate: RateSeries
+    work: PartitionWork
+    events: Sequence[GroupEvent]
+    lives: Mapping[str, PodLife]
+    changes: Sequence[ReplicaChange]
+    from_at: int
+    until_at: int
+    nominal_rate_per_second: float | None  # of one pod; None: the settings do not limit it
+    message_seconds: float
 
 
 def rebalance_episodes(
-    spans: Sequence[EpisodeSpan],
-    rate: RateSeries,
-    changes: Sequence[ReplicaChange],
-    protocol: RebalanceProtocol | None,
+    spans: Sequence[EpisodeSpan], group: GroupWork, protocol: RebalanceProtocol | None
 ) -> tuple[RebalanceEpisode, ...]:
     """Return the episodes of ``spans`` (ascending) with trigger and dip."""
-    return tuple(
-        _episode(
-            number,
-            span,
-            spans[number].started_at if number < len(spans) else None,
-            rate,
-            changes=changes,
-            protocol=protocol,
+    rate = group.rate
+    if not rate.processed.size:
+        return tuple(
+            _episode(number, span, _pods(group), RateDip(None, 0.0, "no rate was seen"), None)
+            for number, span in enumerate(spans, start=1)
         )
-        for number, span in enumerate(spans, start=1)
+    disturbed = _disturbed(spans, rate)
+    owners = counting_owners(group.events, rate.started_at, group.work.waiting.shape[0])
+    shown = pod_rate_per_second(group.work, owners, disturbed, group.nominal_rate_per_second)
+    expectation = Counterfactual(group.work, owners, float("inf") if shown is None else shown)
+    calm = Undisturbed(
+        rate, expectation, rate.bin_of(group.from_at), rate.bin_of(group.until_at), disturbed
     )
+    pods = _pods(group)
+    starts = [*(span.started_at for span in spans[1:]), None]
+    episodes = []
+    for number, (span, next_at) in enumerate(zip(spans, starts, strict=True), start=1):
+        dip = _dip(span, next_at, group, expectation)
+        noise = None
+        if dip.window_seconds is not None and dip.expected_rate_per_second is not None:
+            bins = round(dip.window_seconds * WINDOW_BINS)
+            noise = calm.noise(bins, dip.expected_rate_per_second)
+        mean = mean_rate_before(rate, span.started_at)
+        found = _episode(number, span, pods, dip, noise)
+        update = {"mean_rate_before_per_second": mean, "protocol": protocol}
+        episodes.append(found.model_copy(update=update))
+    return tuple(episodes)
 
 
-def rebalances(episodes: Sequence[RebalanceEpisode], gaps: PartitionGaps | None) -> Rebalances:
+def unanswered_steps(episodes: Sequence[RebalanceEpisode], group: GroupWork) -> tuple[int, ...]:
+    """Return the replica changes, under load, of which no rebalance was seen, by instant.
+
+    A change whose pods all went away before they joined moved nothing.
+    """
+    answered = {at for episode in episodes for at in episode.step_ats}
+    pods, members = _pods(group), {event.pod for event in group.events}
+    left: list[int] = []
+    for change in group.changes:
+        own = pods.of_step(change)
+        never_came = (
+            own
+            and not own & members
+            and all(pod in group.lives and group.lives[pod].gone_at is not None for pod in own)
+        )
+        if change.at not in answered and not never_came and _had_work(group, change.at):
+            left.append(change.at)
+    return tuple(left)
+
+
+def rebalances(
+    episodes: Sequence[RebalanceEpisode],
+    gaps: PartitionGaps | None,
+    *,
+    unanswered: tuple[int, ...] = (),
+    detail: str = "",
+) -> Rebalances:
     """Return the summary; a maximum or sum with a part that was not measured is None.
 
     A step without work to lose is left out of it, but not one that could not be measured.
@@ -52,6 +127,10 @@ def rebalances(episodes: Sequence[RebalanceEpisode], gaps: PartitionGaps | None)
         total_dip_area_messages=sum(areas) if areas else None,
         max_recovery_seconds=max(_all_known([e.recovery_seconds for e in busy]), default=None),
         partition_gaps=gaps,
+        max_short_dip_percent=max(_all_known([e.short_dip_percent for e in busy]), default=None),
+        max_area_seconds=max(_all_known([e.area_seconds for e in busy]), default=None),
+        unanswered_step_ats=unanswered,
+        detail=detail,
     )
 
 
@@ -60,19 +139,62 @@ def _all_known(values: Sequence[float | None]) -> list[float]:
     return known if len(known) == len(values) else []
 
 
-def _episode(
-    number: int,
-    span: EpisodeSpan,
-    next_started_at: int | None,
-    rate: RateSeries,
-    *,
-    changes: Sequence[ReplicaChange],
-    protocol: RebalanceProtocol | None,
-) -> RebalanceEpisode:
-    trigger, text = episode_trigger(span, changes)
-    dip = rate_dip(
-        rate, started_at=span.started_at, ended_at=span.ended_at, next_started_at=next_started_at
+def _pods(group: GroupWork) -> ReplicaPods:
+    return replica_pods(group.changes, group.events, group.lives)
+
+
+def _dip(
+    span: EpisodeSpan, next_at: int | None, group: GroupWork, expectation: Counterfactual
+) -> RateDip:
+    """Return the dip of ``span``: a partition without an owner is watched until it has one."""
+    last_at = group.until_at if next_at is None else next_at
+    settled_at = last_at if span.settled_at is None else min(span.settled_at, last_at)
+    stretch = stretch_of(
+        group.rate,
+        started_at=span.started_at,
+        settled_at=max(settled_at, span.last_at),
+        next_started_at=min(last_at, group.until_at),
     )
+    if stretch.first >= stretch.watch:
+        return RateDip(None, 0.0, "the rate was not seen after it")
+    return rate_dip(
+        group.rate,
+        stretch,
+        expectation.expected(stretch.first, stretch.watch),
+        available=expectation.available(stretch.first, stretch.watch),
+        message_seconds=group.message_seconds,
+    )
+
+
+def _disturbed(spans: Sequence[EpisodeSpan], rate: RateSeries) -> list[tuple[int, int]]:
+    """Return the bins in which partitions moved, with a second before and the aftermath."""
+    after_ns = round(AFTERMATH_SECONDS * NANOSECONDS)
+    found = [(rate.bin_of(s.started_at - _NS), rate.bin_of(s.last_at + after_ns)) for s in spans]
+    merged: list[tuple[int, int]] = []
+    for first, last in found:
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    return merged
+
+
+def _had_work(group: GroupWork, at: int) -> bool:
+    """Say whether there was something to do from ``at`` on, as long as an episode is watched."""
+    first = group.rate.bin_of(at)
+    watch_at = min(at + round(WATCH_SECONDS * NANOSECONDS), group.until_at)
+    last = group.rate.bin_of(watch_at)
+    if first >= last:
+        return False
+    waited = group.work.waiting[:, first].sum(dtype=float)
+    arrived = group.work.arrivals[:, first:last].sum(dtype=float)
+    return bool(waited + arrived >= SMALLEST_EXPECTED)
+
+
+def _episode(
+    number: int, span: EpisodeSpan, pods: ReplicaPods, dip: RateDip, noise: Noise | None
+) -> RebalanceEpisode:
+    trigger, text, steps = episode_trigger(span, pods)
     unowned = ""
     if span.ended_at is None:
         unowned = f"partitions {list(span.unowned)} were left without an owner"
@@ -89,13 +211,21 @@ def _episode(
         pods_left=tuple(sorted({*span.left, *span.died})),
         members_before=span.members_before,
         members_after=span.members_after,
-        protocol=protocol,
+        protocol=None,
         partitions_moved=span.partitions_moved,
-        mean_rate_before_per_second=dip.mean_rate_before_per_second,
+        mean_rate_before_per_second=None,
         min_rate_per_second=dip.min_rate_per_second,
         dip_percent=dip.dip_percent,
         dip_area_messages=dip.area_messages,
         recovery_seconds=dip.recovery_seconds,
         observed_seconds=dip.observed_seconds,
         reason=dip.reason or unowned,
+        expected_rate_per_second=dip.expected_rate_per_second,
+        window_seconds=dip.window_seconds,
+        dip_noise_percent=None if noise is None else noise.dip_percent,
+        short_dip_percent=dip.short_dip_percent,
+        short_dip_noise_percent=None if noise is None else noise.short_dip_percent,
+        area_seconds=dip.area_seconds,
+        area_noise_seconds=None if noise is None else noise.area_seconds,
+        step_ats=tuple(change.at for change in steps),
     )

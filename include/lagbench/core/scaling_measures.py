@@ -1,7 +1,8 @@
 """What scaling did and what it cost: reaction chain, rebalances, replicas.
 
 Definitions are stated where the numbers are computed: ``core/reaction.py``, ``core/rebalance.py``,
-``core/rate_dip.py``, ``core/flapping.py``, ``core/pod_time.py``, ``core/paid_for_itself.py``.
+``core/rate_dip.py``, ``core/standstill.py``, ``core/flapping.py``, ``core/pod_time.py``,
+``core/paid_for_itself.py``.
 """
 
 from __future__ import annotations
@@ -94,6 +95,16 @@ class RebalanceEpisode(MeasureModel):
     recovery_seconds: float | None
     observed_seconds: float  # how long the rate was watched after the episode began
     reason: str  # why the dip or its recovery was not measured; empty when both were
+    expected_rate_per_second: float | None = None  # in the deepest window, as the next; older: None
+    window_seconds: float | None = None
+    dip_noise_percent: float | None = (
+        None  # what undisturbed stretches reach; None: there were none
+    )
+    short_dip_percent: float | None = None  # the deepest window of a fifth of that length
+    short_dip_noise_percent: float | None = None
+    area_seconds: float | None = None  # the area in seconds of the expected rate
+    area_noise_seconds: float | None = None
+    step_ats: tuple[int, ...] = ()  # the replica changes that it answers
 
 
 class GapBin(MeasureModel):
@@ -124,6 +135,24 @@ class Rebalances(MeasureModel):
     total_dip_area_messages: float | None
     max_recovery_seconds: float | None
     partition_gaps: PartitionGaps | None
+    max_short_dip_percent: float | None = None
+    max_area_seconds: float | None = None
+    unanswered_step_ats: tuple[int, ...] = ()  # replica changes under load without an episode
+    detail: str = ""  # what the expected rate was computed from
+
+
+class Standstill(MeasureModel):
+    """The longest time in which nothing was done although work waited (``core/standstill.py``)."""
+
+    group_seconds: float | None  # None: nobody saw the group's work
+    group_low_seconds: float | None
+    group_high_seconds: float | None
+    group_started_at: int | None
+    partition: int | None  # the one that stood longest; None: not known
+    partition_seconds: float | None
+    partition_started_at: int | None
+    message_seconds: float  # what one message costs: work in flight is work
+    reason: str  # why a part was not measured; empty when all was
 
 
 class ReplicaChange(MeasureModel):

@@ -1,11 +1,8 @@
-"""SLOs on scaling: reaction, rebalance dip and recovery, flips, baseline, surplus pods."""
+"""SLOs on scaling: reaction, flips, baseline, surplus pods."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from lagbench.core.measures import Measures, Reaction, RebalanceEpisode, Scaling
-from lagbench.core.rate_dip import NO_WORK_REASONS
+from lagbench.core.measures import Measures, Reaction, Scaling
 from lagbench.core.scenario import Slos
 from lagbench.core.slo_result import Slo, SloResult, claim_result, moment, not_applicable
 
@@ -14,8 +11,6 @@ def scaling_results(measures: Measures, slos: Slos) -> list[SloResult]:
     """Return the SLOs on scaling, in the order of the table."""
     return [
         _reaction(measures, slos),
-        _dip(measures, slos),
-        _recovery(measures, slos),
         _flips(measures, slos),
         _baseline(measures, slos),
         _surplus(measures, slos),
@@ -63,78 +58,6 @@ def _of_outcome(slo: Slo, chain: Reaction) -> SloResult:
         reason = f"{reason}; a clock of these stamps is not bounded"
         return slo.result("undetermined", chain.assigned_seconds, reason)
     return slo.compare(chain.assigned_seconds, reason, low=low, high=high)
-
-
-def _scale_steps(measures: Measures) -> list[RebalanceEpisode]:
-    """Return the scale steps with work to lose: an idle group cannot dip."""
-    return [
-        episode
-        for episode in measures.rebalances.episodes
-        if episode.trigger in ("scale_up", "scale_down") and episode.reason not in NO_WORK_REASONS
-    ]
-
-
-def _dip(measures: Measures, slos: Slos) -> SloResult:
-    slo = Slo("rebalance_dip_percent", "Rebalance dip", slos.rebalance_dip_percent, "%")
-    steps = _scale_steps(measures)
-    measured = [episode for episode in steps if episode.dip_percent is not None]
-    if not steps:
-        return not_applicable(slo.result("pass", None, "no scale step under load"))
-    if measured:
-        worst = max(measured, key=lambda episode: episode.dip_percent or 0.0)
-        depth = worst.dip_percent or 0.0
-        reason = (
-            f"deepest of {len(measured)} scale steps: {_episode(measures, worst)}, from"
-            f" {worst.mean_rate_before_per_second or 0:.0f}/s to"
-            f" {worst.min_rate_per_second or 0:.0f}/s over 1 s"
-        )
-        if len(measured) == len(steps) or (slo.limit is not None and depth > slo.limit):
-            return slo.compare(depth, reason)
-    unknown = next(episode for episode in steps if episode.dip_percent is None)
-    reason = f"not measured in {_episode(measures, unknown)}: {unknown.reason}"
-    return slo.result("undetermined", None, reason)
-
-
-def _recovery(measures: Measures, slos: Slos) -> SloResult:
-    limit = slos.rebalance_recovery_seconds
-    slo = Slo("rebalance_recovery_seconds", "Rebalance recovery", limit, "s")
-    steps = _scale_steps(measures)
-    if not steps:
-        return not_applicable(slo.result("pass", None, "no scale step under load"))
-    known = [episode for episode in steps if episode.recovery_seconds is not None]
-    slowest = max(known, key=lambda episode: episode.recovery_seconds or 0.0, default=None)
-    if slowest is not None and slo.limit is not None and _seconds(slowest) > slo.limit:
-        return slo.compare(_seconds(slowest), f"slowest: {_episode(measures, slowest)}")
-    return _unrecovered(measures, slo, steps) or slo.compare(
-        0.0 if slowest is None else _seconds(slowest),
-        "no scale step" if slowest is None else f"slowest: {_episode(measures, slowest)}",
-    )
-
-
-def _unrecovered(
-    measures: Measures, slo: Slo, steps: Sequence[RebalanceEpisode]
-) -> SloResult | None:
-    """Return the outcome of steps whose recovery was not seen: watched beyond the limit is fail."""
-    for episode in steps:
-        if episode.recovery_seconds is not None:
-            continue
-        reason = (
-            f"{_episode(measures, episode)}: {episode.reason} ({episode.observed_seconds:.1f} s)"
-        )
-        was_dip = episode.dip_percent is not None
-        is_late = slo.limit is not None and episode.observed_seconds > slo.limit
-        return slo.result("fail" if was_dip and is_late else "undetermined", None, reason)
-    return None
-
-
-def _seconds(episode: RebalanceEpisode) -> float:
-    return episode.recovery_seconds or 0.0
-
-
-def _episode(measures: Measures, episode: RebalanceEpisode) -> str:
-    return (
-        f"episode {episode.number} {moment(measures, episode.started_at)} ({episode.trigger_text})"
-    )
 
 
 def _flips(measures: Measures, slos: Slos) -> SloResult:

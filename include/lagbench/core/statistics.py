@@ -27,15 +27,6 @@ def histogram(values: Iterable[float], bounds: Sequence[float]) -> list[tuple[fl
     ]
 
 
-def sliding_sums(values: Ints, width: int) -> Ints:
-    """Return the sum of each ``width`` neighbours; element i covers values[i : i + width]."""
-    if values.size < width:
-        return np.zeros(0, dtype=np.int64)
-    total = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(values, dtype=np.int64)])
-    sums: Ints = total[width:] - total[:-width]
-    return sums
-
-
 def longest_without_new_minimum(at_seconds: Reals, values: Reals) -> float | None:
     """Return the longest time in which ``values`` reached no new minimum; NaN are skipped.
 

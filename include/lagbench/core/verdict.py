@@ -19,6 +19,7 @@ from lagbench.core.measures import Measures
 from lagbench.core.scenario import Slos
 from lagbench.core.slo_accounting import accounting_results, unsettled_end
 from lagbench.core.slo_lag import lag_results
+from lagbench.core.slo_rebalance import rebalance_results
 from lagbench.core.slo_result import SloResult, SloStatus
 from lagbench.core.slo_scaling import scaling_results
 from lagbench.core.stranger_reasons import stranger_reasons
@@ -46,7 +47,8 @@ class Verdict(MeasureModel):
 
 def judge(measures: Measures, slos: Slos) -> Verdict:
     """Return the verdict of ``measures`` under ``slos``."""
-    scaling = [*scaling_results(measures, slos), *lag_results(measures, slos)]
+    scaling = [*scaling_results(measures, slos), *rebalance_results(measures, slos)]
+    scaling += lag_results(measures, slos)
     messages = accounting_results(measures, slos)
     invalid = measures.validity.reasons
     unsure = [f"{r.title}: {r.reason}" for r in [*scaling, *messages] if r.status == "undetermined"]

@@ -31,13 +31,11 @@ from lagbench.core.measures import (
 )
 from lagbench.core.observer_cost import observer_cost
 from lagbench.core.paid_for_itself import paid_for_itself
-from lagbench.core.partition_gaps import partition_gaps
 from lagbench.core.reaction_stamps import ReactionInput
 from lagbench.core.reaction_worst import worst_reaction
-from lagbench.core.rebalance import rebalance_protocol
-from lagbench.core.rebalance_measure import rebalance_episodes, rebalances
 from lagbench.core.verdict import Verdict, judge
 from lagbench.errors import NotReady
+from lagbench.results.rebalance import rebalance_measures
 from lagbench.results.run_evidence import RunEvidence, read_evidence, read_scenario
 from lagbench.results.scaling import Group, replica_group, scaling_measure
 
@@ -78,9 +76,7 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
     if from_at is None or until_at is None:
         raise NotReady(f"run {run_id} has no telemetry: nothing can be measured")
     group = replica_group(run, from_at, until_at)
-    protocol = rebalance_protocol(run.scenario.consumer.balancer)
-    episodes = rebalance_episodes(group.spans, run.rate, group.changes, protocol)
-    handovers = [handover for handover in run.handovers if handover.next_done_at <= until_at]
+    cost = rebalance_measures(run, group, from_at, until_at)
     drain = _drain(run, until_at)
     return _with_notes(
         Measures(
@@ -98,12 +94,14 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             reaction=_reaction(run, group, until_at),
             lag=_lag(run, from_at, until_at),
             drain=drain,
-            rebalances=rebalances(episodes, partition_gaps(handovers)),
+            rebalances=cost.rebalances,
             scaling=scaling_measure(run, group, from_at, until_at),
-            paid_for_itself=_paid(run, group, episodes, drain, until_at),
+            paid_for_itself=_paid(run, group, cost.episodes, drain, until_at),
             accounting=accounting_measure(run.accounting, run.bad_messages),
             observer_cost=observer_cost(run.records, from_at, until_at),
             end_state=_end_state(run, until_at),
+            standstill=cost.standstill,
+            rate_doubt=run.work.doubt,
             group_strangers=group_strangers(run.records),
             group_unseen=group_unseen(
                 run.records,

@@ -15,11 +15,12 @@ from lagbench.core.accounting import BadMessage
 from lagbench.core.clocks import ClockSet, clock_set, on_recorders_clock
 from lagbench.core.drain import pod_rate_per_second
 from lagbench.core.group_events import GroupEvent, group_events
-from lagbench.core.lag import LagSeries
+from lagbench.core.lag import LagSeries, last_committed
 from lagbench.core.load import load_window
 from lagbench.core.measured_stretch import measured_until
 from lagbench.core.measures import LoadWindow
 from lagbench.core.partition_gaps import Handover
+from lagbench.core.partition_work import PartitionWork, work_by_lag
 from lagbench.core.pod_lives import PodLife, pod_lives
 from lagbench.core.policy_limits import PolicyLimits, policy_limits
 from lagbench.core.profile import OfferedLoad, offered_load
@@ -36,6 +37,7 @@ from lagbench.core.telemetry import (
 )
 from lagbench.errors import WrongInput
 from lagbench.results import run_tables
+from lagbench.results.message_tables import read_partition_work
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class RunEvidence:
     rate: RateSeries
     handovers: Sequence[Handover]
     bad_messages: Sequence[BadMessage]
+    work: PartitionWork
     earliest_median_seconds: float | None = None
 
     @cached_property
@@ -157,18 +160,23 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     stamped, unknown = run_tables.read_telemetry(folder)
     manifest, scenario = folder.read_json(folder.manifest), read_scenario(folder)
     records = on_recorders_clock(stamped, clock_set(stamped, manifest["fidelity"]))
+    lag = run_tables.read_lag(folder, first_partitions=_first_partitions(records, scenario))
+    rate = run_tables.read_rate(folder, until_at=max((r.at for r in records), default=None))
+    accounting = folder.read_json(folder.accounting) if folder.accounting.exists() else None
     return RunEvidence(
         manifest=manifest,
         scenario=scenario,
         limits=policy_limits(_yaml(folder, folder.read_text(folder.policy), "policy.yaml")),
         fence=folder.read_json(folder.fence) if folder.fence.exists() else None,
-        accounting=folder.read_json(folder.accounting) if folder.accounting.exists() else None,
+        accounting=accounting,
         records=records,
         unknown_records=unknown,
-        lag=run_tables.read_lag(folder, first_partitions=_first_partitions(records, scenario)),
-        rate=run_tables.read_rate(folder, until_at=max((r.at for r in records), default=None)),
+        lag=lag,
+        rate=rate,
         handovers=run_tables.read_handovers(folder),
         bad_messages=run_tables.read_bad_messages(folder),
+        work=read_partition_work(folder, rate, scenario.partitions, last_committed(lag))
+        or work_by_lag(rate, lag, int((accounting or {}).get("lost") or 0)),
         earliest_median_seconds=run_tables.read_earliest_median(folder),
     )
 

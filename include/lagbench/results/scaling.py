@@ -34,7 +34,7 @@ def replica_group(run: RunEvidence, from_at: int, until_at: int) -> Group:
         until_at=until_at,
         last_spike_ended_at=run.load.last_spike_ended_at,
     )
-    return Group(changes, episode_spans(run.events, run.partitions))
+    return Group(changes, episode_spans(run.events))
 
 
 def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int) -> Scaling:

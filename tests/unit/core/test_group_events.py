@@ -126,3 +126,25 @@ def test_a_revoke_begins_before_its_record() -> None:
         GroupEvent(1_500_000_000, "a", "revoking"),
         GroupEvent(2_000_000_000, "a", "revoked", frozenset({0})),
     ]
+
+
+def test_a_restarted_container_that_is_killed_leaves() -> None:
+    """It told its first end; the pod joined again and was then killed, which it told nobody."""
+    stop = PodStopped(
+        at=20, source="a", reason="failed", is_drained=False, abandoned=0, processed_total=1
+    )
+    records: list[TelemetryRecord] = [
+        joined(10, "a"),
+        assigned(11, "a", [0]),
+        stop,
+        joined(30, "a"),
+        assigned(31, "a", [0]),
+        gone(50, "a"),
+    ]
+    state = GroupState()
+
+    for event in group_events(records):
+        state.apply(event)
+
+    assert group_events(records)[-1] == GroupEvent(50, "a", "died")
+    assert state.members == set()

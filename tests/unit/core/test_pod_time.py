@@ -86,7 +86,7 @@ def test_surplus_pods_are_named_with_their_evidence() -> None:
 
     found = surplus(
         events,
-        episode_spans(events, 2),
+        episode_spans(events),
         2,
         zero_seconds={"p2": 30.0, "p3": 29.0},
         records_done={"p0": 10, "p1": 20},
@@ -103,7 +103,7 @@ def test_a_surplus_pod_that_did_records_is_not_idle() -> None:
     events = crowd(4)
 
     found = surplus(
-        events, episode_spans(events, 2), 2, zero_seconds={}, records_done={"p0": 1, "p3": 5}
+        events, episode_spans(events), 2, zero_seconds={}, records_done={"p0": 1, "p3": 5}
     )
 
     assert found.is_idle is False
@@ -114,7 +114,7 @@ def test_surplus_without_accounting_proves_nothing() -> None:
     """Assignments alone do not show that nothing was processed."""
     events = crowd(3)
 
-    found = surplus(events, episode_spans(events, 2), 2, zero_seconds={}, records_done=None)
+    found = surplus(events, episode_spans(events), 2, zero_seconds={}, records_done=None)
 
     assert found.is_idle is None
     assert found.pods[0].records_done is None
@@ -124,6 +124,6 @@ def test_as_many_members_as_partitions_have_no_surplus() -> None:
     """There was no occasion to judge."""
     events = crowd(2)
 
-    found = surplus(events, episode_spans(events, 2), 2, zero_seconds={}, records_done={})
+    found = surplus(events, episode_spans(events), 2, zero_seconds={}, records_done={})
 
     assert (found.is_idle, found.max_members, found.pods) == (None, 2, ())

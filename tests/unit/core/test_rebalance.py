@@ -4,12 +4,13 @@ import pytest
 
 from lagbench.core.group_events import EventKind, GroupEvent
 from lagbench.core.measures import ReplicaChange
+from lagbench.core.pod_lives import PodLife
 from lagbench.core.rebalance import (
-    EpisodeSpan,
     episode_spans,
     episode_trigger,
     rebalance_protocol,
 )
+from lagbench.core.replica_pods import ReplicaPods, replica_pods
 
 SECOND = 1_000_000_000
 
@@ -35,6 +36,24 @@ def change(second: float, before: int, after: int) -> ReplicaChange:
     )
 
 
+def triggers(
+    events: list[GroupEvent], steps: list[ReplicaChange], created: dict[str, float] | None = None
+) -> list[str]:
+    """Return what set off each episode; ``created``: seconds at which pods were created."""
+    lives = {
+        pod: PodLife(pod, round(at * SECOND), None, None, 0.0, None)
+        for pod, at in (created or {}).items()
+    }
+    pods = replica_pods(steps, events, lives)
+    return [episode_trigger(span, pods)[0] for span in episode_spans(events)]
+
+
+def members(second: float, *owned: tuple[str, set[int]]) -> list[GroupEvent]:
+    """Return joins and assignments at one instant."""
+    joins = [event(second, pod, "joined") for pod, _ in owned]
+    return [*joins, *(event(second + 0.1, pod, "assigned", what) for pod, what in owned)]
+
+
 START = [
     event(0, "a", "joined"),
     event(0.1, "b", "joined"),
@@ -45,11 +64,11 @@ START = [
 
 def test_the_start_is_one_episode_until_everything_is_owned() -> None:
     """Two joins and two assignments: one episode of 1 s from no member to two."""
-    (span,) = episode_spans(START, partitions=4)
+    (span,) = episode_spans(START)
 
     assert (span.started_at, span.ended_at) == (0, SECOND)
     assert (span.members_before, span.members_after) == (0, 2)
-    assert episode_trigger(span, [])[0] == "start"
+    assert episode_trigger(span, ReplicaPods())[0] == "start"
 
 
 def test_a_cooperative_scale_up_is_one_episode() -> None:
@@ -60,14 +79,16 @@ def test_a_cooperative_scale_up_is_one_episode() -> None:
         event(33.2, "c", "assigned", {1}),
     ]
 
-    first, second = episode_spans([*START, *more], partitions=4)
+    first, second = episode_spans([*START, *more])
 
     assert (second.started_at, second.ended_at) == (30 * SECOND, round(33.2 * SECOND))
     assert second.joined == ("c",)
     assert second.partitions_moved == 1
     assert (second.members_before, second.members_after) == (2, 3)
     assert first.ended_at is not None
-    trigger, text = episode_trigger(second, [change(28, 2, 3)])
+    pods = replica_pods([change(28, 2, 3)], [*START, *more], {})
+    trigger, text, steps = episode_trigger(second, pods)
+    assert [step.at for step in steps] == [28 * SECOND]
     assert trigger == "scale_up"
     assert text == "2 to 3 replicas by hpa; 1 joined"
 
@@ -81,7 +102,7 @@ def test_two_steps_far_apart_are_two_episodes() -> None:
         event(33.5, "d", "assigned", {3}),
     ]
 
-    assert len(episode_spans([*START, *more], partitions=4)) == 3
+    assert len(episode_spans([*START, *more])) == 3
 
 
 def test_an_episode_waits_for_the_next_heartbeat() -> None:
@@ -92,7 +113,7 @@ def test_an_episode_waits_for_the_next_heartbeat() -> None:
         event(34.5, "c", "assigned", {1}),
     ]
 
-    spans = episode_spans([*START, *more], partitions=4)
+    spans = episode_spans([*START, *more])
 
     assert [(span.started_at // SECOND, span.joined) for span in spans[1:]] == [(30, ("c",))]
 
@@ -106,44 +127,140 @@ def test_a_scale_down_begins_with_the_sigterm() -> None:
         event(51, "a", "assigned", {0, 1, 2, 3}),
     ]
 
-    span = episode_spans([*START, *more], partitions=4)[1]
+    span = episode_spans([*START, *more])[1]
 
     assert (span.started_at, span.ended_at) == (50 * SECOND, 51 * SECOND)
     assert span.left == ("b",)
     assert span.partitions_moved == 2
-    assert episode_trigger(span, [change(49.9, 2, 1)])[0] == "scale_down"
+    assert triggers([*START, *more], [change(49.9, 2, 1)]) == ["start", "scale_down"]
 
 
 def test_a_death_lasts_until_the_group_noticed() -> None:
     """Killed at 50, session timeout 45 s: the partitions have no owner for 45 s."""
     more = [event(50, "b", "died"), event(95, "a", "assigned", {0, 1, 2, 3})]
 
-    span = episode_spans([*START, *more], partitions=4)[1]
+    span = episode_spans([*START, *more])[1]
 
     assert span.ended_at == 95 * SECOND
     assert span.died == ("b",)
-    trigger, text = episode_trigger(span, [change(49, 2, 1)])
+    pods = replica_pods([change(49, 2, 1)], [*START, *more], {})
+    trigger, text, _ = episode_trigger(span, pods)
     assert trigger == "pod_death"
     assert "b died" in text
 
 
 def test_partitions_without_owner_leave_the_end_open() -> None:
     """Nobody takes over: no end, and the partitions are named."""
-    span = episode_spans([*START, event(50, "b", "died")], partitions=4)[1]
+    span = episode_spans([*START, event(50, "b", "died")])[1]
 
     assert span.ended_at is None
     assert span.unowned == (2, 3)
 
 
 @pytest.mark.parametrize(
-    ("steps", "expected"),
-    [([], "other"), ([change(0, 3, 2)], "other"), ([change(-200, 2, 3)], "other")],
+    "steps",
+    [[], [change(20, 3, 2)], [change(40, 2, 3)]],
+    ids=["no step", "a step down", "a step afterwards"],
 )
-def test_a_join_needs_a_step_up_shortly_before(steps: list[ReplicaChange], expected: str) -> None:
-    """No step, one in the other direction or one long ago: not explained by scaling."""
-    span = EpisodeSpan(10 * SECOND, 11 * SECOND, ("c",), (), (), 2, 3, 1, ())
+def test_a_join_needs_a_step_that_created_the_pod(steps: list[ReplicaChange]) -> None:
+    """Nothing that wanted one more pod before it came: not explained by scaling."""
+    more = members(30, ("c", {0}))
 
-    assert episode_trigger(span, steps)[0] == expected
+    assert triggers([*START, *more], steps, {"a": -1, "b": -1, "c": 29}) == ["start", "other"]
+
+
+@pytest.mark.parametrize("seconds", [119, 121, 600])
+def test_pods_belong_to_the_step_that_created_them(seconds: float) -> None:
+    """A node that needs ten minutes to start them makes their join no less a scale step."""
+    more = members(20 + seconds, ("c", {0}))
+    created = {"a": -1.0, "b": -1.0, "c": 20.1}
+
+    assert triggers([*START, *more], [change(20, 2, 3)], created) == ["start", "scale_up"]
+    assert triggers([*START, *more], [change(20, 2, 3)]) == ["start", "scale_up"]
+
+
+def test_a_step_makes_no_more_pods_than_it_asked_for() -> None:
+    """Pod d replaces one that was deleted by hand, long after the step of one pod."""
+    more = [*members(21, ("c", {0})), *members(300, ("d", {1}))]
+    created = {"a": -1.0, "b": -1.0, "c": 20.1, "d": 299.0}
+
+    assert triggers([*START, *more], [change(20, 2, 3)], created) == [
+        "start",
+        "scale_up",
+        "other",
+    ]
+
+
+def test_a_pod_that_comes_back_is_no_new_one() -> None:
+    """Its container was started again: the step that created the pod is long over."""
+    more = [
+        *members(21, ("c", {0})),
+        event(50, "c", "left"),
+        event(50.5, "a", "assigned", {0, 1}),
+        *members(60, ("c", {0})),
+    ]
+    created = {"a": -1.0, "b": -1.0, "c": 20.1}
+
+    assert triggers([*START, *more], [change(20, 2, 3)], created)[1:] == [
+        "scale_up",
+        "other",
+        "other",
+    ]
+
+
+def test_a_partition_without_a_known_owner_merges_nothing() -> None:
+    """Partition 3 belongs to a stranger from the start: two steps 15 s apart stay two."""
+    start = members(0, ("a", {0, 1}), ("b", {2}))
+    more = [*members(20, ("c", {1})), *members(35, ("d", {2}))]
+
+    found = triggers([*start, *more], [change(19, 2, 3), change(34, 3, 4)])
+
+    assert found == ["start", "scale_up", "scale_up"]
+
+
+def test_an_assignment_that_got_lost_hides_no_later_step() -> None:
+    """Partition 0 was given up in the first step and is never seen again: the next is its own."""
+    more = [
+        event(20, "c", "joined"),
+        event(20.1, "a", "revoked", {1}),
+        event(20.2, "c", "assigned", set()),
+        *members(35, ("d", {2})),
+    ]
+
+    spans = episode_spans([*START, *more])
+
+    assert triggers([*START, *more], [change(19, 2, 3), change(34, 3, 4)])[1:] == ["scale_up"] * 2
+    assert (spans[1].ended_at, spans[1].unowned) == (None, (0,))
+
+
+def test_a_partition_that_waits_for_70_seconds_has_the_step_settle_then() -> None:
+    """The pause is too long for one episode, but the step is not over before the owner came."""
+    more = [
+        event(20, "c", "joined"),
+        event(20.1, "a", "revoked", {1}),
+        event(20.2, "c", "assigned", set()),
+        event(90, "c", "assigned", {0}),
+    ]
+
+    span = episode_spans([*START, *more])[1]
+
+    assert span.ended_at is None
+    assert span.settled_at == 90 * SECOND
+
+
+def test_a_death_in_a_scale_step_leaves_it_one() -> None:
+    """Pod b dies while c joins: what the step cost is still judged, and the death is named."""
+    more = [
+        event(20, "c", "joined"),
+        event(20.5, "b", "died"),
+        event(30, "c", "assigned", {2, 3}),
+    ]
+    pods = replica_pods([change(19, 2, 3)], [*START, *more], {})
+
+    trigger, text, _ = episode_trigger(episode_spans([*START, *more])[1], pods)
+
+    assert trigger == "scale_up"
+    assert text == "2 to 3 replicas by hpa; 1 joined, 1 died"
 
 
 @pytest.mark.parametrize(

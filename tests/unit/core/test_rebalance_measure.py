@@ -1,7 +1,7 @@
 """The summary over scale steps."""
 
 from lagbench.core.measures import RebalanceEpisode
-from lagbench.core.rate_dip import TOO_LITTLE_WORK
+from lagbench.core.rate_dip import NOTHING_TO_DO
 from lagbench.core.rebalance_measure import rebalances
 
 EPISODE = RebalanceEpisode(
@@ -54,7 +54,7 @@ def test_a_step_that_was_not_measured_leaves_the_summary_empty() -> None:
 
 def test_a_step_of_an_idle_group_is_left_out() -> None:
     """It had nothing to lose; the others count."""
-    idle = EPISODE.model_copy(update={"dip_percent": None, "reason": TOO_LITTLE_WORK})
+    idle = EPISODE.model_copy(update={"dip_percent": None, "reason": NOTHING_TO_DO})
 
     assert rebalances([EPISODE, idle], None).max_dip_percent == 10
     assert rebalances([idle], None).max_dip_percent is None

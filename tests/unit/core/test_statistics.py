@@ -2,14 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lagbench.core.statistics import (
     histogram,
     longest_without_new_minimum,
     percentile,
-    sliding_sums,
 )
 
 
@@ -22,17 +19,6 @@ def test_percentile_interpolates_and_needs_values() -> None:
 def test_histogram_bounds_are_inclusive_and_the_last_bin_is_open() -> None:
     """A value on a bound belongs to that bound's bin."""
     assert histogram([0.1, 0.5, 0.50001, 7], [0.5, 1.0]) == [(0.5, 2), (1.0, 1), (None, 1)]
-
-
-@given(
-    st.lists(st.integers(0, 1000), max_size=60).map(lambda v: np.array(v, dtype=np.int64)),
-    st.integers(1, 12),
-)
-def test_sliding_sums_are_the_sums_of_slices(values: np.ndarray, width: int) -> None:
-    """Every element is the sum of its slice."""
-    expected = [int(values[i : i + width].sum()) for i in range(len(values) - width + 1)]
-
-    assert sliding_sums(values, width).tolist() == expected
 
 
 def test_longest_time_without_a_new_minimum() -> None:

@@ -1,0 +1,148 @@
+"""What waited in each partition and what was done of it, in bins of 100 ms.
+
+A message waits from IN_FLIGHT_SECONDS after its planned instant (until then it is on its way to a
+consumer) until it is done. One that is never done though its offset was committed (it is lost)
+waits for nobody, so it is left out from the start.
+
+The tables ``events`` and ``processed`` tell every message. Without them the samples of the lag
+share the group's own course out over the partitions, once a second and so less exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lagbench.core.lag import LagSeries
+from lagbench.core.rate_dip import BIN_NS, IN_FLIGHT_BINS, RateSeries
+from lagbench.core.statistics import Ints, Reals
+
+Counts = npt.NDArray[np.int32]
+NEVER = np.iinfo(np.int64).max
+POD_BINS = 10
+BY_LAG = "the tables events and processed are absent: partitions are told by the samples of lag"
+
+
+@dataclass(frozen=True, slots=True)
+class PodRates:
+    """Messages that each pod finished in each second (ten bins) of the series."""
+
+    pods: tuple[str, ...]
+    done: Counts  # [pod, second]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionWork:
+    """Matrices are [partition, bin]; bins as in the ``RateSeries`` of the run."""
+
+    arrivals: npt.NDArray[np.int32] | npt.NDArray[np.float32]  # begin to wait in the bin
+    waiting: npt.NDArray[np.int32] | npt.NDArray[np.float32]  # at the bin's start
+    done: Counts | None  # first processings; None: not told by partition
+    lost: Ints  # never done though committed, by the bin in which they were planned
+    pod_rates: PodRates | None
+    message_seconds: float | None  # from started to done, median; None: not told
+    doubt: str = ""  # where the rate of the group contradicts it; empty: nowhere
+    note: str = ""
+
+    @property
+    def group_waiting(self) -> Reals:
+        """Return what waited in all partitions at each bin's start."""
+        total: Reals = self.waiting.sum(axis=0, dtype=np.float64)
+        return total
+
+
+def waiting_after(arrivals: Counts, done: Counts) -> Counts:
+    """Return what waits at the start of each bin; never below none."""
+    left = np.cumsum(arrivals.astype(np.int64) - done, axis=-1)
+    waiting = np.zeros_like(left)
+    waiting[..., 1:] = np.maximum(left[..., :-1], 0)
+    return waiting.astype(np.int32)
+
+
+def delayed(offered: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """Return when the messages planned in each bin begin to wait."""
+    later = np.zeros_like(offered)
+    later[..., IN_FLIGHT_BINS:] = offered[..., : offered.shape[-1] - IN_FLIGHT_BINS]
+    return later
+
+
+def group_waiting(rate: RateSeries, lost: Ints) -> Ints:
+    """Return what waited in the whole group at the start of each bin, by its own rates."""
+    arrivals = delayed(rate.offered - lost)
+    left: Ints = np.cumsum(np.concatenate([[0], arrivals - rate.processed]))[:-1]
+    return np.maximum(left, 0)
+
+
+def contradiction(rate: RateSeries, offered: Ints, done: Ints) -> str:
+    """Return where the rates of the group differ from the messages themselves; empty: nowhere.
+
+    Both count the same messages by the same stamps, so their running sums may differ by what lies
+    in the bins beside an instant, and not by more.
+    """
+    for name, told, counted in (
+        ("offered", rate.offered, offered),
+        ("processed", rate.processed, done),
+    ):
+        sums, true = np.cumsum(told), np.cumsum(counted)
+        low = np.concatenate([np.zeros(IN_FLIGHT_BINS, dtype=np.int64), true])[: true.size]
+        high = np.concatenate([true, np.full(IN_FLIGHT_BINS, true[-1] if true.size else 0)])
+        off = np.flatnonzero((sums < low) | (sums > high[IN_FLIGHT_BINS:]))
+        if off.size:
+            first = int(off[0])
+            second = slice(first, first + POD_BINS)
+            return (
+                f"the table timeline has {int(told[second].sum())} messages {name} in a second in"
+                f" which the messages themselves are {int(counted[second].sum())}"
+            )
+    return ""
+
+
+def work_by_lag(rate: RateSeries, lag: LagSeries, lost_records: int) -> PartitionWork:
+    """Return the group's course, shared out by the samples of the lag.
+
+    ``lost_records``: how many messages are known to be lost. They leave what waits once the
+    committed offsets have passed more than was processed.
+    """
+    size = rate.processed.size
+    instants = rate.started_at + np.arange(size, dtype=np.int64) * BIN_NS
+    lost = _passed_over(rate, lag, lost_records, instants)
+    waits = group_waiting(rate, lost).astype(np.float64)
+    arrivals = delayed(rate.offered - lost).astype(np.float64)
+    count = max(lag.partitions.size, 1)
+    ends = np.nan_to_num(lag.end_offsets[-1]) if lag.at.size else np.zeros(count)
+    shares = ends / ends.sum() if ends.sum() > 0 else np.full(count, 1 / count)
+    parts = np.tile(shares[:, None], (1, size))
+    if lag.at.size:
+        # Commits trail the work by a second: what the next sample shows as committed was not waiting.
+        committed = lag.end_offsets - lag.by_partition
+        following = np.concatenate([committed[1:], lag.end_offsets[-1:]])
+        known = np.nan_to_num(np.maximum(lag.end_offsets - following, 0))
+        lags = np.stack([np.interp(instants, lag.at, column) for column in known.T])
+        total = lags.sum(axis=0)
+        parts = np.where(total > 0, lags / np.maximum(total, 1e-9), parts)
+    return PartitionWork(
+        arrivals=(shares[:, None] * arrivals).astype(np.float32),
+        waiting=(parts * waits).astype(np.float32),
+        done=None,
+        lost=lost,
+        pod_rates=None,
+        message_seconds=None,
+        note=BY_LAG,
+    )
+
+
+def _passed_over(rate: RateSeries, lag: LagSeries, lost_records: int, instants: Ints) -> Ints:
+    """Return the lost messages by bin: where commits first passed more than was processed."""
+    never_done = int(rate.offered.sum() - rate.processed.sum())
+    most = min(max(never_done, 0), lost_records)
+    lost = np.zeros(rate.processed.size, dtype=np.int64)
+    if most <= 0 or not lag.at.size:
+        return lost
+    committed = np.nan_to_num((lag.end_offsets - lag.by_partition).sum(axis=1))
+    done = np.interp(lag.at, instants, np.cumsum(rate.processed).astype(np.float64))
+    passed = np.clip(np.maximum.accumulate(committed - done), 0, most).astype(np.int64)
+    place = np.clip((lag.at - rate.started_at) // BIN_NS, 0, lost.size - 1)
+    np.add.at(lost, place, np.diff(np.concatenate([[0], passed])))
+    return lost

@@ -1,0 +1,214 @@
+"""SLOs on what scale steps cost (dip, recovery, area) and on the group standing still.
+
+Where the rate of the group contradicts the ledger (``measures.rate_doubt``) nothing here passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lagbench.core.measures import Measures, RebalanceEpisode
+from lagbench.core.rate_dip import NO_WORK_REASONS, RECOVERED_SHARE
+from lagbench.core.scenario import Slos
+from lagbench.core.slo_result import Slo, SloResult, moment, not_applicable
+from lagbench.core.standstill import COSTS_PER_LIMIT
+
+Reading = Callable[[RebalanceEpisode], float | None]
+
+
+def rebalance_results(measures: Measures, slos: Slos) -> list[SloResult]:
+    """Return the SLOs on rebalances, in the order of the table."""
+    results = [
+        _dip(measures, slos),
+        _area(measures, slos),
+        _recovery(measures, slos),
+        _standstill(measures, slos),
+    ]
+    return [_doubted(result, measures.rate_doubt) for result in results]
+
+
+def _doubted(result: SloResult, doubt: str) -> SloResult:
+    if not doubt or result.status != "pass":
+        return result
+    update = {"status": "undetermined", "reason": f"{result.reason}; {doubt}"}
+    return result.model_copy(update=update)
+
+
+def _dip(measures: Measures, slos: Slos) -> SloResult:
+    slo = Slo("rebalance_dip_percent", "Rebalance dip", slos.rebalance_dip_percent, "%")
+    return _without_occasion(measures, slo) or _judged(
+        measures,
+        slo,
+        value=lambda episode: episode.dip_percent,
+        noise=lambda episode: episode.dip_noise_percent,
+        text=_dip_text,
+    )
+
+
+def _area(measures: Measures, slos: Slos) -> SloResult:
+    slo = Slo("rebalance_area_seconds", "Rebalance area", slos.rebalance_area_seconds, "s")
+    return _without_occasion(measures, slo) or _judged(
+        measures,
+        slo,
+        value=lambda episode: episode.area_seconds,
+        noise=lambda episode: episode.area_noise_seconds,
+        text=lambda episode: f"{episode.dip_area_messages or 0:,.0f} messages behind",
+    )
+
+
+def _dip_text(episode: RebalanceEpisode) -> str:
+    text = (
+        f"from {episode.expected_rate_per_second or 0:.0f}/s to"
+        f" {episode.min_rate_per_second or 0:.0f}/s over {episode.window_seconds or 0:g} s"
+    )
+    if episode.short_dip_percent is None or episode.window_seconds is None:
+        return text
+    text += f"; deepest {episode.window_seconds / 5:g} s {episode.short_dip_percent:.0f} %"
+    if episode.short_dip_noise_percent is None:
+        return text
+    return f"{text} (undisturbed {episode.short_dip_noise_percent:.0f} %)"
+
+
+def _without_occasion(measures: Measures, slo: Slo) -> SloResult | None:
+    """Return the outcome where no scale step under load was there to be judged, and why."""
+    scaling, found = measures.scaling, measures.rebalances
+    if found.unanswered_step_ats:
+        when = moment(measures, found.unanswered_step_ats[0])
+        reason = f"the replicas changed {when} under load, but no rebalance was seen"
+        return slo.result("undetermined", None, reason)
+    if scaling.max_replicas is None:
+        return slo.result("undetermined", None, "replicas were never seen")
+    steps = _all_steps(measures)
+    if _under_load(steps):
+        return None
+    if steps or scaling.changes:
+        reason = f"{_count(len(steps))} met an idle group" if steps else "no scale step under load"
+        return not_applicable(slo.result("pass", None, reason))
+    most = max((e.members_after for e in found.episodes), default=0)
+    unsure = scaling.unseen_text
+    if most > scaling.max_replicas:
+        unsure = f"{most} members, but never more than {scaling.max_replicas} replicas wanted"
+    if unsure:
+        return slo.result("undetermined", None, unsure)
+    reason = f"the replicas stayed at {scaling.max_replicas}"
+    return not_applicable(slo.result("pass", None, reason))
+
+
+def _all_steps(measures: Measures) -> list[RebalanceEpisode]:
+    return [e for e in measures.rebalances.episodes if e.trigger in ("scale_up", "scale_down")]
+
+
+def _under_load(steps: Sequence[RebalanceEpisode]) -> list[RebalanceEpisode]:
+    """Return the steps with work to lose: an idle group cannot dip."""
+    return [episode for episode in steps if episode.reason not in NO_WORK_REASONS]
+
+
+def _count(steps: int) -> str:
+    return f"{steps} scale step{'s' * (steps != 1)}"
+
+
+def _low(value: float, noise: float | None) -> float:
+    """Return the least that the value may be: noise alone reads ``noise``; unknown, any value."""
+    return 0.0 if noise is None else max(0.0, value - noise)
+
+
+def _judged(
+    measures: Measures,
+    slo: Slo,
+    *,
+    value: Reading,
+    noise: Reading,
+    text: Callable[[RebalanceEpisode], str],
+) -> SloResult:
+    """Judge the worst scale step: one that fails for sure before one that only may."""
+    steps = _under_load(_all_steps(measures))
+    known = [(found, step) for step in steps if (found := value(step)) is not None]
+    if known:
+        limit = float("inf") if slo.limit is None else slo.limit
+        most, worst = max(known, key=lambda pair: (_low(pair[0], noise(pair[1])) > limit, pair[0]))
+        low = _low(most, noise(worst))
+        if len(known) == len(steps) or low > limit:
+            idle = len(_all_steps(measures)) - len(steps)
+            reason = f"worst of {_count(len(steps))}: {_episode(measures, worst)}, {text(worst)}"
+            if idle:
+                reason += f"; {_count(idle)} met an idle group"
+            return slo.compare(most, reason, low=low, high=most)
+    unknown = next(step for step in steps if value(step) is None)
+    reason = f"not measured in {_episode(measures, unknown)}: {unknown.reason}"
+    return slo.result("undetermined", None, reason)
+
+
+def _recovery(measures: Measures, slos: Slos) -> SloResult:
+    limit = slos.rebalance_recovery_seconds
+    slo = Slo("rebalance_recovery_seconds", "Rebalance recovery", limit, "s")
+    none = _without_occasion(measures, slo)
+    if none is not None:
+        return none
+    steps = _under_load(_all_steps(measures))
+    known = [episode for episode in steps if episode.recovery_seconds is not None]
+    slowest = max(known, key=lambda episode: episode.recovery_seconds or 0.0, default=None)
+    if slowest is not None and slo.limit is not None and _least(slowest) > slo.limit:
+        return _recovered(measures, slo, slowest)
+    unrecovered = _unrecovered(measures, slo, steps)
+    if unrecovered is not None:
+        return unrecovered
+    return _recovered(measures, slo, slowest or steps[0])
+
+
+def _recovered(measures: Measures, slo: Slo, slowest: RebalanceEpisode) -> SloResult:
+    seconds = slowest.recovery_seconds or 0.0
+    reason = f"slowest: {_episode(measures, slowest)}"
+    return slo.compare(seconds, reason, low=_least(slowest), high=seconds)
+
+
+def _least(episode: RebalanceEpisode) -> float:
+    """Return the least that recovery took: a dip that noise alone reaches needed none."""
+    depth = _low(episode.dip_percent or 0.0, episode.dip_noise_percent)
+    is_sure = depth > 100 * (1 - RECOVERED_SHARE)
+    return (episode.recovery_seconds or 0.0) if is_sure else 0.0
+
+
+def _unrecovered(
+    measures: Measures, slo: Slo, steps: Sequence[RebalanceEpisode]
+) -> SloResult | None:
+    """Return the outcome of steps whose recovery was not seen: watched beyond the limit is fail."""
+    for episode in steps:
+        if episode.recovery_seconds is not None:
+            continue
+        reason = (
+            f"{_episode(measures, episode)}: {episode.reason} ({episode.observed_seconds:.1f} s)"
+        )
+        depth = _low(episode.dip_percent or 0.0, episode.dip_noise_percent)
+        was_dip = depth > 100 * (1 - RECOVERED_SHARE)
+        is_late = slo.limit is not None and episode.observed_seconds > slo.limit
+        return slo.result("fail" if was_dip and is_late else "undetermined", None, reason)
+    return None
+
+
+def _standstill(measures: Measures, slos: Slos) -> SloResult:
+    found, limit = measures.standstill, slos.standstill_seconds
+    cost = 0.0 if found is None else found.message_seconds
+    if limit is not None:
+        limit = max(limit, COSTS_PER_LIMIT * cost)
+    slo = Slo("standstill_seconds", "Standstill", limit, "s")
+    if found is None or found.group_seconds is None:
+        why = "it was not measured" if found is None else found.reason
+        return slo.result("undetermined", None, why)
+    if found.group_seconds:
+        reason = f"work waited and nothing was done {moment(measures, found.group_started_at)}"
+    else:
+        reason = "the group worked whenever work waited"
+    if found.partition is not None and found.partition_seconds:
+        reason += (
+            f"; partition {found.partition} stood longest, {found.partition_seconds:.1f} s"
+            f" {moment(measures, found.partition_started_at)}"
+        )
+    return slo.compare(
+        found.group_seconds, reason, low=found.group_low_seconds, high=found.group_high_seconds
+    )
+
+
+def _episode(measures: Measures, episode: RebalanceEpisode) -> str:
+    return (
+        f"episode {episode.number} {moment(measures, episode.started_at)} ({episode.trigger_text})"
+    )

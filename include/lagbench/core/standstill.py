@@ -1,0 +1,141 @@
+"""Standstill: the longest time in which nothing was done although work waited.
+
+* The group stands from the last bin with work to the next one, while a message waited in every bin
+  between; a partition likewise, by its own messages. Whatever the cause counts: a scale step, a
+  dead pod, a partition without an owner or with a strange one, a session timeout.
+* Work in flight is work: what one message costs is taken off, for the next one begins when the
+  last one is done.
+* A policy that scales to zero may stand while no replica is wanted; from there to the first
+  assignment the wait is the reaction's.
+* The group is judged by the table ``timeline``. An instant is known to its bin, so of k empty bins
+  the time between the two neighbours is k to k + 2 bins; and when the first message began to wait
+  is known to the time that it is on its way (``PRECISION_BINS`` in all).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lagbench.core.group_events import GroupEvent, GroupState
+from lagbench.core.measures import NANOSECONDS, ReplicaChange, Standstill
+from lagbench.core.partition_work import PartitionWork, group_waiting
+from lagbench.core.rate_dip import BIN_NS, IN_FLIGHT_BINS, RateSeries
+from lagbench.core.telemetry import ReplicaSample
+
+BIN_SECONDS = BIN_NS / NANOSECONDS
+COSTS_PER_LIMIT = 3
+PRECISION_BINS = 2 + IN_FLIGHT_BINS + 1
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    first: int
+    bins: int
+
+
+def standstill(
+    rate: RateSeries,
+    work: PartitionWork,
+    *,
+    from_at: int,
+    until_at: int,
+    message_seconds: float,
+    asleep: Sequence[tuple[int, int]] = (),
+) -> Standstill:
+    """Return the longest standstills of the group and of a partition in [from_at, until_at).
+
+    ``asleep``: stretches of unix ns in which no replica was due.
+    """
+    first, last = rate.bin_of(from_at), rate.bin_of(until_at)
+    if first >= last:
+        return _unseen(message_seconds, "the rate of the group was not seen")
+    counted = np.ones(last - first, dtype=bool)
+    for start, end in asleep:
+        counted[max(rate.bin_of(start) - first, 0) : max(rate.bin_of(end) - first + 1, 0)] = False
+    waits = group_waiting(rate, work.lost)[first:last] > 0
+    group = _longest((rate.processed[first:last] == 0) & waits & counted)
+    partition, worst = _worst_partition(work, first, last, counted)
+    low = max(0.0, group.bins * BIN_SECONDS - message_seconds)
+    return Standstill(
+        group_seconds=low,
+        group_low_seconds=low,
+        group_high_seconds=low if low == 0 else low + PRECISION_BINS * BIN_SECONDS,
+        group_started_at=rate.at_bin(first + group.first) if low else None,
+        partition=partition,
+        partition_seconds=None
+        if worst is None
+        else max(0.0, worst.bins * BIN_SECONDS - message_seconds),
+        partition_started_at=None if worst is None else rate.at_bin(first + worst.first),
+        message_seconds=message_seconds,
+        reason=work.note if worst is None else "",
+    )
+
+
+def asleep_stretches(
+    events: Sequence[GroupEvent],
+    samples: Sequence[ReplicaSample],
+    changes: Sequence[ReplicaChange],
+    until_at: int,
+) -> list[tuple[int, int]]:
+    """Return from when to when a policy that scales to zero had no member, by its own wish.
+
+    Each begins when the last member had left and ends with the first assignment.
+    """
+    state, found = GroupState(), []
+    empty_at: int | None = None
+    for event in events:
+        state.apply(event)
+        if not state.members and empty_at is None:
+            empty_at = event.at
+        elif empty_at is not None and state.owner:
+            found.append((empty_at, event.at))
+            empty_at = None
+    if empty_at is not None:
+        found.append((empty_at, until_at))
+    zero = [sample.at for sample in samples if sample.spec == 0]
+    zero += [change.at for change in changes if change.replicas_after == 0]
+    slack = 2 * NANOSECONDS  # the wish comes before the last member has left
+    return [(start, end) for start, end in found if any(start - slack <= at <= end for at in zero)]
+
+
+def _longest(stands: Flags) -> _Run:
+    """Return the longest run of true."""
+    edges = np.diff(np.concatenate([[0], stands.astype(np.int8), [0]]))
+    starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    if not starts.size:
+        return _Run(0, 0)
+    longest = int(np.argmax(ends - starts))
+    return _Run(int(starts[longest]), int(ends[longest] - starts[longest]))
+
+
+def _worst_partition(
+    work: PartitionWork, first: int, last: int, counted: Flags
+) -> tuple[int | None, _Run | None]:
+    if work.done is None:
+        return None, None
+    worst: tuple[int | None, _Run | None] = (None, None)
+    for partition in range(work.done.shape[0]):
+        waits = work.waiting[partition, first:last] > 0
+        run = _longest((work.done[partition, first:last] == 0) & waits & counted)
+        if worst[1] is None or run.bins > worst[1].bins:
+            worst = (partition, run)
+    return worst
+
+
+def _unseen(message_seconds: float, reason: str) -> Standstill:
+    return Standstill(
+        group_seconds=None,
+        group_low_seconds=None,
+        group_high_seconds=None,
+        group_started_at=None,
+        partition=None,
+        partition_seconds=None,
+        partition_started_at=None,
+        message_seconds=message_seconds,
+        reason=reason,
+    )

@@ -1,0 +1,102 @@
+"""What the measure of a dip reads where nothing happened: its precision.
+
+The stretches of the run in which no partition moved are cut into blocks as long as an ordinary
+episode is searched. Each block gets the same expectation and the same windows as an episode; the
+depth and the area that nine of ten blocks stay below is what noise alone reaches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lagbench.core.counterfactual import Counterfactual
+from lagbench.core.rate_dip import (
+    AFTERMATH_SECONDS,
+    SHORT_SHARE,
+    SMALLEST_EXPECTED,
+    WINDOW_BINS,
+    RateSeries,
+    area,
+    depth,
+)
+
+SEARCHED_BINS = round((1 + AFTERMATH_SECONDS) * WINDOW_BINS)
+"""An episode of a second and the five seconds after it."""
+COMPARABLE = 2.0
+"""Noise is relative: blocks with half to twice the expected rate tell it, if there are any."""
+REACHED_PERCENTILE = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What undisturbed stretches reach."""
+
+    dip_percent: float
+    short_dip_percent: float
+    area_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    rate_per_second: float
+    noise: Noise
+
+
+@dataclass(slots=True)
+class Undisturbed:
+    """Measures noise; ``disturbed`` are the bins [first, last) to leave out, ascending."""
+
+    rate: RateSeries
+    expectation: Counterfactual
+    first: int
+    last: int
+    disturbed: Sequence[tuple[int, int]]
+    _blocks: dict[int, list[_Block]] = field(default_factory=dict, init=False)
+
+    def noise(self, bins: int, rate_per_second: float) -> Noise | None:
+        """Return the noise of windows of ``bins`` at about ``rate_per_second``; None: unknown."""
+        if bins not in self._blocks:
+            self._blocks[bins] = self._measured(bins)
+        blocks = self._blocks[bins]
+        alike = [
+            block
+            for block in blocks
+            if rate_per_second / COMPARABLE <= block.rate_per_second <= rate_per_second * COMPARABLE
+        ]
+        found = [block.noise for block in alike or blocks]
+        if not found:
+            return None
+        return Noise(
+            *(
+                float(np.percentile([getattr(noise, name) for noise in found], REACHED_PERCENTILE))
+                for name in ("dip_percent", "short_dip_percent", "area_seconds")
+            )
+        )
+
+    def _measured(self, bins: int) -> list[_Block]:
+        length = SEARCHED_BINS + bins
+        blocks: list[_Block] = []
+        place = self.first
+        for first, last in [*self.disturbed, (self.last, self.last)]:
+            while place + length <= min(first, self.last):
+                block = self._block(place, place + length, bins)
+                place += length
+                if block is not None:
+                    blocks.append(block)
+            place = max(place, last)
+        return blocks
+
+    def _block(self, first: int, last: int, bins: int) -> _Block | None:
+        expected = self.expectation.expected(first, last)
+        done = self.rate.processed[first:last]
+        if expected.sum() < SMALLEST_EXPECTED:
+            return None
+        whole = depth(expected, done, bins, SEARCHED_BINS)
+        short = depth(expected, done, max(bins // SHORT_SHARE, 1), SEARCHED_BINS)
+        if whole is None or short is None:
+            return None
+        per_second = float(expected.mean()) * WINDOW_BINS
+        return _Block(per_second, Noise(100 * whole[0], 100 * short[0], area(expected, done)[1]))

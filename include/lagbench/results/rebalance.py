@@ -1,0 +1,69 @@
+"""The rebalance measures of a run: episodes with their dips, and standstills."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lagbench.core.drain import pod_rate_per_second
+from lagbench.core.measures import RebalanceEpisode, Rebalances, Standstill
+from lagbench.core.partition_gaps import partition_gaps
+from lagbench.core.rebalance import rebalance_protocol
+from lagbench.core.rebalance_measure import (
+    GroupWork,
+    rebalance_episodes,
+    rebalances,
+    unanswered_steps,
+)
+from lagbench.core.standstill import asleep_stretches, standstill
+from lagbench.results.run_evidence import RunEvidence
+from lagbench.results.scaling import Group
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceMeasures:
+    """What rebalances cost, and how long the group stood still."""
+
+    episodes: tuple[RebalanceEpisode, ...]
+    rebalances: Rebalances
+    standstill: Standstill
+
+
+def rebalance_measures(
+    run: RunEvidence, group: Group, from_at: int, until_at: int
+) -> RebalanceMeasures:
+    """Return the rebalances and standstills of the measured stretch."""
+    settings = run.scenario.consumer
+    cost_seconds = max(settings.process_ms / 1000, run.work.message_seconds or 0.0)
+    found = GroupWork(
+        rate=run.rate,
+        work=run.work,
+        events=run.events,
+        lives=run.lives,
+        changes=group.changes,
+        from_at=from_at,
+        until_at=until_at,
+        nominal_rate_per_second=pod_rate_per_second(settings.process_ms, settings.concurrency),
+        message_seconds=cost_seconds,
+    )
+    episodes = rebalance_episodes(group.spans, found, rebalance_protocol(settings.balancer))
+    handovers = [handover for handover in run.handovers if handover.next_done_at <= until_at]
+    asleep = []
+    if run.limits.floor_replicas == 0:
+        asleep = asleep_stretches(run.events, run.replica_samples, group.changes, until_at)
+    return RebalanceMeasures(
+        episodes,
+        rebalances(
+            episodes,
+            partition_gaps(handovers),
+            unanswered=unanswered_steps(episodes, found),
+            detail=run.work.note,
+        ),
+        standstill(
+            run.rate,
+            run.work,
+            from_at=from_at,
+            until_at=until_at,
+            message_seconds=cost_seconds,
+            asleep=asleep,
+        ),
+    )

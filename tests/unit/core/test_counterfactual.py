@@ -1,0 +1,147 @@
+"""What the group would have done, and who counts for a partition."""
+
+import numpy as np
+import pytest
+
+from lagbench.core.counterfactual import Counterfactual, pod_rate_per_second
+from lagbench.core.counting_owners import NOBODY, CountingOwners, counting_owners
+from lagbench.core.group_events import EventKind, GroupEvent
+from lagbench.core.partition_work import PartitionWork, PodRates
+from lagbench.core.rate_dip import BIN_NS
+
+SECOND = 10 * BIN_NS
+BINS = 400
+
+
+def event(second: float, pod: str, kind: EventKind, owned: set[int] | None = None) -> GroupEvent:
+    """Return an event at ``second``."""
+    return GroupEvent(
+        round(second * SECOND), pod, kind, None if owned is None else frozenset(owned)
+    )
+
+
+def work(arrivals: list[float], waiting: list[float]) -> PartitionWork:
+    """Return partitions with steady arrivals (per bin) and what waits in every bin."""
+    shape = (len(arrivals), BINS)
+    return PartitionWork(
+        arrivals=np.broadcast_to(np.array(arrivals)[:, None], shape).astype(np.float32),
+        waiting=np.broadcast_to(np.array(waiting)[:, None], shape).astype(np.float32),
+        done=None,
+        lost=np.zeros(BINS, dtype=np.int64),
+        pod_rates=None,
+        message_seconds=None,
+    )
+
+
+def owners(*events: GroupEvent, partitions: int = 2) -> CountingOwners:
+    """Return the counting owners after ``events``."""
+    return counting_owners(events, 0, partitions)
+
+
+def expected(found: PartitionWork, by: CountingOwners, first: float, last: float) -> list[float]:
+    """Return what is expected per bin of pods that do 500/s."""
+    bins = Counterfactual(found, by, 500.0).expected(round(first * 10), round(last * 10))
+    return [round(count, 3) for count in bins.tolist()]
+
+
+START = [event(0, "a", "assigned", {0}), event(0, "b", "assigned", {1})]
+
+
+def test_pods_do_what_waits_up_to_what_they_can() -> None:
+    """Partition 0 has more than a pod can do, partition 1 30 a bin: 50 and 30."""
+    assert expected(work([0, 30], [9000, 0]), owners(*START), 1, 2) == [80.0] * 10
+
+
+def test_an_idle_group_is_expected_to_do_nothing() -> None:
+    """No backlog and no arrivals."""
+    assert expected(work([0, 0], [0, 0]), owners(*START), 1, 2) == [0.0] * 10
+
+
+def test_a_hot_partition_left_alone_is_no_dip() -> None:
+    """Ten thousand messages wait in one partition: one pod works, the other has nothing."""
+    assert expected(work([0, 0], [10_000, 0]), owners(*START), 1, 2) == [50.0] * 10
+
+
+def test_an_added_pod_counts_from_the_instant_it_owns_a_partition() -> None:
+    """Pod b joins at 5 s; a gives up partition 1 at once, b gets it at 6 s."""
+    found = owners(
+        event(0, "a", "assigned", {0, 1}),
+        event(5, "b", "joined"),
+        event(5, "a", "revoked", {0}),
+        event(6, "b", "assigned", {1}),
+    )
+
+    bins = expected(work([0, 0], [9000, 9000]), found, 5, 7)
+
+    assert bins == [50.0] * 10 + [100.0] * 10
+
+
+def test_an_eager_rebalance_takes_nobody_out() -> None:
+    """All gave up everything for a second: the old owners count until new ones are assigned."""
+    found = owners(
+        *START,
+        event(5, "a", "revoked", set()),
+        event(5, "b", "revoked", set()),
+        event(6, "a", "assigned", {0}),
+        event(6, "b", "assigned", {1}),
+    )
+
+    assert expected(work([0, 0], [9000, 9000]), found, 5, 7) == [100.0] * 20
+
+
+def test_a_leaving_pod_counts_until_it_is_told_to_stop() -> None:
+    """Then the rest must do what it can: all that is offered, not two pods' work."""
+    found = owners(
+        *START,
+        event(5, "b", "sigterm"),
+        event(5.5, "b", "left"),
+        event(8, "a", "assigned", {0, 1}),
+    )
+
+    assert expected(work([0, 0], [9000, 9000]), found, 4, 6) == [100.0] * 10 + [50.0] * 10
+    assert expected(work([10, 20], [0, 0]), found, 4, 6) == [30.0] * 20
+
+
+def test_a_pod_that_died_counts_on() -> None:
+    """Nobody told it to stop: what its death costs is what its partitions wait."""
+    found = owners(*START, event(5, "b", "died"), event(50, "a", "assigned", {0, 1}))
+
+    assert expected(work([0, 0], [9000, 9000]), found, 4, 6) == [100.0] * 20
+
+
+def test_a_partition_of_a_stranger_counts_for_nobody() -> None:
+    """Its owner was never known."""
+    found = owners(event(0, "a", "assigned", {0}))
+
+    assert found.at(10).tolist() == [0, NOBODY]
+    assert expected(work([0, 0], [9000, 9000]), found, 1, 2) == [50.0] * 10
+
+
+@pytest.mark.parametrize(
+    ("done", "nominal", "rate"),
+    [
+        (400, 500.0, 400.0),
+        (700, 500.0, 500.0),
+        (400, None, 400.0),
+    ],
+    ids=["slower than the settings", "faster than they allow", "no cost of a message"],
+)
+def test_what_a_pod_can_do_is_what_pods_did(done: int, nominal: float | None, rate: float) -> None:
+    """The median over seconds in which work waited, at most what the settings allow."""
+    found = work([0, 0], [9000, 0])
+    rates = PodRates(("a", "b"), np.array([[done] * 40, [7] * 40], dtype=np.int32))
+    busy = PartitionWork(
+        arrivals=found.arrivals,
+        waiting=found.waiting,
+        done=None,
+        lost=found.lost,
+        pod_rates=rates,
+        message_seconds=None,
+    )
+
+    assert pod_rate_per_second(busy, owners(*START), [], nominal) == rate
+
+
+def test_pods_that_were_never_busy_can_do_what_the_settings_say() -> None:
+    """Nothing waited for them: what they did says nothing of what they can do."""
+    assert pod_rate_per_second(work([0, 0], [0, 0]), owners(*START), [], 500.0) == 500.0

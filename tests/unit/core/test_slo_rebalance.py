@@ -1,0 +1,171 @@
+"""SLOs on rebalances and on standing still."""
+
+from typing import Any
+
+import pytest
+from tests.fakes.measured_run import quick_spike_measures
+
+from lagbench.core.measures import Measures
+from lagbench.core.rate_dip import NOTHING_TO_DO
+from lagbench.core.scenario import Slos
+from lagbench.core.slo_rebalance import rebalance_results
+from lagbench.core.slo_result import SloResult
+
+GOOD = quick_spike_measures()
+
+
+def changed(part: str, **fields: Any) -> Measures:
+    """Return the good run's measures with ``fields`` of ``part`` changed."""
+    return GOOD.model_copy(update={part: getattr(GOOD, part).model_copy(update=fields)})
+
+
+def with_steps(*updates: dict[str, Any]) -> Measures:
+    """Return the run with its first scale steps changed."""
+    first, *steps = GOOD.rebalances.episodes
+    found = [step.model_copy(update=update) for step, update in zip(steps, updates, strict=False)]
+    return changed("rebalances", episodes=(first, *found, *steps[len(found) :]))
+
+
+def judged(run: Measures, name: str, **limits: Any) -> SloResult:
+    """Return one SLO's result."""
+    return next(slo for slo in rebalance_results(run, Slos(**limits)) if slo.name == name)
+
+
+DIP, AREA, STANDS = "rebalance_dip_percent", "rebalance_area_seconds", "standstill_seconds"
+
+
+@pytest.mark.parametrize(
+    ("depth", "noise", "status"),
+    [
+        (19.0, 30.0, "pass"),
+        (30.0, 2.0, "fail"),
+        (30.0, 15.0, "undetermined"),
+        (30.0, None, "undetermined"),
+    ],
+)
+def test_a_dip_is_judged_within_what_noise_reads(
+    depth: float, noise: float | None, status: str
+) -> None:
+    """The truth lies between the depth less the noise and the depth itself; the limit is 20 %."""
+    found = judged(with_steps({"dip_percent": depth, "dip_noise_percent": noise}), DIP)
+
+    assert found.status == status
+    assert found.high == depth
+
+
+def test_a_step_that_fails_for_sure_outranks_a_deeper_one_that_only_may() -> None:
+    """60 % with 50 % of noise may be 10 %; 30 % with 2 % is none below 28 %."""
+    noisy = {"dip_percent": 60.0, "dip_noise_percent": 50.0}
+    sure = {"dip_percent": 30.0, "dip_noise_percent": 2.0}
+
+    found = judged(with_steps(noisy, sure), DIP)
+
+    assert (found.status, found.value) == ("fail", 30.0)
+
+
+def test_the_area_is_judged() -> None:
+    """1.3 s of the expected rate, limit 1.0 s; the reason says how many messages that was."""
+    run = with_steps({"area_seconds": 1.3, "area_noise_seconds": 0.1, "dip_area_messages": 1300.0})
+
+    found = judged(run, AREA)
+
+    assert (found.status, found.value) == ("fail", 1.3)
+    assert "1,300 messages behind" in found.reason
+
+
+def test_the_short_window_stands_beside_the_depth() -> None:
+    """What 0.2 s show, and what they show where nothing happens."""
+    run = with_steps(
+        {"dip_percent": 18.0, "short_dip_percent": 90.0, "short_dip_noise_percent": 6.0}
+    )
+
+    assert "deepest 0.2 s 90 % (undisturbed 6 %)" in judged(run, DIP).reason
+
+
+def test_a_step_under_load_without_a_rebalance_is_undetermined() -> None:
+    """The replicas changed, the group had work and nobody was seen to come or go."""
+    run = changed("rebalances", unanswered_step_ats=(GOOD.load.stream_started_at or 0,))
+
+    assert judged(run, DIP).status == "undetermined"
+    assert judged(run, AREA).status == "undetermined"
+
+
+def test_replicas_that_provably_stayed_are_not_judged() -> None:
+    """No change, in samples without a gap: the reason says so."""
+    start = GOOD.rebalances.episodes[:1]
+    run = changed("rebalances", episodes=start)
+    still = {"changes": (), "max_replicas": 2, "unseen_text": ""}
+    scaling = run.scaling.model_copy(update=still)
+
+    found = judged(run.model_copy(update={"scaling": scaling}), DIP)
+
+    assert (found.status, found.reason) == ("not_judged", "the replicas stayed at 2")
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"changes": (), "max_replicas": 2, "unseen_text": "replicas not seen for 40 s"},
+        {"max_replicas": None, "changes": ()},
+        {"changes": (), "max_replicas": 1, "unseen_text": ""},
+    ],
+    ids=["a gap", "no sample", "more members than replicas"],
+)
+def test_replicas_that_may_have_changed_are_undetermined(update: dict[str, Any]) -> None:
+    """Nobody saw that they stayed, or the group had more members than were ever wanted."""
+    run = changed("rebalances", episodes=GOOD.rebalances.episodes[:1])
+    scaling = run.scaling.model_copy(update=update)
+
+    assert judged(run.model_copy(update={"scaling": scaling}), DIP).status == "undetermined"
+
+
+def test_steps_that_all_met_an_idle_group_are_not_judged() -> None:
+    """They had nothing to lose, and the reason counts them."""
+    idle = {"dip_percent": None, "recovery_seconds": None, "reason": NOTHING_TO_DO}
+    run = with_steps(*[idle] * 5)
+
+    found = judged(run, DIP)
+
+    assert (found.status, found.reason) == ("not_judged", "5 scale steps met an idle group")
+
+
+def stands(seconds: float, *, message_seconds: float = 0.002) -> Measures:
+    """Return the run with a standstill."""
+    return changed(
+        "standstill",
+        group_seconds=seconds,
+        group_low_seconds=seconds,
+        group_high_seconds=seconds + 0.2,
+        group_started_at=GOOD.load.stream_started_at,
+        message_seconds=message_seconds,
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "status"), [(20.0, "fail"), (4.0, "pass"), (4.9, "undetermined")]
+)
+def test_a_standstill_is_judged_whatever_set_it_off(seconds: float, status: str) -> None:
+    """The limit is 5 s; a bin more or less is not known."""
+    assert judged(stands(seconds), STANDS).status == status
+
+
+def test_the_limit_of_a_standstill_is_three_messages_at_least() -> None:
+    """A message of 4 s: 10 s without an end is not yet three of them."""
+    found = judged(stands(10.0, message_seconds=4.0), STANDS)
+
+    assert (found.status, found.threshold) == ("pass", "at most 12 s")
+
+
+def test_measures_without_a_standstill_are_undetermined() -> None:
+    """They were made before it was measured."""
+    assert judged(GOOD.model_copy(update={"standstill": None}), STANDS).status == "undetermined"
+
+
+def test_a_rate_that_contradicts_the_ledger_passes_nothing() -> None:
+    """What fails stays failed, what would pass is not known."""
+    doubted = {"rate_doubt": "the table timeline has 0 messages processed"}
+    run = stands(20.0).model_copy(update=doubted)
+
+    assert judged(run, STANDS).status == "fail"
+    assert judged(run, DIP).status == "undetermined"
+    assert "the table timeline" in judged(run, DIP).reason
