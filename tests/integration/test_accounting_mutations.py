@@ -14,11 +14,11 @@ from tests.unit.spark_jobs import mutations
 from tests.unit.spark_jobs.run_tables import write_run
 from tests.unit.spark_jobs.synthetic_run import SyntheticRun, clean_run
 
-from bench_spark import message_classes
 from bench_spark.accounting import account
 from bench_spark.fence import parse_fence
 from bench_spark.run_folder import RunFolder
 from bench_spark.work import read_work
+from lagbench.core import message_classes
 
 pytestmark = pytest.mark.integration
 
@@ -39,7 +39,7 @@ def accounted(
     write_run(run, folder, end_offsets)
     run_folder = RunFolder(spark, str(folder))
     fence = parse_fence(run_folder.read_json("fence.json"))
-    content = account(run_folder, read_work(run_folder), fence)
+    content = account(read_work(run_folder, fence))
     spark.catalog.clearCache()
     rows = spark.read.parquet(run_folder.table_path("bad_messages")).collect()
     assert content == run_folder.read_json("accounting.json")
@@ -63,7 +63,7 @@ def test_clean_run_has_no_bad_message(spark: SparkSession, tmp_path: Path) -> No
     assert content["processed_distinct"] == content["produced_acked"] == 3_000
     assert sum(pod["processed"] for pod in content["by_pod"].values()) == 3_000
     assert set(content["by_pod"]) == {"pod-a", "pod-b", "pod-c"}
-    assert content["expired"] == content["log_holes"] == content["commits_moved_back"] == 0
+    assert content["expired"] == content["log_holes"] == content["foreign"] == 0
     assert content["time_lag_seconds"]["p50"] == pytest.approx(0.004)
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.accounting import accounting_measure
-from lagbench.core.checks import rebalance_count, scale_down
+from lagbench.core.checks import moved_back, rebalance_count, scale_down
 from lagbench.core.drain import DrainThreshold, drain_measure, pod_rate_per_second
 from lagbench.core.end_state import end_state
+from lagbench.core.evidence_format import folder_format
 from lagbench.core.lag import lag_measure
 from lagbench.core.load import generator, telemetry_gaps, validity
 from lagbench.core.measures import (
@@ -104,7 +105,14 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             rebalances=rebalances(episodes, partition_gaps(handovers)),
             scaling=scaling_measure(run, group, from_at, until_at),
             paid_for_itself=_paid(run, group, episodes, drain, until_at),
-            accounting=accounting_measure(run.accounting, run.bad_messages),
+            accounting=accounting_measure(
+                run.accounting,
+                run.bad_messages,
+                run_format=folder_format(run.manifest),
+                fence=run.fence,
+                unknown_telemetry=run.unknown_records,
+                commit_moves=run.commit_moves,
+            ),
             observer_cost=observer_cost(run.records, from_at, until_at),
             end_state=_end_state(run, until_at),
         )
@@ -113,31 +121,32 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
 
 def _with_checks(found: Measures) -> Measures:
     """Note the rebalances that no scaling explains, and a scale-down that was cut off."""
-    reasons = (*rebalance_count(found).reasons, *scale_down(found).reasons)
-    notes = (*found.validity.notes, *reasons)
+    reasons = (*rebalance_count(found).reasons, *scale_down(found).reasons, moved_back(found))
+    notes = (*found.validity.notes, *(reason for reason in reasons if reason))
     return found.model_copy(update={"validity": found.validity.model_copy(update={"notes": notes})})
 
 
 def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
     gaps = telemetry_gaps(run.records, from_at=from_at, until_at=until_at)
-    found = validity(generator(run.records), gaps)
-    if not run.unknown_records:
-        return found
-    note = f"{run.unknown_records} telemetry rows are no known record and were left out"
-    return found.model_copy(update={"notes": (*found.notes, note)})
+    return validity(generator(run.records), gaps)
 
 
 def _lag(run: RunEvidence, from_at: int, until_at: int) -> Lag:
-    percentiles = (run.accounting or {}).get("time_lag_seconds") or {}
-    return lag_measure(
+    counts = run.accounting or {}
+    after = counts.get("time_lag_seconds_after")
+    found = lag_measure(
         run.lag,
         from_at=from_at,
         until_at=until_at,
         spike_ended_at=run.load.last_spike_ended_at,
-        time_lag_seconds=Seconds(
-            **{name: percentiles.get(name) for name in ("p50", "p95", "p99", "max")}
-        ),
+        time_lag_seconds=_seconds(counts.get("time_lag_seconds") or {}),
     )
+    tail = None if after is None else _seconds(after)
+    return found.model_copy(update={"time_lag_seconds_after": tail})
+
+
+def _seconds(percentiles: Mapping[str, Any]) -> Seconds:
+    return Seconds(**{name: percentiles.get(name) for name in ("p50", "p95", "p99", "max")})
 
 
 def _drain(run: RunEvidence, until_at: int) -> Drain:

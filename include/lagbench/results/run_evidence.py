@@ -13,11 +13,12 @@ from pydantic import ValidationError
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.accounting import BadMessage
 from lagbench.core.clocks import ClockSet, clock_set
+from lagbench.core.commit_moves import commits_moved_back
 from lagbench.core.group_events import GroupEvent, group_events
 from lagbench.core.lag import LagSeries
 from lagbench.core.load import load_window
 from lagbench.core.measured_stretch import measured_until
-from lagbench.core.measures import LoadWindow
+from lagbench.core.measures import CommitMove, LoadWindow
 from lagbench.core.partition_gaps import Handover
 from lagbench.core.pod_lives import PodLife, pod_lives
 from lagbench.core.policy_limits import PolicyLimits, policy_limits
@@ -43,6 +44,7 @@ class RunEvidence:
     rate: RateSeries
     handovers: Sequence[Handover]
     bad_messages: Sequence[BadMessage]
+    commit_moves: Sequence[CommitMove] = ()
 
     @cached_property
     def load(self) -> LoadWindow:
@@ -124,7 +126,18 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         rate=run_tables.read_rate(folder, until_at=max((r.at for r in records), default=None)),
         handovers=run_tables.read_handovers(folder),
         bad_messages=run_tables.read_bad_messages(folder),
+        commit_moves=_commit_moves(folder),
     )
+
+
+def _commit_moves(folder: RunFolder) -> tuple[CommitMove, ...]:
+    fenced = None
+    if folder.fence.exists():
+        fence = folder.read_json(folder.fence)
+        offsets = {int(p): int(at) for p, at in fence["committed"].items() if at is not None}
+        if fence.get("fenced_at"):
+            fenced = (int(fence["fenced_at"]), offsets)
+    return commits_moved_back(run_tables.read_commits(folder), fenced)
 
 
 def read_scenario(folder: RunFolder) -> Scenario:

@@ -66,6 +66,13 @@ def read_lag(folder: RunFolder) -> LagSeries:
     return lag_series(**columns)
 
 
+def read_commits(folder: RunFolder) -> list[tuple[int, int, int | None]]:
+    """Return the readings of committed offsets: at, partition, offset (None: no commit)."""
+    table = read_table(folder, "lag")
+    columns = (table.column(name).to_pylist() for name in ("at", "partition", "committed"))
+    return list(zip(*columns, strict=True))
+
+
 def read_rate(folder: RunFolder, *, until_at: int | None = None) -> RateSeries:
     """Return offered and (first time) processed messages per 100 ms, up to ``until_at``."""
     table = read_table(folder, "timeline")
