@@ -129,7 +129,8 @@ def _record(text: str) -> dict[str, Any] | None:
         if not all(isinstance(record[name], kind) for name, kind in fields.items()):
             return None
         for name in ("partitions", "owned"):
-            record[name] = [int(partition) for partition in record.get(name) or ()]
+            if fields.get(name) is list:
+                record[name] = [int(partition) for partition in record[name]]
         offsets = record.get("offsets") or {}
         record["offsets"] = {int(key): int(offset) for key, offset in offsets.items()}
         for name in ("failed_seqs", "unknown_seqs"):
@@ -137,7 +138,8 @@ def _record(text: str) -> dict[str, Any] | None:
                 record[name] = [(int(first), int(last)) for first, last in record[name]]
         gone_at = record.get("gone_at")
         record["gone_at"] = None if gone_at is None else int(gone_at)
-        record["pods"] = [str(pod) for pod in record.get("pods") or ()]
+        if "pods" in fields:
+            record["pods"] = [str(pod) for pod in record["pods"]]
         for name in ("planned_seconds", "tail_most_seconds", "tail_rate_per_second"):
             round(float(record.get(name) or 0.0) * _NANOSECONDS)  # refuses what is no length
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):

@@ -135,13 +135,16 @@ def test_strangers_are_named_with_their_place() -> None:
     where = StrangeRecord(topic="events", partition=3, offset=88, detail="a value of 9 bytes")
 
     check = reconciliation(
-        accounting(foreign=60, in_log=(found.in_log or 0) + 60, in_partitions=None)
-        .model_copy(update={"strangers": (where,), "below_fence": None})
+        accounting(foreign=60, in_log=(found.in_log or 0) + 60, in_partitions=None).model_copy(
+            update={"strangers": (where,), "below_fence": None}
+        )
     )
 
     assert check.reasons == (
-        "60 records in the log are no events of this run (first: partition 3, offset 88, "
-        "a value of 9 bytes)",
+        (
+            "60 records in the log are no events of this run (first: partition 3, offset 88, "
+            "a value of 9 bytes)"
+        ),
     )
     assert check.holds is False
 
@@ -227,9 +230,7 @@ def test_a_commit_that_moved_back_is_told() -> None:
     assert moved_back(GOOD) == ""
     started_at = GOOD.load.stream_started_at
     assert started_at is not None
-    move = CommitMove(
-        at=started_at + 12_000_000_000, partition=3, from_offset=500, to_offset=400
-    )
+    move = CommitMove(at=started_at + 12_000_000_000, partition=3, from_offset=500, to_offset=400)
     run = GOOD.model_copy(update={"accounting": accounting(commit_moves=(move,))})
 
     assert moved_back(run) == (

@@ -148,7 +148,9 @@ def test_double_processing_is_judged_by_the_ledger_and_says_what_it_cannot_know(
     found = result(judge(changed("accounting", unledgered=(killed,)), SLOS), "duplicated")
 
     assert (found.status, found.title) == ("pass", "Zero double-processing in the ledger")
-    assert "at most 800 more were done by killed pods (consumer-03 0.20 s at +30.0 s)" in found.reason
+    assert (
+        "at most 800 more were done by killed pods (consumer-03 0.20 s at +30.0 s)" in found.reason
+    )
 
 
 def test_strange_work_leaves_no_class_settled() -> None:
