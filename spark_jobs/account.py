@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> None:
         require_shared(folder)
         fence = fence_of(options, folder)
         size_shuffles(session, fence.messages)
-        account(folder, read_work(folder), fence)
+        account(read_work(folder, fence))
     finally:
         session.stop()
 

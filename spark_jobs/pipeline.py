@@ -31,9 +31,9 @@ def main(argv: Sequence[str]) -> None:
         fence = fence_of(options, folder)
         size_shuffles(session, fence.messages)
         land(folder, topics_of(options), fence)
-        work = read_work(folder)
-        account(folder, work, fence)
-        draw(folder, work)
+        work = read_work(folder, fence)
+        account(work)
+        draw(work)
     finally:
         session.stop()
 

@@ -22,8 +22,9 @@ def main(argv: Sequence[str]) -> None:
     try:
         folder = RunFolder(session, options.run_folder)
         require_shared(folder)
-        size_shuffles(session, fence_of(options, folder).messages)
-        draw(folder, read_work(folder))
+        fence = fence_of(options, folder)
+        size_shuffles(session, fence.messages)
+        draw(read_work(folder, fence))
     finally:
         session.stop()
 

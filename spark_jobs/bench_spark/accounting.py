@@ -6,6 +6,7 @@ run costs a few scans and no shuffle of messages.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import reduce
 from typing import Any
 
@@ -13,82 +14,102 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from bench_spark import schemas
-from bench_spark.fence import Fence
-from bench_spark.run_facts import FACT_KINDS, RunFacts, facts_of
+from bench_spark.run_facts import RunFacts
 from bench_spark.run_folder import RunFolder
 from bench_spark.suspicion import Suspicion, suspect
-from bench_spark.totals import BadCount, Counts, totals
+from bench_spark.time_lag import time_lag
+from bench_spark.totals import BadCount, Counts, LogPart, Stranger, totals
 from bench_spark.transforms import bad_messages as shape
 from bench_spark.transforms.blocks import rows_in
+from bench_spark.transforms.digests import IDENTITY
 from bench_spark.transforms.identity import unknown, unprocessed
 from bench_spark.transforms.order import reordered
 from bench_spark.transforms.ownership import zombies
 from bench_spark.transforms.production import not_in_log, produced_twice
+from bench_spark.unledgered import unledgered_work
 from bench_spark.work import Work
+from lagbench.core import message_classes
 
 _MOST_ROWS_WRITTEN = 100_000
-_PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-_PERCENTILE_ACCURACY = 10_000
-_NANOSECONDS = 1_000_000_000
+_NAMED_STRANGERS = 5
 
 
-def account(folder: RunFolder, work: Work, fence: Fence) -> dict[str, Any]:
+def account(work: Work) -> dict[str, Any]:
     """Write the table bad_messages and ``accounting.json``; return the latter's content."""
-    events = folder.read_table("events", schemas.EVENTS)
-    facts = _read_facts(folder)
-    suspicion = suspect(events, work, facts, fence.messages)
-    bad = _bad_messages(events, work, suspicion, facts, fence)
+    suspicion = suspect(work)
+    repeats, bad = _bad_messages(work, suspicion)
     counts = Counts(
         log=suspicion.log,
-        processed_by_pod=suspicion.processed_by_pod,
-        duplicated_messages=_duplicated_messages(work),
-        time_lag_seconds=_time_lag(work.processed),
-        bad=_write_bad(folder, bad),
+        foreign_log=_foreign_log(work),
+        processed_by_pod=_processed_by_pod(work, suspicion),
+        processed_foreign=0 if work.strangers.work is None else work.strangers.work.count(),
+        duplicated_messages=_distinct_messages(repeats),
+        outside_run=work.outside_run,
+        strangers=_strangers(work),
+        foreign_records=_foreign_records(work),
+        unknown_ownership=suspicion.unknown_ownership,
+        unbounded_pods=suspicion.unbounded_pods,
+        unledgered=unledgered_work(work),
+        time_lag=time_lag(work),
+        bad=_write_bad(work.folder, bad),
     )
-    content = totals(counts, facts, fence)
-    folder.write_json("accounting.json", content)
+    content = totals(counts, work.facts, work.fence)
+    work.folder.write_json("accounting.json", content)
     return content
 
 
-def _read_facts(folder: RunFolder) -> RunFacts:
-    telemetry = folder.read_table("telemetry", schemas.TELEMETRY)
-    rows = telemetry.filter(F.col("kind").isin(*FACT_KINDS)).select("record").collect()
-    return facts_of(row["record"] for row in rows)
-
-
-def _bad_messages(
-    events: DataFrame, work: Work, suspicion: Suspicion, facts: RunFacts, fence: Fence
-) -> DataFrame | None:
-    """Return rows of ``schemas.BAD_MESSAGES``; None: there is nothing to suspect."""
-    processed = work.processed
+def _bad_messages(work: Work, suspicion: Suspicion) -> tuple[DataFrame | None, DataFrame | None]:
+    """Return what repeats, and rows of ``schemas.BAD_MESSAGES``; None: nothing to suspect."""
+    processed, facts, repeats = work.processed, work.facts, work.repeats
     bad: list[DataFrame] = []
     excluded: list[DataFrame] = [processed.limit(0)]
     if suspicion.identity is not None:
-        log_rows = rows_in(events, suspicion.identity, "offset")
+        log_rows = rows_in(work.events, suspicion.identity, "offset")
         work_rows = rows_in(processed, suspicion.identity, "offset")
-        strangers = unknown(log_rows, work_rows).persist()
-        excluded.append(strangers)
-        bad.append(shape.from_log(unprocessed(log_rows, work_rows, fence.committed)))
-        bad.append(shape.from_unknown(strangers))
-    if work.repeats is not None:
-        excluded.append(work.repeats.select(*processed.columns))
-        bad.append(shape.from_repeats(work.repeats))
+        strange = unknown(log_rows, work_rows).persist()
+        excluded.append(strange)
+        bad.append(shape.from_log(unprocessed(log_rows, work_rows, work.fence.committed)))
+        bad.append(shape.from_unknown(strange))
+        if repeats is not None:  # each processing of what the log lacks is in one class
+            places = strange.select(*IDENTITY).distinct()
+            repeats = repeats.join(places, on=list(IDENTITY), how="left_anti").persist()
+    if repeats is not None:
+        excluded.append(repeats.select(*processed.columns))
+        bad.append(shape.from_repeats(repeats))
     if suspicion.disorder is not None:
-        without_order = reduce(DataFrame.union, excluded)
-        bad.append(shape.from_reordered(reordered(processed, suspicion.disorder, without_order)))
+        late = reordered(
+            processed,
+            suspicion.disorder,
+            reduce(DataFrame.union, excluded),
+            slack_ns=suspicion.slack_ns,
+            unbounded_pods=suspicion.unbounded_pods,
+        )
+        bad.append(shape.from_reordered(late))
     if suspicion.ownership is not None:
         owned = suspicion.ownership
         late = zombies(processed, owned.overdue, owned.spans, owned.rivals)
         bad.append(shape.from_zombies(late))
     if suspicion.seqs is not None:
-        twice = produced_twice(events, suspicion.seqs)
-        missing = not_in_log(events, suspicion.seqs, suspicion.produced)
+        twice = produced_twice(work.events, suspicion.seqs)
+        missing = not_in_log(
+            work.events,
+            suspicion.seqs,
+            suspicion.produced,
+            failed=facts.failed_seqs or (),
+            unknown=facts.unknown_seqs or (),
+        )
         bad.append(shape.from_production(twice, missing, _doubt(facts)))
-    return shape.with_causes(reduce(DataFrame.union, bad), facts.causes).persist() if bad else None
+    if work.strangers.beyond is not None:
+        bad.append(shape.from_unknown(work.strangers.beyond))
+    if work.strangers.in_log is not None:
+        bad.append(shape.from_foreign(work.strangers.in_log))
+    if not bad:
+        return repeats, None
+    return repeats, shape.with_causes(reduce(DataFrame.union, bad), facts.causes).persist()
 
 
 def _doubt(facts: RunFacts) -> str:
-    if not (facts.failed or facts.unknown):
+    if facts.failed_seqs is not None and facts.unknown_seqs is not None:
         return ""
     return f" (or one of {facts.failed} failed and {facts.unknown} unknown deliveries)"
 
@@ -110,18 +131,57 @@ def _write_bad(folder: RunFolder, bad: DataFrame | None) -> list[BadCount]:
     return counted
 
 
-def _duplicated_messages(work: Work) -> int:
-    if work.repeats is None:
+def _processed_by_pod(work: Work, suspicion: Suspicion) -> dict[str, int]:
+    """Return the processings of each pod, of strangers too."""
+    counts = Counter(suspicion.processed_by_pod)
+    for rows in (work.strangers.work, work.strangers.beyond):
+        if rows is not None:
+            counts.update(
+                {row["pod"]: row["count"] for row in rows.groupBy("pod").count().collect()}
+            )
+    return dict(counts)
+
+
+def _distinct_messages(repeats: DataFrame | None) -> int:
+    if repeats is None:
         return 0
-    return work.repeats.select("partition", "offset", "seq").distinct().count()
+    return repeats.select("partition", "offset", "seq").distinct().count()
 
 
-def _time_lag(processed: DataFrame) -> dict[str, float | None]:
-    """Return percentiles of done_at - planned_at over every processing, in seconds."""
-    lag = F.col("done_at") - F.col("planned_at")
-    ranks = F.percentile_approx(lag, list(_PERCENTILES.values()), _PERCENTILE_ACCURACY)
-    row = processed.agg(ranks.alias("ranks"), F.max(lag).alias("max")).first()
-    if row is None or row["max"] is None:
-        return dict.fromkeys([*_PERCENTILES, "max"])
-    named = dict(zip(_PERCENTILES, row["ranks"], strict=True)) | {"max": row["max"]}
-    return {name: value / _NANOSECONDS for name, value in named.items()}
+def _foreign_log(work: Work) -> dict[int, LogPart]:
+    if work.strangers.in_log is None:
+        return {}
+    parts = work.strangers.in_log.groupBy("partition").agg(
+        F.count(F.lit(1)).alias("messages"), F.min("offset").alias("first_offset")
+    )
+    return {
+        row["partition"]: LogPart(row["messages"], row["first_offset"]) for row in parts.collect()
+    }
+
+
+def _foreign_records(work: Work) -> dict[str, int]:
+    """Return how many records of ledger and telemetry are none."""
+    ledger, telemetry = work.strangers.in_ledger, _no_telemetry(work)
+    return {
+        message_classes.FOREIGN_LEDGER: 0 if ledger is None else ledger.count(),
+        message_classes.FOREIGN_TELEMETRY: telemetry.count() + work.facts.strangers,
+    }
+
+
+def _strangers(work: Work) -> list[Stranger]:
+    """Return the first records of each topic that are none of the run."""
+    found = []
+    places = {"events": work.strangers.in_log, "processed": work.strangers.in_ledger}
+    for topic, rows in {**places, "telemetry": _no_telemetry(work)}.items():
+        if rows is not None:
+            first = rows.orderBy("partition", "offset").limit(_NAMED_STRANGERS)
+            chosen = first.select("partition", "offset", "detail").collect()
+            found += [Stranger(topic, *row) for row in chosen]
+    return found
+
+
+def _no_telemetry(work: Work) -> DataFrame:
+    is_record = F.col("at").isNotNull() & F.col("source").isNotNull() & F.col("kind").isNotNull()
+    size = F.octet_length("record").cast("string")
+    detail = F.concat(F.lit("a text of "), size, F.lit(" bytes that is no record"))
+    return work.telemetry.filter(~is_record).select("partition", "offset", detail.alias("detail"))

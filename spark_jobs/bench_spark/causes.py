@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bench_spark import message_classes
+from lagbench.core import message_classes
 
 # A death is seen by the recorder (once a second) on a clock that may count whole seconds.
 _SEEN_LATE_NS = 2_000_000_000
@@ -19,8 +19,9 @@ _LOSS_FOLLOWS_WITHIN_NS = 30_000_000_000
 _WITHOUT_CAUSE = frozenset(
     {
         message_classes.NOT_YET_CONSUMED,
-        message_classes.NOT_IN_LOG,
+        *message_classes.ABSENT,
         message_classes.PRODUCED_TWICE,
+        message_classes.FOREIGN,
     }
 )
 

@@ -21,6 +21,7 @@ class Fence:
     telemetry: dict[int, int]
     committed: dict[int, int | None]
     stream_started_at: int | None
+    fenced_at: int | None = None
 
     @property
     def messages(self) -> int:
@@ -43,6 +44,7 @@ def parse_fence(content: Mapping[str, Any]) -> Fence:
                 for partition, offset in content["committed"].items()
             },
             stream_started_at=_instant(content.get("stream_started_at")),
+            fenced_at=_instant(content.get("fenced_at")) or None,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UnreadableRun(

@@ -1,72 +1,205 @@
 """What the telemetry of a run says about its producer, its pods and its rebalances.
 
-These records are few (thousands), so they are read once into the driver; messages never are.
+These records are few (thousands), so they are read once into the driver; messages never are. A
+record that lacks what its kind has is a stranger: counted and left out. Stamps of pods are on the
+recorder's clock, as far as theirs is known.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench_spark.causes import CauseFinder, Commit, Instant
+from bench_spark.holdings import Holdings, Move, holdings
+from bench_spark.pod_clocks import ONE_CLOCK, PodClocks, pod_clocks
 
-FACT_KINDS = (
-    "stream_started",
-    "stream_finished",
-    "partitions_assigned",
-    "partitions_revoked",
-    "sigterm_received",
-    "pod_stopped",
-    "pod_seen",
-    "offsets_committed",
-)
+_NUMBER = (int, float)
+_FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "stream_started": {"stream_started_at": int, "planned_total": int, "planned_seconds": _NUMBER},
+    "stream_finished": {"planned": int, "acked": int, "failed": int, "unknown": int},
+    "partitions_assigned": {"partitions": list, "owned": list, "rebalance": int},
+    "partitions_revoked": {"partitions": list, "owned": list, "rebalance": int},
+    "sigterm_received": {},
+    "pod_stopped": {},
+    "pod_seen": {"pod": str},
+    "offsets_committed": {"offsets": dict},
+    "clock_offset": {"clock": str, "pods": list, "low_ns": int, "high_ns": int, "since_at": int},
+}
+FACT_KINDS = tuple(_FIELDS)
 # 128 + SIGKILL as a container runtime tells it; -9 as Python's subprocess does.
 _KILLED_EXIT_CODES = frozenset({137, -9})
+_NANOSECONDS = 1_000_000_000
+# A scenario's rates are reals and its stretches too: where its last message lies is rounded.
+_SLACK_MESSAGES, _SLACK_NS = 2, _NANOSECONDS
+
+Ranges = Sequence[tuple[int, int]]
+Records = Mapping[str, list[dict[str, Any]]]
+
+
+class StreamPlan(NamedTuple):
+    """What the stream can hold: the seqs below ``seqs``, planned offsets up to ``offset_ns``.
+
+    ``sample_ns`` is its planned stretch, without the tail. None: nobody said.
+    """
+
+    seqs: int | None
+    offset_ns: int | None
+    sample_ns: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """The producer's totals (None: it never finished) and who was given what when."""
+    """The producer's totals (None: it never finished) and who was given what when.
+
+    ``failed_seqs`` and ``unknown_seqs`` are ranges [first, last]; None: which seqs is not told.
+    """
 
     planned: int | None
     acked: int | None
     failed: int | None
     unknown: int | None
-    assignments: list[tuple[int, str, int]]  # partition, pod, at
-    commits_moved_back: int
+    failed_seqs: Ranges | None
+    unknown_seqs: Ranges | None
+    plan: StreamPlan
+    producer: str | None
+    clocks: PodClocks
+    holdings: Holdings
+    killed_at: Mapping[str, int]
     causes: CauseFinder
+    strangers: int  # records of a known kind that lack what the kind has
+
+    @property
+    def produced(self) -> int | None:
+        """Return how many seqs the producer handed over; None: it never said."""
+        if self.acked is None:
+            return None
+        return self.acked + (self.failed or 0) + (self.unknown or 0)
 
 
-def facts_of(records: Iterable[str]) -> RunFacts:
+def facts_of(records: Iterable[str], *, fidelity: str | None = None) -> RunFacts:
     """Return the facts in telemetry records (JSON) of the kinds in ``FACT_KINDS``."""
     by_kind: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    strangers = 0
     for text in records:
-        record = json.loads(text)
-        by_kind[record["kind"]].append(record)
+        record = _record(text)
+        if record is None:
+            strangers += 1
+        else:
+            by_kind[record["kind"]].append(record)
+    clocks = pod_clocks(by_kind["clock_offset"], fidelity) if fidelity else ONE_CLOCK
     for group in by_kind.values():
+        for record in group:
+            record["at"] = clocks.on_recorders(record["at"], record["source"])
         group.sort(key=lambda record: record["at"])
     started = by_kind["stream_started"][-1] if by_kind["stream_started"] else {}
     finished = by_kind["stream_finished"][-1] if by_kind["stream_finished"] else {}
-    commits, moved_back = _commits(by_kind["offsets_committed"])
+    fates, killed_at = _fates(by_kind)
     return RunFacts(
         planned=finished.get("planned", started.get("planned_total")),
         acked=finished.get("acked"),
         failed=finished.get("failed"),
         unknown=finished.get("unknown"),
-        assignments=[
-            (partition, record["source"], record["at"])
-            for record in by_kind["partitions_assigned"]
-            for partition in record["partitions"]
-        ],
-        commits_moved_back=moved_back,
-        causes=CauseFinder(rebalances=_rebalances(by_kind), fates=_fates(by_kind), commits=commits),
+        failed_seqs=_ranges(finished, "failed"),
+        unknown_seqs=_ranges(finished, "unknown"),
+        plan=_plan(started, finished),
+        producer=started.get("source"),
+        clocks=clocks,
+        holdings=holdings(_moves(by_kind), _ends(by_kind, killed_at)),
+        killed_at=killed_at,
+        causes=CauseFinder(
+            rebalances=_rebalances(by_kind),
+            fates=fates,
+            commits=_commits(by_kind["offsets_committed"]),
+        ),
+        strangers=strangers,
     )
 
 
-def _rebalances(by_kind: Mapping[str, list[dict[str, Any]]]) -> dict[int, list[Instant]]:
+def _record(text: str) -> dict[str, Any] | None:
+    """Return a record that has what its kind has; None: it is none."""
+    try:
+        record = json.loads(text)
+        fields = _FIELDS[record["kind"]]
+        if not isinstance(record["at"], int) or not isinstance(record["source"], str):
+            return None
+        if not all(isinstance(record[name], kind) for name, kind in fields.items()):
+            return None
+        for name in ("partitions", "owned"):
+            if fields.get(name) is list:
+                record[name] = [int(partition) for partition in record[name]]
+        offsets = record.get("offsets") or {}
+        record["offsets"] = {int(key): int(offset) for key, offset in offsets.items()}
+        for name in ("failed_seqs", "unknown_seqs"):
+            if record.get(name) is not None:
+                record[name] = [(int(first), int(last)) for first, last in record[name]]
+        gone_at = record.get("gone_at")
+        record["gone_at"] = None if gone_at is None else int(gone_at)
+        if "pods" in fields:
+            record["pods"] = [str(pod) for pod in record["pods"]]
+        for name in ("planned_seconds", "tail_most_seconds", "tail_rate_per_second"):
+            round(float(record.get(name) or 0.0) * _NANOSECONDS)  # refuses what is no length
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        return None
+    found: dict[str, Any] = record
+    return found
+
+
+def _plan(started: Mapping[str, Any], finished: Mapping[str, Any]) -> StreamPlan:
+    if not started:
+        return StreamPlan(_handed_over(finished), None, None)
+    planned_ns = round(started["planned_seconds"] * _NANOSECONDS)
+    tail_seconds = float(started.get("tail_most_seconds") or 0.0)
+    tail = round(float(started.get("tail_rate_per_second") or 0.0) * tail_seconds)
+    most = started["planned_total"] + tail + _SLACK_MESSAGES
+    handed_over = _handed_over(finished)
+    return StreamPlan(
+        seqs=most if handed_over is None else handed_over,
+        offset_ns=planned_ns + round(tail_seconds * _NANOSECONDS) + _SLACK_NS,
+        sample_ns=planned_ns,
+    )
+
+
+def _handed_over(finished: Mapping[str, Any]) -> int | None:
+    if not finished:
+        return None
+    settled: int = finished["acked"] + finished["failed"] + finished["unknown"]
+    return max(settled, int(finished.get("sent") or 0))
+
+
+def _ranges(finished: Mapping[str, Any], outcome: str) -> Ranges | None:
+    """Return which seqs had this outcome; none did where the count says so."""
+    told = finished.get(f"{outcome}_seqs")
+    if told is not None:
+        ranges: Ranges = told
+        return ranges
+    return [] if finished.get(outcome) == 0 else None
+
+
+def _moves(by_kind: Records) -> list[Move]:
+    return [
+        Move(
+            at=record["at"],
+            pod=record["source"],
+            is_assignment=kind == "partitions_assigned",
+            partitions=tuple(record["partitions"]),
+            owned=frozenset(record["owned"]),
+            is_incremental=bool(record.get("is_incremental")),
+            number=record["rebalance"],
+        )
+        for kind in ("partitions_assigned", "partitions_revoked")
+        for record in by_kind[kind]
+    ]
+
+
+def _ends(by_kind: Records, killed_at: Mapping[str, int]) -> dict[str, int]:
+    return {record["source"]: record["at"] for record in by_kind["pod_stopped"]} | dict(killed_at)
+
+
+def _rebalances(by_kind: Records) -> dict[int, list[Instant]]:
     moves: dict[int, list[Instant]] = defaultdict(list)
     for kind in ("partitions_assigned", "partitions_revoked"):
         for record in by_kind[kind]:
@@ -75,34 +208,35 @@ def _rebalances(by_kind: Mapping[str, list[dict[str, Any]]]) -> dict[int, list[I
     return {partition: sorted(instants) for partition, instants in moves.items()}
 
 
-def _fates(by_kind: Mapping[str, list[dict[str, Any]]]) -> dict[str, list[Instant]]:
-    """Return each pod's SIGTERM and its death, when it was killed."""
+def _fates(by_kind: Records) -> tuple[dict[str, list[Instant]], dict[str, int]]:
+    """Return each pod's SIGTERM and its death, when it was killed; and the deaths alone."""
     fates: dict[str, list[Instant]] = defaultdict(list)
     for record in by_kind["sigterm_received"]:
         fates[record["source"]].append(Instant(record["at"], "sigterm", record["source"]))
     ended_itself = {record["source"] for record in by_kind["pod_stopped"]} | set(fates)
     killed_at: dict[str, int] = {}
     for record in by_kind["pod_seen"]:
-        pod, code = record["pod"], record["exit_code"]
-        is_gone = code is not None or record["gone_at"] is not None
+        pod, code, gone_at = record["pod"], record.get("exit_code"), record.get("gone_at")
+        is_gone = code is not None or gone_at is not None
         is_gone = is_gone or record.get("phase") == "Failed"  # absent from older runs
-        was_killed = code in _KILLED_EXIT_CODES or record["exit_reason"] == "OOMKilled"
+        was_killed = code in _KILLED_EXIT_CODES or record.get("exit_reason") == "OOMKilled"
         if was_killed or (is_gone and pod not in ended_itself):
-            killed_at.setdefault(pod, record["gone_at"] or record["at"])
+            killed_at.setdefault(pod, gone_at or record["at"])
     for pod, at in killed_at.items():
         fates[pod].append(Instant(at, "killed", pod))
-    return {pod: sorted(instants) for pod, instants in fates.items()}
+    return {pod: sorted(instants) for pod, instants in fates.items()}, killed_at
 
 
-def _commits(records: Iterable[dict[str, Any]]) -> tuple[dict[int, list[Commit]], int]:
-    """Return the commits that moved a partition on, and how many moved one back."""
+def _commits(records: Iterable[dict[str, Any]]) -> dict[int, list[Commit]]:
+    """Return the commits that moved a partition on.
+
+    Instants are of the client's callbacks, which may overtake each other: whether a commit moved
+    the group back is not to be seen here, but in the offsets that the recorder read.
+    """
     forward: dict[int, list[Commit]] = defaultdict(list)
-    moved_back = 0
     for record in records:
-        for key, offset in record["offsets"].items():
-            known = forward[int(key)]
+        for partition, offset in record["offsets"].items():
+            known = forward[partition]
             if not known or offset > known[-1].offset:
                 known.append(Commit(offset, record["at"], record["source"]))
-            elif offset < known[-1].offset:
-                moved_back += 1
-    return dict(forward), moved_back
+    return dict(forward)

@@ -66,6 +66,11 @@ class RunFolder:
             stream.close()
         return parse_object(text, path.toString())
 
+    def has(self, name: str) -> bool:
+        """Say whether the folder has a file."""
+        path = self._hadoop_path(name)
+        return bool(self._file_system(path).exists(path))
+
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         """Replace a JSON file: written beside it, then renamed, so that no reader sees a part."""
         final, part = self._hadoop_path(name), self._hadoop_path(f".{name}.part")

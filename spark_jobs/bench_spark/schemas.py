@@ -22,28 +22,30 @@ EVENTS = T.StructType(
     [
         _required("partition", _INT),  # of the events topic, 7
         _required("offset", _LONG),  # in the partition, 10482
-        _required("seq", _LONG),  # 0, 1, 2 … per producer, 125003
-        _required("entity_id", _LONG),  # also the record's key, 4711
-        _required("planned_offset_ns", _LONG),  # from the start of the stream, ns, 12500000000
-        _optional("planned_at", _LONG),  # unix ns; null: no stream_started record was found
+        _optional("seq", _LONG),  # 0, 1, 2 … per producer, 125003; null: it has another size
+        _optional("entity_id", _LONG),  # also the record's key, 4711; null as above
+        _optional("planned_offset_ns", _LONG),  # from the stream's start, 12500000000; as above
+        _optional("planned_at", _LONG),  # unix ns; null: as above, or the start is not known
         _required("logged_at", _LONG),  # the record's timestamp, unix ns (exact to 1 ms)
-        _required("producer_id", _INT),  # 0
+        _optional("producer_id", _INT),  # 0; null: it has another size
+        _optional("size_bytes", _INT),  # of the value, 256; null: none, or an older run
     ]
 )
 
 PROCESSED = T.StructType(
     [
-        _required("partition", _INT),  # of the events topic, 7
-        _required("offset", _LONG),  # of the message in that partition, 10482
-        _required("seq", _LONG),  # as the pod read it from the message, 125003
-        _required("entity_id", _LONG),  # as the pod read it, 4711
+        _optional("partition", _INT),  # of the events topic, 7
+        _optional("offset", _LONG),  # of the message in that partition, 10482
+        _optional("seq", _LONG),  # as the pod read it from the message, 125003
+        _optional("entity_id", _LONG),  # as the pod read it, 4711
         _optional("planned_at", _LONG),  # unix ns; null: no stream_started record was found
-        _required("started_at", _LONG),  # the pod began the downstream write, unix ns
-        _required("done_at", _LONG),  # the downstream write returned, unix ns
-        _required("pod", _TEXT),  # consumer-7d9c5b-x2x9p
-        _required("member_id", _TEXT),  # of the consumer group, rdkafka-0c5e…
+        _optional("started_at", _LONG),  # the pod began the downstream write, unix ns
+        _optional("done_at", _LONG),  # the downstream write returned, unix ns
+        _optional("pod", _TEXT),  # consumer-7d9c5b-x2x9p
+        _optional("member_id", _TEXT),  # of the consumer group, rdkafka-0c5e…
         _required("ledger_partition", _INT),  # where the ledger has it, 3
         _required("ledger_offset", _LONG),  # one per finished batch, 88
+        _optional("foreign", _TEXT),  # why the record is of no ledger: all above is null then
     ]
 )
 
@@ -52,13 +54,15 @@ TELEMETRY = T.StructType(
         _optional("at", _LONG),  # unix ns at the source; null: the record is no JSON object
         _optional("source", _TEXT),  # pod or component, recorder-5c9f8-kk2lp; null as above
         _optional("kind", _TEXT),  # lag_sample; null as above
-        _required("record", _TEXT),  # the JSON as it was sent
+        _required("record", _TEXT),  # the JSON as it was sent; empty: a record without a value
+        _optional("partition", _INT),  # of the telemetry topic, 0; null: an older run
+        _optional("offset", _LONG),  # as above, 4711
     ]
 )
 
 BAD_MESSAGES = T.StructType(
     [
-        _required("class", _TEXT),  # lost, duplicated, … (bench_spark.message_classes)
+        _required("class", _TEXT),  # lost, duplicated, … (lagbench.core.message_classes)
         _optional("partition", _INT),  # null: not_in_log has none
         _optional("offset", _LONG),  # null: not_in_log has none
         _optional("seq", _LONG),  # 125003

@@ -8,8 +8,8 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from bench_spark.epochs import Epoch, rivals_of, spans_of
-from bench_spark.run_facts import RunFacts
+from bench_spark.epochs import Epoch, rivals_of, unknown_work
+from bench_spark.holdings import Hole
 from bench_spark.totals import LogPart
 from bench_spark.transforms.digests import compared_messages, compared_seqs, differing
 from bench_spark.transforms.order import disorder
@@ -34,19 +34,24 @@ class Suspicion:
     seqs: DataFrame | None
     disorder: DataFrame | None
     ownership: Ownership | None
+    slack_ns: int
+    unbounded_pods: list[str]
+    unknown_ownership: list[Hole]
     produced: int
     log: dict[int, LogPart]
     processed_by_pod: dict[str, int]
 
 
-def suspect(events: DataFrame, work: Work, facts: RunFacts, messages: int) -> Suspicion:
-    """Return the suspicion; ``messages`` is the number of offsets below the fence."""
-    produced = _produced(facts, messages)
-    compared = compared_messages(events, work.processed).persist()
+def suspect(work: Work) -> Suspicion:
+    """Return the suspicion."""
+    clocks = work.facts.clocks
+    slack_ns = 0 if clocks.is_one_clock else clocks.most_error_ns
+    produced = _produced(work)
+    compared = compared_messages(work.events, work.processed).persist()
     identity = differing(compared)
-    seqs = differing(compared_seqs(events, produced)).persist()
-    late = disorder(work.runs).persist()
-    ownership, epochs = _ownership(work, facts)
+    seqs = differing(compared_seqs(work.events, produced)).persist()
+    late = disorder(work.runs, slack_ns).persist()
+    ownership, epochs = _ownership(work)
     places = {"identity": identity, "seqs": seqs, "disorder": late}
     if ownership is not None:
         places["overdue"] = ownership.overdue
@@ -59,29 +64,30 @@ def suspect(events: DataFrame, work: Work, facts: RunFacts, messages: int) -> Su
         seqs=seqs if found["seqs"] else None,
         disorder=late if found["disorder"] else None,
         ownership=ownership if found.get("overdue") else None,
+        slack_ns=slack_ns,
+        unbounded_pods=sorted(pod for pod in by_pod if clocks.of(pod) is None),
+        unknown_ownership=unknown_work(epochs, work.facts.holdings.holes),
         produced=produced,
         log=_log_parts(compared),
         processed_by_pod=by_pod,
     )
 
 
-def _produced(facts: RunFacts, messages: int) -> int:
+def _produced(work: Work) -> int:
     """Return how many seqs there should be.
 
     Without the producer's last word it is as many as the log has: a hole among them is seen.
     """
-    if facts.acked is None:
-        return messages
-    return facts.acked + (facts.failed or 0) + (facts.unknown or 0)
+    produced = work.facts.produced
+    return work.fence.messages if produced is None else produced
 
 
-def _ownership(work: Work, facts: RunFacts) -> tuple[Ownership | None, list[Epoch]]:
+def _ownership(work: Work) -> tuple[Ownership | None, list[Epoch]]:
     session = work.runs.sparkSession
-    spans = spans_of(facts.assignments)
-    span_table = session.createDataFrame(spans, SPANS)
+    span_table = session.createDataFrame(work.spans, SPANS)
     dated = with_epochs(work.runs, span_table).persist()
     epochs = [Epoch(*row) for row in epochs_of(dated).collect()]
-    rivals = rivals_of(epochs, spans)
+    rivals = rivals_of(epochs, work.spans, work.facts.holdings, work.facts.clocks)
     if not rivals:
         return None, epochs
     rival_table = session.createDataFrame(rivals, RIVALS)

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from pyspark.sql import functions as F  # noqa: N812
+
 from bench_spark import schemas
-from bench_spark.run_folder import RunFolder
 from bench_spark.transforms import rates, samples
 from bench_spark.transforms.handovers import partition_gaps
 from bench_spark.transforms.latency import latency
 from bench_spark.work import Work
 
 
-def draw(folder: RunFolder, work: Work) -> None:
-    """Write the tables of the run's course; a repetition replaces them."""
-    events = folder.read_table("events", schemas.EVENTS)
-    telemetry = folder.read_table("telemetry", schemas.TELEMETRY)
-    by_pod = rates.pod_bins(work.processed).persist()
-    offered = rates.offered_bins(events).persist()
+def draw(work: Work) -> None:
+    """Write the tables of the run's course; a repetition replaces them.
+
+    What no event of the run is, and what is stamped outside of it, the accounting counts.
+    """
+    folder = work.folder
+    by_pod = rates.within(rates.pod_bins(work.processed), work.stretch).persist()
+    offered = rates.within(rates.offered_bins(work.events), work.stretch).persist()
+    repeats = work.repeats
+    if repeats is not None:
+        repeats = rates.within(repeats.withColumn("at", F.col("done_at")), work.stretch)
     tables = {
-        "timeline": (schemas.TIMELINE, rates.timeline(offered, by_pod, work.repeats)),
+        "timeline": (schemas.TIMELINE, rates.timeline(offered, by_pod, repeats)),
         "timeline_by_pod": (schemas.TIMELINE_BY_POD, rates.timeline_by_pod(by_pod)),
         "partition_gaps": (schemas.PARTITION_GAPS, partition_gaps(work.runs)),
-        "lag": (schemas.LAG, samples.lag(telemetry)),
-        "replicas": (schemas.REPLICAS, samples.replicas(telemetry)),
-        "latency": (schemas.LATENCY, latency(work.processed)),
+        "lag": (schemas.LAG, samples.lag(work.telemetry)),
+        "replicas": (schemas.REPLICAS, samples.replicas(work.telemetry)),
+        "latency": (schemas.LATENCY, rates.within(latency(work.processed), work.stretch)),
     }
     for name, (schema, table) in tables.items():
         folder.write_table(name, schema, table)

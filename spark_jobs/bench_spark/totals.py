@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from bench_spark import message_classes
 from bench_spark.fence import Fence
+from bench_spark.holdings import Hole
 from bench_spark.run_facts import RunFacts
+from bench_spark.unledgered import Unledgered
+from lagbench.core import message_classes
 
 TIME_LAG_METHOD = (
     "percentile_approx, accuracy 10000: exact up to 10000 processings, else rank ±1e-4"
@@ -32,6 +34,15 @@ class BadCount(NamedTuple):
     messages: int
 
 
+class Stranger(NamedTuple):
+    """Where a record lies that is none of the run; a place is None in tables of older runs."""
+
+    topic: str  # events, processed or telemetry
+    partition: int | None
+    offset: int | None
+    detail: str
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Everything that Spark counted."""
@@ -39,21 +50,30 @@ class Counts:
     log: Mapping[int, LogPart]
     processed_by_pod: Mapping[str, int]
     duplicated_messages: int
-    time_lag_seconds: Mapping[str, float | None]
+    time_lag: tuple[Mapping[str, float | None], Mapping[str, float | None] | None]
     bad: Sequence[BadCount]
+    foreign_log: Mapping[int, LogPart] = field(default_factory=dict)
+    processed_foreign: int = 0
+    outside_run: int = 0
+    strangers: Sequence[Stranger] = ()
+    foreign_records: Mapping[str, int] = field(default_factory=dict)  # of ledger and telemetry
+    unknown_ownership: Sequence[Hole] = ()
+    unbounded_pods: Sequence[str] = ()
+    unledgered: Sequence[Unledgered] = ()
 
 
 def totals(counts: Counts, facts: RunFacts, fence: Fence) -> dict[str, Any]:
     """Return the content of ``accounting.json``; null is unknown, never zero."""
     by_class = _sums(counts.bad, "kind")
-    in_log = sum(part.messages for part in counts.log.values())
+    log = _whole_log(counts)
+    in_log = sum(part.messages for part in log.values())
     processed = sum(counts.processed_by_pod.values())
-    excused = (facts.failed or 0) + (facts.unknown or 0)
-    duplicated = by_class[message_classes.DUPLICATED]
-    absent_before, absent_within = _absent_offsets(counts.log, fence)
+    absent_before, absent_within = _absent_offsets(log, fence)
     partition_counts = {
-        str(p): counts.log[p].messages if p in counts.log else 0 for p in sorted(fence.events)
+        str(p): log[p].messages if p in log else 0 for p in sorted({*fence.events, *log})
     }
+    beside = (message_classes.DUPLICATED, message_classes.UNKNOWN_MESSAGE)
+    distinct = processed - counts.processed_foreign - sum(by_class[kind] for kind in beside)
     result: dict[str, Any] = {
         "produced_acked": facts.acked,
         "produced_failed": facts.failed,
@@ -63,24 +83,61 @@ def totals(counts: Counts, facts: RunFacts, fence: Fence) -> dict[str, Any]:
         "expired": absent_before,
         "log_holes": absent_within,
         "processed_records": processed,
-        "processed_distinct": processed - duplicated - by_class[message_classes.UNKNOWN_MESSAGE],
+        "processed_distinct": distinct,
+        "processed_foreign": counts.processed_foreign,
         "duplicated_messages": counts.duplicated_messages,
     }
     result |= {kind: by_class[kind] for kind in message_classes.CLASSES}
-    # The producer knows how many deliveries failed, not which: that many absent seqs are its own.
-    absent = by_class[message_classes.NOT_IN_LOG]
-    result[message_classes.NOT_IN_LOG] = max(0, absent - excused)
-    result["not_in_log_excused"] = min(absent, excused)
+    result |= _absent_seqs(by_class, facts) | dict(counts.foreign_records)
+    during, after = counts.time_lag
     return result | {
+        "outside_run": counts.outside_run,
+        "strangers": [stranger._asdict() for stranger in counts.strangers],
+        "unknown_ownership": [_hole(hole) for hole in counts.unknown_ownership],
+        "unbounded_pods": list(counts.unbounded_pods),
+        "unledgered_bound": [found._asdict() for found in counts.unledgered],
         "by_pod": _by_pod(counts),
         "by_cause": dict(_sums(counts.bad, "cause")),
         "by_class_and_cause": _nested(counts.bad),
-        "commits_moved_back": facts.commits_moved_back,
-        "time_lag_seconds": dict(counts.time_lag_seconds),
+        "time_lag_seconds": dict(during),
+        "time_lag_seconds_after": None if after is None else dict(after),
         "time_lag_method": TIME_LAG_METHOD,
         "hottest_partition_share": max(partition_counts.values()) / in_log if in_log else None,
         "partition_counts": partition_counts,
     }
+
+
+def _whole_log(counts: Counts) -> dict[int, LogPart]:
+    """Return what the log holds, strangers too."""
+    whole = dict(counts.log)
+    for partition, foreign in counts.foreign_log.items():
+        own = whole.get(partition, LogPart(0, None))
+        firsts = [part.first_offset for part in (own, foreign) if part.first_offset is not None]
+        whole[partition] = LogPart(own.messages + foreign.messages, min(firsts, default=None))
+    return whole
+
+
+def _absent_seqs(by_class: Counter[str], facts: RunFacts) -> dict[str, int]:
+    """Return the seqs at no offset that were acknowledged, and those that none may have been.
+
+    Where the producer told which deliveries failed, each is known. Else only their number is: that
+    many absent seqs may be its own, and every further one was acknowledged for certain.
+    """
+    absent = by_class[message_classes.NOT_IN_LOG]
+    excusable = sum(
+        count or 0
+        for count, told in (
+            (facts.failed, facts.failed_seqs),
+            (facts.unknown, facts.unknown_seqs),
+        )
+        if told is None
+    )
+    excused = min(absent, excusable)
+    return {message_classes.NOT_IN_LOG: absent - excused, "not_in_log_excused": excused}
+
+
+def _hole(hole: Hole) -> dict[str, Any]:
+    return {**hole._asdict(), "partitions": sorted(hole.partitions or ())}
 
 
 def _sums(bad: Sequence[BadCount], field: str) -> Counter[str]:

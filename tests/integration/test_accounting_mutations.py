@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,13 +15,17 @@ from pyspark.sql import SparkSession
 from tests.integration.local_spark import local_spark
 from tests.unit.spark_jobs import mutations
 from tests.unit.spark_jobs.run_tables import write_run
-from tests.unit.spark_jobs.synthetic_run import SyntheticRun, clean_run
+from tests.unit.spark_jobs.synthetic_run import MILLISECOND, SyntheticRun, clean_run
 
-from bench_spark import message_classes
 from bench_spark.accounting import account
 from bench_spark.fence import parse_fence
 from bench_spark.run_folder import RunFolder
+from bench_spark.timelines import draw
 from bench_spark.work import read_work
+from lagbench.core import message_classes
+from lagbench.core.accounting import BadMessage, accounting_measure
+from lagbench.core.checks import reconciliation
+from lagbench.core.telemetry import StreamStarted
 
 pytestmark = pytest.mark.integration
 
@@ -39,11 +46,24 @@ def accounted(
     write_run(run, folder, end_offsets)
     run_folder = RunFolder(spark, str(folder))
     fence = parse_fence(run_folder.read_json("fence.json"))
-    content = account(run_folder, read_work(run_folder), fence)
+    content = account(read_work(run_folder, fence))
     spark.catalog.clearCache()
     rows = spark.read.parquet(run_folder.table_path("bad_messages")).collect()
     assert content == run_folder.read_json("accounting.json")
+    assert contradictions(content, fence.messages, Counter(row["class"] for row in rows)) == []
     return content, [row.asDict() for row in rows]
+
+
+def contradictions(content: dict[str, Any], below_fence: int, listed: Counter[str]) -> list[str]:
+    """Return which sums of an accounting do not hold."""
+    bad = [
+        BadMessage(kind, None, None, None, "none", None, None)
+        for kind, count in listed.items()
+        for _ in range(count)
+    ]
+    fence = {"events": {"0": below_fence}}
+    reasons = reconciliation(accounting_measure(content, bad, run_format=2, fence=fence)).reasons
+    return [reason for reason in reasons if "contradicts" in reason or "lacks" in reason]
 
 
 def found(content: dict[str, Any]) -> dict[str, int]:
@@ -63,7 +83,7 @@ def test_clean_run_has_no_bad_message(spark: SparkSession, tmp_path: Path) -> No
     assert content["processed_distinct"] == content["produced_acked"] == 3_000
     assert sum(pod["processed"] for pod in content["by_pod"].values()) == 3_000
     assert set(content["by_pod"]) == {"pod-a", "pod-b", "pod-c"}
-    assert content["expired"] == content["log_holes"] == content["commits_moved_back"] == 0
+    assert content["expired"] == content["log_holes"] == content["foreign"] == 0
     assert content["time_lag_seconds"]["p50"] == pytest.approx(0.004)
 
 
@@ -83,6 +103,14 @@ EXACT: list[tuple[Callable[[SyntheticRun], None], dict[str, int]]] = [
     (mutations.replay_at_the_handover, {"duplicated": 20}),
     (mutations.give_the_partition_back, {}),
     (mutations.leave_one_of_a_key_to_the_next_owner, {"reordered": 1}),
+    (mutations.finish_after_the_former_owner_came_back, {"zombie": 19, "duplicated": 20}),
+    (mutations.sign_one_row_by_another_pod, {"zombie": 1}),
+    (mutations.add_strangers_of_other_sizes, {"foreign": 6}),
+    (mutations.add_strangers_of_the_same_size, {"foreign": 6}),
+    (mutations.lose_ten_that_were_acknowledged, {"not_in_log": 10}),
+    (mutations.lose_ten_that_failed, {"not_in_log_failed": 10}),
+    (mutations.set_the_next_owner_behind, {}),
+    (mutations.hide_zombies_by_a_clock_ahead, {"zombie": 20}),
 ]
 
 
@@ -129,6 +157,10 @@ def test_repeat_after_a_kill_blames_the_killed_pod(spark: SparkSession, tmp_path
     assert found(content) == {"duplicated": 15}
     assert content["by_cause"] == {"killed": 15}
     assert content["by_pod"]["pod-c"]["duplicated"] == 15
+    (bound,) = content["unledgered_bound"]
+    assert bound["pod"] == "pod-a"
+    assert 0 <= bound["seconds"] < 0.1
+    assert bound["messages"] == math.ceil(bound["seconds"] * 150)  # its busiest second
     assert {(r["pod"], r["other_pod"], r["cause_pod"]) for r in rows} == {
         ("pod-c", "pod-a", "pod-a")
     }
@@ -157,3 +189,91 @@ def test_expired_messages_are_told_from_the_rest(spark: SparkSession, tmp_path: 
     assert content["expired"] == 10
     assert content["log_holes"] == 0
     assert content["not_in_log"] == 10
+
+
+def test_failures_without_names_leave_absent_seqs_in_doubt(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Ten failed and ten are absent: they may be the same ten, which proves nothing."""
+    run = clean_run()
+    mutations.lose_ten_of_ten_failures_without_names(run)
+
+    content, _ = accounted(spark, tmp_path, run)
+
+    assert (content["not_in_log"], content["not_in_log_excused"]) == (0, 10)
+
+
+def test_work_on_strangers_is_nobodys_message(spark: SparkSession, tmp_path: Path) -> None:
+    """Six records that look like events are processed: they are in no other count."""
+    run = clean_run()
+    mutations.add_strangers_of_the_same_size(run)
+
+    content, rows = accounted(spark, tmp_path, run)
+
+    assert (content["in_log"], content["processed_distinct"]) == (3_006, 3_000)
+    assert content["processed_foreign"] == 6
+    assert {row["detail"] for row in rows} == {"of a seq beyond those produced"}
+    assert [place["topic"] for place in content["strangers"]] == ["events"] * 5
+    draw(read_work(RunFolder(spark, str(tmp_path)), parse_fence(fence_of(tmp_path))))
+    timeline = spark.read.parquet(str(tmp_path / "tables" / "timeline"))
+    assert timeline.count() < 1_000  # bins of ten seconds, not of centuries
+    assert timeline.agg({"offered": "sum"}).collect()[0][0] == 3_000
+
+
+def test_a_garbled_stamp_is_counted_and_spreads_over_no_time(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One row says it was done in another century: one, and every message is accounted for."""
+    run = clean_run()
+    mutations.stamp_one_row_in_another_century(run)
+
+    content, _ = accounted(spark, tmp_path, run)
+
+    assert (content["outside_run"], content["processed_distinct"]) == (1, 3_000)
+    assert content["lost"] == content["zombie"] == 0
+
+
+def test_a_missing_record_of_a_rebalance_blames_nobody(spark: SparkSession, tmp_path: Path) -> None:
+    """Pod-a has the partition back, but its record is lost: no zombie, and the hole is named."""
+    run = clean_run()
+    mutations.give_the_partition_back_unheard(run)
+
+    content, _ = accounted(spark, tmp_path, run)
+
+    assert found(content) == {}
+    assert [(u["pod"], u["partitions"]) for u in content["unknown_ownership"]] == [("pod-a", [2])]
+
+
+def test_clocks_that_nobody_asked_leave_owners_in_doubt(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """On a cluster without a bound what looks late may not be: in doubt, and the pods are named."""
+    run = clean_run()
+    mutations.set_the_next_owner_behind_unasked(run)
+
+    content, _ = accounted(spark, tmp_path, run)
+
+    assert content["zombie"] == content["reordered"] == 0
+    assert content["zombie_in_doubt"] > 20
+    assert content["unbounded_pods"] == ["pod-a", "pod-b", "pod-c"]
+
+
+def test_the_tail_is_no_part_of_the_time_lag(spark: SparkSession, tmp_path: Path) -> None:
+    """The stream's own stretch ends at 5 s; whatever comes after is told apart."""
+    run = clean_run()
+    is_late = run.work["planned_offset_ns"] >= 5_000 * MILLISECOND
+    run.work["done_at"][is_late] += MILLISECOND
+    started = run.telemetry[0]
+    assert isinstance(started, StreamStarted)
+    started.planned_seconds, started.tail_most_seconds = 5.0, 5.0
+
+    content, _ = accounted(spark, tmp_path, run)
+
+    assert content["time_lag_seconds"]["max"] == pytest.approx(0.004)
+    assert content["time_lag_seconds_after"]["p50"] == pytest.approx(0.005)
+
+
+def fence_of(folder: Path) -> dict[str, Any]:
+    """Return the fence of a folder."""
+    content: dict[str, Any] = json.loads((folder / "fence.json").read_text())
+    return content

@@ -6,12 +6,38 @@ the pod, the partitions and the rebalance or SIGTERM next to the messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lagbench.core.measures import Accounting, BadMessageGroup, PodWork
+from lagbench.core import message_classes
+from lagbench.core.accounting_sums import broken_classes
+from lagbench.core.evidence_format import CURRENT_FORMAT
+from lagbench.core.measures import (
+    Accounting,
+    BadMessageGroup,
+    CommitMove,
+    PodWork,
+    StrangeRecord,
+    UnknownOwnership,
+    UnledgeredWork,
+)
 
+LISTED_AT_MOST = 100_000
+"""The table ``bad_messages`` has every one of so many; of more, a share of each class."""
+_SINCE_FORMAT_2 = (
+    message_classes.FOREIGN,
+    "processed_foreign",
+    message_classes.FOREIGN_LEDGER,
+    message_classes.FOREIGN_TELEMETRY,
+    message_classes.ZOMBIE_IN_DOUBT,
+    message_classes.REORDERED_IN_DOUBT,
+    message_classes.NOT_IN_LOG_FAILED,
+    message_classes.NOT_IN_LOG_UNKNOWN,
+    "outside_run",
+)
+_LISTS_SINCE_FORMAT_2 = ("strangers", "unknown_ownership", "unbounded_pods", "unledgered_bound")
 COUNTS = (
     "planned",
     "produced_acked",
@@ -50,15 +76,32 @@ class BadMessage:
 
 
 def accounting_measure(
-    counts: Mapping[str, Any] | None, bad_messages: Iterable[BadMessage]
+    counts: Mapping[str, Any] | None,
+    bad_messages: Iterable[BadMessage],
+    *,
+    run_format: int | None = None,
+    fence: Mapping[str, Any] | None = None,
+    unknown_telemetry: int = 0,
+    commit_moves: Sequence[CommitMove] = (),
 ) -> Accounting:
-    """Return the accounting; without ``accounting.json`` every count is None."""
-    groups = bad_message_groups(bad_messages)
+    """Return the accounting; without ``accounting.json`` every count is None.
+
+    :param run_format: of the run folder: what its version records, the file must have.
+    :param fence: the run's; None: there is none.
+    :param unknown_telemetry: rows of the table ``telemetry`` that are no known record.
+    """
+    rows = list(bad_messages)
+    groups = bad_message_groups(rows)
     if counts is None:
-        return Accounting(bad_messages=groups)
+        return Accounting(bad_messages=groups, commit_moves=tuple(commit_moves))
     by_pod = counts.get("by_pod") or {}
+    known = {name: counts.get(name) for name in (*COUNTS, *_SINCE_FORMAT_2)}
+    strange_telemetry = known[message_classes.FOREIGN_TELEMETRY]
+    if unknown_telemetry or strange_telemetry is not None:
+        known[message_classes.FOREIGN_TELEMETRY] = max(strange_telemetry or 0, unknown_telemetry)
+    in_partitions = counts.get("partition_counts")
     return Accounting(
-        **{name: counts.get(name) for name in COUNTS},
+        **known,
         lost_in_broker=_lost_in_broker(counts),
         by_cause=counts.get("by_cause") or {},
         by_pod=tuple(
@@ -70,6 +113,48 @@ def accounting_measure(
             for pod in sorted(by_pod)
         ),
         bad_messages=groups,
+        strangers=tuple(StrangeRecord(**found) for found in counts.get("strangers") or ()),
+        unknown_ownership=tuple(
+            UnknownOwnership(**found) for found in counts.get("unknown_ownership") or ()
+        ),
+        unbounded_pods=tuple(counts.get("unbounded_pods") or ()),
+        unledgered=tuple(UnledgeredWork(**f) for f in counts.get("unledgered_bound") or ()),
+        commit_moves=tuple(commit_moves),
+        below_fence=_below_fence(fence),
+        in_partitions=None if in_partitions is None else sum(in_partitions.values()),
+        processed_by_pods=_sum_of(by_pod, "processed") if "by_pod" in counts else None,
+        duplicated_by_pods=_sum_of(by_pod, "duplicated") if "by_pod" in counts else None,
+        broken_classes=tuple(_broken_classes(counts, rows)),
+        lacks=tuple(name for name in _recorded_by(run_format) if name not in counts),
+    )
+
+
+def _recorded_by(run_format: int | None) -> Sequence[str]:
+    if run_format is None:
+        return ()
+    is_current = run_format >= CURRENT_FORMAT
+    return (*COUNTS, *_SINCE_FORMAT_2, *_LISTS_SINCE_FORMAT_2) if is_current else COUNTS
+
+
+def _below_fence(fence: Mapping[str, Any] | None) -> int | None:
+    ends = (fence or {}).get("events")
+    return None if ends is None else sum(int(end) for end in ends.values())
+
+
+def _sum_of(by_pod: Mapping[str, Mapping[str, Any]], name: str) -> int:
+    return sum(int(work.get(name, 0)) for work in by_pod.values())
+
+
+def _broken_classes(counts: Mapping[str, Any], rows: Sequence[BadMessage]) -> list[str]:
+    by_cause = counts.get("by_class_and_cause") or {}
+    known = {name: counts.get(name) for name in message_classes.CLASSES}
+    known["not_in_log_excused"] = counts.get("not_in_log_excused")
+    listed = Counter(row.message_class for row in rows)
+    return broken_classes(
+        known,
+        by_cause,
+        listed,
+        is_whole_list=sum(count or 0 for count in known.values()) <= LISTED_AT_MOST,
     )
 
 

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lagbench.core import message_classes
+from lagbench.core.accounting_sums import SUMS, broken_sums
 from lagbench.core.measures import Accounting, Measures, RebalanceEpisode
 from lagbench.core.scaling_measures import EpisodeTrigger
 from lagbench.core.slo_result import moment
@@ -30,6 +32,20 @@ RECONCILED = (
     "not_yet_consumed",
     "produced_twice",
 )
+_SINCE_FORMAT_2 = (
+    *message_classes.FOREIGN_RECORDS,
+    "zombie_in_doubt",
+    "reordered_in_doubt",
+    "not_in_log_failed",
+    "not_in_log_unknown",
+    "outside_run",
+)
+NAMED_STRANGERS = 2
+_OF_TOPIC = {
+    message_classes.FOREIGN: ("events", "records in the log are no events of this run"),
+    message_classes.FOREIGN_LEDGER: ("processed", "records in the ledger's topic are none"),
+    message_classes.FOREIGN_TELEMETRY: ("telemetry", "records of telemetry are none of this run"),
+}
 _BY_SCALING: tuple[EpisodeTrigger, ...] = ("scale_up", "scale_down")
 _UNEXPLAINED: tuple[EpisodeTrigger, ...] = ("other", "pod_death")
 
@@ -45,7 +61,7 @@ class Check:
 
 def reconciliation(found: Accounting) -> Check:
     """Check that every acknowledged message is in the log once and was processed once."""
-    counts = {name: getattr(found, name) for name in RECONCILED}
+    counts = {name: getattr(found, name) for name in (*RECONCILED, *_SINCE_FORMAT_2)}
     against = {name: count for name, count in counts.items() if count}
     if found.processed_distinct != found.in_log:
         against["processed_distinct"] = found.processed_distinct
@@ -67,15 +83,51 @@ def _beside_the_slos(found: Accounting) -> tuple[str, ...]:
     if found.in_log is None or found.processed_distinct is None:
         return ("no accounting was made",)
     reasons = []
+    if not found.in_log:
+        reasons.append("nothing is in the log: the consumers were offered no message")
     if found.produced_twice:
         reasons.append(f"{found.produced_twice} messages are in the log twice: it was another load")
-    settled = found.processed_distinct + (found.lost or 0) + (found.not_yet_consumed or 0)
-    if settled != found.in_log and not found.unknown_message:
-        reasons.append(
-            f"the accounting contradicts itself: {found.in_log} messages in the log, but {settled}"
-            " processed, lost or waiting"
-        )
+    reasons += [text for name in message_classes.FOREIGN_RECORDS if (text := _strange(found, name))]
+    if found.outside_run:
+        reasons.append(f"{found.outside_run} processings are stamped before or after the run")
+    if found.lacks:
+        reasons.append(f"accounting.json lacks {', '.join(found.lacks)}")
+    broken = [*broken_sums(_sum_counts(found)), *found.broken_classes]
+    reasons += [f"the accounting contradicts itself: {text}" for text in broken]
     return tuple(reasons)
+
+
+def _strange(found: Accounting, name: str) -> str:
+    """Return how many records of a topic are none of the run, and where the first lie."""
+    count = getattr(found, name)
+    if not count:
+        return ""
+    topic, text = _OF_TOPIC[name]
+    places = [
+        f"partition {record.partition}, offset {record.offset}, {record.detail}"
+        for record in found.strangers
+        if record.topic == topic and record.partition is not None
+    ]
+    named = "; ".join(places[:NAMED_STRANGERS])
+    return f"{count} {text}" + (f" (first: {named})" if named else "")
+
+
+def _sum_counts(found: Accounting) -> dict[str, int | None]:
+    names = {name for wanted in SUMS for name in (*wanted.parts, *wanted.total)}
+    return {name: getattr(found, name) for name in names}
+
+
+def moved_back(measures: Measures) -> str:
+    """Return how often the group's committed offset was set back; empty: it never was."""
+    moves = measures.accounting.commit_moves
+    if not moves:
+        return ""
+    first = moves[0]
+    return (
+        f"the group's committed offset moved back {len(moves)} times, first of partition "
+        f"{first.partition} from {first.from_offset} to {first.to_offset}, seen "
+        f"{moment(measures, first.at)}"
+    )
 
 
 def rebalance_count(measures: Measures) -> Check:

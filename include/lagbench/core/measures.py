@@ -27,6 +27,7 @@ __all__ = [
     "NANOSECONDS",
     "Accounting",
     "BadMessageGroup",
+    "CommitMove",
     "ComponentCost",
     "Drain",
     "EndState",
@@ -50,8 +51,11 @@ __all__ = [
     "Seconds",
     "SpikeWindow",
     "Standstill",
+    "StrangeRecord",
     "SurplusPod",
     "TelemetryGap",
+    "UnknownOwnership",
+    "UnledgeredWork",
     "Validity",
 ]
 
@@ -182,11 +186,48 @@ class BadMessageGroup(MeasureModel):
     first_at: int | None
 
 
+class StrangeRecord(MeasureModel):
+    """A record in one of the run's topics that is none of the run."""
+
+    topic: str  # events, processed or telemetry
+    partition: int | None
+    offset: int | None
+    detail: str
+
+
+class UnknownOwnership(MeasureModel):
+    """What a pod held is not known there: a record of its rebalances is missing."""
+
+    pod: str
+    from_at: int | None  # None: from its begin
+    until_at: int
+    partitions: tuple[int, ...]
+
+
+class UnledgeredWork(MeasureModel):
+    """At most so many messages were done by a killed pod without being in the ledger."""
+
+    pod: str
+    killed_at: int
+    seconds: float
+    messages: int
+
+
+class CommitMove(MeasureModel):
+    """The group's committed offset was set back; ``at`` is the reading that shows it."""
+
+    at: int
+    partition: int
+    from_offset: int
+    to_offset: int
+
+
 class Accounting(MeasureModel):
     """Accounting by identity, as Spark wrote it to ``accounting.json``.
 
     ``lost_in_broker`` are acknowledged messages that the log lacks and that no expiry explains;
-    None unless the producer said what was acknowledged.
+    None unless the producer said what was acknowledged. A count of None was not recorded.
+    ``core/message_classes.py`` names the classes.
     """
 
     planned: int | None = None
@@ -206,13 +247,38 @@ class Accounting(MeasureModel):
     zombie: int | None = None
     not_yet_consumed: int | None = None
     produced_twice: int | None = None
-    not_in_log: int | None = None  # produced, at no offset, more than failed or are unknown
-    not_in_log_excused: int | None = None  # at no offset, as many as failed or are unknown
+    not_in_log: int | None = None  # acknowledged, but at no offset
+    not_in_log_failed: int | None = None  # at no offset, and known to have failed
+    not_in_log_unknown: int | None = None  # at no offset, and known to have no outcome
+    not_in_log_excused: int | None = None  # at no offset; as many failed, but which is not told
     unknown_message: int | None = None  # processed, but the log holds no such message
+    foreign: int | None = None  # in the log, but no event of this run
+    processed_foreign: int | None = None  # processings of those
+    foreign_ledger_records: int | None = None
+    foreign_telemetry_records: int | None = None
+    zombie_in_doubt: int | None = None  # within the bound of two clocks
+    reordered_in_doubt: int | None = None  # as above
+    outside_run: int | None = None  # processings stamped before or after the run
+    strangers: tuple[StrangeRecord, ...] = ()  # the first of each topic
+    unknown_ownership: tuple[UnknownOwnership, ...] = ()
+    unbounded_pods: tuple[str, ...] = ()  # that worked by a clock nobody could ask
+    unledgered: tuple[UnledgeredWork, ...] = ()
+    commit_moves: tuple[CommitMove, ...] = ()
+    below_fence: int | None = None  # offsets of the events topic up to the fence
+    in_partitions: int | None = None  # in_log, by its partitions
+    processed_by_pods: int | None = None  # processed_records, by their pods
+    duplicated_by_pods: int | None = None  # duplicated, by their pods
+    broken_classes: tuple[str, ...] = ()  # classes whose count is not that of their rows
+    lacks: tuple[str, ...] = ()  # counts that a run of its version records
     hottest_partition_share: float | None = None
     by_cause: dict[str, int] = Field(default_factory=dict)
     by_pod: tuple[PodWork, ...] = ()
     bad_messages: tuple[BadMessageGroup, ...] = ()
+
+    @property
+    def commits_moved_back(self) -> int:
+        """How often the group's committed offset was set back."""
+        return len(self.commit_moves)
 
     @property
     def lost_in_all(self) -> int | None:

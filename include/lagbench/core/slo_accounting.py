@@ -2,7 +2,11 @@
 
 What was found is proven, whatever else went wrong: also an acknowledged message that the log does
 not hold. Finding nothing proves something only when everything was consumed and the log still has
-everything: not drained, without accounting, or with messages expired, it is undetermined.
+everything: not drained, without accounting, or with messages expired, it is undetermined. So it is
+where a limit lies between what is certain and what two clocks cannot tell.
+
+Double-processing is judged by the ledger. What a killed pod had done and not yet written there is
+in no record; the reason states how much that can be.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ def accounting_results(measures: Measures, slos: Slos) -> list[SloResult]:
     """Return the SLOs on messages, in the order of the table."""
     found = measures.accounting
     strange = strange_work(found)
+    clocks = unbounded_clocks(found)
     return [
         _count(
             measures,
@@ -39,7 +44,12 @@ def accounting_results(measures: Measures, slos: Slos) -> list[SloResult]:
         ),
         _count(
             measures,
-            Slo("duplicated", "Zero double-processing", slos.duplicated, "processings"),
+            Slo(
+                "duplicated",
+                "Zero double-processing in the ledger",
+                slos.duplicated,
+                "processings",
+            ),
             found.duplicated,
             "duplicated",
             strange,
@@ -49,38 +59,88 @@ def accounting_results(measures: Measures, slos: Slos) -> list[SloResult]:
             Slo("reordered", "Order kept", slos.reordered, "messages"),
             found.reordered,
             "reordered",
-            strange,
+            [*clocks, *strange],
+            in_doubt=found.reordered_in_doubt or 0,
         ),
         _count(
             measures,
             Slo("zombies", "One owner at a time", slos.zombies, "messages"),
             found.zombie,
             "zombie",
-            strange,
+            [*unknown_ownership(measures), *clocks, *strange],
+            in_doubt=found.zombie_in_doubt or 0,
         ),
     ]
 
 
 def _count(
-    measures: Measures, slo: Slo, value: int | None, message_class: str, doubts: Sequence[str]
+    measures: Measures,
+    slo: Slo,
+    value: int | None,
+    message_class: str,
+    doubts: Sequence[str],
+    *,
+    in_doubt: int = 0,
 ) -> SloResult:
     if value is None:
         return slo.result("undetermined", None, "no accounting was made")
     facts = measures.accounting
+    if not facts.in_log:
+        return slo.result("undetermined", value, "nothing is in the log")
     told = describe_groups(
         measures, [group for group in facts.bad_messages if group.message_class == message_class]
     )
     if message_class == "lost" and facts.lost_in_broker:
         gone = f"{facts.lost_in_broker} acknowledged, but the log does not hold them"
         told = f"{told}; {gone}" if told else gone
+    beside = f"; {_unledgered(measures)}" if message_class == "duplicated" else ""
+    beside = beside if beside != "; " else ""
     if slo.limit is not None and value > slo.limit:
-        return slo.result("fail", value, told or f"{value} found")
+        return slo.result("fail", value, f"{told or f'{value} found'}{beside}")
     unsure = [*unsettled_end(measures)[:1], *doubts]
     if unsure:
-        reason = f"{value} found so far, but {'; '.join(unsure)}"
+        reason = f"{value} found so far, but {'; '.join(unsure)}{beside}"
         return slo.result("undetermined", value, reason)
     whole = f"{facts.processed_distinct} of {facts.in_log} messages in the log processed"
-    return slo.result("pass", value, told or whole)
+    if not in_doubt:
+        return slo.result("pass", value, f"{told or whole}{beside}")
+    reason = f"{told or whole}; {in_doubt} more lie within the bound of two pods' clocks"
+    return slo.compare(value, reason, low=value, high=value + in_doubt)
+
+
+def _unledgered(measures: Measures) -> str:
+    """Return what killed pods may have done that no record shows; empty: none was killed."""
+    killed = measures.accounting.unledgered
+    if not killed:
+        return ""
+    most = sum(found.messages for found in killed)
+    pods = ", ".join(
+        f"{found.pod} {found.seconds:.2f} s {moment(measures, found.killed_at)}"
+        for found in killed[:NAMED_GROUPS]
+    )
+    more = f" and {len(killed) - NAMED_GROUPS} more" if len(killed) > NAMED_GROUPS else ""
+    return (
+        f"at most {most} more were done by killed pods ({pods}{more}) and are not in the ledger:"
+        " nobody can tell whether they were done again"
+    )
+
+
+def unknown_ownership(measures: Measures) -> list[str]:
+    """Return where it is not known who owned a partition: a pod's record is missing."""
+    return [
+        f"who owned {_partitions(found.partitions)} is not known before "
+        f"{moment(measures, found.until_at)}: a rebalance record of {found.pod} is missing"
+        for found in measures.accounting.unknown_ownership[:NAMED_GROUPS]
+    ]
+
+
+def unbounded_clocks(found: Accounting) -> list[str]:
+    """Return which pods' stamps cannot be held against those of others."""
+    if not found.unbounded_pods:
+        return []
+    named = ", ".join(found.unbounded_pods[:NAMED_GROUPS])
+    more = len(found.unbounded_pods) - NAMED_GROUPS
+    return [f"the clocks of {named}{f' and {more} more' if more > 0 else ''} are not bounded"]
 
 
 def gaps_of_the_log(found: Accounting) -> list[str]:
@@ -88,9 +148,16 @@ def gaps_of_the_log(found: Accounting) -> list[str]:
     reasons = []
     if found.produced_acked is None:
         reasons.append("the producer never said what was acknowledged")
-    excused = found.not_in_log_excused
-    if found.produced_unknown and (excused is None or excused > (found.produced_failed or 0)):
-        reasons.append(f"{found.produced_unknown} deliveries may have been acknowledged or not")
+    if found.not_in_log_unknown:
+        reasons.append(
+            f"{found.not_in_log_unknown} messages that the log lacks may have been acknowledged"
+        )
+    if found.not_in_log_excused:
+        undelivered = (found.produced_failed or 0) + (found.produced_unknown or 0)
+        reasons.append(
+            f"{found.not_in_log_excused} messages are not in the log and {undelivered} deliveries "
+            "failed or are unknown, but it is not told which"
+        )
     reasons += _unless_zero(found.expired, "messages had expired before they were accounted for")
     return reasons + _unless_zero(found.log_holes, "offsets within the log hold no message")
 

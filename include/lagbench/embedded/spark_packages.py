@@ -22,7 +22,12 @@ from lagbench.project import PROJECT_ROOT
 SPARK_JOBS = PROJECT_ROOT / "spark_jobs"
 POD_TEMPLATE = PROJECT_ROOT / "k8s" / "base" / "spark" / "pod-template.yaml"
 # All that bench_spark imports of lagbench, held by an import contract.
-_LAGBENCH_FILES = ("__init__.py", "core/__init__.py", "core/event.py")
+_LAGBENCH_FILES = (
+    "__init__.py",
+    "core/__init__.py",
+    "core/event.py",
+    "core/message_classes.py",
+)
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # same code, same zip
 
 

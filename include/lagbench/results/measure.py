@@ -7,7 +7,7 @@ from typing import Any
 
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.accounting import accounting_measure
-from lagbench.core.checks import rebalance_count, scale_down
+from lagbench.core.checks import moved_back, rebalance_count, scale_down
 from lagbench.core.clocks import clock_steps
 from lagbench.core.drain import DrainThreshold, drain_measure
 from lagbench.core.end_state import end_state
@@ -97,7 +97,14 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             rebalances=cost.rebalances,
             scaling=scaling_measure(run, group, from_at, until_at),
             paid_for_itself=_paid(run, group, cost.episodes, drain, until_at),
-            accounting=accounting_measure(run.accounting, run.bad_messages),
+            accounting=accounting_measure(
+                run.accounting,
+                run.bad_messages,
+                run_format=folder_format(run.manifest),
+                fence=run.fence,
+                unknown_telemetry=run.unknown_records,
+                commit_moves=run.commit_moves,
+            ),
             observer_cost=observer_cost(run.records, from_at, until_at),
             end_state=_end_state(run, until_at),
             standstill=cost.standstill,
@@ -124,6 +131,7 @@ def _with_notes(found: Measures, run: RunEvidence) -> Measures:
         *found.validity.notes,
         *rebalance_count(found).reasons,
         *scale_down(found).reasons,
+        moved_back(found),
         idle_scale_downs_text(found.scaling.changes, run.rate),
         unrecorded_text(folder_format(run.manifest)),
     )
@@ -155,11 +163,7 @@ def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
         *clock_steps(run.records, from_at, until_at, run.load.stream_started_at),
         *_done_before_due(run),
     ]
-    found = validity(generator(run.records, run.offered.total), gaps, doubts)
-    if not run.unknown_records:
-        return found
-    note = f"{run.unknown_records} telemetry rows are no known record and were left out"
-    return found.model_copy(update={"notes": (*found.notes, note)})
+    return validity(generator(run.records, run.offered.total), gaps, doubts)
 
 
 def _done_before_due(run: RunEvidence) -> list[str]:

@@ -13,12 +13,13 @@ from pydantic import ValidationError
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.accounting import BadMessage
 from lagbench.core.clocks import ClockSet, clock_set, on_recorders_clock
+from lagbench.core.commit_moves import commits_moved_back
 from lagbench.core.drain import pod_rate_per_second
 from lagbench.core.group_events import GroupEvent, group_events
 from lagbench.core.lag import LagSeries, last_committed
 from lagbench.core.load import load_window
 from lagbench.core.measured_stretch import measured_until
-from lagbench.core.measures import LoadWindow
+from lagbench.core.measures import CommitMove, LoadWindow
 from lagbench.core.partition_gaps import Handover
 from lagbench.core.partition_work import PartitionWork, work_by_lag
 from lagbench.core.pod_lives import PodLife, pod_lives
@@ -61,6 +62,7 @@ class RunEvidence:
     bad_messages: Sequence[BadMessage]
     work: PartitionWork
     earliest_median_seconds: float | None = None
+    commit_moves: Sequence[CommitMove] = ()
 
     @cached_property
     def offered(self) -> OfferedLoad:
@@ -178,6 +180,7 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         work=read_partition_work(folder, rate, scenario.partitions, last_committed(lag))
         or work_by_lag(rate, lag, int((accounting or {}).get("lost") or 0)),
         earliest_median_seconds=run_tables.read_earliest_median(folder),
+        commit_moves=_commit_moves(folder),
     )
 
 
@@ -185,6 +188,16 @@ def _first_partitions(records: Sequence[TelemetryRecord], scenario: Scenario) ->
     """Return what the producer found when the stream began, else what was asked for."""
     found = [record.partitions for record in records if isinstance(record, StreamStarted)]
     return found[0] if found else scenario.partitions
+
+
+def _commit_moves(folder: RunFolder) -> tuple[CommitMove, ...]:
+    fenced = None
+    if folder.fence.exists():
+        fence = folder.read_json(folder.fence)
+        offsets = {int(p): int(at) for p, at in fence["committed"].items() if at is not None}
+        if fence.get("fenced_at"):
+            fenced = (int(fence["fenced_at"]), offsets)
+    return commits_moved_back(run_tables.read_commits(folder), fenced)
 
 
 def read_scenario(folder: RunFolder) -> Scenario:

@@ -74,6 +74,13 @@ def read_earliest_median(folder: RunFolder) -> float | None:
     return min(medians, default=None)
 
 
+def read_commits(folder: RunFolder) -> list[tuple[int, int, int | None]]:
+    """Return the readings of committed offsets: at, partition, offset (None: no commit)."""
+    table = read_table(folder, "lag")
+    columns = (table.column(name).to_pylist() for name in ("at", "partition", "committed"))
+    return list(zip(*columns, strict=True))
+
+
 def read_rate(folder: RunFolder, *, until_at: int | None = None) -> RateSeries:
     """Return offered and (first time) processed messages per 100 ms, up to ``until_at``."""
     table = read_table(folder, "timeline")

@@ -9,8 +9,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from bench_spark import message_classes, schemas
+from bench_spark import schemas
 from bench_spark.causes import CauseFinder
+from lagbench.core import message_classes
 
 _GIVEN = ("class", "partition", "offset", "seq", "entity_id", "pod", "other_pod", "at", "detail")
 _NANOSECONDS_PER_MILLISECOND = 1_000_000
@@ -24,6 +25,11 @@ def from_log(rows: DataFrame) -> DataFrame:
     return _shaped(rows, F.col("class"), detail=detail)
 
 
+def from_foreign(rows: DataFrame) -> DataFrame:
+    """Bring records that are no event of the run (partition, offset, detail) into shape."""
+    return _shaped(rows, F.lit(message_classes.FOREIGN), detail=F.col("detail"))
+
+
 def from_production(twice: DataFrame, missing: DataFrame, doubt: str) -> DataFrame:
     """Bring rows of ``schemas.EVENTS`` produced twice and missing seqs into shape."""
     again = _shaped(
@@ -32,7 +38,14 @@ def from_production(twice: DataFrame, missing: DataFrame, doubt: str) -> DataFra
         at=F.col("logged_at"),
         detail=F.lit("the log holds this seq at an earlier place as well"),
     )
-    absent = _shaped(missing, F.col("class"), detail=F.lit(f"produced, but at no offset{doubt}"))
+    outcome = (
+        F.when(F.col("class") == message_classes.NOT_IN_LOG_FAILED, "its delivery failed")
+        .when(F.col("class") == message_classes.NOT_IN_LOG_UNKNOWN, "its delivery may have failed")
+        .otherwise(f"produced{doubt}")
+    )
+    absent = _shaped(
+        missing, F.col("class"), detail=F.concat(outcome, F.lit(": at no offset of the log"))
+    )
     return again.unionByName(absent)
 
 
@@ -63,7 +76,9 @@ def from_reordered(rows: DataFrame) -> DataFrame:
     """Bring messages that were begun late into shape; the other pod had begun a later one."""
     return _shaped(
         rows,
-        F.lit(message_classes.REORDERED),
+        F.when(F.col("is_certain"), message_classes.REORDERED).otherwise(
+            message_classes.REORDERED_IN_DOUBT
+        ),
         pod=F.col("pod"),
         other_pod=F.col("overtaken_by"),
         at=F.col("started_at"),
@@ -76,7 +91,9 @@ def from_zombies(rows: DataFrame) -> DataFrame:
     late_ms = (F.col("done_at") - F.col("next_began_at")) / _NANOSECONDS_PER_MILLISECOND
     return _shaped(
         rows,
-        F.lit(message_classes.ZOMBIE),
+        F.when(F.col("is_certain"), message_classes.ZOMBIE).otherwise(
+            message_classes.ZOMBIE_IN_DOUBT
+        ),
         pod=F.col("pod"),
         other_pod=F.col("next_pod"),
         at=F.col("done_at"),

@@ -1,4 +1,8 @@
-"""Decode the fixed-size events of the log, a whole Arrow batch at a time."""
+"""Decode the fixed-size events of the log, a whole Arrow batch at a time.
+
+Nothing in the log ends the job: a record of another size keeps its place and its size, and the
+accounting counts it (``transforms/foreign.py``).
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,17 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from bench_spark.errors import UnreadableRun
 from lagbench.core.event import EVENT_BYTES, EVENT_DTYPE, PAYLOAD_BYTES
 
 # The seeded payload says nothing about identity: 28 of 256 bytes go to Python.
 _HEADER_BYTES = EVENT_BYTES - PAYLOAD_BYTES
 _HEADER_DTYPE = np.dtype([field for field in EVENT_DTYPE.descr if field[0] != "payload"])
-_DECODED = "partition int, offset long, seq long, entity_id long, planned_offset_ns long, logged_at long, producer_id int"  # noqa: E501 - one DDL string
+_DECODED = "partition int, offset long, seq long, entity_id long, planned_offset_ns long, logged_at long, producer_id int, size_bytes int"  # noqa: E501 - one DDL string
 _TIMESTAMP_NS = 1000  # Spark's timestamps count microseconds
 
 
@@ -37,41 +41,43 @@ def decode_events(records: DataFrame, stream_started_at: int | None) -> DataFram
         planned_at(stream_started_at).alias("planned_at"),
         "logged_at",
         "producer_id",
+        "size_bytes",
     )
 
 
 def planned_at(stream_started_at: int | None) -> Column:
-    """Return the planned instant; null when nobody knows when the stream started."""
+    """Return the planned instant; null when nobody knows when the stream started.
+
+    Null, too, beyond all instants: what a foreign record says of its plan may be anything.
+    """
     if stream_started_at is None:
         return F.lit(None).cast(T.LongType())
-    return F.col("planned_offset_ns") + F.lit(stream_started_at)
+    return F.try_add(F.col("planned_offset_ns"), F.lit(stream_started_at))
 
 
 def _decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        _refuse_other_sizes(batch)
-        headers = np.frombuffer(_joined(batch.column("header")), dtype=_HEADER_DTYPE)
+        sizes = batch.column("size")
+        is_event = pc.fill_null(pc.equal(sizes, EVENT_BYTES), fill_value=False)
+        is_other = pc.invert(is_event).to_numpy(zero_copy_only=False)
+        headers = np.zeros(batch.num_rows, _HEADER_DTYPE)
+        found = (
+            batch.column("header").filter(is_event) if is_other.any() else batch.column("header")
+        )
+        headers[~is_other] = np.frombuffer(_joined(found), dtype=_HEADER_DTYPE)
         yield pa.RecordBatch.from_pydict(
             {
                 "partition": batch.column("partition"),
                 "offset": batch.column("offset"),
-                "seq": headers["seq"].astype(np.int64),
-                "entity_id": headers["entity_id"].astype(np.int64),
-                "planned_offset_ns": headers["planned_offset_ns"].astype(np.int64),
+                "seq": pa.array(headers["seq"].astype(np.int64), mask=is_other),
+                "entity_id": pa.array(headers["entity_id"].astype(np.int64), mask=is_other),
+                "planned_offset_ns": pa.array(
+                    headers["planned_offset_ns"].astype(np.int64), mask=is_other
+                ),
                 "logged_at": batch.column("logged_at"),
-                "producer_id": headers["producer_id"].astype(np.int32),
+                "producer_id": pa.array(headers["producer_id"].astype(np.int32), mask=is_other),
+                "size_bytes": sizes,
             }
-        )
-
-
-def _refuse_other_sizes(batch: pa.RecordBatch) -> None:
-    sizes = batch.column("size").to_numpy(zero_copy_only=False)
-    wrong = np.flatnonzero(sizes != EVENT_BYTES)  # a null size arrives as NaN, which differs too
-    if wrong.size:
-        row = batch.slice(int(wrong[0]), 1).to_pylist()[0]
-        raise UnreadableRun(
-            f"partition {row['partition']}, offset {row['offset']} holds {row['size']} bytes; "
-            f"an event has {EVENT_BYTES}: something else wrote to this run's events topic"
         )
 
 

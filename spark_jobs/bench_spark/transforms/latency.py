@@ -19,7 +19,7 @@ def latency(processed: DataFrame) -> DataFrame:
     Rows without a planned instant have no latency.
     """
     at = bin_of(F.col("done_at"), _NANOSECONDS).alias("at")
-    late = (F.col("done_at") - F.col("planned_at")).alias("late")
+    late = F.try_subtract("done_at", "planned_at").alias("late")
     bins = processed.filter(F.col("planned_at").isNotNull()).select(at, late).groupBy("at")
     measured = bins.agg(
         F.count(F.lit(1)).alias("count"),

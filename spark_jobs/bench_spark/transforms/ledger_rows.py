@@ -1,4 +1,8 @@
-"""Decode the consumers' ledger: Arrow record batches inside Kafka records."""
+"""Decode the consumers' ledger: Arrow record batches inside Kafka records.
+
+Nothing in the topic ends the job: a record that is of no ledger becomes one row that has its place
+and the reason, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,24 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from bench_spark.errors import UnreadableRun
 from bench_spark.transforms.event_rows import planned_at
 
 _VERSION = b"1"
-_NO_BYTES = pa.py_buffer(b"")  # of a record without a value; refused like any other stranger
+_NO_BYTES = pa.py_buffer(b"")  # of a record without a value
 _ROWS_PER_OUTPUT = 65_536
-_DECODED = "partition int, offset long, seq long, entity_id long, planned_offset_ns long, started_at long, done_at long, pod string, member_id string, ledger_partition int, ledger_offset long"  # noqa: E501 - one DDL string
+_DECODED = "partition int, offset long, seq long, entity_id long, planned_offset_ns long, started_at long, done_at long, pod string, member_id string, ledger_partition int, ledger_offset long, foreign string"  # noqa: E501 - one DDL string
 _NUMBERS = ("offset", "seq", "entity_id", "planned_offset_ns", "started_at", "done_at")
+_SCHEMA = pa.schema(
+    [
+        ("partition", pa.int32()),
+        *((name, pa.int64()) for name in _NUMBERS),
+        ("pod", pa.string()),
+        ("member_id", pa.string()),
+        ("ledger_partition", pa.int32()),
+        ("ledger_offset", pa.int64()),
+        ("foreign", pa.string()),
+    ]
+)
 
 
 def decode_ledger(records: DataFrame, stream_started_at: int | None) -> DataFrame:
@@ -32,6 +46,7 @@ def decode_ledger(records: DataFrame, stream_started_at: int | None) -> DataFram
         "member_id",
         "ledger_partition",
         "ledger_offset",
+        "foreign",
     )
 
 
@@ -57,27 +72,39 @@ def _decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 def _read_record(ledger_partition: int, ledger_offset: int, value: pa.Buffer) -> pa.RecordBatch:
     """Return the rows of one ledger record, with its metadata as columns."""
     try:
-        with pa.ipc.open_stream(value) as stream:
-            batch = stream.read_next_batch()
-            metadata = stream.schema.metadata or {}
-        if metadata[b"version"] != _VERSION:
-            raise UnreadableRun(f"version {metadata[b'version']!r} is not {_VERSION!r}")
-        numbers = [batch.column(name).cast(pa.int64()) for name in _NUMBERS]
-        labels = (metadata[b"pod"].decode(), metadata[b"member_id"].decode())
-        partition = int(metadata[b"partition"])
-    except (pa.ArrowException, KeyError, ValueError, StopIteration) as error:
-        raise UnreadableRun(
-            f"ledger partition {ledger_partition}, offset {ledger_offset} is no ledger record "
-            f"({error!r}); one holds an Arrow stream with the columns {', '.join(_NUMBERS)} and "
-            "the metadata version, pod, partition and member_id"
-        ) from error
+        columns = _columns(value)
+    except Exception as error:
+        columns = _stranger(f"{value.size} bytes, no ledger record: {type(error).__name__}")
+    size = len(columns["offset"])
+    places = {
+        "ledger_partition": pa.repeat(pa.scalar(ledger_partition, pa.int32()), size),
+        "ledger_offset": pa.repeat(pa.scalar(ledger_offset, pa.int64()), size),
+    }
+    return pa.RecordBatch.from_pydict({**columns, **places}, schema=_SCHEMA)
+
+
+def _columns(value: pa.Buffer) -> dict[str, pa.Array]:
+    """Return the rows of a ledger record; raises whatever its content makes pyarrow raise."""
+    with pa.ipc.open_stream(value) as stream:
+        batch = stream.read_next_batch()
+        metadata = stream.schema.metadata or {}
+    batch.validate(full=True)
+    if metadata[b"version"] != _VERSION:
+        raise ValueError(f"version {metadata[b'version']!r} is not {_VERSION!r}")
+    numbers = {name: batch.column(name).cast(pa.int64()) for name in _NUMBERS}
+    if any(column.null_count for column in numbers.values()):
+        raise ValueError("a ledger record leaves no number out")
     size = batch.num_rows
-    columns = [
-        pa.repeat(pa.scalar(partition, pa.int32()), size),
-        *numbers,
-        *(pa.repeat(pa.scalar(label, pa.string()), size) for label in labels),
-        pa.repeat(pa.scalar(ledger_partition, pa.int32()), size),
-        pa.repeat(pa.scalar(ledger_offset, pa.int64()), size),
-    ]
-    names = ["partition", *_NUMBERS, "pod", "member_id", "ledger_partition", "ledger_offset"]
-    return pa.RecordBatch.from_arrays(columns, names=names)
+    labels = {name: metadata[name.encode()].decode() for name in ("pod", "member_id")}
+    return {
+        "partition": pa.repeat(pa.scalar(int(metadata[b"partition"]), pa.int32()), size),
+        **numbers,
+        **{name: pa.repeat(pa.scalar(label), size) for name, label in labels.items()},
+        "foreign": pa.nulls(size, pa.string()),
+    }
+
+
+def _stranger(reason: str) -> dict[str, pa.Array]:
+    """Return one row with nothing but why it is none."""
+    nothing = {field.name: pa.nulls(1, field.type) for field in _SCHEMA}
+    return {**nothing, "foreign": pa.array([reason])}

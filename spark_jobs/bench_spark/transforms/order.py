@@ -1,6 +1,11 @@
-"""Messages that were begun after a later one of the same owner, or of the same key."""
+"""Messages that were begun after a later one of the same owner, or of the same key.
+
+Starts of two pods are compared within the bound of their clocks: what lies inside it is in doubt.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
@@ -8,17 +13,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from bench_spark.transforms.blocks import TIME_BITS, block_of, touched
 
 _EARLIER_RUNS = (Window.unboundedPreceding, -1)
-# Strictly earlier instants: two messages begun in the same nanosecond have no order.
-_EARLIER_STARTS = (Window.unboundedPreceding, -1)
 _ROW = ["partition", "offset", "started_at", "ledger_partition", "ledger_offset"]
 
 
-def disorder(runs: DataFrame) -> DataFrame:
+def disorder(runs: DataFrame, slack_ns: int) -> DataFrame:
     """Return the rows of ``WORK_RUNS`` where order may be broken, with what came before them.
 
     A message that was begun late and one that overtook it lie both in one region: of offsets
     (the run begins below ``furthest``, which was begun before it) or of time (the run begins
-    before ``latest``, the last start in earlier runs).
+    before ``latest``, the last start in earlier runs, as far as two clocks may be apart).
     """
     by_start = Window.partitionBy("partition").orderBy("first_started_at", "first_offset")
     earlier = by_start.rowsBetween(*_EARLIER_RUNS)
@@ -27,31 +30,51 @@ def disorder(runs: DataFrame) -> DataFrame:
         "first_offset",
         "first_started_at",
         F.max("last_offset").over(earlier).alias("furthest"),
-        F.max("last_started_at").over(earlier).alias("latest"),
+        (F.max("last_started_at").over(earlier) + slack_ns).alias("latest"),
     )
     return seen.filter(_is_behind() | _is_parallel())
 
 
-def reordered(processed: DataFrame, regions: DataFrame, excluded: DataFrame) -> DataFrame:
-    """Return the rows of ``schemas.PROCESSED`` that came late, with overtaken_by (a pod).
+def reordered(
+    processed: DataFrame,
+    regions: DataFrame,
+    excluded: DataFrame,
+    *,
+    slack_ns: int,
+    unbounded_pods: Sequence[str],
+) -> DataFrame:
+    """Return the rows of ``schemas.PROCESSED`` that came late, with overtaken_by and is_certain.
 
     ``regions`` is the ``disorder``; ``excluded`` are rows that say nothing about order (repeats,
-    unknown messages).
+    unknown messages). Two messages begun in the same nanosecond have no order. Another pod's start
+    is certainly earlier by more than ``slack_ns``, if both clocks are bounded.
     """
     counted = _within(processed, regions).join(excluded.select(*_ROW), on=_ROW, how="left_anti")
-    by_start = Window.orderBy("started_at").rangeBetween(*_EARLIER_STARTS)
-    of_owner = by_start.partitionBy("partition", "pod")
+    by_start = Window.orderBy("started_at")
+    before = (Window.unboundedPreceding, -1)
+    of_owner = by_start.rangeBetween(*before).partitionBy("partition", "pod")
     of_key = by_start.partitionBy("partition", "entity_id")
+    latest = F.max(F.struct("seq", "pod"))
     seen = counted.select(
         "*",
         F.max("offset").over(of_owner).alias("owner_offset"),
-        F.max(F.struct("seq", "pod")).over(of_key).alias("key_latest"),
+        latest.over(of_key.rangeBetween(before[0], -1 - slack_ns)).alias("surely"),
+        latest.over(of_key.rangeBetween(before[0], slack_ns - 1)).alias("perhaps"),
     )
     is_late_for_owner = F.col("owner_offset") > F.col("offset")
-    is_late_for_key = F.col("key_latest.seq") > F.col("seq")
-    late = seen.filter(is_late_for_owner | is_late_for_key)
-    overtaken_by = F.when(is_late_for_owner, F.col("pod")).otherwise(F.col("key_latest.pod"))
-    return late.select(*processed.columns, overtaken_by.alias("overtaken_by"))
+    is_surely_late = F.col("surely.seq") > F.col("seq")
+    overtaken_by = (
+        F.when(is_late_for_owner, F.col("pod"))
+        .when(is_surely_late, F.col("surely.pod"))
+        .otherwise(F.col("perhaps.pod"))
+    )
+    is_late = is_late_for_owner | is_surely_late | (F.col("perhaps.seq") > F.col("seq"))
+    late = seen.filter(is_late).withColumn("overtaken_by", overtaken_by)
+    are_bounded = ~F.col("pod").isin(*unbounded_pods) & ~F.col("overtaken_by").isin(*unbounded_pods)
+    is_certain = is_late_for_owner | (is_surely_late & are_bounded)
+    return late.withColumn("is_certain", is_certain).select(
+        *processed.columns, "overtaken_by", "is_certain"
+    )
 
 
 def _within(processed: DataFrame, regions: DataFrame) -> DataFrame:

@@ -1,4 +1,7 @@
-"""What a former owner of a partition still did after the next one had begun."""
+"""What a former owner of a partition still did after the next one had begun.
+
+Stamps of two pods are compared within the bound of their clocks: what lies inside it is in doubt.
+"""
 
 from __future__ import annotations
 
@@ -7,55 +10,85 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from bench_spark.transforms.blocks import rows_in, touched
 
-SPANS = "partition int, pod string, from_at bigint, until_at bigint"
-RIVALS = "partition int, pod string, epoch bigint, next_pod string, next_began_at bigint"
+SPANS = "partition int, pod string, from_at bigint, until_at bigint, is_known boolean"
+RIVALS = (
+    "partition int, pod string, epoch bigint, next_pod string, next_began_at bigint,"
+    " error_ns bigint"
+)
 _OWNER = ["partition", "pod"]
 
 
 def with_epochs(runs: DataFrame, spans: DataFrame) -> DataFrame:
-    """Add first_work_at (of the member) and epoch to rows of ``WORK_RUNS``; spans: ``SPANS``."""
+    """Add epoch, is_reported, is_known and first_work_at to rows of ``WORK_RUNS``.
+
+    ``first_work_at`` is the member's first work outside all ``spans`` (rows of ``SPANS``).
+    """
     of_member = Window.partitionBy(*_OWNER, "member_id")
-    known = runs.withColumn("first_work_at", F.min("first_started_at").over(of_member))
-    return _in_epoch(known, spans, F.col("first_started_at"))
+    dated = _in_span(runs, spans, F.col("first_started_at"))
+    outside = F.when(F.col("from_at").isNull(), F.col("first_started_at"))
+    known = dated.withColumn("first_work_at", F.min(outside).over(of_member))
+    return _in_epoch(known)
 
 
 def epochs_of(dated_runs: DataFrame) -> DataFrame:
-    """Return partition, pod, epoch, began_at, processed of runs ``with_epochs``."""
+    """Return partition, pod, epoch, began_at, processed, is_reported, is_known of dated runs."""
     length = F.col("last_offset") - F.col("first_offset") + 1
-    return dated_runs.groupBy(*_OWNER, "epoch").agg(
-        F.min("first_started_at").alias("began_at"), F.sum(length).alias("processed")
+    return (
+        dated_runs.groupBy(*_OWNER, "epoch", "is_reported", "is_known")
+        .agg(F.min("first_started_at").alias("began_at"), F.sum(length).alias("processed"))
+        .select(*_OWNER, "epoch", "began_at", "processed", "is_reported", "is_known")
     )
 
 
 def overdue_runs(dated_runs: DataFrame, rivals: DataFrame) -> DataFrame:
-    """Return the runs ``with_epochs`` that end after a later owner (``RIVALS``) had begun."""
-    owned = dated_runs.join(F.broadcast(rivals), on=[*_OWNER, "epoch"], how="inner")
-    return owned.filter(F.col("last_done_at") > F.col("next_began_at")).select(*dated_runs.columns)
+    """Return the runs ``with_epochs`` that may end after a later owner (``RIVALS``) had begun."""
+    owned = dated_runs.filter("is_known").join(
+        F.broadcast(rivals), on=[*_OWNER, "epoch"], how="inner"
+    )
+    return owned.filter(_late_by(F.col("last_done_at")) > -_error()).select(*dated_runs.columns)
 
 
 def zombies(
     processed: DataFrame, overdue: DataFrame, spans: DataFrame, rivals: DataFrame
 ) -> DataFrame:
-    """Return the rows of ``schemas.PROCESSED`` done after a later owner began, with ``RIVALS``."""
+    """Return the rows of ``schemas.PROCESSED`` done after a later owner began, with ``RIVALS``.
+
+    Also is_certain: by more than the two clocks may be wrong against each other.
+    """
     blocks = touched(overdue, F.col("first_offset"), F.col("last_offset"))
     first_work = overdue.select(*_OWNER, "member_id", "first_work_at").distinct()
     suspects = rows_in(processed, blocks, "offset").join(
         F.broadcast(first_work), on=[*_OWNER, "member_id"], how="inner"
     )
-    dated = _in_epoch(suspects, spans, F.col("started_at"))
+    dated = _in_epoch(_in_span(suspects, spans, F.col("started_at"))).filter("is_known")
     judged = dated.join(F.broadcast(rivals), on=[*_OWNER, "epoch"], how="inner")
-    late = judged.filter(F.col("done_at") > F.col("next_began_at"))
-    return late.select(*processed.columns, "next_pod", "next_began_at")
+    late_by = _late_by(F.col("done_at"))
+    is_certain = F.col("error_ns").isNotNull() & (late_by > _error())
+    late = judged.withColumn("is_certain", is_certain).filter(late_by > -_error())
+    return late.select(*processed.columns, "next_pod", "next_began_at", "is_certain")
 
 
-def _in_epoch(work: DataFrame, spans: DataFrame, started_at: Column) -> DataFrame:
-    """Add the epoch: the start of the span that holds ``started_at``, else first_work_at."""
+def _late_by(done_at: Column) -> Column:
+    return done_at - F.col("next_began_at")
+
+
+def _error() -> Column:
+    """Return what two clocks may be off; of one that is not bounded the stamps stand as they are.
+
+    Within exactly the bound nothing is late, as on one clock.
+    """
+    return F.coalesce("error_ns", F.lit(0))
+
+
+def _in_span(work: DataFrame, spans: DataFrame, started_at: Column) -> DataFrame:
+    """Add from_at and is_known of the span that holds ``started_at``; null: none does."""
     span = F.broadcast(
         spans.select(
             F.col("partition").alias("span_partition"),
             F.col("pod").alias("span_pod"),
             "from_at",
             "until_at",
+            "is_known",
         )
     )
     is_same_owner = (F.col("partition") == F.col("span_partition")) & (
@@ -65,4 +98,15 @@ def _in_epoch(work: DataFrame, spans: DataFrame, started_at: Column) -> DataFram
         F.col("until_at").isNull() | (started_at < F.col("until_at"))
     )
     dated = work.join(span, on=is_same_owner & is_inside, how="left")
-    return dated.select(*work.columns, F.coalesce("from_at", "first_work_at").alias("epoch"))
+    return dated.select(*work.columns, "from_at", "is_known")
+
+
+def _in_epoch(dated: DataFrame) -> DataFrame:
+    """Turn the span of dated work into its epoch; work outside all is of ``first_work_at``."""
+    return dated.withColumns(
+        {
+            "epoch": F.coalesce("from_at", "first_work_at"),
+            "is_reported": F.col("from_at").isNotNull(),
+            "is_known": F.coalesce("is_known", F.expr("true")),
+        }
+    ).drop("from_at")

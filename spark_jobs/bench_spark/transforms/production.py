@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from bench_spark import message_classes
 from bench_spark.transforms.blocks import rows_in
+from lagbench.core import message_classes
 
 
 def produced_twice(events: DataFrame, blocks: DataFrame) -> DataFrame:
@@ -17,11 +19,34 @@ def produced_twice(events: DataFrame, blocks: DataFrame) -> DataFrame:
     return ranked.filter(F.col("turn") > 1).drop("turn")
 
 
-def not_in_log(events: DataFrame, blocks: DataFrame, produced: int) -> DataFrame:
-    """Return class and seq of what was produced (0 to ``produced`` - 1) but is at no offset."""
+def not_in_log(
+    events: DataFrame,
+    blocks: DataFrame,
+    produced: int,
+    *,
+    failed: Sequence[tuple[int, int]],
+    unknown: Sequence[tuple[int, int]],
+) -> DataFrame:
+    """Return class and seq of what was produced (0 to ``produced`` - 1) but is at no offset.
+
+    ``failed`` and ``unknown`` are ranges [first, last] of seqs whose delivery is known to have
+    failed, or to have an unknown outcome.
+    """
     session = events.sparkSession
     expected = session.range(produced).select(F.col("id").alias("seq"))
     in_doubt = rows_in(expected, blocks, "seq")
     present = rows_in(events, blocks, "seq").select("seq")
     missing = in_doubt.join(present, on="seq", how="left_anti")
-    return missing.select(F.lit(message_classes.NOT_IN_LOG).alias("class"), "seq")
+    rows = [(*told, message_classes.NOT_IN_LOG_FAILED) for told in failed]
+    rows += [(*told, message_classes.NOT_IN_LOG_UNKNOWN) for told in unknown]
+    if not rows:
+        return missing.select(F.lit(message_classes.NOT_IN_LOG).alias("class"), "seq")
+    told = F.broadcast(session.createDataFrame(rows, "first bigint, last bigint, outcome string"))
+    is_told = (F.col("seq") >= F.col("first")) & (F.col("seq") <= F.col("last"))
+    outcomes = (
+        missing.join(told, on=is_told, how="left")
+        .groupBy("seq")
+        .agg(F.min("outcome").alias("outcome"))
+    )
+    known = F.coalesce("outcome", F.lit(message_classes.NOT_IN_LOG))
+    return outcomes.select(known.alias("class"), "seq")

@@ -29,6 +29,14 @@ def pod_bins(processed: DataFrame) -> DataFrame:
     return processed.groupBy(at, "pod").agg(F.count(F.lit(1)).alias("processings"))
 
 
+def within(rows: DataFrame, stretch: tuple[int, int] | None) -> DataFrame:
+    """Return the bins inside the run; a stamp far outside would make bins for ever."""
+    if stretch is None:
+        return rows.limit(0)
+    first, last = stretch
+    return rows.filter((F.col("at") > first) & (F.col("at") < last - POD_BIN_NS))
+
+
 def timeline(offered: DataFrame, by_pod: DataFrame, repeats: DataFrame | None) -> DataFrame:
     """Return rows of ``schemas.TIMELINE``, one for every bin from the first to the last.
 

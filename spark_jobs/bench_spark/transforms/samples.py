@@ -1,4 +1,7 @@
-"""The recorder's readings. A reading that failed is absent: a gap stays a gap."""
+"""The recorder's readings. A reading that failed is absent: a gap stays a gap.
+
+A row that lacks what every reading has is none.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ def lag(telemetry: DataFrame) -> DataFrame:
     )
     read = samples.select(
         "at",
-        F.col("row")[0].alias("partition"),
-        F.col("row")[1].alias("end_offset"),
-        F.col("row")[2].alias("committed"),
-    )
+        F.get("row", F.lit(0)).alias("partition"),
+        F.get("row", F.lit(1)).alias("end_offset"),
+        F.get("row", F.lit(2)).alias("committed"),
+    ).filter("at is not null and partition is not null and end_offset is not null")
     # The two offsets are read one after the other: a commit in between must not look negative.
     behind = F.greatest(F.col("end_offset") - F.col("committed"), F.lit(0))
     return read.withColumn("lag", F.when(F.col("committed").isNotNull(), behind))
@@ -29,4 +32,5 @@ def replicas(telemetry: DataFrame) -> DataFrame:
     """Turn rows of ``schemas.TELEMETRY`` into rows of ``schemas.REPLICAS``."""
     samples = telemetry.filter(F.col("kind") == "replica_sample")
     read = samples.select("at", F.from_json("record", _REPLICA_FIELDS).alias("sample"))
-    return read.select("at", "sample.spec", "sample.current", "sample.ready")
+    known = read.select("at", "sample.spec", "sample.current", "sample.ready")
+    return known.dropna()

@@ -1,12 +1,14 @@
 """Summarise the ledger as runs: stretches of neighbouring offsets that one pod began in order.
 
+A run lies within one ownership: it is cut where its pod was given the partition anew.
+
 Twenty million processings become some thousand runs, on which order, overlap and ownership are
 cheap to check. The summary is exact: rows outside a conflict between runs need no second look.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -31,18 +33,25 @@ WORK_RUNS = T.StructType(
 _USED = ("partition", "offset", "started_at", "done_at", "pod", "member_id")
 
 
-def work_runs(processed: DataFrame) -> DataFrame:
-    """Turn rows of ``schemas.PROCESSED`` into rows of ``WORK_RUNS``."""
-    return processed.select(*_USED).mapInArrow(_summarise, WORK_RUNS)
+Starts = Mapping[tuple[int, str], Iterable[int]]
+"""When a pod was given a partition, by partition and pod."""
 
 
-def _summarise(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        if batch.num_rows:
-            yield _runs_of(batch)
+def work_runs(processed: DataFrame, starts: Starts) -> DataFrame:
+    """Turn rows of ``schemas.PROCESSED`` into rows of ``WORK_RUNS``, cut at ``starts``."""
+    cuts = {owner: np.array(sorted(ats), np.int64) for owner, ats in starts.items()}
+
+    def summarise(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                yield _runs_of(batch, cuts)
+
+    return processed.select(*_USED).mapInArrow(summarise, WORK_RUNS)
 
 
-def _runs_of(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _runs_of(
+    batch: pa.RecordBatch, cuts: Mapping[tuple[int, str], npt.NDArray[np.int64]]
+) -> pa.RecordBatch:
     """Sort by owner and offset, then cut wherever the next row does not simply follow."""
     raw: dict[str, npt.NDArray[np.signedinteger]] = {
         name: _numbers(batch, name) for name in ("partition", "offset", "started_at", "done_at")
@@ -55,6 +64,7 @@ def _runs_of(batch: pa.RecordBatch) -> pa.RecordBatch:
     follows = (np.diff(row["offset"]) == 1) & (np.diff(row["started_at"]) >= 0)
     for owner in ("partition", "pod", "member"):
         follows &= np.diff(row[owner]) == 0
+    follows &= np.diff(_ownerships(batch, order, follows, row["started_at"], cuts)) == 0
     firsts = np.concatenate(([0], np.flatnonzero(~follows) + 1))
     lasts = np.concatenate((firsts[1:] - 1, [len(order) - 1]))
     picked = batch.take(pa.array(order[firsts]))
@@ -72,6 +82,26 @@ def _runs_of(batch: pa.RecordBatch) -> pa.RecordBatch:
         ],
         names=WORK_RUNS.names,
     )
+
+
+def _ownerships(
+    batch: pa.RecordBatch,
+    order: npt.NDArray[np.int64],
+    follows: npt.NDArray[np.bool_],
+    started_at: npt.NDArray[np.int64],
+    cuts: Mapping[tuple[int, str], npt.NDArray[np.int64]],
+) -> npt.NDArray[np.int64]:
+    """Return for each row how often its pod had been given the partition when it began."""
+    counts = np.zeros(len(order), np.int64)
+    firsts = np.concatenate(([0], np.flatnonzero(~follows) + 1))
+    heads = batch.select(["partition", "pod"]).take(pa.array(order[firsts])).to_pydict()
+    ends = [*firsts[1:].tolist(), len(order)]
+    owners = zip(heads["partition"], heads["pod"], strict=True)
+    for first, end, owner in zip(firsts.tolist(), ends, owners, strict=True):
+        given = cuts.get(owner)
+        if given is not None:
+            counts[first:end] = np.searchsorted(given, started_at[first:end], side="right")
+    return counts
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:

@@ -7,15 +7,28 @@ from typing import Any
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
-from lagbench.core.checks import rebalance_count, reconciliation, scale_down
-from lagbench.core.measures import Accounting, Measures
+from lagbench.core.accounting_sums import SUMS
+from lagbench.core.checks import moved_back, rebalance_count, reconciliation, scale_down
+from lagbench.core.measures import Accounting, CommitMove, Measures, StrangeRecord
 
+SUM_NAMES = {name for wanted in SUMS for name in (*wanted.parts, *wanted.total)}
 GOOD = quick_spike_measures()
 
 
 def accounting(**fields: Any) -> Accounting:
     """Return the good run's accounting, changed."""
     return GOOD.accounting.model_copy(update=fields)
+
+
+def repeated(count: int) -> dict[str, Any]:
+    """Return the counts of a run in which ``count`` processings were one too many."""
+    done = (GOOD.accounting.processed_records or 0) + count
+    return {
+        "duplicated": count,
+        "duplicated_by_pods": count,
+        "processed_records": done,
+        "processed_by_pods": done,
+    }
 
 
 def rebalanced(causes: list[str], *, at: int | None = None, pods: int = 4) -> Measures:
@@ -73,12 +86,14 @@ def test_what_the_producer_never_said_is_not_known() -> None:
 
 def test_what_the_slos_judge_is_no_further_reason() -> None:
     """A scenario may allow repeats: the check must not take that back."""
-    assert reconciliation(accounting(duplicated=5)).reasons == ()
+    assert reconciliation(accounting(**repeated(5))).reasons == ()
 
 
 def test_a_message_written_twice_is_another_load() -> None:
     """No SLO says it."""
-    (reason,) = reconciliation(accounting(produced_twice=3)).reasons
+    found = GOOD.accounting
+    acked = (found.produced_acked or 0) - 3
+    (reason,) = reconciliation(accounting(produced_twice=3, produced_acked=acked)).reasons
 
     assert reason.startswith("3 messages are in the log twice")
 
@@ -88,9 +103,57 @@ def test_totals_that_do_not_add_up_contradict_themselves() -> None:
     in_log = GOOD.accounting.in_log
     assert in_log is not None
 
-    (reason,) = reconciliation(accounting(processed_distinct=in_log - 1)).reasons
+    reasons = reconciliation(accounting(processed_distinct=in_log - 1)).reasons
 
-    assert "contradicts itself" in reason
+    assert all(reason.startswith("the accounting contradicts itself: ") for reason in reasons)
+    assert f"processed distinct {in_log - 1:,} + lost 0" in reasons[0]
+    assert reasons[0].endswith(f"but in log {in_log:,}")
+
+
+def test_messages_beyond_those_produced_contradict_the_producer() -> None:
+    """The log has 50,000 processed messages more than were handed over: another wrote to it."""
+    more = (GOOD.accounting.in_log or 0) + 50_000
+    named = ("in_log", "processed_distinct", "processed_records", "processed_by_pods")
+
+    reasons = reconciliation(accounting(**dict.fromkeys(named, more))).reasons
+
+    assert any(f"in log {more:,}" in reason and "produced acked" in reason for reason in reasons)
+
+
+def test_an_empty_log_proves_nothing() -> None:
+    """Every count is zero, and so is what was offered."""
+    counts = {name: 0 for name in SUM_NAMES if getattr(GOOD.accounting, name) is not None}
+
+    check = reconciliation(accounting(**counts))
+
+    assert check.reasons == ("nothing is in the log: the consumers were offered no message",)
+
+
+def test_strangers_are_named_with_their_place() -> None:
+    """Sixty records in the log are no events: how many, and where the first lies."""
+    found = GOOD.accounting
+    where = StrangeRecord(topic="events", partition=3, offset=88, detail="a value of 9 bytes")
+
+    check = reconciliation(
+        accounting(foreign=60, in_log=(found.in_log or 0) + 60, in_partitions=None).model_copy(
+            update={"strangers": (where,), "below_fence": None}
+        )
+    )
+
+    assert check.reasons == (
+        (
+            "60 records in the log are no events of this run (first: partition 3, offset 88, "
+            "a value of 9 bytes)"
+        ),
+    )
+    assert check.holds is False
+
+
+def test_a_count_that_this_version_records_must_be_there() -> None:
+    """It was taken out of the file: nothing is said to be zero."""
+    (reason,) = reconciliation(accounting(lacks=("foreign",))).reasons
+
+    assert reason == "accounting.json lacks foreign"
 
 
 def test_without_accounting_nothing_is_reconciled() -> None:
@@ -160,3 +223,17 @@ def test_a_scale_down_that_was_cut_off_is_told() -> None:
     assert (cut_off.holds, unseen.holds) == (False, None)
     assert cut_off.reasons[0].startswith("12 replicas were wanted at the end, floor 2")
     assert unseen.reasons == ("it was not seen whether the replicas came back to the floor",)
+
+
+def test_a_commit_that_moved_back_is_told() -> None:
+    """The recorder saw the offset fall: a note, with partition and instant."""
+    assert moved_back(GOOD) == ""
+    started_at = GOOD.load.stream_started_at
+    assert started_at is not None
+    move = CommitMove(at=started_at + 12_000_000_000, partition=3, from_offset=500, to_offset=400)
+    run = GOOD.model_copy(update={"accounting": accounting(commit_moves=(move,))})
+
+    assert moved_back(run) == (
+        "the group's committed offset moved back 1 times, first of partition 3 from 500 to 400, "
+        "seen at +12.0 s"
+    )

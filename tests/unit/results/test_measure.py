@@ -179,8 +179,8 @@ def test_an_outage_of_the_recorder_is_a_gap_and_no_zero(
     assert measures.lag.samples == 302 - 9
 
 
-def test_unknown_telemetry_rows_are_noted(content: RunContent, tmp_path: Path) -> None:
-    """A record of a newer version is left out and said."""
+def test_unknown_telemetry_rows_are_counted(content: RunContent, tmp_path: Path) -> None:
+    """What is no record of this version is left out, counted, and leaves the run undetermined."""
     folder = content.write(tmp_path)
     part = folder.table("telemetry") / "part-00001.parquet"
     import pyarrow as pa
@@ -191,7 +191,9 @@ def test_unknown_telemetry_rows_are_noted(content: RunContent, tmp_path: Path) -
 
     measures = measure_run(folder)
 
-    assert measures.validity.notes[0] == "1 telemetry rows are no known record and were left out"
+    assert measures.accounting.foreign_telemetry_records == 1
+    reasons = judge_run(folder).reasons
+    assert "1 records of telemetry are none of this run" in reasons
     assert any(isinstance(record, LagSample) for record in content.records)
 
 

@@ -5,16 +5,24 @@ from __future__ import annotations
 import numpy as np
 from tests.unit.spark_jobs.synthetic_run import (
     MILLISECOND,
+    STREAM_STARTED_AT,
     Rows,
     SyntheticRun,
     assigned,
     revoked,
 )
 
-from lagbench.core.telemetry import OffsetsCommitted, PodSeen, SigtermReceived
+from lagbench.core.telemetry import (
+    ClockOffset,
+    OffsetsCommitted,
+    PodSeen,
+    SigtermReceived,
+    StreamFinished,
+)
 
 # pod-c takes partition 2 over from pod-a at half time, and leaves partition 0 alone.
 HANDED_OVER, KEPT = 2, 0
+_OWNED = [KEPT, HANDED_OVER, 4]  # by pod-a, once it has the partition back
 
 
 def drop_one(run: SyntheticRun) -> None:
@@ -107,11 +115,103 @@ def replay_at_the_handover(run: SyntheticRun) -> None:
 
 def give_the_partition_back(run: SyntheticRun) -> None:
     """Give the partition back to its first owner, properly: no fault at all."""
-    rows = _rows_of(run, HANDED_OVER, "pod-c")[100:]
-    run.work["pod"][rows] = "pod-a"
-    begun_at = int(run.work["started_at"][rows[0]])
+    begun_at = _give_back(run, rows=100)
     run.telemetry.append(revoked(begun_at - 600, "pod-c", [HANDED_OVER], []))
-    run.telemetry.append(assigned(begun_at - 500, "pod-a", [HANDED_OVER], [HANDED_OVER]))
+    run.telemetry.append(assigned(begun_at - 500, "pod-a", [HANDED_OVER], _OWNED, number=3))
+
+
+def give_the_partition_back_unheard(run: SyntheticRun) -> None:
+    """Lose the record of the assignment by which pod-a gets the partition back."""
+    begun_at = _give_back(run, rows=100)
+    end_at = int(run.work["done_at"].max())
+    run.telemetry.append(revoked(begun_at - 600, "pod-c", [HANDED_OVER], []))
+    run.telemetry.append(revoked(end_at, "pod-a", [HANDED_OVER], [KEPT, 4], number=4))
+
+
+def finish_after_the_former_owner_came_back(run: SyntheticRun) -> None:
+    """Stall pod-c with 20 messages; pod-a does them instead, and pod-c finishes them after all.
+
+    The first of the twenty pod-c still ends before pod-a begins: 19 are those of a former owner.
+    """
+    begun_at = _give_back(run, rows=100)
+    rows = _rows_of(run, HANDED_OVER, "pod-a")
+    again = run.work[[row for row in rows if run.work["started_at"][row] >= begun_at][:20]].copy()
+    again["pod"] = "pod-c"
+    again["started_at"] = begun_at - 20_000 + 1000 * np.arange(20)
+    again["done_at"] = begun_at + 30 * MILLISECOND
+    again["done_at"][0] = begun_at - 100
+    _append(run, again)
+    run.telemetry.append(assigned(begun_at - 500, "pod-a", [HANDED_OVER], _OWNED, number=3))
+
+
+def sign_one_row_by_another_pod(run: SyntheticRun) -> None:
+    """Have one row of the ledger name a pod that never owned the partition."""
+    run.work["pod"][_rows_of(run, KEPT)[50]] = "pod-c"
+
+
+def add_strangers_of_other_sizes(run: SyntheticRun) -> None:
+    """Append six records of another size to the log; the consumers skip them and commit past."""
+    _add_to_log(run, 6, seq=-1, planned_offset_ns=0)
+
+
+def add_strangers_of_the_same_size(run: SyntheticRun) -> None:
+    """Append six records with seqs that nobody produced, planned in another century, and do them.
+
+    The consumers cannot tell them from events.
+    """
+    strangers = _add_to_log(run, 6, seq=70_000, planned_offset_ns=2**62)
+    work = np.zeros(6, run.work.dtype)
+    for name in strangers.dtype.names or ():
+        work[name] = strangers[name]
+    work["pod"] = "pod-a"
+    work["planned_offset_ns"] = 0
+    work["started_at"] = int(run.work["started_at"].max()) + 1000 * np.arange(6)
+    work["done_at"] = work["started_at"] + MILLISECOND
+    _append(run, work)
+
+
+def stamp_one_row_in_another_century(run: SyntheticRun) -> None:
+    """Garble the stamps of one row of the ledger."""
+    row = _rows_of(run, KEPT)[-1]
+    for name in ("started_at", "done_at"):
+        run.work[name][row] = 2**62
+
+
+def lose_ten_that_were_acknowledged(run: SyntheticRun) -> None:
+    """Let ten deliveries fail that are in the log, and ten be acknowledged that are not."""
+    _lose_last(run, 10)
+    _tell_failed(run, [(0, 9)])
+
+
+def lose_ten_that_failed(run: SyntheticRun) -> None:
+    """Let ten deliveries fail, and the log be without the same ten."""
+    seqs = sorted(_lose_last(run, 10))
+    _tell_failed(run, [(seq, seq) for seq in seqs])
+
+
+def lose_ten_of_ten_failures_without_names(run: SyntheticRun) -> None:
+    """Let ten deliveries fail and ten seqs be absent, without telling which failed."""
+    _lose_last(run, 10)
+    _tell_failed(run, None)
+
+
+def set_the_next_owner_behind(run: SyntheticRun) -> None:
+    """Let the clock of pod-c's node be half a second behind; the handover itself is clean."""
+    _shift_clock(run, "pod-c", -500 * MILLISECOND)
+    _tell_clocks(run, {"pod-a": 0, "pod-b": 0, "pod-c": -500 * MILLISECOND})
+
+
+def set_the_next_owner_behind_unasked(run: SyntheticRun) -> None:
+    """As above, but nobody could ask any clock."""
+    _shift_clock(run, "pod-c", -500 * MILLISECOND)
+    run.fidelity = "kubernetes"
+
+
+def hide_zombies_by_a_clock_ahead(run: SyntheticRun) -> None:
+    """Let pod-a do 20 messages after pod-c has begun, whose clock is half a second ahead."""
+    run.work["pod"][_rows_of(run, HANDED_OVER, "pod-c")[1:21]] = "pod-a"
+    _shift_clock(run, "pod-c", 500 * MILLISECOND)
+    _tell_clocks(run, {"pod-a": 0, "pod-b": 0, "pod-c": 500 * MILLISECOND})
 
 
 def leave_one_of_a_key_to_the_next_owner(run: SyntheticRun) -> None:
@@ -180,6 +280,66 @@ def commit_ahead_then_sigterm(run: SyntheticRun, rows: int) -> None:
     )
     run.telemetry.append(SigtermReceived(at=at + 1000, source="pod-a", queued=rows, in_flight=0))
     run.work = np.delete(run.work, lost)
+
+
+def _give_back(run: SyntheticRun, rows: int) -> int:
+    """Let pod-a do all but the first ``rows`` of pod-c's messages; return when it begins."""
+    returned = _rows_of(run, HANDED_OVER, "pod-c")[rows:]
+    run.work["pod"][returned] = "pod-a"
+    return int(run.work["started_at"][returned[0]])
+
+
+def _add_to_log(run: SyntheticRun, count: int, *, seq: int, planned_offset_ns: int) -> Rows:
+    end = run.end_offsets()[KEPT]
+    strangers = np.zeros(count, run.messages.dtype)
+    strangers["partition"], strangers["offset"] = KEPT, end + np.arange(count)
+    strangers["seq"] = seq if seq < 0 else seq + np.arange(count)
+    strangers["planned_offset_ns"] = planned_offset_ns
+    run.messages = np.concatenate([run.messages, strangers])
+    run.committed[KEPT] = end + count
+    return strangers
+
+
+def _lose_last(run: SyntheticRun, count: int) -> list[int]:
+    """Take the last messages of a partition out of log and ledger; return their seqs."""
+    last = np.flatnonzero(run.messages["partition"] == KEPT)[-count:]
+    seqs: list[int] = run.messages["seq"][last].tolist()
+    run.messages = np.delete(run.messages, last)
+    run.work = np.delete(run.work, _rows_of(run, KEPT)[-count:])
+    run.committed[KEPT] = run.end_offsets()[KEPT]
+    return seqs
+
+
+def _tell_failed(run: SyntheticRun, seqs: list[tuple[int, int]] | None) -> None:
+    (finished,) = (record for record in run.telemetry if isinstance(record, StreamFinished))
+    finished.acked, finished.failed, finished.failed_seqs = finished.acked - 10, 10, seqs
+
+
+def _shift_clock(run: SyntheticRun, pod: str, by_ns: int) -> None:
+    is_its = run.work["pod"] == pod
+    for name in ("started_at", "done_at"):
+        run.work[name][is_its] += by_ns
+    for record in run.telemetry:
+        if record.source == pod:
+            record.at += by_ns
+
+
+def _tell_clocks(run: SyntheticRun, offsets: dict[str, int]) -> None:
+    """Have the recorder bound each pod's clock to a millisecond."""
+    run.fidelity = "kubernetes"
+    run.telemetry += [
+        ClockOffset(
+            at=STREAM_STARTED_AT,
+            source="recorder",
+            clock=f"node of {pod}",
+            pods=[pod],
+            low_ns=offset - MILLISECOND,
+            high_ns=offset + MILLISECOND,
+            answers=9,
+            since_at=STREAM_STARTED_AT,
+        )
+        for pod, offset in offsets.items()
+    ]
 
 
 def _replay(run: SyntheticRun, rows: int) -> int:

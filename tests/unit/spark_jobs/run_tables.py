@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.unit.spark_jobs.synthetic_run import STREAM_STARTED_AT, SyntheticRun
 
+from lagbench.core.event import EVENT_BYTES
 from lagbench.core.telemetry import encode_record
 
 _LEDGER_PARTITIONS = 6
@@ -26,21 +27,27 @@ def write_run(run: SyntheticRun, folder: Path, end_offsets: dict[int, int] | Non
     ends = run.end_offsets() if end_offsets is None else end_offsets
     fence = {"events": ends, "processed": {}, "telemetry": {}, "committed": run.committed}
     (folder / "fence.json").write_text(json.dumps(fence))
+    if run.fidelity is not None:
+        (folder / "manifest.json").write_text(json.dumps({"fidelity": run.fidelity}))
 
 
 def _events(run: SyntheticRun) -> pa.Table:
     rows = run.messages[np.lexsort((run.messages["offset"], run.messages["partition"]))]
+    is_other = rows["seq"] < 0
     planned_at = rows["planned_offset_ns"] + STREAM_STARTED_AT
+    logged_at = np.where(is_other, STREAM_STARTED_AT, planned_at)
     return pa.table(
         {
             "partition": np.ascontiguousarray(rows["partition"]),
             "offset": np.ascontiguousarray(rows["offset"]),
-            "seq": np.ascontiguousarray(rows["seq"]),
-            "entity_id": np.ascontiguousarray(rows["entity_id"]),
-            "planned_offset_ns": np.ascontiguousarray(rows["planned_offset_ns"]),
-            "planned_at": planned_at,
-            "logged_at": planned_at,
-            "producer_id": np.zeros(len(rows), np.int32),
+            **{
+                name: pa.array(np.ascontiguousarray(rows[name]), mask=is_other)
+                for name in ("seq", "entity_id", "planned_offset_ns")
+            },
+            "planned_at": pa.array(planned_at, mask=is_other),
+            "logged_at": logged_at,
+            "producer_id": pa.array(np.zeros(len(rows), np.int32), mask=is_other),
+            "size_bytes": np.where(is_other, 9, EVENT_BYTES).astype(np.int32),
         }
     )
 
@@ -61,6 +68,7 @@ def _processed(run: SyntheticRun) -> pa.Table:
             "member_id": [f"member-{pod}" for pod in pods],
             "ledger_partition": (rows["partition"] % _LEDGER_PARTITIONS).astype(np.int32),
             "ledger_offset": np.arange(len(rows)) // _BATCH_ROWS,
+            "foreign": pa.nulls(len(rows), pa.string()),
         }
     )
 

@@ -43,13 +43,17 @@ Rows = npt.NDArray[np.void]
 
 @dataclass
 class SyntheticRun:
-    """``messages`` is the log in order of seq; ``work`` the ledger, per partition in order."""
+    """``messages`` is the log in order of seq; ``work`` the ledger, per partition in order.
+
+    A message of a negative seq has another size: nothing but its place is in the tables.
+    """
 
     partitions: int
     messages: Rows
     work: Rows
     telemetry: list[Record]
     committed: dict[int, int | None] = field(default_factory=dict)
+    fidelity: str | None = None  # of the manifest; None: there is none
 
     def end_offsets(self) -> dict[int, int]:
         """Return the next free offset of each partition."""
@@ -159,8 +163,10 @@ def _clean_telemetry(
     return records
 
 
-def assigned(at: int, pod: str, partitions: list[int], owned: list[int]) -> PartitionsAssigned:
-    """Return the record of an assignment."""
+def assigned(
+    at: int, pod: str, partitions: list[int], owned: list[int], *, number: int = 1
+) -> PartitionsAssigned:
+    """Return the record of an assignment, the pod's rebalance of that number."""
     return PartitionsAssigned(
         at=at,
         source=pod,
@@ -168,12 +174,14 @@ def assigned(at: int, pod: str, partitions: list[int], owned: list[int]) -> Part
         partitions=partitions,
         owned=owned,
         is_incremental=True,
-        rebalance=1,
+        rebalance=number,
     )
 
 
-def revoked(at: int, pod: str, partitions: list[int], owned: list[int]) -> PartitionsRevoked:
-    """Return the record of a revocation."""
+def revoked(
+    at: int, pod: str, partitions: list[int], owned: list[int], *, number: int = 2
+) -> PartitionsRevoked:
+    """Return the record of a revocation, the pod's rebalance of that number."""
     return PartitionsRevoked(
         at=at,
         source=pod,
@@ -183,7 +191,7 @@ def revoked(at: int, pod: str, partitions: list[int], owned: list[int]) -> Parti
         is_lost=False,
         in_flight=0,
         finish_seconds=0.0,
-        rebalance=2,
+        rebalance=number,
     )
 
 

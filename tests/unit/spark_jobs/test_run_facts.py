@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.unit.spark_jobs.synthetic_run import assigned, clean_run, revoked
 
 from bench_spark.causes import Commit, Instant
 from bench_spark.run_facts import facts_of
 from lagbench.core.telemetry import (
+    ClockOffset,
     OffsetsCommitted,
     PodSeen,
     PodStopped,
     Record,
     SigtermReceived,
+    StreamFinished,
+    StreamStarted,
     encode_record,
 )
 
@@ -65,7 +69,10 @@ def test_rebalances_are_kept_by_partition() -> None:
         0: [Instant(10, "rebalance", "a")],
         1: [Instant(10, "rebalance", "a"), Instant(20, "rebalance", "a")],
     }
-    assert found.assignments == [(0, "a", 10), (1, "a", 10)]
+    assert {(h.partition, h.pod, h.from_at) for h in found.holdings.held} == {
+        (0, "a", 10),
+        (1, "a", 10),
+    }
 
 
 def test_pod_that_vanished_was_killed() -> None:
@@ -108,9 +115,81 @@ def test_pod_that_ended_by_itself_was_not_killed() -> None:
     assert found.causes.fates == {"a": [Instant(200, "sigterm", "a")]}
 
 
-def test_commit_that_moves_back_is_counted() -> None:
-    """A commit below the group's offset is counted and does not become the offset."""
+def test_only_commits_that_move_on_are_causes() -> None:
+    """A callback that tells an older commit later does not become the offset."""
     found = facts(commit(1, "a", 10), commit(2, "b", 30), commit(3, "a", 20), commit(4, "b", 30))
 
-    assert found.commits_moved_back == 1
     assert found.causes.commits == {0: [Commit(10, 1, "a"), Commit(30, 2, "b")]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no JSON",
+        "[1]",
+        '{"kind": "partitions_assigned", "at": 1, "source": "a"}',
+        (
+            '{"kind": "partitions_assigned", "at": 1, "source": "a", "partitions": ["x"], "owned": [],'
+            ' "rebalance": 1}'
+        ),
+        '{"kind": "pod_seen", "at": "now", "source": "recorder", "pod": "a"}',
+        '{"kind": "offsets_committed", "at": 1, "source": "a", "offsets": {"x": 1}}',
+        (
+            '{"kind": "stream_started", "at": 1, "source": "p", "stream_started_at": 1,'
+            ' "planned_total": 1, "planned_seconds": Infinity}'
+        ),
+    ],
+)
+def test_a_record_that_lacks_what_its_kind_has_is_counted(text: str) -> None:
+    """The job goes on without it."""
+    found = facts_of([text, encode_record(commit(1, "a", 10)).decode()])
+
+    assert found.strangers == 1
+    assert found.causes.commits == {0: [Commit(10, 1, "a")]}
+
+
+def test_failed_deliveries_are_known_by_seq_or_not_at_all() -> None:
+    """Ranges as told; none failed needs no telling; a number without seqs names none."""
+    _, finished, *_ = clean_run(count=100).telemetry
+    assert isinstance(finished, StreamFinished)
+    assert facts(finished).failed_seqs == []
+    finished.failed = 3
+    assert facts(finished).failed_seqs is None
+    finished.failed_seqs = [(4, 6)]
+    assert facts(finished).failed_seqs == [(4, 6)]
+
+
+def test_the_plan_bounds_seqs_and_planned_offsets() -> None:
+    """Ten seconds of 100 messages, 10/s of tail for five more: nothing lies beyond."""
+    started, finished, *_ = clean_run(count=100).telemetry
+    assert isinstance(started, StreamStarted)
+    assert facts(started, finished).plan.seqs == 100
+    started.tail_rate_per_second, started.tail_most_seconds = 10.0, 5.0
+
+    plan = facts(started).plan
+
+    assert plan.seqs is not None
+    assert 150 <= plan.seqs < 160
+    assert plan.offset_ns is not None
+    assert 15_000_000_000 <= plan.offset_ns <= 16_000_000_000
+    assert plan.sample_ns == 10_000_000_000
+
+
+def test_stamps_of_pods_are_on_the_recorders_clock() -> None:
+    """Pod a's node is 500 ms ahead: its assignment was earlier than it says."""
+    ahead = ClockOffset(
+        at=1,
+        source="recorder",
+        clock="node-1",
+        pods=["a"],
+        low_ns=499_000_000,
+        high_ns=501_000_000,
+        answers=9,
+        since_at=0,
+    )
+    texts = [encode_record(r).decode() for r in (ahead, assigned(600_000_000, "a", [0], [0]))]
+
+    (held,) = facts_of(texts, fidelity="kubernetes").holdings.held
+    (as_stamped,) = facts_of(texts, fidelity="processes").holdings.held
+
+    assert (held.from_at, as_stamped.from_at) == (100_000_000, 600_000_000)

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bench_spark.causes import CauseFinder
 from bench_spark.fence import Fence
-from bench_spark.run_facts import RunFacts
+from bench_spark.holdings import Holdings
+from bench_spark.pod_clocks import ONE_CLOCK
+from bench_spark.run_facts import RunFacts, StreamPlan
 from bench_spark.totals import BadCount, Counts, LogPart, totals
 
 
-def _facts(**changes: int | None) -> RunFacts:
-    known: dict[str, int | None] = {"planned": 20, "acked": 20, "failed": 0, "unknown": 0} | changes
-    return RunFacts(**known, assignments=[], commits_moved_back=0, causes=CauseFinder({}, {}, {}))
+def _facts(**changes: Any) -> RunFacts:
+    known: dict[str, Any] = {"planned": 20, "acked": 20, "failed": 0, "unknown": 0}
+    known |= {"failed_seqs": [], "unknown_seqs": []} | changes
+    return RunFacts(
+        **known,
+        plan=StreamPlan(20, None, None),
+        producer=None,
+        clocks=ONE_CLOCK,
+        holdings=Holdings([], []),
+        killed_at={},
+        causes=CauseFinder({}, {}, {}),
+        strangers=0,
+    )
 
 
 def _fence(events: dict[int, int]) -> Fence:
     return Fence(events=events, processed={}, telemetry={}, committed={}, stream_started_at=None)
 
 
-def _counts(log: dict[int, LogPart], bad: list[BadCount]) -> Counts:
+def _counts(log: dict[int, LogPart], bad: list[BadCount], **more: Any) -> Counts:
     return Counts(
         log=log,
         processed_by_pod={"b": 5, "a": 15},
         duplicated_messages=1,
-        time_lag_seconds={"p50": 0.1},
+        time_lag=({"p50": 0.1}, None),
         bad=bad,
+        **more,
     )
 
 
@@ -43,15 +58,45 @@ def test_distinct_leaves_out_repeats_and_strangers() -> None:
     assert content["lost"] == 0
 
 
-def test_failed_deliveries_excuse_absent_seqs() -> None:
-    """As many absent seqs as deliveries failed are the producer's, the rest is the broker's."""
-    bad = [BadCount("not_in_log", "none", None, 3)]
+def test_failed_deliveries_whose_seqs_are_told_excuse_no_other() -> None:
+    """Two failed and are absent by identity; a third absent one was acknowledged."""
+    bad = [BadCount("not_in_log", "none", None, 1), BadCount("not_in_log_failed", "none", None, 2)]
+    facts = _facts(acked=18, failed=2, failed_seqs=[(3, 4)])
 
-    content = totals(_counts({0: LogPart(17, 0)}, bad), _facts(acked=18, failed=2), _fence({0: 17}))
+    content = totals(_counts({0: LogPart(17, 0)}, bad), facts, _fence({0: 17}))
+
+    assert (content["not_in_log"], content["not_in_log_failed"]) == (1, 2)
+    assert content["not_in_log_excused"] == 0
+
+
+def test_failed_deliveries_without_identity_are_excused_by_their_number_only() -> None:
+    """As many absent seqs as deliveries failed may be those; every further one is the broker's."""
+    bad = [BadCount("not_in_log", "none", None, 3)]
+    facts = _facts(acked=18, failed=2, failed_seqs=None)
+
+    content = totals(_counts({0: LogPart(17, 0)}, bad), facts, _fence({0: 17}))
 
     assert content["not_in_log"] == 1
     assert content["not_in_log_excused"] == 2
     assert content["produced_failed"] == 2
+
+
+def test_strangers_are_in_the_log_and_in_no_other_class() -> None:
+    """Three foreign records, two of them processed: neither lost nor processed messages."""
+    bad = [BadCount("foreign", "none", None, 3)]
+    counts = _counts(
+        {0: LogPart(20, 0)},
+        bad,
+        foreign_log={0: LogPart(2, 20), 1: LogPart(1, 4)},
+        processed_foreign=2,
+    )
+
+    content = totals(counts, _facts(), _fence({0: 22, 1: 5}))
+
+    assert (content["in_log"], content["foreign"]) == (23, 3)
+    assert (content["processed_records"], content["processed_distinct"]) == (20, 18)
+    assert content["partition_counts"] == {"0": 22, "1": 1}
+    assert (content["expired"], content["log_holes"]) == (4, 0)
 
 
 def test_expired_offsets_are_told_from_holes() -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
-from bench_spark.errors import UnreadableRun
 from bench_spark.transforms.event_rows import _decode_batches
 from lagbench.core.event import EVENT_DTYPE, event_values
 
@@ -45,17 +43,20 @@ def test_slice_of_a_batch_is_decoded_from_its_start() -> None:
     assert decoded.column("seq").to_pylist() == [11, 12, 13]
 
 
-def test_other_sizes_are_refused_by_place() -> None:
-    """A record that is no event is named with partition and offset."""
-    with pytest.raises(UnreadableRun, match="partition 0, offset 0 holds 100 bytes"):
-        list(_decode_batches([_batch(2, size=100)]))
+def test_other_sizes_keep_their_place_and_say_nothing_else() -> None:
+    """A value of 9 bytes, a tombstone and one of 300 bytes between two events: the job goes on."""
+    batch = _batch(5)
+    headers = batch.column("header").to_pylist()
+    headers[1], headers[2] = b"a console", None
+    sizes = pa.array([256, 9, None, 300, 256], pa.int32())
+    for name, values in (("size", sizes), ("header", pa.array(headers, pa.binary()))):
+        batch = batch.set_column(batch.schema.get_field_index(name), name, values)
 
+    (decoded,) = _decode_batches([batch])
 
-def test_tombstone_is_refused() -> None:
-    """A record without a value is refused too."""
-    batch = _batch(2)
-    sizes = pa.array([256, None], pa.int32())
-    batch = batch.set_column(batch.schema.get_field_index("size"), "size", sizes)
-
-    with pytest.raises(UnreadableRun, match="offset 1 holds None bytes"):
-        list(_decode_batches([batch]))
+    assert decoded.column("offset").to_pylist() == [0, 1, 2, 3, 4]
+    assert decoded.column("size_bytes").to_pylist() == [256, 9, None, 300, 256]
+    for name in ("seq", "entity_id", "planned_offset_ns", "producer_id"):
+        known = [value is not None for value in decoded.column(name).to_pylist()]
+        assert known == [True, False, False, False, True]
+    assert decoded.column("seq").to_pylist() == [7, None, None, None, 11]

@@ -6,11 +6,10 @@ import pyarrow as pa
 import pytest
 from tests.unit.spark_jobs.synthetic_run import clean_run, ledger_records
 
-from bench_spark.errors import UnreadableRun
-from bench_spark.transforms.ledger_rows import _decode_batches
+from bench_spark.transforms.ledger_rows import _NUMBERS, _decode_batches
 
 
-def _records(values: list[bytes]) -> pa.RecordBatch:
+def _records(values: list[bytes | None]) -> pa.RecordBatch:
     count = len(values)
     return pa.RecordBatch.from_pydict(
         {
@@ -36,11 +35,31 @@ def test_rows_carry_their_record_and_its_labels() -> None:
     assert rows.column("ledger_offset").to_pylist()[-1] == len(values) - 1
 
 
-@pytest.mark.parametrize("value", [b"", b"not arrow", None])
-def test_other_records_are_refused_by_place(value: bytes) -> None:
-    """A record that is no ledger record is named with its place and what is expected."""
-    with pytest.raises(UnreadableRun, match=r"ledger partition 4, offset 0 is no ledger record"):
-        list(_decode_batches([_records([value])]))
+def _with_null() -> bytes:
+    schema = pa.schema(
+        [(name, pa.int64()) for name in _NUMBERS],
+        metadata={"version": "1", "pod": "a", "partition": "0", "member_id": "m"},
+    )
+    columns = [pa.array([1, None], pa.int64()) for _ in schema]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+@pytest.mark.parametrize("value", [b"", b"not arrow", None, b"\xff" * 300, _with_null()])
+def test_a_stranger_keeps_its_place_and_the_job_goes_on(value: bytes | None) -> None:
+    """A record that is of no ledger is one row with place and reason, beside the real ones."""
+    real = next(value for _, value in ledger_records(clean_run(count=500)))
+
+    rows = pa.Table.from_batches(_decode_batches([_records([value, real])])).to_pylist()
+
+    assert (rows[0]["ledger_partition"], rows[0]["ledger_offset"]) == (4, 0)
+    assert "no ledger record" in rows[0]["foreign"]
+    assert rows[0]["pod"] is rows[0]["offset"] is rows[0]["partition"] is None
+    assert all(row["foreign"] is None and row["pod"] for row in rows[1:])
+    assert len(rows) > 1
 
 
 def test_nothing_in_nothing_out() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
-from bench_spark.transforms.work_runs import _summarise
+from bench_spark.transforms.work_runs import _runs_of
 
 Row = tuple[int, int, int, int, str]  # partition, offset, started_at, done_at, pod
 
 
-def _runs(*rows: Row) -> list[tuple[int, str, int, int, int, int, int, int]]:
+def _runs(
+    *rows: Row, cuts: dict[tuple[int, str], list[int]] | None = None
+) -> list[tuple[int, str, int, int, int, int, int, int]]:
     columns = list(zip(*rows, strict=True))
     batch = pa.RecordBatch.from_pydict(
         {
@@ -21,7 +24,8 @@ def _runs(*rows: Row) -> list[tuple[int, str, int, int, int, int, int, int]]:
             "member_id": pa.array(columns[4]),
         }
     )
-    (runs,) = _summarise([batch])
+    given = {owner: np.array(ats, np.int64) for owner, ats in (cuts or {}).items()}
+    runs = _runs_of(batch, given)
     return [
         tuple(value for name, value in row.items() if name != "member_id")
         for row in runs.to_pylist()
@@ -59,3 +63,17 @@ def test_wrong_order_ends_a_run() -> None:
 def test_equal_starts_have_no_order() -> None:
     """Messages begun in the same nanosecond stay in one run."""
     assert len(_runs((0, 5, 10, 11, "a"), (0, 6, 10, 11, "a"))) == 1
+
+
+def test_a_partition_given_anew_ends_a_run() -> None:
+    """Offsets 5 to 8 follow each other, but pod a was given the partition at 10 and again at 12."""
+    rows: tuple[Row, ...] = (
+        (0, 5, 10, 11, "a"),
+        (0, 6, 11, 12, "a"),
+        (0, 7, 12, 13, "a"),
+        (0, 8, 15, 16, "a"),
+    )
+
+    runs = _runs(*rows, cuts={(0, "a"): [10, 12], (0, "b"): [11], (1, "a"): [11]})
+
+    assert [(run[2], run[3]) for run in runs] == [(5, 6), (7, 8)]

@@ -1,0 +1,113 @@
+"""The sums of an accounting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lagbench.core.accounting import BadMessage, accounting_measure
+from lagbench.core.accounting_sums import broken_sums
+from lagbench.core.message_classes import CLASSES
+
+WHOLE: dict[str, int | None] = {
+    **dict.fromkeys(CLASSES, 0),
+    "below_fence": 117,
+    "expired": 0,
+    "log_holes": 2,
+    "in_log": 115,
+    "produced_acked": 110,
+    "produced_failed": 4,
+    "produced_unknown": 1,
+    "not_in_log": 3,
+    "not_in_log_failed": 2,
+    "not_in_log_unknown": 1,
+    "not_in_log_excused": 0,
+    "produced_twice": 1,
+    "foreign": 5,
+    "processed_distinct": 100,
+    "lost": 4,
+    "not_yet_consumed": 6,
+    "processed_records": 116,
+    "duplicated": 10,
+    "unknown_message": 2,
+    "processed_foreign": 4,
+    "processed_by_pods": 116,
+    "duplicated_by_pods": 10,
+    "in_partitions": 115,
+}
+
+
+def test_every_message_of_a_whole_accounting_is_in_one_class() -> None:
+    """Offsets, seqs, records and processings all add up."""
+    assert broken_sums(WHOLE) == []
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(WHOLE) - (set(CLASSES) - {"lost", "foreign", "duplicated", "not_in_log"}))
+)
+def test_one_message_too_many_is_seen(name: str) -> None:
+    """Whatever count is wrong by one, a sum says so in words."""
+    count = WHOLE[name]
+    assert count is not None
+
+    texts = broken_sums(WHOLE | {name: count + 1})
+
+    assert texts
+    assert all(f"{count + 1:,}" in text for text in texts)
+
+
+def test_what_an_older_run_never_recorded_is_left_out_of_the_sums() -> None:
+    """Without strangers and identities the rest still has to add up."""
+    older = {
+        name: count
+        for name, count in WHOLE.items()
+        if name not in {"foreign", "processed_foreign", "not_in_log_failed", "not_in_log_unknown"}
+    }
+    older |= {"in_log": 110, "below_fence": 112, "in_partitions": 110}
+    older |= {"processed_records": 112, "processed_by_pods": 112, "not_in_log_excused": 3}
+
+    assert broken_sums(older) == []
+    assert broken_sums(older | {"in_log": 160})
+
+
+def test_what_nobody_knows_leaves_its_sum_open() -> None:
+    """The producer never finished: what it handed over is not known."""
+    assert broken_sums(WHOLE | {"produced_acked": None}) == []
+
+
+def counts(**changes: Any) -> dict[str, Any]:
+    """Return an accounting.json with two lost messages, changed."""
+    return {"lost": 2, "by_class_and_cause": {"lost": {"commit": 2}}} | changes
+
+
+def lost(count: int) -> list[BadMessage]:
+    """Return as many rows of the table."""
+    return [BadMessage("lost", 0, "a", None, "commit", "a", 5)] * count
+
+
+@pytest.mark.parametrize(
+    ("content", "rows", "broken"),
+    [
+        (counts(), 2, 0),
+        (counts(lost=0), 2, 1),
+        (counts(lost=0, by_class_and_cause={}), 2, 1),
+        (counts(), 1, 1),
+        (counts(lost=3), 2, 1),
+    ],
+)
+def test_a_class_has_as_many_rows_and_causes_as_it_counts(
+    content: dict[str, Any], rows: int, broken: int
+) -> None:
+    """A count that was taken back is contradicted by the table of bad messages."""
+    assert len(accounting_measure(content, lost(rows)).broken_classes) == broken
+
+
+def test_what_a_version_records_must_be_there() -> None:
+    """The first format had no strangers; a file of this one without them lacks them."""
+    older = accounting_measure({"lost": 0}, [], run_format=1).lacks
+    newer = accounting_measure({"lost": 0}, [], run_format=2).lacks
+
+    assert "foreign" not in older
+    assert "zombie" in older
+    assert {"foreign", "zombie", "unbounded_pods"} <= set(newer)

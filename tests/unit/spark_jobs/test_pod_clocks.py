@@ -1,0 +1,62 @@
+"""The pods' clocks: Spark's rule is the core's."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from bench_spark.pod_clocks import ONE_CLOCK, PodClock, pod_clocks
+from lagbench.core.clocks import clock_set
+from lagbench.core.telemetry import ClockOffset, TelemetryRecord
+
+MILLISECOND = 1_000_000
+
+
+def offset(at: int, node: int, low: int, high: int, *, since_at: int) -> ClockOffset:
+    """Return what the recorder says of a clock."""
+    return ClockOffset(
+        at=at,
+        source="recorder",
+        clock=f"node-{node}",
+        pods=[f"pod-{node}"],
+        low_ns=low,
+        high_ns=high,
+        answers=3,
+        since_at=since_at,
+    )
+
+
+def test_the_rule_is_that_of_the_core() -> None:
+    """For fifty sets of stretches, shift and error of every pod are the same."""
+    generator = np.random.default_rng(4)
+    for _ in range(50):
+        records: list[TelemetryRecord] = []
+        for at in range(12):
+            node = int(generator.integers(0, 3))
+            low = int(generator.integers(-400, 400)) * MILLISECOND
+            width = int(generator.integers(1, 300)) * MILLISECOND
+            since_at = int(generator.integers(0, 2))
+            records.append(offset(at, node, low, low + width, since_at=since_at))
+        expected = clock_set(records, "kubernetes")
+
+        found = pod_clocks([msgspec.to_builtins(record) for record in records], "kubernetes")
+
+        for pod in ("pod-0", "pod-1", "pod-2", "pod-3"):
+            known = expected.of_pod(pod)
+            clock = None if known is None else PodClock(known.shift_ns, known.error_ns)
+            assert found.of(pod) == clock
+
+
+def test_one_machine_has_one_clock() -> None:
+    """Whatever was recorded: nothing is shifted and nothing is in doubt."""
+    assert pod_clocks([], "processes") is ONE_CLOCK
+    assert ONE_CLOCK.of("any") == PodClock(0, 0)
+    assert ONE_CLOCK.on_recorders(5, "any") == 5
+
+
+def test_a_clock_that_nobody_asked_is_not_one_without_offset() -> None:
+    """On a cluster a pod of an unknown node has no bound."""
+    found = pod_clocks([], "kubernetes")
+
+    assert found.of("any") is None
+    assert found.on_recorders(5, "any") == 5
