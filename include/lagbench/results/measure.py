@@ -16,7 +16,7 @@ from lagbench.core.group_strangers import group_strangers, group_unseen
 from lagbench.core.idle_scale_downs import idle_scale_downs_text
 from lagbench.core.lag import lag_measure
 from lagbench.core.load import generator, telemetry_gaps, validity
-from lagbench.core.load_taken import doubts_of_the_load, held_back
+from lagbench.core.load_taken import doubts_of_the_load, held_back, log_behind
 from lagbench.core.measures import (
     NANOSECONDS,
     Drain,
@@ -160,6 +160,7 @@ def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
     gaps = telemetry_gaps(run.records, from_at=from_at, until_at=until_at)
     doubts = [
         *doubts_of_the_load(run.records, run.offered, run.load),
+        *log_behind(run.lag, run.offered, run.load.stream_started_at),
         *clock_steps(run.records, from_at, until_at, run.load.stream_started_at),
         *_done_before_due(run),
     ]

@@ -18,6 +18,7 @@ class ConsumerGroupStableSensor(CellSensor):
     HOLD_SECONDS = 1.0
     WAIT_SECONDS = 120.0
     fails_on_timeout = True
+    refuses_strangers = True
 
     def wait_seconds(self, cell: CellRun) -> float:  # noqa: ARG002 - the same for every run
         """Wait two minutes: a join of 24 members took 10.6 s at worst (KIP-848)."""
@@ -29,6 +30,7 @@ class ConsumerGroupStableSensor(CellSensor):
             run_id=cell.names.run_id,
             kafka_conn_id=self.kafka_conn_id,
             kubernetes_conn_id=self.kubernetes_conn_id,
+            refuses_strangers=self.refuses_strangers,
             deadline_at=deadline_at,
             hold_seconds=self.HOLD_SECONDS,
             poll_seconds=self.poll_seconds,
@@ -51,6 +53,7 @@ class ConsumerGroupSettledSensor(ConsumerGroupStableSensor):
     MARGIN_SECONDS = 30.0
     """For the pod in its place to start, and for the group to hand over."""
     fails_on_timeout = False
+    refuses_strangers = False
 
     def wait_seconds(self, cell: CellRun) -> float:
         """Wait for a dead member's session to end."""

@@ -20,16 +20,25 @@ _POD_PREFIX = f"{CONSUMER_DEPLOYMENT}-"  # of every pod that a Deployment makes
 class ConsumerGroupStableTrigger(ConditionTrigger):
     """Fires when the group is stable with one member per wanted replica.
 
-    A member whose client id cannot be the name of a pod of the Deployment is refused at once: the
-    group is this run's alone, so that waiting could at best end with a run that is undetermined.
-    One that could, of a pod that is gone, may be waiting for the end of its session.
+    Before the load (``refuses_strangers``) a member whose client id cannot be the name of a pod of
+    the Deployment is refused at once: the group is this run's alone, so that waiting could at best
+    end with a run that is undetermined. After it the verdict names such a member, and the wait goes
+    on. A client id that could be a pod's, of a pod that is gone, may be waiting for the end of its
+    session.
     """
 
     def __init__(
-        self, *, run_id: str, kafka_conn_id: str, kubernetes_conn_id: str, **bounds: float
+        self,
+        *,
+        run_id: str,
+        kafka_conn_id: str,
+        kubernetes_conn_id: str,
+        refuses_strangers: bool = True,
+        **bounds: float,
     ) -> None:
         """Name the run and the connections."""
         super().__init__(**bounds)
+        self.refuses_strangers = refuses_strangers
         self.run_id = run_id
         self.kafka_conn_id = kafka_conn_id
         self.kubernetes_conn_id = kubernetes_conn_id
@@ -40,6 +49,7 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
             "run_id": self.run_id,
             "kafka_conn_id": self.kafka_conn_id,
             "kubernetes_conn_id": self.kubernetes_conn_id,
+            "refuses_strangers": self.refuses_strangers,
         }
 
     def read(self) -> Reading:
@@ -60,7 +70,7 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
             if topic == names.events_topic
         )
         strangers = [m for m in group.members if not m.client_id.startswith(_POD_PREFIX)]
-        if strangers:
+        if strangers and self.refuses_strangers:
             raise WrongInput(
                 where=f"consumer group {names.group}",
                 field="members",

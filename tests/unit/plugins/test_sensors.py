@@ -254,7 +254,15 @@ def test_a_group_that_does_not_settle_ends_the_wait(world: World) -> None:
     start_consumers(world, 2)
     assert run(ConsumerGroupSettledSensor, world)["reached"] is True
 
-    del world.admin.groups[world.names.group]["member-1"]
+    del world.admin.groups[world.names.group]["consumer-1"]
+
+    assert run(ConsumerGroupSettledSensor, world)["reason"] == "timed_out"
+
+
+def test_a_stranger_at_the_end_ends_no_run(world: World) -> None:
+    """What was measured is accounted for and judged: the verdict names who was there."""
+    start_consumers(world, 2)
+    world.admin.groups[world.names.group]["canary"] = []
 
     assert run(ConsumerGroupSettledSensor, world)["reason"] == "timed_out"
 
@@ -269,6 +277,8 @@ def test_settled_under_load_is_what_the_load_needs(world: World) -> None:
 
     world.folder.write_text(world.folder.scenario, yaml.safe_dump(slow | {"tail": "none"}))
     assert run(ReplicasSettledSensor, world)["reached"] is False
+
+
 @pytest.mark.parametrize("partitions", [[], [1, 3]])
 def test_a_stranger_in_the_group_is_named_at_once(world: World, partitions: list[int]) -> None:
     """A consumer that is none of the run's pods: client, host and partitions, and no retry."""
