@@ -51,7 +51,7 @@ from lagbench_airflow.sensors.traffic_finished import TrafficFinishedSensor
 log = logging.getLogger(__name__)
 
 RUN_FOLDER = "{{ ti.xcom_pull(task_ids='plan_cell')['run_folder'] }}"
-IS_SETTLED = "{{ ti.xcom_pull(task_ids='replicas_settled')['reached'] }}"
+IS_SETTLED = "{{ (ti.xcom_pull(task_ids='replicas_settled') or {}).get('reached') }}"
 MINUTES = timedelta(minutes=1)
 # A scenario may offer load for a day and allow a day each for drain and settling.
 LONGEST_WAIT = timedelta(days=1, hours=1)
