@@ -177,13 +177,19 @@ def clean_up(say: Say, *, folder: RunFolder) -> dict[str, Any]:
 
     Topics that nobody has accounted for are copied into the run folder first.
     """
-    hook = KafkaHook()
-    for topic in keep_evidence(hook.settings(), folder):
+    for topic in keep_evidence(_kafka_settings, folder):
         say(f"copied {topic} to {folder.path / 'copies'}: lagbench account {folder.run_id}")
-    with closing(open_kube(patience_seconds=PATIENCE_SECONDS)) as kube, hook.get_conn() as admin:
+    with (
+        closing(open_kube(patience_seconds=PATIENCE_SECONDS)) as kube,
+        KafkaHook().get_conn() as admin,
+    ):
         if is_embedded():
             return asdict(remove_everything(kube, admin, say, is_embedded=True))
         return asdict(clear_cluster(kube, admin, say, holder=lease_holder(), run_id=folder.run_id))
+
+
+def _kafka_settings() -> dict[str, Any]:
+    return KafkaHook().settings()
 
 
 def take_bench_down(*, was_started_here: bool, keep_bench: bool) -> list[str]:

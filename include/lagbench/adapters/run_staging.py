@@ -54,7 +54,8 @@ class Staging:
         with self._named("write"):
             self.file_system.create_dir(self.location, recursive=True)
             self._copy_in(folder.fence, "fence.json")
-            self._copy_in(folder.manifest, "manifest.json")
+            if folder.manifest.exists():
+                self._copy_in(folder.manifest, "manifest.json")
             # Landed tables are needed there, unless an earlier job has put them there.
             for name in () if lands else LANDED_TABLES:
                 if not self._is_there(f"tables/{name}"):

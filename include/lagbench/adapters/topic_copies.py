@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -35,11 +35,13 @@ _MESSAGES_AT_ONCE = 20_000
 _MICROSECONDS = 1_000
 
 
-def keep_evidence(settings: Mapping[str, Any], folder: RunFolder) -> list[str]:
+def keep_evidence(settings: Callable[[], Mapping[str, Any]], folder: RunFolder) -> list[str]:
     """Copy the topics of a fenced run that nobody has accounted for; return which were copied.
 
     Nothing is copied of a run that was never fenced (it measured nothing), that is accounted for,
     or whose tables have landed. A repetition goes on with what is missing.
+
+    :param settings: returns librdkafka's; asked only when there is something to copy.
 
     :raises NotReady: a topic cannot be read up to the fence; the copies that are whole stay.
     """
@@ -51,7 +53,7 @@ def keep_evidence(settings: Mapping[str, Any], folder: RunFolder) -> list[str]:
         if folder.has_copy(kind):
             continue
         ends = {int(partition): int(end) for partition, end in fence[kind].items()}
-        _copy(settings, topic, ends, folder.copy(kind))
+        _copy(settings(), topic, ends, folder.copy(kind))
         copied.append(topic)
     return copied
 
