@@ -185,6 +185,7 @@ def _lag(run: RunEvidence, from_at: int, until_at: int) -> Lag:
 
 
 def _drain(run: RunEvidence, until_at: int) -> Drain:
+    clock = run.producers_clock
     return drain_measure(
         run.lag,
         run.replica_samples,
@@ -194,6 +195,7 @@ def _drain(run: RunEvidence, until_at: int) -> Drain:
         threshold=DrainThreshold(run.limits.lag_threshold_records, run.limits.threshold_rule),
         pod_rate=run.pod_rate_per_second,
         held=held_back(run.records, run.offered, run.load.stream_started_at),
+        clock_error_seconds=None if clock is None else clock.error_ns / NANOSECONDS,
     )
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.accounting import BadMessage
-from lagbench.core.clocks import ClockSet, clock_set, on_recorders_clock
+from lagbench.core.clocks import Clock, ClockSet, clock_set, on_recorders_clock
 from lagbench.core.drain import pod_rate_per_second
 from lagbench.core.group_events import GroupEvent, group_events
 from lagbench.core.lag import LagSeries
@@ -87,10 +87,15 @@ class RunEvidence:
         start = self.manifest.get("stream_started_at")
         if start is None:
             return None
-        told = LoadStep | ProducerProgress | StreamFinished
-        source = next((r.source for r in self.records if isinstance(r, told)), "")
-        clock = self.clocks.of_pod(source)
+        clock = self.producers_clock
         return int(start) - (0 if clock is None else clock.shift_ns)
+
+    @cached_property
+    def producers_clock(self) -> Clock | None:
+        """The clock on which the load was planned; None: not bounded."""
+        told = StreamStarted | LoadStep | ProducerProgress | StreamFinished
+        source = next((r.source for r in self.records if isinstance(r, told)), "")
+        return self.clocks.of_pod(source)
 
     @cached_property
     def sample_until_at(self) -> int | None:
