@@ -145,7 +145,7 @@ def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
 def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
     gaps = telemetry_gaps(run.records, from_at=from_at, until_at=until_at)
     doubts = [
-        *doubts_of_the_load(run.records, run.offered, run.load),
+        *doubts_of_the_load(run.records, run.offered, run.load, run.recorded_starts_at),
         *clock_steps(run.records, from_at, until_at, run.load.stream_started_at),
         *_done_before_due(run),
     ]

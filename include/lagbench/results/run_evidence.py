@@ -78,17 +78,19 @@ class RunEvidence:
             self.offered, floor_rate_per_second=None if pod_rate is None else floor * pod_rate
         )
         return load_window(
-            self.records, self.offered, spikes, recorded_start_at=self._recorded_start_at
+            self.records,
+            self.offered,
+            spikes,
+            recorded_start_at=next(iter(self.recorded_starts_at), None),
         )
 
     @cached_property
-    def _recorded_start_at(self) -> int | None:
-        """The stream's start as the manifest has it, which is the producer's clock."""
-        start = self.manifest.get("stream_started_at")
-        if start is None:
-            return None
+    def recorded_starts_at(self) -> list[int]:
+        """The stream's start as manifest and fence have it, which is the producer's clock."""
         clock = self.producers_clock
-        return int(start) - (0 if clock is None else clock.shift_ns)
+        shift_ns = 0 if clock is None else clock.shift_ns
+        told = [(of or {}).get("stream_started_at") for of in (self.manifest, self.fence)]
+        return [int(at) - shift_ns for at in told if at is not None]
 
     @cached_property
     def producers_clock(self) -> Clock | None:

@@ -142,7 +142,22 @@ def test_a_load_that_the_scenario_does_not_have_is_invalid(run: TamperedRun) -> 
 def test_a_stream_without_a_start_is_not_judged_by_its_spike(run: TamperedRun) -> None:
     """Neither the producer nor the manifest says when it began."""
     run.drop_records("stream_started")
-    run.edit_json("manifest.json", lambda made: {**made, "stream_started_at": None})
+    for name in ("manifest.json", "fence.json"):
+        run.edit_json(name, lambda made: {**made, "stream_started_at": None})
+
+    verdict = run.judge()
+
+    assert verdict.status == "undetermined"
+    assert "the start of the stream is not known" in verdict.invalid[0]
+    assert slo(verdict, "reaction_seconds").status == "undetermined"
+
+
+def test_two_starts_of_one_stream_are_no_start(run: TamperedRun) -> None:
+    """The producer's word moved by 3 s would make the reaction shorter than the limit."""
+    run.edit_records(
+        lambda r: {**r, "stream_started_at": r["stream_started_at"] + 3 * SECOND}, "stream_started"
+    )
+    run.drop_records("load_step")
 
     assert run.judge().status == "undetermined"
 
