@@ -163,8 +163,3 @@ def _highest_rate(load: OfferedLoad, tail_rate: float, second: float) -> float:
         ),
         default=rates[0],
     )
-
-
-def is_held_back(held: Sequence[HeldBack], at: int) -> bool:
-    """Say whether ``at`` lies in a stretch in which too much waited in the client."""
-    return any(found.started_at <= at <= found.ended_at for found in held)
