@@ -93,13 +93,15 @@ def generator(records: Sequence[TelemetryRecord], planned_total: int = 0) -> Gen
     told = [r.planned_total for r in records if isinstance(r, StreamStarted)]
     whole = max([*told, planned_total])
     waiting = most_waiting(records)
+    progress = [record for record in records if isinstance(record, ProducerProgress)]
+    refused = max((record.failed for record in progress), default=0)
     for record in reversed(records):
         if isinstance(record, StreamFinished):
             return Generator(
                 planned=max(record.planned, whole),
                 sent=record.sent,
                 acked=record.acked,
-                failed=record.failed,
+                failed=max(record.failed, refused),
                 unknown=record.unknown,
                 lateness_p50_ms=record.lateness_p50_ms,
                 lateness_p99_ms=record.lateness_p99_ms,
@@ -109,7 +111,6 @@ def generator(records: Sequence[TelemetryRecord], planned_total: int = 0) -> Gen
                 stream_sha256=record.stream_sha256,
                 most_waiting=waiting,
             )
-    progress = [record for record in records if isinstance(record, ProducerProgress)]
     if not progress:
         return Generator()
     last = progress[-1]

@@ -75,13 +75,22 @@ def most_waiting(records: Sequence[TelemetryRecord]) -> int | None:
 
 
 def doubts_of_the_load(
-    records: Sequence[TelemetryRecord], load: OfferedLoad, window: LoadWindow
+    records: Sequence[TelemetryRecord],
+    load: OfferedLoad,
+    window: LoadWindow,
+    recorded_starts_at: Sequence[int] = (),
 ) -> list[str]:
-    """Return why the load that Kafka took was not the planned one, or is not known to be."""
+    """Return why the load that Kafka took was not the planned one, or is not known to be.
+
+    ``recorded_starts_at``: the stream's start as others than the producer's record have it.
+    """
     started_at = window.stream_started_at
     if started_at is None:
         return ["the start of the stream is not known, so nor is when the load changed"]
     reasons = _contradictions(records, load, started_at)
+    apart = max((abs(at - started_at) for at in recorded_starts_at), default=0) / NANOSECONDS
+    if apart > _STEP_SLACK_SECONDS:
+        reasons.append(f"two records of the stream's start are {apart:.1f} s apart")
     held = held_back(records, load, started_at)
     if held:
         worst = max(held, key=lambda found: found.waiting)
@@ -184,8 +193,3 @@ def _highest_rate(load: OfferedLoad, tail_rate: float, second: float) -> float:
         ),
         default=rates[0],
     )
-
-
-def is_held_back(held: Sequence[HeldBack], at: int) -> bool:
-    """Say whether ``at`` lies in a stretch in which too much waited in the client."""
-    return any(found.started_at <= at <= found.ended_at for found in held)

@@ -163,6 +163,7 @@ class Drain(MeasureModel):
     skew_limited_seconds: float | None  # no drain can be shorter
     hottest_partition: int | None
     above_until_at: int | None = None  # lag was last known above the threshold (spike end, if not)
+    clock_error_seconds: float | None = 0.0  # of the spike's end; None: that clock is not bounded
 
 
 class PodWork(MeasureModel):

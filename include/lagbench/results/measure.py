@@ -159,7 +159,7 @@ def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
 def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
     gaps = telemetry_gaps(run.records, from_at=from_at, until_at=until_at)
     doubts = [
-        *doubts_of_the_load(run.records, run.offered, run.load),
+        *doubts_of_the_load(run.records, run.offered, run.load, run.recorded_starts_at),
         *log_behind(run.lag, run.offered, run.load.stream_started_at),
         *clock_steps(run.records, from_at, until_at, run.load.stream_started_at),
         *_done_before_due(run),
@@ -196,6 +196,7 @@ def _lag(run: RunEvidence, from_at: int, until_at: int) -> Lag:
 
 
 def _drain(run: RunEvidence, until_at: int) -> Drain:
+    clock = run.producers_clock
     return drain_measure(
         run.lag,
         run.replica_samples,
@@ -205,6 +206,7 @@ def _drain(run: RunEvidence, until_at: int) -> Drain:
         threshold=DrainThreshold(run.limits.lag_threshold_records, run.limits.threshold_rule),
         pod_rate=run.pod_rate_per_second,
         held=held_back(run.records, run.offered, run.load.stream_started_at),
+        clock_error_seconds=None if clock is None else clock.error_ns / NANOSECONDS,
     )
 
 
