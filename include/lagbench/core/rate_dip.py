@@ -90,6 +90,7 @@ class RateDip:
     area_messages: float | None = None
     area_seconds: float | None = None
     recovery_seconds: float | None = None
+    over_seconds: float = 0.0  # from the episode's start until no window was low any more
 
 
 def rate_series(
@@ -214,6 +215,7 @@ def rate_dip(
         area_messages=lost,
         area_seconds=seconds,
         recovery_seconds=recovery,
+        over_seconds=min(until, watch - first) / WINDOW_BINS,
     )
 
 
