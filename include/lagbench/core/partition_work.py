@@ -11,6 +11,7 @@ share the group's own course out over the partitions, once a second and so less 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +62,7 @@ def waiting_after(arrivals: Counts, done: Counts) -> Counts:
     return waiting.astype(np.int32)
 
 
-def delayed(offered: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+def delayed(offered: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return when the messages planned in each bin begin to wait."""
     later = np.zeros_like(offered)
     later[..., IN_FLIGHT_BINS:] = offered[..., : offered.shape[-1] - IN_FLIGHT_BINS]
@@ -112,18 +113,22 @@ def work_by_lag(rate: RateSeries, lag: LagSeries, lost_records: int) -> Partitio
     lost[:1] = min(max(never_done, 0), lost_records)
     waits = group_waiting(rate, lost).astype(np.float64)
     arrivals = delayed(rate.offered).astype(np.float64)
-    count = max(lag.partitions.size, 1)
-    ends = np.nan_to_num(lag.end_offsets[-1]) if lag.at.size else np.zeros(count)
-    shares = ends / ends.sum() if ends.sum() > 0 else np.full(count, 1 / count)
+    count = int(lag.partitions.max(initial=0)) + 1
+    shares = np.full(count, 1 / count)
     parts = np.tile(shares[:, None], (1, size))
     if lag.at.size:
+        ends = np.zeros(count)
+        ends[lag.partitions] = np.nan_to_num(lag.end_offsets[-1])
+        shares = ends / ends.sum() if ends.sum() > 0 else shares
         # Commits trail the work: what the next sample shows as committed did not wait any more.
         committed = lag.end_offsets - lag.by_partition
         following = np.concatenate([committed[1:], lag.end_offsets[-1:]])
         known = np.nan_to_num(np.maximum(lag.end_offsets - following, 0))
-        lags = np.stack([np.interp(instants, lag.at, column) for column in known.T])
+        lags = np.zeros((count, size))
+        for partition, column in zip(lag.partitions.tolist(), known.T, strict=True):
+            lags[partition] = np.interp(instants, lag.at, column)
         total = lags.sum(axis=0)
-        parts = np.where(total > 0, lags / np.maximum(total, 1e-9), parts)
+        parts = np.where(total > 0, lags / np.maximum(total, 1e-9), shares[:, None])
     return PartitionWork(
         arrivals=(shares[:, None] * arrivals).astype(np.float32),
         waiting=(parts * waits).astype(np.float32),

@@ -221,7 +221,8 @@ def rate_dip(
 
 def _sums(values: Reals | Ints, bins: int) -> Reals:
     total = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
-    return np.maximum(total[bins:] - total[:-bins], 0.0)
+    sums: Reals = np.maximum(total[bins:] - total[:-bins], 0.0)
+    return sums
 
 
 def _recovery(
