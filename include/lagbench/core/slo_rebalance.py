@@ -203,6 +203,8 @@ def _standstill(measures: Measures, slos: Slos) -> SloResult:
             f"; partition {found.partition} stood longest, {found.partition_seconds:.1f} s"
             f" {moment(measures, found.partition_started_at)}"
         )
+    if found.reason:
+        reason += f"; {found.reason}"
     return slo.compare(
         found.group_seconds, reason, low=found.group_low_seconds, high=found.group_high_seconds
     )
