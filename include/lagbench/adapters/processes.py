@@ -24,14 +24,14 @@ _ZOMBIE_LOOK_SECONDS = 0.1
 _KILLED_SECONDS = 10.0
 
 
-def tied_command(command: Sequence[str]) -> list[str]:
+def tied_command(command: Sequence[str], *, niceness: int = 0) -> list[str]:
     """Return ``command`` wrapped so that it dies with the process that starts it.
 
-    The kernel sends the signal when the *thread* that forked ends: start children from the main
+    It runs with ``niceness`` where that is allowed. The kernel sends the signal when the *thread* that forked ends: start children from the main
     thread (or an event loop's thread), never from a short-lived worker thread.
     """
     launcher = str(_HERE / "process_launcher.py")
-    return [sys.executable, "-I", "-S", launcher, str(os.getpid()), *command]
+    return [sys.executable, "-I", "-S", launcher, str(os.getpid()), str(niceness), *command]
 
 
 def start_tied(
@@ -40,15 +40,18 @@ def start_tied(
     log: IO[bytes] | int = subprocess.DEVNULL,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    niceness: int = 0,
+    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start ``command`` as a session leader that dies with this process; output goes to ``log``."""
     return subprocess.Popen(
-        tied_command(command),
+        tied_command(command, niceness=niceness),
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,
         env=dict(env) if env is not None else None,
         cwd=cwd,
+        pass_fds=tuple(pass_fds),
     )
 
 

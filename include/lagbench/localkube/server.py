@@ -66,6 +66,7 @@ async def serve(settings: ServerSettings) -> None:
                 token=token,
                 authority=certificate.authority,
             )
+            plane.warm.start()
             state_folder.announce(folder, port=port)
             _log.info("localkube serves on 127.0.0.1:%d, state in %s", port, folder)
             await _until_signalled(plane, serving, settings.stop_limit_seconds)
@@ -73,6 +74,7 @@ async def serve(settings: ServerSettings) -> None:
             sampling.cancel()
             plane.api.watches.end_all()
             await _end(server, serving)
+            plane.warm.close()
             plane.reaper.close()
             state_folder.withdraw(folder)
     _log.info("localkube has ended")
