@@ -8,11 +8,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from lagbench.core.run import POD_ORDINAL_ANNOTATION
 from lagbench.localkube.deletion import Deletion
 from lagbench.localkube.events import EventRecorder
 from lagbench.localkube.objects import (
     CREATED_AT_NS,
-    ORDINAL,
     READY_AT_NS,
     JsonObject,
     annotations_of,
@@ -119,7 +119,7 @@ class DeploymentController:
                     "labels": {**(metadata.get("labels") or {}), HASH_LABEL: template_hash},
                     "annotations": {
                         **(metadata.get("annotations") or {}),
-                        ORDINAL: str(self._next_ordinal(deployment)),
+                        POD_ORDINAL_ANNOTATION: str(self._next_ordinal(deployment)),
                     },
                     "ownerReferences": [owner_reference(deployment)],
                 },

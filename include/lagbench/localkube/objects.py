@@ -16,8 +16,6 @@ STARTED_AT_NS = "lagbench.io/started-at-ns"
 READY_AT_NS = "lagbench.io/ready-at-ns"
 DELETED_AT_NS = "lagbench.io/deleted-at-ns"
 PORT_PREFIX = "lagbench.io/port-"
-ORDINAL = "lagbench.io/ordinal"
-"""Of a Deployment's pods the how-manieth this one is, from 0; nothing on a real cluster has it."""
 COMES_FIRST = "lagbench.io/comes-first"
 """``true``: the pod gets processor time before others, as far as the machine allows it."""
 

@@ -8,6 +8,7 @@ from lagbench.adapters.kube import Kube
 from lagbench.adapters.manifest_files import base_manifest, base_objects
 from lagbench.core.manifests import companion_for_run, consumer_for_run
 from lagbench.core.policy_limits import policy_limits
+from lagbench.core.start_delay import start_delay
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
@@ -32,15 +33,18 @@ class RunConsumersOperator(CellOperator):
 
         target = self.target(cell)
         replicas = policy_limits(cell.policy).floor_replicas
+        is_embedded = embedded_access(self.kubernetes_conn_id) is not None
+        settings = cell.scenario.consumer
         manifest = consumer_for_run(
             base_manifest("consumer", "Deployment"),
             target,
-            cell.scenario.consumer,
+            settings,
             replicas=replicas,
+            start=start_delay(settings, cell.scenario.seed, is_embedded=is_embedded),
         )
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         try:
-            if embedded_access(self.kubernetes_conn_id) is None:  # localkube drains no nodes
+            if not is_embedded:  # localkube drains no nodes
                 for companion in base_objects("consumer"):
                     kube.apply(companion_for_run(companion, target))
             kube.apply(manifest)
