@@ -11,17 +11,18 @@ from typing import Any
 import yaml
 
 from lagbench.adapters.kube import Kube
-from lagbench.adapters.telemetry_read import all_records, first_record
+from lagbench.adapters.telemetry_read import first_record, read_records
 from lagbench.core.manifests import RunTarget, consumer_for_run, producer_job_for_run
 from lagbench.core.run import NAMESPACE, RunNames
 from lagbench.core.scenario import ConsumerSettings, Scenario, SteadyProfile
 from lagbench.core.start_delay import start_delay
-from lagbench.core.telemetry import PodStarted, ProducerProgress, StreamStarted
+from lagbench.core.telemetry import PodStarted, ProducerProgress, StreamFinished, StreamStarted
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.localkube_process import LocalkubeProcess
 from lagbench.localkube.objects import CREATED_AT_NS, READY_AT_NS
 from lagbench.project import PROJECT_ROOT
+from tests.bench.cpu_log import CpuLog
 from tests.bench.figures import Figure, at_most
 from tests.bench.stage import Stage, create_topics, open_stage
 
@@ -68,7 +69,9 @@ def _started(
     _until_ready(kube, FLOOR)
     seconds = BEFORE_SECONDS + AFTER_SECONDS
     profile = SteadyProfile(
-        kind="steady", rate_per_second=RATE_PER_SECOND * min(1.0, scale * 4), duration_seconds=seconds
+        kind="steady",
+        rate_per_second=RATE_PER_SECOND * min(1.0, scale * 4),
+        duration_seconds=seconds,
     )
     scenario = Scenario(
         name="many_pods",
@@ -90,19 +93,31 @@ def _started(
     pods = _until_ready(kube, FLOOR + ADDED)
     stamps = {pod["metadata"]["name"]: _stamps(pod) for pod in pods}
     until = time.time_ns()
+    cpu_log = CpuLog(
+        {
+            "consumers": [_pid(pod) for pod in pods],
+            "producer": [_pid(pod) for pod in kube.list("Pod") if "producer" in _name(pod)],
+            "broker": [broker.pid or 0],
+        }
+    )
+    cpu_log.sample()
+    ended_at = begun.stream_started_at / 1e9 + seconds - 0.5
+    time.sleep(max(0.0, ended_at - time.time()))
+    cpu_log.sample()
+    carried_until = time.time_ns()
     stage.await_true(
-        lambda: time.time_ns() > begun.stream_started_at + (seconds + 1) * 1e9,
+        lambda: first_record(servers, topic, StreamFinished),
         "the stream's end",
         within_seconds=_WITHIN_SECONDS,
     )
-    records = all_records(servers, topic)
+    records = list(read_records(servers, topic))
     delays = {r.source: r for r in records if isinstance(r, PodStarted)}
     new = {pod: stamp for pod, stamp in stamps.items() if stamp[0] >= asked_at}
     beyond = [
         (ready - created) / 1e9 - (delays[pod].start_delay_seconds or 0.0)
         for pod, (created, ready) in new.items()
     ]
-    cpu = [delays[pod].start_cpu_seconds for pod in new]
+    cpu = [delays[pod].start_cpu_seconds or 0.0 for pod in new]
     lateness = [r for r in records if isinstance(r, ProducerProgress) and r.lateness_p99_ms]
     # A second's figures come at its end: those of the seconds that overlap with the start.
     through = [r.lateness_p99_ms for r in lateness if asked_at <= r.at <= until + 1e9]
@@ -110,8 +125,9 @@ def _started(
     note = f"of {len(new)} pods at once at {profile.rate_per_second:,.0f}/s"
     yield Figure("ready beyond the delay p50", median(beyond), "s", None, note)
     yield Figure("ready beyond the delay max", max(beyond), "s", at_most(AIM_READY_SECONDS))
-    if None not in cpu:
-        yield Figure("processor time of a pod's start p50", median(cpu), "s")
+    yield Figure("processor time of a pod's start p50", median(cpu), "s")
+    for part in ("consumers", "producer", "broker"):
+        yield Figure(f"{part}: processor", cpu_log.cores(part, until, carried_until), "cores")
     yield Figure("lateness p99, worst second before", max(before), "ms")
     yield Figure(
         "lateness p99, worst second meanwhile", max(through), "ms", at_most(AIM_LATENESS_MS)
@@ -127,6 +143,16 @@ def _until_ready(kube: Kube, replicas: int) -> list[Manifest]:
     return kube.wait_until(
         all_ready, timeout_seconds=_WITHIN_SECONDS, what=f"{replicas} ready consumers"
     )
+
+
+def _name(pod: Manifest) -> str:
+    """Return the name of a pod."""
+    return str(pod["metadata"]["name"])
+
+
+def _pid(pod: Manifest) -> int:
+    """Return the number of a pod's process: localkube's containers are processes."""
+    return int(pod["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2])
 
 
 def _stamps(pod: Manifest) -> tuple[int, int]:

@@ -46,7 +46,7 @@ def report() -> dict[str, Any]:
         "shown_environ": Path("/proc/self/environ").read_bytes().decode(errors="replace"),
         "shown_command": Path("/proc/self/cmdline").read_bytes().decode(errors="replace"),
         "shown_name": Path("/proc/self/comm").read_text(),
-        "cwd": os.getcwd(),
+        "cwd": str(Path.cwd()),
         "umask": mask,
         "status": _status(),
         "handlers": {int(s): str(signal.getsignal(s)) for s in signal.valid_signals()},
@@ -104,13 +104,13 @@ def _status() -> dict[str, str]:
 
 def _descriptors() -> dict[str, list[str]]:
     found = {}
-    for name in os.listdir("/proc/self/fd"):
+    for link in [*Path("/proc/self/fd").iterdir()]:
         try:
-            target = os.readlink(f"/proc/self/fd/{name}")
+            target = str(link.readlink())
         except OSError:  # the listing's own
             continue
-        info = Path(f"/proc/self/fdinfo/{name}").read_text().split()
-        found[name] = [target, info[info.index("flags:") + 1]]
+        info = Path(f"/proc/self/fdinfo/{link.name}").read_text().split()
+        found[link.name] = [target, info[info.index("flags:") + 1]]
     return found
 
 

@@ -22,13 +22,6 @@ from lagbench.localkube.warm_start.client import WarmInterpreter
 WARM_WITHIN_SECONDS = 60.0
 
 
-async def until_warm(warm: WarmInterpreter) -> None:
-    """Return when a fork can be had."""
-    async with asyncio.timeout(WARM_WITHIN_SECONDS):
-        while not warm.is_warm:
-            await asyncio.sleep(0.02)
-
-
 async def run(folder: Path, niceness: int, ways: list[str]) -> dict[str, Any]:
     """Return code and output of each of ``ways`` to end, exec'd and forked."""
     fitness._PROGRAMS = "tests.integration."
@@ -40,7 +33,7 @@ async def run(folder: Path, niceness: int, ways: list[str]) -> dict[str, Any]:
     try:
         exec_outcomes = [await outcome(starter, folder, niceness, how, inherited) for how in ways]
         warm.start()
-        await until_warm(warm)
+        await asyncio.wait_for(warm.until_warm(), WARM_WITHIN_SECONDS)
         for how, execed in zip(ways, exec_outcomes, strict=True):
             forked = await outcome(starter, folder, niceness, how, inherited)
             found[how] = {"exec": execed, "fork": forked}
@@ -69,4 +62,5 @@ async def outcome(
 
 if __name__ == "__main__":
     os.umask(0o027)
-    print(json.dumps(asyncio.run(run(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]))))
+    outcomes = asyncio.run(run(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]))
+    sys.stdout.write(json.dumps(outcomes))

@@ -15,6 +15,7 @@ from lagbench.project import PROJECT_ROOT
 
 pytestmark = pytest.mark.integration
 
+_BOTH_WAYS = "tests.integration.start_both_ways"
 WAYS = ("return", "exit text", "raise", "interrupt", "SIGKILL", "SIGTERM")
 
 
@@ -24,8 +25,7 @@ def both_ways(
     """Return what became of the probe, exec'd and forked, for each of ``ways``."""
     paths = [str(PROJECT_ROOT / part) for part in (".", "include")]
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.integration.start_both_ways", str(folder), str(niceness)]
-        + list(ways),
+        [sys.executable, "-m", _BOTH_WAYS, str(folder), str(niceness), *ways],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **(environment or {})},
         capture_output=True,
         text=True,

@@ -3,7 +3,7 @@
 Run by file path with ``python -I -S`` (15 ms): a fork hook would not be safe in a threaded
 parent, and ``setpriv --pdeathsig`` is not on every machine.
 
-usage: process_launcher.py PARENT_PID NICENESS COMMAND [ARG ...]
+usage: process_launcher.py PARENT_PID NICENESS|- COMMAND [ARG ...]
 """
 
 import contextlib
@@ -17,7 +17,7 @@ PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     """Set the parent-death signal, make an own session, take the niceness if allowed, exec."""
-    parent_pid, niceness, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    parent_pid, niceness, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         sys.exit(f"prctl(PR_SET_PDEATHSIG) failed: {os.strerror(ctypes.get_errno())}")
@@ -25,8 +25,8 @@ def main() -> None:
         os._exit(1)
     if os.getpid() != os.getsid(0):
         os.setsid()
-    if niceness:
-        _take_niceness(niceness)
+    if niceness != "-":
+        _take_niceness(int(niceness))
     try:
         os.execvp(command[0], command)
     except OSError as error:

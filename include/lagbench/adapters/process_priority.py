@@ -11,6 +11,12 @@ import contextlib
 import os
 from pathlib import Path
 
+CONTROL_PLANE = -5
+"""localkube and what forks for it: three times the time of a pod that starts (sched(7))."""
+COMES_FIRST = -10
+"""Pods that the run depends on: nine times the time of another pod."""
+ORDINARY = 0
+
 
 def take_niceness(niceness: int) -> None:
     """Set this process's niceness and its session's; what is not allowed stays as it is."""

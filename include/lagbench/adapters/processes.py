@@ -24,14 +24,16 @@ _ZOMBIE_LOOK_SECONDS = 0.1
 _KILLED_SECONDS = 10.0
 
 
-def tied_command(command: Sequence[str], *, niceness: int = 0) -> list[str]:
+def tied_command(command: Sequence[str], *, niceness: int | None = None) -> list[str]:
     """Return ``command`` wrapped so that it dies with the process that starts it.
 
-    It runs with ``niceness`` where that is allowed. The kernel sends the signal when the *thread* that forked ends: start children from the main
+    It runs with ``niceness`` where that is allowed; None: with this process's.
+
+    The kernel sends the signal when the *thread* that forked ends: start children from the main
     thread (or an event loop's thread), never from a short-lived worker thread.
     """
     launcher = str(_HERE / "process_launcher.py")
-    return [sys.executable, "-I", "-S", launcher, str(os.getpid()), str(niceness), *command]
+    return [sys.executable, "-I", "-S", launcher, str(os.getpid()), _text(niceness), *command]
 
 
 def start_tied(
@@ -40,7 +42,7 @@ def start_tied(
     log: IO[bytes] | int = subprocess.DEVNULL,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    niceness: int = 0,
+    niceness: int | None = None,
     pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start ``command`` as a session leader that dies with this process; output goes to ``log``."""
@@ -53,6 +55,10 @@ def start_tied(
         cwd=cwd,
         pass_fds=tuple(pass_fds),
     )
+
+
+def _text(niceness: int | None) -> str:
+    return "-" if niceness is None else str(niceness)
 
 
 class GroupReaper:

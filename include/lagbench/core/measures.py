@@ -21,6 +21,7 @@ from lagbench.core.scaling_measures import (
     Scaling,
     SurplusPod,
 )
+from lagbench.core.start_cost import StartCost
 
 __all__ = [
     "NANOSECONDS",
@@ -46,6 +47,7 @@ __all__ = [
     "ReplicaChange",
     "Scaling",
     "Seconds",
+    "StartCost",
     "SurplusPod",
     "TelemetryGap",
     "Validity",
@@ -251,4 +253,5 @@ class Measures(MeasureModel):
     paid_for_itself: PaidForItself
     accounting: Accounting
     observer_cost: ObserverCost
+    start_cost: StartCost = StartCost()
     end_state: EndState

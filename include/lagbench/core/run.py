@@ -24,7 +24,7 @@ RUN_ID_ANNOTATION = "lagbench.io/run-id"
 TELEMETRY_TOPIC_ANNOTATION = "lagbench.io/telemetry-topic"
 BOOTSTRAP_ANNOTATION = "lagbench.io/bootstrap-servers"
 POD_ORDINAL_ANNOTATION = "lagbench.io/ordinal"
-"""Which of its Deployment's pods this one is, from 0 in the order of creation: by localkube only."""
+"""Which of its Deployment's pods this is, from 0 in the order of creation; localkube notes it."""
 TOPIC_PREFIX = "lagbench."
 GROUP_PREFIX = "enrich."
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lagbench.adapters.process_priority import COMES_FIRST as FIRST
+from lagbench.adapters.process_priority import ORDINARY
 from lagbench.localkube.objects import (
     COMES_FIRST,
     JsonObject,
@@ -23,8 +25,6 @@ from lagbench.localkube.resources import CONFIG_MAP, SECRET, SERVICE
 from lagbench.localkube.store import Store
 
 POD_ADDRESS = "127.0.0.1"
-# A session of niceness -10 gets nine times the time of one of niceness 0 (sched(7)).
-_FIRST_NICENESS = -10
 _REFERENCE = re.compile(r"\$(\$|\(([A-Za-z_.-][\w.-]*)\))")
 _SUBSCRIPT = re.compile(r"^metadata\.(labels|annotations)\['([^']+)'\]$")
 # What pods do not inherit: secrets, and the settings of the Airflow that may have started us.
@@ -46,7 +46,7 @@ class LaunchPlan:
     folder: Path
     has_own_folder: bool = True
     """Whether ``folder`` is the pod's own, not one that the container names as workingDir."""
-    niceness: int = 0
+    niceness: int = ORDINARY
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def plan_launch(
         environment,
         Path(working_dir) if working_dir else folder,
         has_own_folder=not working_dir,
-        niceness=_FIRST_NICENESS if annotations_of(pod).get(COMES_FIRST) == "true" else 0,
+        niceness=FIRST if annotations_of(pod).get(COMES_FIRST) == "true" else ORDINARY,
     )
 
 

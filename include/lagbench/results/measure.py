@@ -30,6 +30,7 @@ from lagbench.core.reaction import reaction
 from lagbench.core.reaction_stamps import ReactionInput
 from lagbench.core.rebalance import rebalance_protocol
 from lagbench.core.rebalance_measure import rebalance_episodes, rebalances
+from lagbench.core.start_cost import start_cost
 from lagbench.core.verdict import Verdict, judge
 from lagbench.errors import NotReady
 from lagbench.results.run_evidence import RunEvidence, read_evidence, read_scenario
@@ -106,6 +107,7 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             paid_for_itself=_paid(run, group, episodes, drain, until_at),
             accounting=accounting_measure(run.accounting, run.bad_messages),
             observer_cost=observer_cost(run.records, from_at, until_at),
+            start_cost=start_cost(run.records, run.lives),
             end_state=_end_state(run, until_at),
         )
     )

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lagbench.adapters.process_priority import CONTROL_PLANE
 from lagbench.adapters.processes import GroupReaper, start_tied
 from lagbench.localkube.pod_environment import LaunchPlan
 from lagbench.localkube.warm_start.fitness import forked_executable
@@ -76,7 +77,7 @@ class WarmInterpreter:
         self._waiting: deque[asyncio.Future[int]] = deque()
         self._restart: asyncio.TimerHandle | None = None
         self._restart_seconds = _FIRST_RESTART_SECONDS
-        self.is_warm = False
+        self._warm = asyncio.Event()
         self._is_fit = True
 
     @property
@@ -84,17 +85,25 @@ class WarmInterpreter:
         """The process id while it lives."""
         return None if self._process is None else self._process.pid
 
+    async def until_warm(self) -> None:
+        """Return when it can fork."""
+        await self._warm.wait()
+
     def start(self) -> None:
         """Start it; call on the event loop's thread, whose end would end the process."""
         self._restart = None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)  # noqa: FBT003
+        ours.setblocking(False)
         command = [sys.executable, "-m", _MODULE, str(theirs.fileno()), str(os.getpid())]
         try:
             adopt_orphans()
             with theirs, self._log_file.open("ab") as log:
                 self._process = start_tied(
-                    command, log=log, env=self._environment, pass_fds=[theirs.fileno()]
+                    command,
+                    log=log,
+                    env=self._environment,
+                    niceness=CONTROL_PLANE,
+                    pass_fds=[theirs.fileno()],
                 )
         except OSError as error:
             ours.close()
@@ -116,7 +125,7 @@ class WarmInterpreter:
 
         Its output goes to the descriptor ``log``.
         """
-        if not self.is_warm or self._channel is None:
+        if not self._warm.is_set() or self._channel is None:
             return None
         executable = forked_executable(plan, self._environment)
         if executable is None:
@@ -165,7 +174,9 @@ class WarmInterpreter:
         if "pid" in said or "failed" in said:
             self._settle(said)
         elif said.get("warm"):
-            self.is_warm, self._restart_seconds = True, _FIRST_RESTART_SECONDS
+            self._warm.set()
+            self._restart_seconds = _FIRST_RESTART_SECONDS
+            _log.info("pods of our programs fork from pid %s from now on", self.pid)
         elif "unfit" in said:
             self._is_fit = False
             _log.warning("no pod is forked on this machine: %s", said["unfit"])
@@ -188,7 +199,7 @@ class WarmInterpreter:
             asyncio.get_running_loop().remove_reader(self._channel)
             self._channel.close()
             self._channel = None
-        self.is_warm = False
+        self._warm.clear()
         while self._waiting:
             waiting = self._waiting.popleft()
             if not waiting.done():

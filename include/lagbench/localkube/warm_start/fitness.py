@@ -46,6 +46,6 @@ def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_own_interpreter(found: Path) -> bool:
-    """Say whether ``found`` is ours: the same file, reached through the same virtual environment."""
+    """Say whether ``found`` is ours: the same file, through the same virtual environment."""
     own = Path(sys.executable)
     return found.parent == own.parent and found.resolve() == own.resolve()

@@ -30,23 +30,12 @@ from lagbench.localkube.warm_start.pod_process import (
     read_request,
 )
 
-# Programs whose pods come by the dozen, or in mid-run. Of the others gRPC alone is a reason to
-# import in the pod's own process: it is not to be forked.
-_PACKAGES = (
-    "lagbench.programs.consumer",
-    "lagbench.programs.producer",
-    "lagbench.programs.recorder",
-)
+# Programs whose pods come by the dozen, or have to be there at once. The others import what is
+# missing in their own process: a fork copies the page tables of everything that is here (the
+# Kubernetes client is half of it), and gRPC is not to be forked.
+_PACKAGES = ("lagbench.programs.consumer", "lagbench.programs.producer")
 # What they import only when they run.
-_LATE = (
-    "lagbench.adapters.kube",
-    "lagbench.adapters.telemetry_log",
-    "http.server",
-    "kubernetes.client",
-    "kubernetes.config",
-    "kubernetes.dynamic",
-    "numpy.random",
-)
+_LATE = ("lagbench.adapters.telemetry_log", "http.server", "numpy.random")
 # Libraries that would start a thread while they are imported. Ours call no BLAS and use Arrow's
 # default pool, which is another one than jemalloc.
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}

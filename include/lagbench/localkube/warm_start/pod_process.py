@@ -59,8 +59,7 @@ def become_pod(request: PodRequest) -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != request.owner_pid:  # it died before the prctl took hold
         os._exit(1)
-    if request.niceness:
-        take_niceness(request.niceness)
+    take_niceness(request.niceness)  # the warm interpreter's own is the control plane's
     _put_on(request)
     module = request.command[2]
     # The interpreter's own way from ``-m`` on; SystemExit and tracebacks are its main()'s too.
@@ -99,7 +98,7 @@ def _put_on(request: PodRequest) -> None:
 class _MemoryMap(ctypes.Structure):
     """prctl_mm_map: where the kernel finds what /proc shows of a process."""
 
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         *(
             (name, ctypes.c_uint64)
             for name in (
