@@ -21,7 +21,7 @@ PLAN = LaunchPlan(
 
 
 def test_a_program_of_ours_is_forked() -> None:
-    """Its interpreter is the one that PATH leads to; variables that nobody reads early may differ."""
+    """Its interpreter is the one on PATH; variables that nobody reads early may differ."""
     assert forked_executable(PLAN, WARM) == str(OWN)
     assert forked_executable(replace(PLAN, command=[str(OWN), *PLAN.command[1:]]), WARM) == str(OWN)
 
