@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,21 +20,28 @@ _BOTH_WAYS = "tests.integration.start_both_ways"
 WAYS = ("return", "exit text", "raise", "interrupt", "SIGKILL", "SIGTERM")
 
 
-def both_ways(
-    folder: Path, *ways: str, niceness: int = 0, environment: dict[str, str] | None = None
-) -> dict[str, Any]:
-    """Return what became of the probe, exec'd and forked, for each of ``ways``."""
-    paths = [str(PROJECT_ROOT / part) for part in (".", "include")]
+def run_script(arguments: list[str], include: Path, environment: dict[str, str]) -> Any:
+    """Return what a module of the tests prints, with lagbench from ``include``."""
+    paths = os.pathsep.join([str(PROJECT_ROOT), str(include)])
     ended = subprocess.run(
-        [sys.executable, "-m", _BOTH_WAYS, str(folder), str(niceness), *ways],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **(environment or {})},
+        [sys.executable, "-m", *arguments],
+        env={**os.environ, "PYTHONPATH": paths, **environment},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    found: dict[str, Any] = json.loads(ended.stdout)
+    return json.loads(ended.stdout)
+
+
+def both_ways(
+    folder: Path, *ways: str, niceness: int = 0, environment: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """Return what became of the probe, exec'd and forked, for each of ``ways``."""
+    found: dict[str, Any] = run_script(
+        [_BOTH_WAYS, str(folder), str(niceness), *ways], PROJECT_ROOT / "include", environment or {}
+    )
     assert all(
         each["fork"]["is_forked"] and not each["exec"]["is_forked"] for each in found.values()
     )
@@ -79,3 +87,13 @@ def test_forks_draw_numbers_of_their_own(tmp_path: Path) -> None:
         numbers.add(both_ways(tmp_path, "random")["random"]["fork"]["output"])
 
     assert len(numbers) == 2
+
+
+def test_a_pod_runs_the_sources_as_they_are_now(tmp_path: Path) -> None:
+    """After an edit the next pod is exec'd; forks come again from an interpreter warmed anew."""
+    include = tmp_path / "include"
+    shutil.copytree(PROJECT_ROOT / "include" / "lagbench", include / "lagbench")
+
+    forked = run_script(["tests.integration.start_after_edit", str(tmp_path)], include, {})
+
+    assert forked == [True, False, True]

@@ -208,14 +208,19 @@ class WarmInterpreter:
             self._process.kill()
             self._process.wait()
             self._reaper.forget(self._process.pid)
-            # Forks of it that never heard the word have ended, and are ours.
-            reap_group(self._process.pid)
+            self._reap_forks(self._process.pid)
             self._process = None
         if self._is_fit:
             loop = asyncio.get_running_loop()
             self._restart = loop.call_later(self._restart_seconds, self.start)
             doubled = max(self._restart_seconds, _FIRST_RESTART_SECONDS / 2) * 2
             self._restart_seconds = min(doubled, _LONGEST_RESTART_SECONDS)
+
+    def _reap_forks(self, group: int) -> None:
+        """See off forks that never heard the word: they end, and are localkube's to wait for."""
+        if not reap_group(group):
+            loop = asyncio.get_running_loop()
+            loop.call_later(_FIRST_RESTART_SECONDS, self._reap_forks, group)
 
 
 def reap_group(group: int) -> bool:

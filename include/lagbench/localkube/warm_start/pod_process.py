@@ -53,9 +53,9 @@ def become_pod(request: PodRequest) -> None:
 
     Ends the process where localkube does not want it, or is dead.
     """
-    os.setsid()
     if not os.read(request.go, 1):
         os._exit(0)
+    os.setsid()
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != request.owner_pid:  # it died before the prctl took hold
         os._exit(1)
