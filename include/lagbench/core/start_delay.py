@@ -27,6 +27,11 @@ class StartDelay:
     seed: int
     spread: float = START_SPREAD
 
+    @property
+    def longest_seconds(self) -> float:
+        """Return what no delay is longer than."""
+        return self.mean_seconds * (1.0 + self.spread)
+
     def of_pod(self, number: int) -> float:
         """Return the delay in seconds of the pod that was created as number ``number``, from 0."""
         drawn = hashlib.blake2b(f"{self.seed} {number}".encode(), digest_size=8).digest()

@@ -35,12 +35,13 @@ class RunConsumersOperator(CellOperator):
         replicas = policy_limits(cell.policy).floor_replicas
         is_embedded = embedded_access(self.kubernetes_conn_id) is not None
         settings = cell.scenario.consumer
+        start = start_delay(settings, cell.scenario.seed, is_embedded=is_embedded)
         manifest = consumer_for_run(
             base_manifest("consumer", "Deployment"),
             target,
             settings,
             replicas=replicas,
-            start=start_delay(settings, cell.scenario.seed, is_embedded=is_embedded),
+            start=start,
         )
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         try:
@@ -48,7 +49,8 @@ class RunConsumersOperator(CellOperator):
                 for companion in base_objects("consumer"):
                     kube.apply(companion_for_run(companion, target))
             kube.apply(manifest)
-            wait_ready(kube, manifest["metadata"]["name"], replicas)
+            within = READY_TIMEOUT_SECONDS + (0.0 if start is None else start.longest_seconds)
+            wait_ready(kube, manifest["metadata"]["name"], replicas, timeout_seconds=within)
         finally:
             kube.close()
         return {
@@ -57,7 +59,9 @@ class RunConsumersOperator(CellOperator):
         }
 
 
-def wait_ready(kube: Kube, deployment: str, replicas: int) -> None:
+def wait_ready(
+    kube: Kube, deployment: str, replicas: int, *, timeout_seconds: float = READY_TIMEOUT_SECONDS
+) -> None:
     """Wait until the Deployment's controller has seen its newest spec and all pods are Ready."""
     ready: dict[str, int] = {}
 
@@ -71,7 +75,7 @@ def wait_ready(kube: Kube, deployment: str, replicas: int) -> None:
 
     kube.wait_until(
         is_ready,
-        timeout_seconds=READY_TIMEOUT_SECONDS,
+        timeout_seconds=timeout_seconds,
         what=f"{replicas} Ready pods of Deployment/{deployment}",
         last_seen=lambda: "; ".join([f"{ready['pods']} Ready", *_what_keeps(kube, deployment)]),
     )

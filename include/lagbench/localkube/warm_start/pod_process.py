@@ -82,8 +82,8 @@ def _put_on(request: PodRequest) -> None:
     os.environ.clear()
     os.environ.update(environment)
     dress_up(request.command, environment)
-    name = Path(request.command[0]).name.encode()
-    _LIBC.prctl(_PR_SET_NAME, ctypes.c_char_p(name), 0, 0, 0)
+    shown_name = os.fsencode(Path(request.command[0]).name)
+    _LIBC.prctl(_PR_SET_NAME, ctypes.c_char_p(shown_name), 0, 0, 0)
     sys.executable = request.executable
     sys.orig_argv = list(request.command)
     sys.argv = ["-m", *request.command[3:]]

@@ -47,12 +47,13 @@ def _run(options: ConsumerOptions) -> int:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     # Before the delay: what a process of its own has to import is part of the delay.
-    from lagbench.programs.consumer.assembly import assemble
+    from lagbench.programs.consumer.assembly import assemble, open_endpoint
     from lagbench.programs.consumer.reports import process_age_ns
 
+    figures = open_endpoint(os.environ)
     if is_asked.wait(options.start_delay_seconds - process_age_ns() / 1e9):
         return ExitCode.PASS  # it was never there: no member, no record
-    with assemble(options, os.environ) as pod:
+    with assemble(options, figures) as pod:
         pods.append(pod)
         if asked:  # before there was a pod to tell
             pod.ask_to_stop(asked[0])
