@@ -196,6 +196,19 @@ def test_a_killed_warm_interpreter_ends_no_pod(localkube: LocalkubeProcess) -> N
     assert eventually(code, "its exit code") == 128 + signal.SIGKILL
 
 
+def test_what_a_pod_leaves_behind_is_waited_for(localkube: LocalkubeProcess) -> None:
+    """A child in a session of its own outlives its pod; its end leaves no zombie of localkube."""
+    script = (
+        "import subprocess, sys; "
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(2)'], "
+        "start_new_session=True); print(child.pid, flush=True)"
+    )
+    warm_interpreter(localkube, times=1)
+    pid = int(printed(start_pod(localkube, "leaves", script, restartPolicy="Never")))
+
+    eventually(lambda: not psutil.pid_exists(pid), "its end, waited for")
+
+
 def test_sigterm_in_the_start_delay_ends_a_pod_at_once(localkube: LocalkubeProcess) -> None:
     """A pod that waits to start is gone when it is deleted, long before its delay is over."""
     warm_interpreter(localkube, times=1)

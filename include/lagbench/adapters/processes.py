@@ -73,13 +73,21 @@ class GroupReaper:
             start_new_session=True,
             text=True,
         )
+        self.watched: set[int] = set()
+
+    @property
+    def pid(self) -> int:
+        """The reaper process's own number."""
+        return self._process.pid
 
     def watch(self, group: int) -> None:
         """Kill ``group`` (a session leader's pid) when this process ends."""
+        self.watched.add(group)
         self._say(f"+{group}\n")
 
     def forget(self, group: int) -> None:
         """No longer kill ``group``: it has ended, its number may be used again."""
+        self.watched.discard(group)
         self._say(f"-{group}\n")
 
     def close(self) -> None:

@@ -43,7 +43,7 @@ class Check:
 def examine(files: BenchFiles, state: BenchState | None, left_over: list[int]) -> list[Check]:
     """Return the findings, the machine first and then the bench."""
     checks = [_python(), _java(), _jars(BROKER), _jars(SPARK), _disk(files), _memory(), _cores()]
-    checks.append(_scenarios())
+    checks.append(scenarios_carried(len(os.sched_getaffinity(0))))
     checks += [_ports(state), _kafka(files), *_parts(state), _left_over(left_over)]
     return checks
 
@@ -100,14 +100,16 @@ def _cores() -> Check:
     return Check("cores", "ok", f"{cores}")
 
 
-def _scenarios() -> Check:
-    """Say which scenarios of the catalog, each with its own policy, need more cores."""
-    cores = len(os.sched_getaffinity(0))
+def scenarios_carried(cores: int) -> Check:
+    """Say which scenarios of the catalog, each with its own policy, need more than ``cores``."""
     names = list_scenarios()
     lacking = []
     for name in names:
-        cell = checked_cell(name)
-        needed = cores_needed(plan_cell(cell.scenario, cell.policy, where=cell.policy_name))
+        try:
+            cell = checked_cell(name)
+            needed = cores_needed(plan_cell(cell.scenario, cell.policy, where=cell.policy_name))
+        except LagbenchError as error:
+            return Check("scenarios", "fail", str(error), "correct the file of the catalog")
         if needed > cores:
             lacking.append(f"{name} ({needed:.1f} cores)")
     if lacking:

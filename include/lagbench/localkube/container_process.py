@@ -12,9 +12,7 @@ from pathlib import Path
 
 from lagbench.adapters.processes import GroupReaper, signal_group, start_tied
 from lagbench.localkube.pod_environment import LaunchPlan
-from lagbench.localkube.warm_start.client import WarmInterpreter, reap_group
-
-_STRAY_LOOK_SECONDS = 0.1
+from lagbench.localkube.warm_start.client import WarmInterpreter
 
 
 class ContainerProcess:
@@ -66,7 +64,6 @@ class ContainerProcess:
         signal_group(self.pid, signal.SIGKILL)
         code = self._wait()
         self._reaper.forget(self.pid)
-        self._reap_strays()
         if not self.exited.done():
             self.exited.set_result(code if code >= 0 else 128 - code)
 
@@ -74,11 +71,6 @@ class ContainerProcess:
         if self._popen is not None:
             return self._popen.wait()
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-
-    def _reap_strays(self) -> None:
-        """See off what the main process left: it is localkube's now, which adopts orphans."""
-        if not reap_group(self.pid):
-            self._loop.call_later(_STRAY_LOOK_SECONDS, self._reap_strays)
 
 
 class ContainerStarter:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import json
 import logging
 import os
@@ -23,27 +22,16 @@ from typing import Any
 
 from lagbench.adapters.process_priority import CONTROL_PLANE
 from lagbench.adapters.processes import GroupReaper, start_tied
+from lagbench.localkube.orphans import adopt_orphans
 from lagbench.localkube.pod_environment import LaunchPlan
 from lagbench.localkube.warm_start.fitness import forked_executable
 
 _log = logging.getLogger(__name__)
 _MODULE = "lagbench.localkube.warm_start.interpreter"
-_PR_SET_CHILD_SUBREAPER = 36
 _ANSWER_BYTES = 4096
 _ANSWER_SECONDS = 5.0  # a fork takes milliseconds; one that hangs is ended
 _FIRST_RESTART_SECONDS = 1.0
 _LONGEST_RESTART_SECONDS = 60.0
-
-
-def adopt_orphans() -> None:
-    """Make this process the parent of what its descendants leave behind.
-
-    :raises OSError: the kernel refuses.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
 
 
 @dataclass(slots=True)
@@ -208,28 +196,12 @@ class WarmInterpreter:
             self._process.kill()
             self._process.wait()
             self._reaper.forget(self._process.pid)
-            self._reap_forks(self._process.pid)
             self._process = None
         if self._is_fit:
             loop = asyncio.get_running_loop()
             self._restart = loop.call_later(self._restart_seconds, self.start)
             doubled = max(self._restart_seconds, _FIRST_RESTART_SECONDS / 2) * 2
             self._restart_seconds = min(doubled, _LONGEST_RESTART_SECONDS)
-
-    def _reap_forks(self, group: int) -> None:
-        """See off forks that never heard the word: they end, and are localkube's to wait for."""
-        if not reap_group(group):
-            loop = asyncio.get_running_loop()
-            loop.call_later(_FIRST_RESTART_SECONDS, self._reap_forks, group)
-
-
-def reap_group(group: int) -> bool:
-    """Wait for the ended members of a process group; False while some of it still run."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-group, os.WNOHANG)[0]:
-            pass
-        return False
-    return True
 
 
 def _request(plan: LaunchPlan, executable: str) -> bytes:
