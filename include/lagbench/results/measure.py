@@ -33,6 +33,7 @@ from lagbench.core.observer_cost import observer_cost
 from lagbench.core.paid_for_itself import paid_for_itself
 from lagbench.core.reaction_stamps import ReactionInput
 from lagbench.core.reaction_worst import worst_reaction
+from lagbench.core.start_cost import start_cost
 from lagbench.core.verdict import Verdict, judge
 from lagbench.errors import NotReady
 from lagbench.results.rebalance import rebalance_measures
@@ -106,6 +107,7 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
                 commit_moves=run.commit_moves,
             ),
             observer_cost=observer_cost(run.records, from_at, until_at),
+            start_cost=start_cost(run.records, run.lives),
             end_state=_end_state(run, until_at),
             standstill=cost.standstill,
             rate_doubt=run.work.doubt,
