@@ -274,6 +274,12 @@ def test_a_run_with_a_stranger_is_undetermined_and_says_who() -> None:
         " in the group for 11.0 to 13.0 s from +20.0 s"
     )
 
+    lossy = good.accounting.model_copy(update={"lost": 2773})
+    lost = judge(good.model_copy(update={"group_strangers": (canary,), "accounting": lossy}), slos)
+    assert lost.status == "undetermined"
+    assert {slo.status for slo in lost.slos} <= {"undetermined", "not_judged"}
+    assert lost.reasons[0] == verdict.reasons[0]
+
     nameless = canary.model_copy(update={"client_id": None, "host": None, "partitions": ()})
     [reason] = stranger_reasons(good.model_copy(update={"group_strangers": (nameless,)}))
     assert reason == (
