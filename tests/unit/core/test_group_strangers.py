@@ -18,6 +18,7 @@ from lagbench.core.telemetry import (
     PodStarted,
     PodStopped,
     ReadGap,
+    ReplicaSample,
     SigtermReceived,
     TelemetryRecord,
 )
@@ -187,6 +188,18 @@ def test_without_names_the_number_of_members_tells() -> None:
 def test_two_readings_with_a_member_more_are_none() -> None:
     """A pod that comes as another goes stands beside it for a moment."""
     assert group_strangers([*map(seen, PODS), *counted(2, 2, 3, 3, 2, 2, 3, 2)]) == ()
+
+
+def test_members_that_are_replicas_are_no_strangers() -> None:
+    """Four pods exist and two are told of: records are lost, nobody is foreign. A fifth is."""
+    replicas = [
+        ReplicaSample(at=second * NS, source="r", spec=4, current=4, ready=4)
+        for second in range(30)
+    ]
+
+    assert group_strangers([*map(seen, PODS), *replicas, *counted(*[4] * 30)]) == ()
+    [found] = group_strangers([*map(seen, PODS), *replicas, *counted(*[5] * 30)])
+    assert found.members == 1
 
 
 def test_a_pod_that_was_killed_stays_a_member_until_its_session_ends() -> None:

@@ -269,6 +269,8 @@ def test_settled_under_load_is_what_the_load_needs(world: World) -> None:
 
     world.folder.write_text(world.folder.scenario, yaml.safe_dump(slow | {"tail": "none"}))
     assert run(ReplicasSettledSensor, world)["reached"] is False
+
+
 @pytest.mark.parametrize("partitions", [[], [1, 3]])
 def test_a_stranger_in_the_group_is_named_at_once(world: World, partitions: list[int]) -> None:
     """A consumer that is none of the run's pods: client, host and partitions, and no retry."""
