@@ -4,6 +4,7 @@
 * A run of another load than planned, or with a clock that stepped, is invalid. It says why once;
   each SLO shows what was measured and none of them passes or fails by it, but for bad messages:
   those that were found stay found.
+* With strangers in the group nothing passes or fails, bad messages neither: they may be theirs.
 * Not drained, not stable, an empty log, an accounting that contradicts itself
   (``lagbench.core.checks``), or a measure missing for a judged SLO: ``undetermined``, never
   ``pass``. So is a run of which nothing was judged.
@@ -56,6 +57,8 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
         scaling = [_of_another_load(result) for result in scaling]
         messages = [r if r.status == "fail" else _of_another_load(r) for r in messages]
     results = [*scaling, *messages]
+    if measures.group_strangers:
+        results = [_of_another_load(result) for result in results]
     failed = [f"{r.title}: {r.reason}" for r in results if r.status == "fail"]
     judged = sum(result.status != "not_judged" for result in results)
     open_ends = [
