@@ -35,6 +35,7 @@ AFTER_SECONDS = 12.0
 AIM_READY_SECONDS = 0.8
 AIM_LATENESS_MS = 20.0
 _WITHIN_SECONDS = 60.0
+_END_WITHIN_SECONDS = 150.0  # a machine that is busy with other work delivers late
 _BASE = PROJECT_ROOT / "k8s" / "base"
 Manifest = dict[str, Any]
 
@@ -108,7 +109,7 @@ def _started(
     stage.await_true(
         lambda: first_record(servers, topic, StreamFinished),
         "the stream's end",
-        within_seconds=_WITHIN_SECONDS,
+        within_seconds=_END_WITHIN_SECONDS,
     )
     records = list(read_records(servers, topic))
     delays = {r.source: r for r in records if isinstance(r, PodStarted)}
