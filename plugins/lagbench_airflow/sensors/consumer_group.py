@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.cell_sensor import CellSensor
 from lagbench_airflow.triggers.condition import ConditionTrigger
@@ -18,6 +20,8 @@ class ConsumerGroupStableSensor(CellSensor):
     HOLD_SECONDS = 1.0
     WAIT_SECONDS = 120.0
     fails_on_timeout = True
+    refuses_strangers: ClassVar[bool] = True
+    """A member that is no pod ends the run before its spike; at the end it is the verdict's."""
 
     def wait_seconds(self, cell: CellRun) -> float:  # noqa: ARG002 - the same for every run
         """Wait two minutes: a join of 24 members took 10.6 s at worst (KIP-848)."""
@@ -27,6 +31,7 @@ class ConsumerGroupStableSensor(CellSensor):
         """Return the condition: stable and complete."""
         return ConsumerGroupStableTrigger(
             run_id=cell.names.run_id,
+            refuses_strangers=self.refuses_strangers,
             kafka_conn_id=self.kafka_conn_id,
             kubernetes_conn_id=self.kubernetes_conn_id,
             deadline_at=deadline_at,
@@ -51,6 +56,7 @@ class ConsumerGroupSettledSensor(ConsumerGroupStableSensor):
     MARGIN_SECONDS = 30.0
     """For the pod in its place to start, and for the group to hand over."""
     fails_on_timeout = False
+    refuses_strangers = False
 
     def wait_seconds(self, cell: CellRun) -> float:
         """Wait for a dead member's session to end."""

@@ -22,15 +22,23 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
 
     A member whose client id cannot be the name of a pod of the Deployment is refused at once: the
     group is this run's alone, so that waiting could at best end with a run that is undetermined.
-    One that could, of a pod that is gone, may be waiting for the end of its session.
+    (With ``refuses_strangers`` off, for a run that is over, it is waited for like any other.) One
+    that could, of a pod that is gone, may be waiting for the end of its session.
     """
 
     def __init__(
-        self, *, run_id: str, kafka_conn_id: str, kubernetes_conn_id: str, **bounds: float
+        self,
+        *,
+        run_id: str,
+        kafka_conn_id: str,
+        kubernetes_conn_id: str,
+        refuses_strangers: bool = True,
+        **bounds: float,
     ) -> None:
         """Name the run and the connections."""
         super().__init__(**bounds)
         self.run_id = run_id
+        self.refuses_strangers = refuses_strangers
         self.kafka_conn_id = kafka_conn_id
         self.kubernetes_conn_id = kubernetes_conn_id
 
@@ -38,6 +46,7 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
         """Return the arguments."""
         return {
             "run_id": self.run_id,
+            "refuses_strangers": self.refuses_strangers,
             "kafka_conn_id": self.kafka_conn_id,
             "kubernetes_conn_id": self.kubernetes_conn_id,
         }
@@ -60,7 +69,7 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
             if topic == names.events_topic
         )
         strangers = [m for m in group.members if not m.client_id.startswith(_POD_PREFIX)]
-        if strangers:
+        if strangers and self.refuses_strangers:
             raise WrongInput(
                 where=f"consumer group {names.group}",
                 field="members",

@@ -254,7 +254,15 @@ def test_a_group_that_does_not_settle_ends_the_wait(world: World) -> None:
     start_consumers(world, 2)
     assert run(ConsumerGroupSettledSensor, world)["reached"] is True
 
-    del world.admin.groups[world.names.group]["member-1"]
+    del world.admin.groups[world.names.group]["consumer-1"]
+
+    assert run(ConsumerGroupSettledSensor, world)["reason"] == "timed_out"
+
+
+def test_a_stranger_at_the_end_does_not_cost_the_evidence(world: World) -> None:
+    """Refused, it would end the run without a verdict; the verdict names it instead."""
+    start_consumers(world, 2)
+    world.admin.groups[world.names.group]["stranger"] = []
 
     assert run(ConsumerGroupSettledSensor, world)["reason"] == "timed_out"
 
