@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.cell_sensor import CellSensor
 from lagbench_airflow.triggers.condition import ConditionTrigger
@@ -18,7 +20,8 @@ class ConsumerGroupStableSensor(CellSensor):
     HOLD_SECONDS = 1.0
     WAIT_SECONDS = 120.0
     fails_on_timeout = True
-    refuses_strangers = True
+    refuses_strangers: ClassVar[bool] = True
+    """A member that is no pod ends the run before its spike; at the end it is the verdict's."""
 
     def wait_seconds(self, cell: CellRun) -> float:  # noqa: ARG002 - the same for every run
         """Wait two minutes: a join of 24 members took 10.6 s at worst (KIP-848)."""
@@ -28,9 +31,9 @@ class ConsumerGroupStableSensor(CellSensor):
         """Return the condition: stable and complete."""
         return ConsumerGroupStableTrigger(
             run_id=cell.names.run_id,
+            refuses_strangers=self.refuses_strangers,
             kafka_conn_id=self.kafka_conn_id,
             kubernetes_conn_id=self.kubernetes_conn_id,
-            refuses_strangers=self.refuses_strangers,
             deadline_at=deadline_at,
             hold_seconds=self.HOLD_SECONDS,
             poll_seconds=self.poll_seconds,

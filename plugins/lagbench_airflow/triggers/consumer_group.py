@@ -20,11 +20,10 @@ _POD_PREFIX = f"{CONSUMER_DEPLOYMENT}-"  # of every pod that a Deployment makes
 class ConsumerGroupStableTrigger(ConditionTrigger):
     """Fires when the group is stable with one member per wanted replica.
 
-    Before the load (``refuses_strangers``) a member whose client id cannot be the name of a pod of
-    the Deployment is refused at once: the group is this run's alone, so that waiting could at best
-    end with a run that is undetermined. After it the verdict names such a member, and the wait goes
-    on. A client id that could be a pod's, of a pod that is gone, may be waiting for the end of its
-    session.
+    A member whose client id cannot be the name of a pod of the Deployment is refused at once: the
+    group is this run's alone, so that waiting could at best end with a run that is undetermined.
+    (With ``refuses_strangers`` off, for a run that is over, it is waited for like any other.) One
+    that could, of a pod that is gone, may be waiting for the end of its session.
     """
 
     def __init__(
@@ -38,8 +37,8 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
     ) -> None:
         """Name the run and the connections."""
         super().__init__(**bounds)
-        self.refuses_strangers = refuses_strangers
         self.run_id = run_id
+        self.refuses_strangers = refuses_strangers
         self.kafka_conn_id = kafka_conn_id
         self.kubernetes_conn_id = kubernetes_conn_id
 
@@ -47,9 +46,9 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
         """Return the arguments."""
         return {
             "run_id": self.run_id,
+            "refuses_strangers": self.refuses_strangers,
             "kafka_conn_id": self.kafka_conn_id,
             "kubernetes_conn_id": self.kubernetes_conn_id,
-            "refuses_strangers": self.refuses_strangers,
         }
 
     def read(self) -> Reading:

@@ -259,10 +259,10 @@ def test_a_group_that_does_not_settle_ends_the_wait(world: World) -> None:
     assert run(ConsumerGroupSettledSensor, world)["reason"] == "timed_out"
 
 
-def test_a_stranger_at_the_end_ends_no_run(world: World) -> None:
-    """What was measured is accounted for and judged: the verdict names who was there."""
+def test_a_stranger_at_the_end_does_not_cost_the_evidence(world: World) -> None:
+    """Refused, it would end the run without a verdict; the verdict names it instead."""
     start_consumers(world, 2)
-    world.admin.groups[world.names.group]["canary"] = []
+    world.admin.groups[world.names.group]["stranger"] = []
 
     assert run(ConsumerGroupSettledSensor, world)["reason"] == "timed_out"
 
