@@ -28,6 +28,15 @@ from lagbench.errors import ExitCode
 
 __all__ = ["SloResult", "SloStatus", "Verdict", "VerdictStatus", "exit_code", "judge"]
 
+_BY_PODS_CLOCKS = (
+    "rebalance_dip_percent",
+    "rebalance_area_seconds",
+    "rebalance_recovery_seconds",
+    "standstill_seconds",
+    "time_lag_p99_seconds",
+)
+"""What rests on the pods' own stamps: when work was done, and who held which partition."""
+
 VerdictStatus = Literal["pass", "fail", "undetermined"]
 
 
@@ -50,6 +59,7 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
     """Return the verdict of ``measures`` under ``slos``."""
     scaling = [*scaling_results(measures, slos), *rebalance_results(measures, slos)]
     scaling += lag_results(measures, slos)
+    scaling = [_of_known_clocks(result, measures) for result in scaling]
     messages = accounting_results(measures, slos)
     invalid = measures.validity.reasons
     unsure = [f"{r.title}: {r.reason}" for r in [*scaling, *messages] if r.status == "undetermined"]
@@ -97,3 +107,14 @@ def _of_another_load(result: SloResult) -> SloResult:
     if result.status == "not_judged":
         return result
     return result.model_copy(update={"status": "undetermined"})
+
+
+def _of_known_clocks(result: SloResult, measures: Measures) -> SloResult:
+    """Return ``result``, undetermined where it rests on a clock that nobody bounded."""
+    clocks = measures.reaction.clocks
+    pods = () if clocks is None else clocks.unbounded_pods
+    is_judged = result.status in ("pass", "fail")
+    if not pods or not is_judged or result.name not in _BY_PODS_CLOCKS:
+        return result
+    reason = f"{result.reason}; the clocks of {len(pods)} pods are not bounded"
+    return result.model_copy(update={"status": "undetermined", "reason": reason})

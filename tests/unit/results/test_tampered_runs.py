@@ -675,12 +675,14 @@ def bound_clock(run: TamperedRun, clock: str, pods: set[str], ahead_seconds: flo
 def test_clocks_that_nobody_asked_leave_the_reaction_open(run: TamperedRun) -> None:
     """The new pods' node is 10 s behind: what it stamps looks early, and nothing bounds it."""
     on_cluster(run, new_pods(run), behind_seconds=10)
-    run.set_slos(reaction_seconds=3.5, drain_seconds=60)
+    run.set_slos(reaction_seconds=3.5, drain_seconds=60, rebalance_dip_percent=20)
 
     verdict = run.judge()
 
+    assert verdict.status == "undetermined"
     assert slo(verdict, "reaction_seconds").status == "undetermined"
     assert slo(verdict, "drain_seconds").status == "undetermined"
+    assert slo(verdict, "rebalance_dip_percent").status == "undetermined"
 
 
 def test_a_known_offset_is_taken_off_every_record(run: TamperedRun) -> None:
