@@ -4,7 +4,8 @@
 * A run of another load than planned, or with a clock that stepped, is invalid. It says why once;
   each SLO shows what was measured and none of them passes or fails by it, but for bad messages:
   those that were found stay found.
-* With strangers in the group nothing passes or fails, bad messages neither: they may be theirs.
+* With strangers in the group nothing passes or fails, bad messages neither: they may be theirs. Of
+  strangers that were only counted, and never named, the SLOs on scaling that fail stay failed.
 * Not drained, not stable, an empty log, an accounting that contradicts itself
   (``lagbench.core.checks``), or a measure missing for a judged SLO: ``undetermined``, never
   ``pass``. So is a run of which nothing was judged.
@@ -67,8 +68,10 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
         scaling = [_of_another_load(result) for result in scaling]
         messages = [r if r.status == "fail" else _of_another_load(r) for r in messages]
     results = [*scaling, *messages]
-    if measures.group_strangers:
+    if any(stranger.client_id is not None for stranger in measures.group_strangers):
         results = [_of_another_load(result) for result in results]
+    elif measures.group_strangers:
+        results = [*scaling, *(_of_another_load(result) for result in messages)]
     failed = [f"{r.title}: {r.reason}" for r in results if r.status == "fail"]
     judged = sum(result.status != "not_judged" for result in results)
     open_ends = [
