@@ -22,6 +22,7 @@ PHASES = (  # name, from, to (None: the end of the stream plus so many seconds)
     ("inject_spike", -1.0, 300.2),
     ("await_drained", 300.3, 302.4),
     ("await_settled", 302.5, 303.5),
+    ("fence_run", 303.6, 304.6),
 )
 
 

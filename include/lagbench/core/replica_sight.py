@@ -56,8 +56,9 @@ def _autoscaler_tells(records: Sequence[TelemetryRecord], stretch: Unseen) -> bo
     told = sorted(
         (r for r in records if isinstance(r, HpaSync | KedaPoll | Scaled)), key=lambda r: r.at
     )
-    before = [record for record in told if record.at <= stretch.started_at]
-    after = [record for record in told if record.at >= stretch.ended_at]
+    naming = [record for record in told if not isinstance(record, KedaPoll)]  # the replicas
+    before = [record for record in naming if record.at <= stretch.started_at]
+    after = [record for record in naming if record.at >= stretch.ended_at]
     if not before or not after:
         return False
     around = [record for record in told if before[-1].at <= record.at <= after[0].at]

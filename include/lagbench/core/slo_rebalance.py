@@ -1,7 +1,8 @@
 """SLOs on what scale steps cost (dip, recovery, area) and on the group standing still.
 
 Where the rate of the group contradicts the ledger (``measures.rate_doubt``) nothing here passes;
-the first of them says where.
+the first of them says where. Where pods worked whose part in the group is not recorded
+(``measures.membership_doubt``) no scale step passes or fails.
 """
 
 from __future__ import annotations
@@ -20,12 +21,10 @@ Reading = Callable[[RebalanceEpisode], float | None]
 
 def rebalance_results(measures: Measures, slos: Slos) -> list[SloResult]:
     """Return the SLOs on rebalances, in the order of the table."""
-    results = [
-        _dip(measures, slos),
-        _area(measures, slos),
-        _recovery(measures, slos),
-        _standstill(measures, slos),
-    ]
+    steps = [_dip(measures, slos), _area(measures, slos), _recovery(measures, slos)]
+    if measures.membership_doubt:
+        steps = [_open(result, measures.membership_doubt) for result in steps]
+    results = [*steps, _standstill(measures, slos)]
     return _doubted(results, measures.rate_doubt) if measures.rate_doubt else results
 
 
@@ -39,6 +38,14 @@ def _doubted(results: Sequence[SloResult], doubt: str) -> list[SloResult]:
         found.append(result.model_copy(update=update))
         doubt = DOUBTED
     return found
+
+
+def _open(result: SloResult, doubt: str) -> SloResult:
+    """Return ``result`` as undetermined, with what it would have said."""
+    if result.status not in ("pass", "fail"):
+        return result
+    reason = f"{result.reason}; {doubt}"
+    return result.model_copy(update={"status": "undetermined", "reason": reason})
 
 
 def _dip(measures: Measures, slos: Slos) -> SloResult:

@@ -9,6 +9,11 @@ from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.accounting import accounting_measure
 from lagbench.core.checks import moved_back, rebalance_count, scale_down
 from lagbench.core.clocks import clock_steps
+from lagbench.core.contradictions import (
+    contradictions_of_lag,
+    contradictions_of_the_end,
+    unrecorded_members,
+)
 from lagbench.core.drain import DrainThreshold, drain_measure
 from lagbench.core.end_state import end_state
 from lagbench.core.evidence_format import MEMBERS_FORMAT, folder_format, unrecorded_text
@@ -110,6 +115,7 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             start_cost=start_cost(run.records, run.lives),
             end_state=_end_state(run, until_at),
             standstill=cost.standstill,
+            membership_doubt=unrecorded_members(run.records, run.accounting),
             rate_doubt=run.work.doubt,
             group_strangers=group_strangers(run.records),
             group_unseen=group_unseen(
@@ -165,6 +171,9 @@ def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
         *log_behind(run.lag, run.offered, run.load.stream_started_at),
         *clock_steps(run.records, from_at, until_at, run.load.stream_started_at),
         *_done_before_due(run),
+        *contradictions_of_the_end(run.records, run.fence, until_at),
+        *contradictions_of_lag(run.records, run.lag),
+        *run.rate_contradictions,
     ]
     return validity(generator(run.records, run.offered.total), gaps, doubts)
 

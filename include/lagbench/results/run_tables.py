@@ -16,6 +16,7 @@ from lagbench.core.accounting import BadMessage
 from lagbench.core.lag import LagSeries, lag_series
 from lagbench.core.partition_gaps import Handover
 from lagbench.core.rate_dip import RateSeries, rate_series
+from lagbench.core.statistics import Ints
 from lagbench.core.telemetry import TelemetryRecord, decode_record
 from lagbench.errors import NotReady
 
@@ -89,6 +90,13 @@ def read_rate(folder: RunFolder, *, until_at: int | None = None) -> RateSeries:
         for name in ("at", "offered", "processed")
     )
     return rate_series(at, offered, processed, until_at=until_at)
+
+
+def read_offered(folder: RunFolder) -> tuple[Ints, int]:
+    """Return the instants of the timeline's rows, and how many messages they say were offered."""
+    table = read_table(folder, "timeline")
+    at = np.asarray(table.column("at").to_numpy(), dtype=np.int64)
+    return at, int(np.asarray(table.column("offered").to_numpy(), dtype=np.int64).sum())
 
 
 def read_handovers(folder: RunFolder) -> list[Handover]:
