@@ -9,7 +9,8 @@ against the scenario's SLOs.
 * **plan_cell** refuses wrong input before anything starts and makes the run folder.
 * A run that misses an SLO fails **slo_gate**, after the report is written.
 * **remove_workloads** always runs and fails the run when it could not clean up; so does
-  **require_verdict** when the run was ended before its verdict.
+  **require_verdict** when the run was ended before its verdict. When the accounting failed, the
+  topics are copied into the run folder before they go: `lagbench account RUN` repeats it.
 * The run's conf, policy, seed and versions are in `plan_cell`'s result and in the run folder's
   `manifest.json`; the verdict is `verdict`'s result, with a link to the report.
 """
@@ -101,14 +102,18 @@ def slo_gate(verdict: dict[str, Any]) -> None:
 
 
 @teardown(on_failure_fail_dagrun=True)
-@task(execution_timeout=10 * MINUTES, retries=2, retry_delay=timedelta(seconds=5))
+@task(execution_timeout=15 * MINUTES, retries=2, retry_delay=timedelta(seconds=5))
 def remove_workloads(run_folder: str) -> dict[str, Any]:
-    """Delete policies, pods, topics and groups; give the cluster's Lease back."""
+    """Delete policies, pods, topics and groups; give the cluster's Lease back.
+
+    When the accounting failed, the topics go into the run folder first, as they are; a retry goes
+    on with the next topic.
+    """
     from lagbench_airflow.planning import clean_up
 
     cell = CellRun.open(run_folder)
     with phase(cell.folder, "remove_workloads"):
-        return clean_up(log.info, run_id=cell.names.run_id)
+        return clean_up(log.info, folder=cell.folder)
 
 
 @teardown(on_failure_fail_dagrun=True)
@@ -135,8 +140,13 @@ def require_verdict(run_folder: str) -> None:
     A run that a person marks as failed goes on with its teardowns, the other tasks are skipped,
     and Airflow 3.3.2 then calls the run a success: skipped tasks count as such.
     """
-    if not CellRun.open(run_folder).folder.verdict.is_file():
-        raise AirflowFailException(f"the run ended without a verdict; see {run_folder}")
+    from lagbench.adapters.topic_copies import how_to_account
+
+    folder = CellRun.open(run_folder).folder
+    if not folder.verdict.is_file():
+        raise AirflowFailException(
+            f"the run ended without a verdict; see {run_folder}{how_to_account(folder)}"
+        )
 
 
 @dag(

@@ -19,6 +19,7 @@ from lagbench.adapters.kafka_admin import BROKER_DEFAULT, TopicSpec
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.adapters.run_manifest import write_manifest
+from lagbench.adapters.topic_copies import keep_evidence
 from lagbench.adapters.workloads import clear_cluster, remove_everything
 from lagbench.catalog import checked_cell
 from lagbench.core.cluster_lease import longest_run_seconds
@@ -171,15 +172,24 @@ def create_run_topics(cell: CellRun) -> dict[str, int]:
     return partitions
 
 
-def clean_up(say: Say, *, run_id: str) -> dict[str, Any]:
-    """Remove all workloads, topics and groups of runs, and give a cluster's namespace back."""
+def clean_up(say: Say, *, folder: RunFolder) -> dict[str, Any]:
+    """Remove all workloads, topics and groups of runs, and give a cluster's namespace back.
+
+    Topics that nobody has accounted for are copied into the run folder first.
+    """
+    for topic in keep_evidence(_kafka_settings, folder):
+        say(f"copied {topic} to {folder.path / 'copies'}: lagbench account {folder.run_id}")
     with (
         closing(open_kube(patience_seconds=PATIENCE_SECONDS)) as kube,
         KafkaHook().get_conn() as admin,
     ):
         if is_embedded():
             return asdict(remove_everything(kube, admin, say, is_embedded=True))
-        return asdict(clear_cluster(kube, admin, say, holder=lease_holder(), run_id=run_id))
+        return asdict(clear_cluster(kube, admin, say, holder=lease_holder(), run_id=folder.run_id))
+
+
+def _kafka_settings() -> dict[str, Any]:
+    return KafkaHook().settings()
 
 
 def take_bench_down(*, was_started_here: bool, keep_bench: bool) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from bench_spark.errors import UnreadableRun
 from bench_spark.fence import Fence, parse_fence
 from bench_spark.landing import Topics
 from bench_spark.run_folder import RunFolder, parse_object
@@ -17,11 +18,11 @@ def job_parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def add_topics(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of jobs that read Kafka."""
-    parser.add_argument("--bootstrap-servers", required=True)
-    parser.add_argument("--events-topic", required=True)
-    parser.add_argument("--processed-topic", required=True)
-    parser.add_argument("--telemetry-topic", required=True)
+    """Add the arguments of jobs that read Kafka, or the run folder's copies of the topics."""
+    parser.add_argument("--bootstrap-servers", help="default: read the run folder's copies")
+    parser.add_argument("--events-topic")
+    parser.add_argument("--processed-topic")
+    parser.add_argument("--telemetry-topic")
 
 
 def add_fence(parser: argparse.ArgumentParser) -> None:
@@ -31,14 +32,17 @@ def add_fence(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def topics_of(options: argparse.Namespace) -> Topics:
-    """Return the run's topics as given."""
-    return Topics(
-        bootstrap_servers=options.bootstrap_servers,
-        events=options.events_topic,
-        processed=options.processed_topic,
-        telemetry=options.telemetry_topic,
-    )
+def topics_of(options: argparse.Namespace) -> Topics | None:
+    """Return the run's topics as given; None: the run folder has copies of them.
+
+    :raises UnreadableRun: servers are given, but not every topic.
+    """
+    if options.bootstrap_servers is None:
+        return None
+    topics = (options.events_topic, options.processed_topic, options.telemetry_topic)
+    if None in topics:
+        raise UnreadableRun("--bootstrap-servers needs --events-topic, … of all three topics")
+    return Topics(options.bootstrap_servers, *topics)
 
 
 def fence_of(options: argparse.Namespace, folder: RunFolder) -> Fence:

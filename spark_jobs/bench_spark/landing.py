@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
 
 from bench_spark import schemas
 from bench_spark.fence import Fence
@@ -23,26 +26,33 @@ class Topics:
     telemetry: str
 
 
-def land(folder: RunFolder, topics: Topics, fence: Fence) -> None:
+def land(folder: RunFolder, topics: Topics | None, fence: Fence) -> None:
     """Write the tables events, processed and telemetry; a repetition replaces them.
 
     Telemetry comes first: it knows when the stream started.
+
+    :param topics: None: read the copies that the run folder has of them.
     """
-    session, servers = folder.session, topics.bootstrap_servers
-    records = read_topic(
-        session, bootstrap_servers=servers, topic=topics.telemetry, end_offsets=fence.telemetry
-    )
+    records = _records(folder, topics, "telemetry", fence.telemetry)
     folder.write_table("telemetry", schemas.TELEMETRY, decode_telemetry(records))
     started_at = fence.stream_started_at
     if started_at is None:
         started_at = stream_started_at(folder.read_table("telemetry", schemas.TELEMETRY))
-    records = read_topic(
-        session, bootstrap_servers=servers, topic=topics.events, end_offsets=fence.events
-    )
-    events = decode_events(records, started_at)
+    events = decode_events(_records(folder, topics, "events", fence.events), started_at)
     folder.write_table("events", schemas.EVENTS, events, rows=fence.messages)
-    records = read_topic(
-        session, bootstrap_servers=servers, topic=topics.processed, end_offsets=fence.processed
-    )
-    processed = decode_ledger(records, started_at)
+    processed = decode_ledger(_records(folder, topics, "processed", fence.processed), started_at)
     folder.write_table("processed", schemas.PROCESSED, processed, rows=fence.messages)
+
+
+def _records(
+    folder: RunFolder, topics: Topics | None, kind: str, ends: Mapping[int, int]
+) -> DataFrame:
+    """Return the records of one topic below the fence, with the columns of Spark's source."""
+    if topics is None:
+        return folder.session.read.parquet(folder.copy_path(kind))
+    return read_topic(
+        folder.session,
+        bootstrap_servers=topics.bootstrap_servers,
+        topic=getattr(topics, kind),
+        end_offsets=ends,
+    )

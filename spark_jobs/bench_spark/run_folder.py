@@ -30,6 +30,10 @@ class RunFolder:
         """Return where the table lies."""
         return f"{self.location.rstrip('/')}/tables/{name}"
 
+    def copy_path(self, name: str) -> str:
+        """Return where the copy of a topic lies."""
+        return f"{self.location.rstrip('/')}/copies/{name}"
+
     def read_table(self, name: str, schema: T.StructType) -> DataFrame:
         """Return the table with exactly the columns of ``schema``."""
         return self.session.read.schema(schema).parquet(self.table_path(name))

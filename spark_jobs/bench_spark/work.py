@@ -74,18 +74,23 @@ def read_work(folder: RunFolder, fence: Fence) -> Work:
     logged = folder.read_table("events", schemas.EVENTS)
     ledger = folder.read_table("processed", schemas.PROCESSED)
     stretch = _stretch(folder, fence, facts)
-    whole = _on_recorders_clock(ledger.filter(F.col("foreign").isNull()), facts)
-    outside_run = 0 if stretch is None else whole.filter(~_is_within(stretch)).count()
-    if stretch is not None and outside_run:
+    whole = _on_recorders_clock(ledger, facts)
+    odd = _odd_rows(whole, fence, stretch)
+    no_ledger = _no_ledger(ledger).persist() if odd["foreign"] else None
+    if odd["foreign"]:
+        whole = whole.filter(F.col("foreign").isNull())
+    if stretch is not None and odd["outside"]:
         whole = whole.withColumns({name: _clamped(name, stretch) for name in _STAMPS})
     is_below = _is_below(fence)
-    processed = whole.filter(is_below)
-    foreign = _unless_empty(foreign_events(logged, facts.plan).persist())
+    processed = whole.filter(is_below) if odd["beyond"] else whole
+    foreign: DataFrame | None = foreign_events(logged, facts.plan).persist()
+    if foreign is not None and foreign.isEmpty():
+        foreign = None
     strangers = Strangers(
         in_log=foreign,
-        in_ledger=_unless_empty(_no_ledger(ledger).persist()),
+        in_ledger=no_ledger,
         work=None if foreign is None else work_on(processed, foreign, is_foreign=True).persist(),
-        beyond=_unless_empty(whole.filter(~is_below).persist()),
+        beyond=whole.filter(~is_below).persist() if odd["beyond"] else None,
     )
     if foreign is not None:
         processed = work_on(processed, foreign, is_foreign=False)
@@ -108,7 +113,7 @@ def read_work(folder: RunFolder, fence: Fence) -> Work:
         runs=runs,
         repeats=None if shared.isEmpty() else repeats(processed, shared).persist(),
         stretch=stretch,
-        outside_run=outside_run,
+        outside_run=odd["outside"],
     )
 
 
@@ -165,8 +170,16 @@ def _no_ledger(ledger: DataFrame) -> DataFrame:
     )
 
 
-def _unless_empty(rows: DataFrame) -> DataFrame | None:
-    return None if rows.isEmpty() else rows
+def _odd_rows(whole: DataFrame, fence: Fence, stretch: tuple[int, int] | None) -> dict[str, int]:
+    """Return how many rows are of no ledger, beyond the fence, and outside the run: one scan."""
+    is_ledger = F.col("foreign").isNull()
+    is_outside = F.expr("false") if stretch is None else ~_is_within(stretch)
+    row = whole.agg(
+        F.count_if(~is_ledger).alias("foreign"),
+        F.count_if(is_ledger & ~_is_below(fence)).alias("beyond"),
+        F.count_if(is_ledger & is_outside).alias("outside"),
+    ).first()
+    return {} if row is None else row.asDict()
 
 
 def _stretch(folder: RunFolder, fence: Fence, facts: RunFacts) -> tuple[int, int] | None:

@@ -12,7 +12,14 @@ from statistics import median
 
 import numpy as np
 
-from lagbench.core.rate_dip import RateDip, rate_dip, rate_series
+from lagbench.core.rate_dip import (
+    WINDOW_BINS,
+    RateDip,
+    mean_rate_before,
+    rate_dip,
+    rate_series,
+    stretch_of,
+)
 from lagbench.core.run import RunNames
 from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady
@@ -49,16 +56,12 @@ def measure(scale: float) -> Iterator[Figure]:
         for balancer, (aim_percent, aim_seconds) in AIMS.items():
             dips = _dips(stage, broker, balancer, joins)
             depths = [dip.dip_percent for dip in dips if dip.dip_percent is not None]
-            areas = [
-                dip.area_messages / dip.mean_rate_before_per_second
-                for dip in dips
-                if dip.area_messages is not None and dip.mean_rate_before_per_second
-            ]
+            areas = [dip.area_seconds for dip in dips if dip.area_seconds is not None]
             if len(depths) < joins or len(areas) < joins:
                 reasons = "; ".join(dip.reason for dip in dips if dip.reason)
                 raise NotReady(f"a dip of {balancer} could not be measured: {reasons}")
             name = "KIP-848" if balancer == "consumer" else balancer
-            rates = [dip.mean_rate_before_per_second or 0.0 for dip in dips]
+            rates = [dip.expected_rate_per_second or 0.0 for dip in dips]
             note = f"of {joins} joins; all {_list(depths, 1)} %; before {_list(rates, 0)}/s"
             yield Figure(f"{name}: dip, median", median(depths), "%", at_most(aim_percent), note)
             note = f"of full rate; all {_list(areas, 2)} s"
@@ -101,12 +104,14 @@ def _dip(done: LedgerRows, join: Join, events: int) -> RateDip:
     offered[0] = events
     processed = np.ones(at.size, dtype=np.int64)
     processed[0] = 0
-    return rate_dip(
-        rate_series(at, offered, processed),
-        started_at=join[0],
-        ended_at=join[1],
-        next_started_at=join[1] + round(AFTER_SECONDS * 1e9),
-    )
+    rate = rate_series(at, offered, processed)
+    over_at = join[1] + round(AFTER_SECONDS * 1e9)
+    stretch = stretch_of(rate, started_at=join[0], settled_at=join[1], next_started_at=over_at)
+    before = mean_rate_before(rate, join[0])
+    if before is None:
+        raise NotReady("the group had not worked for a second before the join")
+    expected = np.full(stretch.watch - stretch.first, before / WINDOW_BINS)
+    return rate_dip(rate, stretch, expected, available=float(left))
 
 
 def _let_pass(stage: Stage, seconds: float) -> None:

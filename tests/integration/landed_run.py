@@ -47,7 +47,9 @@ def samples() -> list[Any]:
     ]
 
 
-def _send(broker: Broker, run: SyntheticRun, topics: dict[str, str]) -> dict[str, dict[int, int]]:
+def send_run(
+    broker: Broker, run: SyntheticRun, topics: dict[str, str]
+) -> dict[str, dict[int, int]]:
     """Write a run to three topics; return their end offsets."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     sizes = {"events": run.partitions, "processed": _LEDGER_PARTITIONS, "telemetry": 1}
@@ -123,7 +125,7 @@ def landed(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> tuple[Sy
         "processed": NAMES.processed_topic,
         "telemetry": NAMES.telemetry_topic,
     }
-    ends = _send(broker, run, topics)
+    ends = send_run(broker, run, topics)
     # One record more than the fence: what was produced after the cut is not of the run.
     late = Producer({"bootstrap.servers": broker.bootstrap_servers})
     late.produce(topics["events"], b"after the fence", partition=0)

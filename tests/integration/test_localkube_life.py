@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import socket
@@ -63,6 +64,48 @@ def printed(log_file: Path) -> str:
     ).splitlines()[0]
 
 
+def warm_interpreter(localkube: LocalkubeProcess, *, times: int) -> int:
+    """Return the pid of the warm interpreter once one has been warm so many times."""
+    log_file = localkube.state_dir / "localkube.log"
+
+    def pids() -> list[str]:
+        found = re.findall(r"fork from pid (\d+)", log_file.read_text())
+        return found if len(found) >= times else []
+
+    return int(eventually(pids, "a warm interpreter")[-1])
+
+
+def start_program(localkube: LocalkubeProcess, name: str, *flags: str) -> tuple[int, bool]:
+    """Start a consumer without a broker; return its pid and whether it was forked."""
+    container = {
+        "name": "main",
+        "image": "none",
+        "command": ["python", "-m", "lagbench.programs.consumer"],
+        "args": ["--run-id=none", "--bootstrap-servers=127.0.0.1:1", *flags],
+        "env": [{"name": "POD_NAME", "value": name}, {"name": "PORT_METRICS", "value": "0"}],
+    }
+    spec = {"containers": [container], "restartPolicy": "Never"}
+    resources = localkube.client().resources
+    resources.get(api_version="v1", kind="Pod").create(
+        body={"metadata": {"name": name}, "spec": spec}, namespace="default"
+    )
+    events = resources.get(api_version="v1", kind="Event")
+
+    def started() -> list[str]:
+        found = events.get(namespace="default").items
+        return [e.message for e in found if e.reason == "Started" and e.involvedObject.name == name]
+
+    message = eventually(started, f"the start of {name}")[0]
+    found = re.search(r"pid (\d+)", message)
+    assert found is not None
+    return int(found[1]), "forked" in message
+
+
+def sigcgt(status: Path) -> int:
+    """Return the mask of the signals that a process handles."""
+    return int(status.read_text().split("SigCgt:")[1].split()[0], 16)
+
+
 def run_localkube(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a localkube that is expected to end by itself."""
     command = [sys.executable, "-m", "lagbench.localkube", *arguments]
@@ -113,6 +156,73 @@ def test_kill_9_leaves_no_pod_and_no_grandchild(localkube: LocalkubeProcess) -> 
     localkube.process.send_signal(signal.SIGKILL)
 
     eventually(lambda: not any(is_alive(pid) for pid in pids), "the end of the pod's processes")
+
+
+def test_kill_9_leaves_no_forked_pod(localkube: LocalkubeProcess) -> None:
+    """Forks of the warm interpreter, and it itself, end with localkube, however that ends."""
+    warm_pid = warm_interpreter(localkube, times=1)
+    pid, is_forked = start_program(localkube, "forked")
+    assert is_forked
+    assert psutil.Process(pid).ppid() == localkube.process.pid
+
+    localkube.process.send_signal(signal.SIGKILL)
+
+    eventually(lambda: not is_alive(pid) and not is_alive(warm_pid), "the end of both")
+
+
+def test_a_killed_warm_interpreter_ends_no_pod(localkube: LocalkubeProcess) -> None:
+    """Its forks run on and tell their exit code; pods are exec'd until another one is warm."""
+    warm_pid = warm_interpreter(localkube, times=1)
+    pid, _ = start_program(localkube, "forked")
+
+    psutil.Process(warm_pid).kill()
+    eventually(lambda: not is_alive(warm_pid), "its end")
+    _, is_forked = start_program(localkube, "meanwhile")
+
+    assert not is_forked
+    assert is_alive(pid)
+    assert warm_interpreter(localkube, times=2) != warm_pid
+    _, is_forked = start_program(localkube, "later")
+    assert is_forked
+    assert is_alive(pid)
+    psutil.Process(pid).kill()
+    pods = localkube.client().resources.get(api_version="v1", kind="Pod")
+
+    def code() -> int | None:
+        found = pods.get(name="forked", namespace="default").status
+        ended = found.containerStatuses[0].state.terminated
+        return ended.exitCode if ended else None
+
+    assert eventually(code, "its exit code") == 128 + signal.SIGKILL
+
+
+def test_what_a_pod_leaves_behind_is_waited_for(localkube: LocalkubeProcess) -> None:
+    """A child in a session of its own outlives its pod; its end leaves no zombie of localkube."""
+    script = (
+        "import subprocess, sys; "
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(2)'], "
+        "start_new_session=True); print(child.pid, flush=True)"
+    )
+    warm_interpreter(localkube, times=1)
+    pid = int(printed(start_pod(localkube, "leaves", script, restartPolicy="Never")))
+
+    eventually(lambda: not psutil.pid_exists(pid), "its end, waited for")
+
+
+def test_sigterm_in_the_start_delay_ends_a_pod_at_once(localkube: LocalkubeProcess) -> None:
+    """A pod that waits to start is gone when it is deleted, long before its delay is over."""
+    warm_interpreter(localkube, times=1)
+    pid, _ = start_program(localkube, "waits", "--start-seconds=600")
+    status = Path(f"/proc/{pid}/status")
+    caught = 1 << (signal.SIGTERM - 1)
+    eventually(lambda: "SigCgt" in status.read_text() and sigcgt(status) & caught, "its handler")
+    pods = localkube.client().resources.get(api_version="v1", kind="Pod")
+    deleted_at = time.monotonic()
+
+    pods.delete(name="waits", namespace="default")
+
+    eventually(lambda: not is_alive(pid), "its end")
+    assert time.monotonic() - deleted_at < 10
 
 
 def test_sigterm_ends_pods_gracefully_and_withdraws(localkube: LocalkubeProcess) -> None:

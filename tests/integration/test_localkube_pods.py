@@ -230,6 +230,24 @@ def test_replicas_have_ports_of_their_own(kind: Callable[[str, str], Any]) -> No
     deployments.delete(name="ports", namespace=NAMESPACE)
 
 
+def test_pods_of_a_deployment_are_numbered(kind: Callable[[str, str], Any]) -> None:
+    """Each new pod has the next number, from 0; those of pods that went are not used again."""
+    deployments = kind("apps/v1", "Deployment")
+    deployments.create(body=deployment("numbered", 2, FOREVER), namespace=NAMESPACE)
+    merge = "application/merge-patch+json"
+
+    def numbers() -> list[str]:
+        pods = ready_pods(kind, "numbered")
+        return sorted(pod.metadata.annotations["lagbench.io/ordinal"] for pod in pods)
+
+    eventually(lambda: numbers() == ["0", "1"], "two pods")
+    for replicas, expected in ((1, ["0"]), (3, ["0", "2", "3"])):
+        body = {"spec": {"replicas": replicas}}
+        deployments.patch(body=body, name="numbered", namespace=NAMESPACE, content_type=merge)
+        eventually(lambda expected=expected: numbers() == expected, f"the pods {expected}")
+    deployments.delete(name="numbered", namespace=NAMESPACE)
+
+
 def test_a_scale_down_takes_the_youngest(kind: Callable[[str, str], Any]) -> None:
     """Of equally ready pods those that were created last go first."""
     deployments = kind("apps/v1", "Deployment")

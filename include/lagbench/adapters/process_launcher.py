@@ -3,9 +3,10 @@
 Run by file path with ``python -I -S`` (15 ms): a fork hook would not be safe in a threaded
 parent, and ``setpriv --pdeathsig`` is not on every machine.
 
-usage: process_launcher.py PARENT_PID COMMAND [ARG ...]
+usage: process_launcher.py PARENT_PID NICENESS|- COMMAND [ARG ...]
 """
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -15,8 +16,8 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Set the parent-death signal, make an own session, exec."""
-    parent_pid, command = int(sys.argv[1]), sys.argv[2:]
+    """Set the parent-death signal, make an own session, take the niceness if allowed, exec."""
+    parent_pid, niceness, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         sys.exit(f"prctl(PR_SET_PDEATHSIG) failed: {os.strerror(ctypes.get_errno())}")
@@ -24,11 +25,21 @@ def main() -> None:
         os._exit(1)
     if os.getpid() != os.getsid(0):
         os.setsid()
+    if niceness != "-":
+        _take_niceness(int(niceness))
     try:
         os.execvp(command[0], command)
     except OSError as error:
         sys.stderr.write(f"cannot run {command[0]!r}: {error.strerror}\n")
         os._exit(127)
+
+
+def _take_niceness(niceness: int) -> None:
+    """As lagbench.adapters.process_priority does it; with -I -S that cannot be imported."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, niceness)
+    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as group:  # noqa: PTH123
+        group.write(str(niceness))
 
 
 main()

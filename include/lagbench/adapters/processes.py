@@ -24,14 +24,16 @@ _ZOMBIE_LOOK_SECONDS = 0.1
 _KILLED_SECONDS = 10.0
 
 
-def tied_command(command: Sequence[str]) -> list[str]:
+def tied_command(command: Sequence[str], *, niceness: int | None = None) -> list[str]:
     """Return ``command`` wrapped so that it dies with the process that starts it.
+
+    It runs with ``niceness`` where that is allowed; None: with this process's.
 
     The kernel sends the signal when the *thread* that forked ends: start children from the main
     thread (or an event loop's thread), never from a short-lived worker thread.
     """
     launcher = str(_HERE / "process_launcher.py")
-    return [sys.executable, "-I", "-S", launcher, str(os.getpid()), *command]
+    return [sys.executable, "-I", "-S", launcher, str(os.getpid()), _text(niceness), *command]
 
 
 def start_tied(
@@ -40,16 +42,23 @@ def start_tied(
     log: IO[bytes] | int = subprocess.DEVNULL,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    niceness: int | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start ``command`` as a session leader that dies with this process; output goes to ``log``."""
     return subprocess.Popen(
-        tied_command(command),
+        tied_command(command, niceness=niceness),
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,
         env=dict(env) if env is not None else None,
         cwd=cwd,
+        pass_fds=tuple(pass_fds),
     )
+
+
+def _text(niceness: int | None) -> str:
+    return "-" if niceness is None else str(niceness)
 
 
 class GroupReaper:
@@ -64,13 +73,21 @@ class GroupReaper:
             start_new_session=True,
             text=True,
         )
+        self.watched: set[int] = set()
+
+    @property
+    def pid(self) -> int:
+        """The reaper process's own number."""
+        return self._process.pid
 
     def watch(self, group: int) -> None:
         """Kill ``group`` (a session leader's pid) when this process ends."""
+        self.watched.add(group)
         self._say(f"+{group}\n")
 
     def forget(self, group: int) -> None:
         """No longer kill ``group``: it has ended, its number may be used again."""
+        self.watched.discard(group)
         self._say(f"-{group}\n")
 
     def close(self) -> None:

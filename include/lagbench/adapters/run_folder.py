@@ -18,6 +18,8 @@ from lagbench.errors import NotReady, WrongInput
 from lagbench.project import PROJECT_ROOT
 
 RUNS_DIR_VARIABLE = "LAGBENCH_RUNS_DIR"
+LANDED_TABLES = ("events", "processed", "telemetry")
+"""The tables that hold the run's topics, in the order of ``RunNames.topics``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,18 @@ class RunFolder:
     def table(self, name: str) -> Path:
         """Return the folder of table ``name``."""
         return self.tables / name
+
+    def copy(self, kind: str) -> Path:
+        """Return the folder of a topic's copy, made when the accounting failed."""
+        return self.path / "copies" / kind
+
+    def has_copy(self, kind: str) -> bool:
+        """Say whether that copy is whole: it takes its name when it is."""
+        return self.copy(kind).is_dir()
+
+    def has_landed(self) -> bool:
+        """Say whether Spark has landed every topic; it marks a table that is whole."""
+        return all((self.table(name) / "_SUCCESS").exists() for name in LANDED_TABLES)
 
     @property
     def accounting(self) -> Path:

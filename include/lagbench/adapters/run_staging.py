@@ -12,11 +12,8 @@ from typing import Any
 
 from pyarrow import fs
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.run_folder import LANDED_TABLES, RunFolder
 from lagbench.errors import NotReady
-
-# A job that runs on landed tables needs them there, unless an earlier job has put them there.
-LANDED_TABLES = ("events", "processed", "telemetry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +54,9 @@ class Staging:
         with self._named("write"):
             self.file_system.create_dir(self.location, recursive=True)
             self._copy_in(folder.fence, "fence.json")
+            if folder.manifest.exists():
+                self._copy_in(folder.manifest, "manifest.json")
+            # Landed tables are needed there, unless an earlier job has put them there.
             for name in () if lands else LANDED_TABLES:
                 if not self._is_there(f"tables/{name}"):
                     self._copy_in(folder.table(name), f"tables/{name}")

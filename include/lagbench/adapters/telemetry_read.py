@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing
 from typing import TypeVar
 
+import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from lagbench.core.telemetry import Record, decode_record
@@ -25,7 +27,19 @@ def first_record(
 ) -> Wanted | None:
     """Return the first record of ``kind`` for which ``where`` holds, None when none is there yet.
 
-    Reads from the beginning to the end as it was at the call; joins no group.
+    :raises NotReady: the broker did not answer within ``timeout_seconds``.
+    """
+    with closing(read_records(bootstrap_servers, topic, timeout_seconds=timeout_seconds)) as all_of:
+        fitting = (record for record in all_of if isinstance(record, kind))
+        return next((record for record in fitting if where(record)), None)
+
+
+def read_records(
+    bootstrap_servers: str, topic: str, *, timeout_seconds: float = 10.0
+) -> Generator[Record, None, None]:
+    """Yield the records of ``topic`` from its beginning to its end as it was at the first.
+
+    Joins no group.
 
     :raises NotReady: the broker did not answer within ``timeout_seconds``.
     """
@@ -55,9 +69,11 @@ def first_record(
                 if message.error() is not None or value is None or offset is None:
                     continue
                 next_offset = offset + 1
-                record = decode_record(value)
-                if isinstance(record, kind) and where(record):
-                    return record
+                try:
+                    record = decode_record(value)
+                except msgspec.DecodeError:  # somebody else's: the accounting counts it
+                    continue
+                yield record
     except KafkaException as error:
         raise NotReady(
             f"could not read {topic} at {bootstrap_servers}: {error.args[0]}. "
@@ -65,4 +81,3 @@ def first_record(
         ) from error
     finally:
         consumer.close()
-    return None

@@ -40,6 +40,7 @@ app.command()(simulate_command.simulate)
 app.add_typer(policy_command.policy)
 app.command()(explain_command.explain)
 app.command()(cell_commands.show)
+app.command()(cell_commands.account)
 app.command()(cell_commands.report)
 
 

@@ -1,4 +1,4 @@
-"""``lagbench show | report``: what is known of a run."""
+"""``lagbench show | account | report``: what is known of a run."""
 
 from __future__ import annotations
 
@@ -42,6 +42,17 @@ def report(run: RunArgument = "latest") -> int:
     write_junit(folder)
     path = write_report(folder)
     Console().print(f"report: {path}", highlight=False, soft_wrap=True)
+    return ExitCode.PASS
+
+
+def account(run: RunArgument = "latest") -> int:
+    """Account for a run again, from its tables or from the copies of its topics."""
+    from lagbench.adapters.run_folder import find
+    from lagbench.embedded.local_accounting import account_here
+
+    console, folder = Console(), find(run)
+    account_here(folder, lambda line: console.print(line, highlight=False, soft_wrap=True))
+    console.print(f"now: lagbench report {folder.run_id}", highlight=False, soft_wrap=True)
     return ExitCode.PASS
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -59,6 +60,8 @@ def plan(
 
 
 def _print_prediction(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -> None:
+    from lagbench.core.machine_needs import cannot_carry
+
     scenario = cell.scenario
     table = Table(title=f"{scenario.name} with {cell.policy_name}", box=None, show_header=False)
     table.title_justify = "left"
@@ -86,6 +89,8 @@ def _print_prediction(console: Console, cell: Cell, plan: Plan, *, free_bytes: i
     console.print(table)
     for warning in plan.warnings:
         console.print(f"[yellow]![/yellow] {warning}", highlight=False)
+    if lack := cannot_carry(plan, len(os.sched_getaffinity(0))):
+        console.print(f"[yellow]![/yellow] on the embedded bench {lack}", highlight=False)
     if plan.disk_bytes > free_bytes:
         console.print("[red]✗[/red] this disk is too small for the run")
     console.print("a prediction (fluid model); nothing was started", style="dim")

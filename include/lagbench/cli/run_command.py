@@ -126,7 +126,8 @@ def _follow(
 ) -> None:
     """Start the Dag run and show it until it ends; Ctrl-C and SIGTERM end it and clean up."""
     run_id = str(conf["run_id"])
-    from lagbench.adapters.run_folder import runs_root
+    from lagbench.adapters.run_folder import RunFolder, runs_root
+    from lagbench.adapters.topic_copies import how_to_account
     from lagbench.orchestrator.dag_run import DagRun, ProcessDagRun, ServerDagRun
 
     def stop(_signum: int, _frame: FrameType | None) -> None:
@@ -161,7 +162,7 @@ def _follow(
         seen = "\n".join(phases.failures) or dag_run.log_tail(LOG_TAIL_LINES)
         raise NotReady(
             f"the run ended in phase {phases.current} without a verdict.\n{seen}\n"
-            f"{dag_run.where_to_look()}"
+            f"{dag_run.where_to_look()}{how_to_account(RunFolder(folder))}"
         )
 
 

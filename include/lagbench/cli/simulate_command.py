@@ -46,7 +46,8 @@ def simulate(
         float | None, typer.Option(min=0.1, help="Oldest message; default: the scenario's SLO.")
     ] = None,
     start_seconds: Annotated[
-        float | None, typer.Option(min=0, help="From a pod's creation to Ready (1.2: a process).")
+        float | None,
+        typer.Option(min=0, help="From creation to Ready (the scenario's start_seconds)."),
     ] = None,
     tail_seconds: Annotated[
         float | None, typer.Option(min=0, help="How long after the stream is watched (900).")

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lagbench.adapters.run_folder import RunFolder
+from lagbench.core import message_classes
 from lagbench.core.verdict import SloResult, Verdict
 
 _MARKS = {
@@ -16,7 +17,18 @@ _MARKS = {
     "not_judged": ("·", "dim"),
 }
 _COUNTS = ("produced_acked", "in_log", "processed_distinct", "lost", "duplicated", "reordered")
-_GAPS = ("not_in_log", "expired", "log_holes", "unknown_message", "produced_unknown")
+_GAPS = (
+    *message_classes.FOREIGN_RECORDS,
+    *message_classes.ABSENT,
+    "not_in_log_excused",
+    "expired",
+    "log_holes",
+    "unknown_message",
+    "produced_unknown",
+    "zombie_in_doubt",
+    "reordered_in_doubt",
+    "outside_run",
+)
 
 
 def print_verdict(console: Console, folder: RunFolder) -> None:

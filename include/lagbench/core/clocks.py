@@ -185,6 +185,7 @@ def clocks_measure(clocks: ClockSet) -> Clocks:
             for clock in found
         ),
         text=f"clocks against the recorder's: {'; '.join(parts)}",
+        unbounded_pods=clocks.unbounded_pods,
     )
 
 

@@ -51,10 +51,12 @@ def drain_measure(
     threshold: DrainThreshold,
     pod_rate: float | None,
     held: Sequence[HeldBack] = (),
+    clock_error_seconds: float | None = 0.0,
 ) -> Drain:
     """Return the drain after ``spike_ended_at``; all None without a spike or a threshold.
 
-    ``held``: where too much waited in the producer's client.
+    ``held``: where too much waited in the producer's client. ``clock_error_seconds``: how wrong the
+    spike's end may be, which is on the producer's clock; None: not bounded.
     """
     drained_at, above_until_at = _drained(series, spike_ended_at, until_at, threshold.records, held)
     stretch = full_parallelism(replicas, spike_ended_at, until_at)
@@ -68,6 +70,7 @@ def drain_measure(
         drain_seconds=_seconds_between(spike_ended_at, drained_at),
         precision_seconds=_seconds_between(above_until_at, drained_at),
         above_until_at=above_until_at,
+        clock_error_seconds=clock_error_seconds,
         threshold_records=threshold.records,
         threshold_text=threshold.text,
         falls_monotonically=fall.falls_monotonically,

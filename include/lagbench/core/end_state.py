@@ -4,6 +4,7 @@ Drained is decided at the fence (end and committed offsets taken after producer 
 stopped): committed == end for every partition. A partition without a commit is drained only when
 nothing was ever written to it. Stable is the group's last known state before the final stop. A
 sample of the group or of the replicas that is older than BLIND_SECONDS by then says nothing of it.
+A policy that goes to zero is at its floor with one replica, too: a load of any size holds that one.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def end_state(
         undrained_records=left if is_fenced else None,
         replicas=spec,
         floor_replicas=floor,
-        is_at_floor=None if spec is None or floor is None else spec == floor,
+        is_at_floor=None if spec is None or floor is None else spec in (floor, max(floor, 1)),
         group_state=state,
         is_group_stable=None if state is None else _is_stable(state, spec),
         log_records=None if ends is None else sum(ends.values()),

@@ -60,10 +60,6 @@ class GroupState:
             self._keep_only(event.pod, event.owned)
             self.owner.update(dict.fromkeys(event.owned, event.pod))
 
-    def unowned(self, partitions: int) -> list[int]:
-        """Return the partitions that nobody owns."""
-        return [partition for partition in range(partitions) if partition not in self.owner]
-
     def idle_members(self) -> set[str]:
         """Return the members that own nothing."""
         return self.members - set(self.owner.values())

@@ -2,7 +2,8 @@
 
 A pod is a member at most from its creation until it has left the group. One that leaves in order
 tells so; one that ends otherwise, or is a static member, stays until its session times out, and so
-does each earlier container of a pod that was started again.
+does each earlier container of a pod that was started again. Replicas that exist are pods of the run
+too, where the records of the pods are lost.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from lagbench.core.telemetry import (
     PodStarted,
     PodStopped,
     ReadGap,
+    ReplicaSample,
     SigtermReceived,
     TelemetryRecord,
 )
@@ -50,7 +52,16 @@ def member_limit(records: Sequence[TelemetryRecord]) -> Callable[[int], int]:
             ends.append(end)
     starts.sort()
     ends.sort()
-    return lambda at: bisect_right(starts, at) - bisect_left(ends, at)
+    replicas = [record for record in records if isinstance(record, ReplicaSample)]
+    sampled = [record.at for record in replicas]
+    reach = round(BLIND_SECONDS * NANOSECONDS)
+
+    def limit(at: int) -> int:
+        around = replicas[bisect_left(sampled, at - reach) : bisect_right(sampled, at + reach)]
+        told = bisect_right(starts, at) - bisect_left(ends, at)
+        return max(told, *(record.current for record in around), 0)
+
+    return limit
 
 
 def unowned_partitions(records: Sequence[TelemetryRecord], instants: Sequence[int]) -> set[int]:

@@ -4,7 +4,8 @@ Whoever joins the group takes partitions and commits offsets: what happens to th
 neither the policy's nor the pods' doing. The recorder tells who is in the group whenever that
 changed; a member is the run's own when its client id is the name of a pod that anything ever told
 of, also later. Where no record names them (folders of format 1, or lost records) their number
-tells: more than the run's pods can have had, in three readings in a row or more.
+tells: more than the run's pods, told of or counted as replicas, can have had, in three readings in
+a row or more.
 """
 
 from __future__ import annotations

@@ -32,6 +32,15 @@ from lagbench.core.telemetry import (
     TelemetryRecord,
 )
 
+FELL_BEHIND_P99_MS = 100.0
+FELL_BEHIND_MAX_MS = 1_000.0
+"""A generator that was later than these fell behind.
+
+The timeline has bins of 100 ms: with 99 % of the events sent within one, each bin shows the load
+that was planned. The recorder samples lag once a second: an event later than that would show as
+missing load in a sample, and a reaction time measured from the planned step would hold up to that
+much of the generator's own delay.
+"""
 SILENCE_SECONDS = 3.0
 """The recorder samples once a second: three missing seconds are a gap."""
 
@@ -84,13 +93,15 @@ def generator(records: Sequence[TelemetryRecord], planned_total: int = 0) -> Gen
     told = [r.planned_total for r in records if isinstance(r, StreamStarted)]
     whole = max([*told, planned_total])
     waiting = most_waiting(records)
+    progress = [record for record in records if isinstance(record, ProducerProgress)]
+    refused = max((record.failed for record in progress), default=0)
     for record in reversed(records):
         if isinstance(record, StreamFinished):
             return Generator(
                 planned=max(record.planned, whole),
                 sent=record.sent,
                 acked=record.acked,
-                failed=record.failed,
+                failed=max(record.failed, refused),
                 unknown=record.unknown,
                 lateness_p50_ms=record.lateness_p50_ms,
                 lateness_p99_ms=record.lateness_p99_ms,
@@ -100,7 +111,6 @@ def generator(records: Sequence[TelemetryRecord], planned_total: int = 0) -> Gen
                 stream_sha256=record.stream_sha256,
                 most_waiting=waiting,
             )
-    progress = [record for record in records if isinstance(record, ProducerProgress)]
     if not progress:
         return Generator()
     last = progress[-1]
@@ -161,8 +171,11 @@ def _unkept(made: Generator) -> list[str]:
         return ["the producer never reported that it finished"]
     reasons = []
     planned, sent, acked = made.planned or 0, made.sent or 0, made.acked or 0
+    p99, largest = made.lateness_p99_ms or 0.0, made.lateness_max_ms or 0.0
     if made.fell_behind:
         reasons.append(f"the generator fell behind: {made.reason or 'no reason given'}")
+    elif fell_behind(p99, largest):
+        reasons.append(f"the generator fell behind: {lateness_text(p99, largest)}")
     elif sent < planned:
         reasons.append(
             f"the generator ended after {sent:,} of {planned:,} planned events: "
@@ -174,6 +187,19 @@ def _unkept(made: Generator) -> list[str]:
             f" were refused or timed out, of {made.unknown or 0:,} the outcome is not known"
         )
     return reasons
+
+
+def fell_behind(p99_ms: float, max_ms: float) -> bool:
+    """Say whether events were handed over too late for the load to be the planned one."""
+    return p99_ms > FELL_BEHIND_P99_MS or max_ms > FELL_BEHIND_MAX_MS
+
+
+def lateness_text(p99_ms: float, max_ms: float) -> str:
+    """Return the lateness with its limits."""
+    return (
+        f"lateness p99 {p99_ms:.1f} ms (limit {FELL_BEHIND_P99_MS:g}), max {max_ms:.1f} ms (limit"
+        f" {FELL_BEHIND_MAX_MS:g})"
+    )
 
 
 def _stretches(what: str, readings: list[tuple[int, str]]) -> list[TelemetryGap]:

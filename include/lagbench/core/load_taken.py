@@ -3,7 +3,8 @@
 What the producer has handed to its client and Kafka has not acknowledged waits in the client: it is
 in no lag. More than one second of the planned rate (and never less than 1,000 messages) is another
 load than the planned one. The producer tells of it once a second; where it was not heard from,
-nobody knows.
+nobody knows. The recorder's end offsets say the same from the other side: what the log held at a
+sample.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from lagbench.core.lag import LagSeries
 from lagbench.core.measures import NANOSECONDS, LoadWindow
 from lagbench.core.profile import OfferedLoad
 from lagbench.core.telemetry import (
@@ -26,6 +30,8 @@ FEWEST_WAITING = 1000
 """Below that a client's batches on their way are no backlog."""
 WAITING_SECONDS = 1.0
 _STEP_SLACK_SECONDS = 0.1
+_READING_SECONDS = 1.0
+"""End offsets may have been read as long before the stamp of their sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +75,22 @@ def most_waiting(records: Sequence[TelemetryRecord]) -> int | None:
 
 
 def doubts_of_the_load(
-    records: Sequence[TelemetryRecord], load: OfferedLoad, window: LoadWindow
+    records: Sequence[TelemetryRecord],
+    load: OfferedLoad,
+    window: LoadWindow,
+    recorded_starts_at: Sequence[int] = (),
 ) -> list[str]:
-    """Return why the load that Kafka took was not the planned one, or is not known to be."""
+    """Return why the load that Kafka took was not the planned one, or is not known to be.
+
+    ``recorded_starts_at``: the stream's start as others than the producer's record have it.
+    """
     started_at = window.stream_started_at
     if started_at is None:
         return ["the start of the stream is not known, so nor is when the load changed"]
     reasons = _contradictions(records, load, started_at)
+    apart = max((abs(at - started_at) for at in recorded_starts_at), default=0) / NANOSECONDS
+    if apart > _STEP_SLACK_SECONDS:
+        reasons.append(f"two records of the stream's start are {apart:.1f} s apart")
     held = held_back(records, load, started_at)
     if held:
         worst = max(held, key=lambda found: found.waiting)
@@ -89,6 +104,30 @@ def doubts_of_the_load(
         told = unseen_text("the producer", silent, started_at).replace("seen", "heard")
         reasons.append(f"what Kafka had taken is not known: {told}")
     return reasons
+
+
+def log_behind(lag: LagSeries, load: OfferedLoad, stream_started_at: int | None) -> list[str]:
+    """Return where the log held less than was planned by then, by more than may wait."""
+    if stream_started_at is None:
+        return []
+    ends = lag.end_offsets.sum(axis=1)
+    worst, worst_at, worst_allowed = 0.0, 0, 0.0
+    for at, held in zip(lag.at.tolist(), ends.tolist(), strict=True):
+        second = (at - stream_started_at) / NANOSECONDS
+        if np.isnan(held) or not 0 <= second <= load.duration_seconds + _READING_SECONDS:
+            continue
+        due = load.planned_count_at(round((second - _READING_SECONDS) * NANOSECONDS))
+        allowed = max(FEWEST_WAITING, WAITING_SECONDS * _highest_rate(load, 0.0, second))
+        if due - held > max(allowed, worst):
+            worst, worst_at, worst_allowed = due - held, at, allowed
+    if not worst:
+        return []
+    reason = (
+        f"the load reached the log late: {worst:,.0f} messages that were due were not in it"
+        f" {(worst_at - stream_started_at) / NANOSECONDS:+.0f} s after the stream began (allowed:"
+        f" {worst_allowed:,.0f})"
+    )
+    return [reason]
 
 
 def unheard(records: Sequence[TelemetryRecord], window: LoadWindow) -> list[Unseen]:
@@ -154,8 +193,3 @@ def _highest_rate(load: OfferedLoad, tail_rate: float, second: float) -> float:
         ),
         default=rates[0],
     )
-
-
-def is_held_back(held: Sequence[HeldBack], at: int) -> bool:
-    """Say whether ``at`` lies in a stretch in which too much waited in the client."""
-    return any(found.started_at <= at <= found.ended_at for found in held)

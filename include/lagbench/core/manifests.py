@@ -17,6 +17,7 @@ from lagbench.core.policy_limits import is_lag_scaler
 from lagbench.core.run import (
     BOOTSTRAP_ANNOTATION,
     LAG_SCALER,
+    POD_ORDINAL_ANNOTATION,
     POLICY_OBJECT,
     RUN_ID_ANNOTATION,
     RUN_ID_LABEL,
@@ -24,6 +25,7 @@ from lagbench.core.run import (
     RunNames,
 )
 from lagbench.core.scenario import ConsumerSettings, Scenario
+from lagbench.core.start_delay import StartDelay
 from lagbench.core.tail import Tail
 from lagbench.errors import WrongInput
 
@@ -83,10 +85,16 @@ def policy_for_run(policy: Mapping[str, Any], target: RunTarget) -> Manifest:
 
 
 def consumer_for_run(
-    deployment: Mapping[str, Any], target: RunTarget, settings: ConsumerSettings, *, replicas: int
+    deployment: Mapping[str, Any],
+    target: RunTarget,
+    settings: ConsumerSettings,
+    *,
+    replicas: int,
+    start: StartDelay | None = None,
 ) -> Manifest:
     """Return the consumers' Deployment: settings as arguments, ``replicas`` as the start.
 
+    With ``start`` each pod waits before it joins; which of the run's pods it is, localkube notes.
     The grace period exceeds the drain timeout, else the kubelet would kill a pod that drains.
     """
     manifest = copy.deepcopy(dict(deployment))
@@ -115,6 +123,11 @@ def consumer_for_run(
             "static-membership": "on" if settings.static_membership else "off",
         },
     )
+    if start is not None:
+        waits = {"start-seconds": _number(start.mean_seconds), "start-seed": str(start.seed)}
+        _set_arguments(container, waits)
+        number = {"fieldRef": {"fieldPath": f"metadata.annotations['{POD_ORDINAL_ANNOTATION}']"}}
+        _set_variable(container, {"name": "POD_ORDINAL", "valueFrom": number})
     return manifest
 
 
@@ -289,8 +302,13 @@ def _first_container(pod: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _set_environment(container: dict[str, Any], values: Mapping[str, str]) -> None:
-    kept = [entry for entry in container.get("env") or [] if entry["name"] not in values]
-    container["env"] = kept + [{"name": name, "value": value} for name, value in values.items()]
+    for name, value in values.items():
+        _set_variable(container, {"name": name, "value": value})
+
+
+def _set_variable(container: dict[str, Any], variable: dict[str, Any]) -> None:
+    kept = [entry for entry in container.get("env") or [] if entry["name"] != variable["name"]]
+    container["env"] = [*kept, variable]
 
 
 def _set_arguments(container: dict[str, Any], values: Mapping[str, str]) -> None:

@@ -22,6 +22,7 @@ from lagbench.core.scaling_measures import (
     Standstill,
     SurplusPod,
 )
+from lagbench.core.start_cost import StartCost
 
 __all__ = [
     "NANOSECONDS",
@@ -51,6 +52,7 @@ __all__ = [
     "Seconds",
     "SpikeWindow",
     "Standstill",
+    "StartCost",
     "StrangeRecord",
     "SurplusPod",
     "TelemetryGap",
@@ -163,6 +165,7 @@ class Drain(MeasureModel):
     skew_limited_seconds: float | None  # no drain can be shorter
     hottest_partition: int | None
     above_until_at: int | None = None  # lag was last known above the threshold (spike end, if not)
+    clock_error_seconds: float | None = 0.0  # of the spike's end; None: that clock is not bounded
 
 
 class PodWork(MeasureModel):
@@ -357,6 +360,7 @@ class Measures(MeasureModel):
     paid_for_itself: PaidForItself
     accounting: Accounting
     observer_cost: ObserverCost
+    start_cost: StartCost = StartCost()
     end_state: EndState
     group_strangers: tuple[GroupStranger, ...] = ()
     group_unseen: tuple[TelemetryGap, ...] = ()  # who was in the group is not known in these

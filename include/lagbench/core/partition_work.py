@@ -11,6 +11,7 @@ share the group's own course out over the partitions, once a second and so less 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from lagbench.core.statistics import Ints, Reals
 Counts = npt.NDArray[np.int32]
 NEVER = np.iinfo(np.int64).max
 POD_BINS = 10
-BY_LAG = "the tables events and processed are absent: partitions are told by the samples of lag"
+BY_LAG = "without the tables events and processed partitions are told by the samples of lag"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def waiting_after(arrivals: Counts, done: Counts) -> Counts:
     return waiting.astype(np.int32)
 
 
-def delayed(offered: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+def delayed(offered: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return when the messages planned in each bin begin to wait."""
     later = np.zeros_like(offered)
     later[..., IN_FLIGHT_BINS:] = offered[..., : offered.shape[-1] - IN_FLIGHT_BINS]
@@ -93,8 +94,8 @@ def contradiction(rate: RateSeries, offered: Ints, done: Ints) -> str:
             first = int(off[0])
             second = slice(first, first + POD_BINS)
             return (
-                f"the table timeline has {int(told[second].sum())} messages {name} in a second in"
-                f" which the messages themselves are {int(counted[second].sum())}"
+                f"the table timeline contradicts the messages: {int(told[second].sum())} {name} in"
+                f" a second, not {int(counted[second].sum())}"
             )
     return ""
 
@@ -102,26 +103,32 @@ def contradiction(rate: RateSeries, offered: Ints, done: Ints) -> str:
 def work_by_lag(rate: RateSeries, lag: LagSeries, lost_records: int) -> PartitionWork:
     """Return the group's course, shared out by the samples of the lag.
 
-    ``lost_records``: how many messages are known to be lost. They leave what waits once the
-    committed offsets have passed more than was processed.
+    ``lost_records``: how many messages are known to be lost. When they were is not told, so they
+    are left out from the start: until then that many fewer wait than did.
     """
     size = rate.processed.size
     instants = rate.started_at + np.arange(size, dtype=np.int64) * BIN_NS
-    lost = _passed_over(rate, lag, lost_records, instants)
+    never_done = int(rate.offered.sum() - rate.processed.sum())
+    lost = np.zeros(size, dtype=np.int64)
+    lost[:1] = min(max(never_done, 0), lost_records)
     waits = group_waiting(rate, lost).astype(np.float64)
-    arrivals = delayed(rate.offered - lost).astype(np.float64)
-    count = max(lag.partitions.size, 1)
-    ends = np.nan_to_num(lag.end_offsets[-1]) if lag.at.size else np.zeros(count)
-    shares = ends / ends.sum() if ends.sum() > 0 else np.full(count, 1 / count)
+    arrivals = delayed(rate.offered).astype(np.float64)
+    count = int(lag.partitions.max(initial=0)) + 1
+    shares = np.full(count, 1 / count)
     parts = np.tile(shares[:, None], (1, size))
     if lag.at.size:
-        # Commits trail the work by a second: what the next sample shows as committed was not waiting.
+        ends = np.zeros(count)
+        ends[lag.partitions] = np.nan_to_num(lag.end_offsets[-1])
+        shares = ends / ends.sum() if ends.sum() > 0 else shares
+        # Commits trail the work: what the next sample shows as committed did not wait any more.
         committed = lag.end_offsets - lag.by_partition
         following = np.concatenate([committed[1:], lag.end_offsets[-1:]])
         known = np.nan_to_num(np.maximum(lag.end_offsets - following, 0))
-        lags = np.stack([np.interp(instants, lag.at, column) for column in known.T])
+        lags = np.zeros((count, size))
+        for partition, column in zip(lag.partitions.tolist(), known.T, strict=True):
+            lags[partition] = np.interp(instants, lag.at, column)
         total = lags.sum(axis=0)
-        parts = np.where(total > 0, lags / np.maximum(total, 1e-9), parts)
+        parts = np.where(total > 0, lags / np.maximum(total, 1e-9), shares[:, None])
     return PartitionWork(
         arrivals=(shares[:, None] * arrivals).astype(np.float32),
         waiting=(parts * waits).astype(np.float32),
@@ -131,18 +138,3 @@ def work_by_lag(rate: RateSeries, lag: LagSeries, lost_records: int) -> Partitio
         message_seconds=None,
         note=BY_LAG,
     )
-
-
-def _passed_over(rate: RateSeries, lag: LagSeries, lost_records: int, instants: Ints) -> Ints:
-    """Return the lost messages by bin: where commits first passed more than was processed."""
-    never_done = int(rate.offered.sum() - rate.processed.sum())
-    most = min(max(never_done, 0), lost_records)
-    lost = np.zeros(rate.processed.size, dtype=np.int64)
-    if most <= 0 or not lag.at.size:
-        return lost
-    committed = np.nan_to_num((lag.end_offsets - lag.by_partition).sum(axis=1))
-    done = np.interp(lag.at, instants, np.cumsum(rate.processed).astype(np.float64))
-    passed = np.clip(np.maximum.accumulate(committed - done), 0, most).astype(np.int64)
-    place = np.clip((lag.at - rate.started_at) // BIN_NS, 0, lost.size - 1)
-    np.add.at(lost, place, np.diff(np.concatenate([[0], passed])))
-    return lost

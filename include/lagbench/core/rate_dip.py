@@ -90,6 +90,7 @@ class RateDip:
     area_messages: float | None = None
     area_seconds: float | None = None
     recovery_seconds: float | None = None
+    over_seconds: float = 0.0  # from the episode's start until no window was low any more
 
 
 def rate_series(
@@ -214,12 +215,14 @@ def rate_dip(
         area_messages=lost,
         area_seconds=seconds,
         recovery_seconds=recovery,
+        over_seconds=min(until, watch - first) / WINDOW_BINS,
     )
 
 
 def _sums(values: Reals | Ints, bins: int) -> Reals:
     total = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
-    return np.maximum(total[bins:] - total[:-bins], 0.0)
+    sums: Reals = np.maximum(total[bins:] - total[:-bins], 0.0)
+    return sums
 
 
 def _recovery(

@@ -31,6 +31,11 @@ class Standing:
     wanted: int | None
     ready: int | None
 
+    @property
+    def is_incomplete(self) -> bool:
+        """Say whether pods were wanted that were not Ready."""
+        return self.wanted is not None and self.ready is not None and self.ready < self.wanted
+
 
 @dataclass(frozen=True, slots=True)
 class Due:

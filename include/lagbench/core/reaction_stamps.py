@@ -40,6 +40,7 @@ class ReactionInput:
     until_at: int
     clocks: ClockSet = ONE_CLOCK
     step_at: int | None = None
+    awaits_pods: bool = False  # wanted before the step and not Ready then: they are what is new
 
     @property
     def crossing_records(self) -> float | None:
@@ -71,10 +72,13 @@ def reaction_stamps(
         "t2": _by(given, read, reader),
     }
     if change is None:
-        return stamps, None
+        pod, of_pod = _first_new_pod(given, _late_lives(given, step_at))
+        return {**stamps, **of_pod}, pod
     changed = Stamp(change.at, change.precision_seconds, f"by {change.by}")
     stamps["t3"] = _by(given, changed, _scaler(given, change.at))
-    pod, of_pod = _first_new_pod(given, change)
+    early = round(max(change.precision_seconds, 1.0) * NANOSECONDS)
+    since = [life for life in given.lives.values() if life.created_at >= change.at - early]
+    pod, of_pod = _first_new_pod(given, since)
     return {**stamps, **of_pod}, pod
 
 
@@ -120,14 +124,19 @@ def _crossed(given: ReactionInput, step_at: int, threshold: float | None) -> Sta
     return Stamp(crossing.at, crossing.precision_seconds, how)
 
 
+def _late_lives(given: ReactionInput, step_at: int) -> list[PodLife]:
+    """Return the pods that were wanted before the step, and Ready after it or never."""
+    if not given.awaits_pods:
+        return []
+    lives = given.lives.values()
+    return [life for life in lives if life.ready_at is None or life.ready_at > step_at]
+
+
 def _first_new_pod(
-    given: ReactionInput, change: ReplicaChange
+    given: ReactionInput, lives: Sequence[PodLife]
 ) -> tuple[str | None, dict[str, Stamp]]:
-    early = round(max(change.precision_seconds, 1.0) * NANOSECONDS)
     chains = [
-        (life.pod, _pod_stamps(given, life))
-        for life in given.lives.values()
-        if life.created_at >= change.at - early and life.created_at <= given.until_at
+        (life.pod, _pod_stamps(given, life)) for life in lives if life.created_at <= given.until_at
     ]
     if not chains:
         return None, {}

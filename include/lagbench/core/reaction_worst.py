@@ -35,7 +35,12 @@ def worst_reaction(
     found: list[Reaction] = []
     for number, (window, end) in enumerate(zip(windows, ends, strict=True), start=1):
         at_step = standing(given.records, given.changes, window.started_at)
-        of_step = replace(given, step_at=window.started_at, replicas_at_step=at_step.wanted)
+        of_step = replace(
+            given,
+            step_at=window.started_at,
+            replicas_at_step=at_step.wanted,
+            awaits_pods=at_step.is_incomplete,
+        )
         needs = None
         if pod_rate_per_second:
             needs = window.rate_peak_per_second / pod_rate_per_second
@@ -109,7 +114,7 @@ def _unseen_rise(given: ReactionInput, at_step: Standing) -> str:
     unseen = unseen_replicas(given.records, given.step_at or 0, given.until_at)
     if unseen:
         return unseen_text("replicas", unseen, given.step_at)
-    if at_step.ready is not None and at_step.ready < (at_step.wanted or 0):
+    if at_step.is_incomplete:
         return f"{at_step.wanted} replicas were wanted at the load step, {at_step.ready} were Ready"
     return ""
 

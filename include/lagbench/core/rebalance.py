@@ -132,7 +132,7 @@ def episode_trigger(
     ups = _steps([pods.added.get(pod) for pod in span.newcomers])
     downs = _steps([pods.removed.get(pod) for pod in span.left])
     steps = (*ups, *downs)
-    if span.members_before == 0:
+    if span.members_before == 0 and span.joined:
         return "start", f"the first {span.members_after} members joined", steps
     if ups:
         return "scale_up", _step_text(ups[-1], span), steps

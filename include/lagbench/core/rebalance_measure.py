@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from lagbench.core.counterfactual import Counterfactual, pod_rate_per_second
 from lagbench.core.counting_owners import counting_owners
 from lagbench.core.group_events import GroupEvent
@@ -15,7 +17,7 @@ from lagbench.core.measures import (
     Rebalances,
     ReplicaChange,
 )
-from lagbench.core.partition_work import PartitionWork
+from lagbench.core.partition_work import POD_BINS, PartitionWork
 from lagbench.core.pod_lives import PodLife
 from lagbench.core.rate_dip import (
     AFTERMATH_SECONDS,
@@ -33,8 +35,6 @@ from lagbench.core.rebalance import EpisodeSpan, episode_trigger
 from lagbench.core.replica_pods import ReplicaPods, replica_pods
 from lagbench.core.scaling_measures import RebalanceProtocol
 from lagbench.core.undisturbed import Noise, Undisturbed
-
-_NS = NANOSECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +62,21 @@ def rebalance_episodes(
             _episode(number, span, _pods(group), RateDip(None, 0.0, "no rate was seen"), None)
             for number, span in enumerate(spans, start=1)
         )
-    disturbed = _disturbed(spans, rate)
     owners = counting_owners(group.events, rate.started_at, group.work.waiting.shape[0])
-    shown = pod_rate_per_second(group.work, owners, disturbed, group.nominal_rate_per_second)
+    moving = _disturbed(spans, rate, [0.0] * len(spans))
+    shown = pod_rate_per_second(group.work, owners, moving, group.nominal_rate_per_second)
     expectation = Counterfactual(group.work, owners, float("inf") if shown is None else shown)
-    calm = Undisturbed(
-        rate, expectation, rate.bin_of(group.from_at), rate.bin_of(group.until_at), disturbed
-    )
-    pods = _pods(group)
     starts = [*(span.started_at for span in spans[1:]), None]
-    episodes = []
-    for number, (span, next_at) in enumerate(zip(spans, starts, strict=True), start=1):
-        dip = _dip(span, next_at, group, expectation)
+    dips = [_dip(*pair, group, expectation) for pair in zip(spans, starts, strict=True)]
+    calm = Undisturbed(
+        rate,
+        expectation,
+        rate.bin_of(group.from_at),
+        rate.bin_of(group.until_at),
+        _disturbed(spans, rate, [dip.over_seconds for dip in dips]),
+    )
+    pods, episodes = _pods(group), []
+    for number, (span, dip) in enumerate(zip(spans, dips, strict=True), start=1):
         noise = None
         if dip.window_seconds is not None and dip.expected_rate_per_second is not None:
             bins = round(dip.window_seconds * WINDOW_BINS)
@@ -92,6 +95,7 @@ def unanswered_steps(episodes: Sequence[RebalanceEpisode], group: GroupWork) -> 
     """
     answered = {at for episode in episodes for at in episode.step_ats}
     pods, members = _pods(group), {event.pod for event in group.events}
+    unseen = {pods.added[pod].at for pod in _worked_unseen(group) if pod in pods.added}
     left: list[int] = []
     for change in group.changes:
         own = pods.of_step(change)
@@ -100,9 +104,26 @@ def unanswered_steps(episodes: Sequence[RebalanceEpisode], group: GroupWork) -> 
             and not own & members
             and all(pod in group.lives and group.lives[pod].gone_at is not None for pod in own)
         )
-        if change.at not in answered and not never_came and _had_work(group, change.at):
+        is_answered = change.at in answered and change.at not in unseen
+        if not is_answered and not never_came and _had_work(group, change.at):
             left.append(change.at)
     return tuple(left)
+
+
+def _worked_unseen(group: GroupWork) -> set[str]:
+    """Return the pods that did records before they were seen in the group: reports are missing."""
+    rates = group.work.pod_rates
+    first_seen: dict[str, int] = {}
+    for event in group.events:
+        first_seen.setdefault(event.pod, event.at)
+    found: set[str] = set()
+    for pod, done in zip(rates.pods, rates.done, strict=True) if rates is not None else ():
+        seconds = np.flatnonzero(done)
+        if seconds.size and pod in first_seen:
+            began_at = group.rate.at_bin((int(seconds[0]) + 2) * POD_BINS)
+            if began_at < first_seen[pod]:
+                found.add(pod)
+    return found
 
 
 def rebalances(
@@ -166,12 +187,19 @@ def _dip(
     )
 
 
-def _disturbed(spans: Sequence[EpisodeSpan], rate: RateSeries) -> list[tuple[int, int]]:
-    """Return the bins in which partitions moved, with a second before and the aftermath."""
+def _disturbed(
+    spans: Sequence[EpisodeSpan], rate: RateSeries, over_seconds: Sequence[float]
+) -> list[tuple[int, int]]:
+    """Return the bins in which partitions moved, with a second before and the aftermath.
+
+    ``over_seconds``: how long after its start each episode had its effect, where that is longer.
+    """
     after_ns = round(AFTERMATH_SECONDS * NANOSECONDS)
-    found = [(rate.bin_of(s.started_at - _NS), rate.bin_of(s.last_at + after_ns)) for s in spans]
     merged: list[tuple[int, int]] = []
-    for first, last in found:
+    for span, seconds in zip(spans, over_seconds, strict=True):
+        first = rate.bin_of(span.started_at - NANOSECONDS)
+        over_at = span.started_at + round(seconds * NANOSECONDS)
+        last = rate.bin_of(max(span.last_at + after_ns, over_at))
         if merged and first <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(merged[-1][1], last))
         else:

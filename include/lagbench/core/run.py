@@ -23,6 +23,8 @@ RUN_ID_LABEL = "lagbench.io/run-id"
 RUN_ID_ANNOTATION = "lagbench.io/run-id"
 TELEMETRY_TOPIC_ANNOTATION = "lagbench.io/telemetry-topic"
 BOOTSTRAP_ANNOTATION = "lagbench.io/bootstrap-servers"
+POD_ORDINAL_ANNOTATION = "lagbench.io/ordinal"
+"""Which of its Deployment's pods this is, from 0 in the order of creation; localkube notes it."""
 TOPIC_PREFIX = "lagbench."
 GROUP_PREFIX = "enrich."
 

@@ -45,6 +45,7 @@ class Clocks(MeasureModel):
     is_one_clock: bool
     bounds: tuple[ClockBound, ...]
     text: str
+    unbounded_pods: tuple[str, ...] = ()
 
 
 class Reaction(MeasureModel):

@@ -93,6 +93,13 @@ class ConsumerSettings(_Model):
     drain_timeout_seconds: float = Field(20.0, gt=0, le=3600)
     static_membership: bool = False
     cpu_request_millicores: int = Field(100, ge=1, description="base of CPU utilisation")
+    start_seconds: float | None = Field(
+        None,
+        ge=0,
+        le=3600,
+        description="mean wait of a new pod before it joins; on the embedded bench 1.2 by default, "
+        "on a cluster, where pods take their own time, only if it is given",
+    )
 
 
 class Slos(_Model):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.core.measures import NANOSECONDS, Measures
+from lagbench.core.measures import NANOSECONDS, Drain, Measures
 from lagbench.core.scenario import Slos
 from lagbench.core.slo_result import Slo, SloResult, claim_result, moment, not_applicable
 
@@ -22,21 +22,29 @@ def _drain(measures: Measures, slos: Slos) -> SloResult:
         return slo.result("undetermined", None, "it is not known when the spike ended")
     if drain.threshold_records is None:
         return slo.result("undetermined", None, drain.threshold_text)
-    if drain.drain_seconds is not None:
-        reason = f"lag at most {drain.threshold_records:g} {moment(measures, drain.drained_at)}"
-        if drain.skew_limited_seconds is not None:
-            reason += (
-                f"; partition {drain.hottest_partition} alone needs"
-                f" {drain.skew_limited_seconds:.1f} s with one pod"
-            )
-        low = None
-        if drain.precision_seconds is not None:
-            low = drain.drain_seconds - drain.precision_seconds
-        return slo.compare(drain.drain_seconds, reason, low=low)
-    above_until_at = drain.above_until_at or drain.spike_ended_at
-    watched = (above_until_at - drain.spike_ended_at) / NANOSECONDS
-    reason = f"lag still above {drain.threshold_records:g} {watched:.0f} s after the spike"
-    if slo.limit is not None and watched > slo.limit:
+    if drain.drain_seconds is None:
+        return _undrained(slo, drain, drain.spike_ended_at)
+    reason = f"lag at most {drain.threshold_records:g} {moment(measures, drain.drained_at)}"
+    if drain.skew_limited_seconds is not None:
+        reason += (
+            f"; partition {drain.hottest_partition} alone needs"
+            f" {drain.skew_limited_seconds:.1f} s with one pod"
+        )
+    error = drain.clock_error_seconds
+    if error is None:
+        reason += "; the producer's clock is not bounded, so nor is when the spike ended"
+        return slo.result("undetermined", drain.drain_seconds, reason)
+    low = drain.drain_seconds - (drain.precision_seconds or 0.0) - error
+    return slo.compare(drain.drain_seconds, reason, low=low, high=drain.drain_seconds + error)
+
+
+def _undrained(slo: Slo, drain: Drain, spike_ended_at: int) -> SloResult:
+    """Return the outcome of lag that was not seen to come down: too late only if seen above."""
+    above_until_at = drain.above_until_at or spike_ended_at
+    watched = (above_until_at - spike_ended_at) / NANOSECONDS
+    reason = f"lag still above {drain.threshold_records or 0:g} {watched:.0f} s after the spike"
+    error = drain.clock_error_seconds
+    if slo.limit is not None and error is not None and watched - error > slo.limit:
         return slo.result("fail", None, reason)
     return slo.result("undetermined", None, f"{reason}, and not seen to come down since")
 

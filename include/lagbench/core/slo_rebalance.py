@@ -1,6 +1,7 @@
 """SLOs on what scale steps cost (dip, recovery, area) and on the group standing still.
 
-Where the rate of the group contradicts the ledger (``measures.rate_doubt``) nothing here passes.
+Where the rate of the group contradicts the ledger (``measures.rate_doubt``) nothing here passes;
+the first of them says where.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from lagbench.core.scenario import Slos
 from lagbench.core.slo_result import Slo, SloResult, moment, not_applicable
 from lagbench.core.standstill import COSTS_PER_LIMIT
 
+DOUBTED = "the rate of the group contradicts the messages"
 Reading = Callable[[RebalanceEpisode], float | None]
 
 
@@ -24,14 +26,19 @@ def rebalance_results(measures: Measures, slos: Slos) -> list[SloResult]:
         _recovery(measures, slos),
         _standstill(measures, slos),
     ]
-    return [_doubted(result, measures.rate_doubt) for result in results]
+    return _doubted(results, measures.rate_doubt) if measures.rate_doubt else results
 
 
-def _doubted(result: SloResult, doubt: str) -> SloResult:
-    if not doubt or result.status != "pass":
-        return result
-    update = {"status": "undetermined", "reason": f"{result.reason}; {doubt}"}
-    return result.model_copy(update=update)
+def _doubted(results: Sequence[SloResult], doubt: str) -> list[SloResult]:
+    found: list[SloResult] = []
+    for result in results:
+        if result.status != "pass":
+            found.append(result)
+            continue
+        update = {"status": "undetermined", "reason": f"{result.reason}; {doubt}"}
+        found.append(result.model_copy(update=update))
+        doubt = DOUBTED
+    return found
 
 
 def _dip(measures: Measures, slos: Slos) -> SloResult:
@@ -203,6 +210,8 @@ def _standstill(measures: Measures, slos: Slos) -> SloResult:
             f"; partition {found.partition} stood longest, {found.partition_seconds:.1f} s"
             f" {moment(measures, found.partition_started_at)}"
         )
+    if found.reason:
+        reason += f"; {found.reason}"
     return slo.compare(
         found.group_seconds, reason, low=found.group_low_seconds, high=found.group_high_seconds
     )

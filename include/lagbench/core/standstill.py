@@ -86,8 +86,9 @@ def asleep_stretches(
 
     Each begins when the last member had left and ends with the first assignment.
     """
-    state, found = GroupState(), []
-    empty_at: int | None = None
+    state = GroupState()
+    found: list[tuple[int, int]] = []
+    empty_at: int | None = 0  # before its first member the group was empty, too
     for event in events:
         state.apply(event)
         if not state.members and empty_at is None:

@@ -16,6 +16,7 @@ class PodStarted(Record, tag="pod_started"):
     process_ms: float
     instance_id: str | None
     start_delay_seconds: float | None = None  # waited for on purpose; absent from runs of format 1
+    start_cpu_seconds: float | None = None  # spent until now, on imports mostly; absent from them
 
 
 class GroupJoined(Record, tag="group_joined"):

@@ -4,6 +4,8 @@
 * A run of another load than planned, or with a clock that stepped, is invalid. It says why once;
   each SLO shows what was measured and none of them passes or fails by it, but for bad messages:
   those that were found stay found.
+* With strangers in the group nothing passes or fails, bad messages neither: they may be theirs. Of
+  strangers that were only counted, and never named, the SLOs on scaling that fail stay failed.
 * Not drained, not stable, an empty log, an accounting that contradicts itself
   (``lagbench.core.checks``), or a measure missing for a judged SLO: ``undetermined``, never
   ``pass``. So is a run of which nothing was judged.
@@ -27,6 +29,15 @@ from lagbench.errors import ExitCode
 
 __all__ = ["SloResult", "SloStatus", "Verdict", "VerdictStatus", "exit_code", "judge"]
 
+_BY_PODS_CLOCKS = (
+    "rebalance_dip_percent",
+    "rebalance_area_seconds",
+    "rebalance_recovery_seconds",
+    "standstill_seconds",
+    "time_lag_p99_seconds",
+)
+"""What rests on the pods' own stamps: when work was done, and who held which partition."""
+
 VerdictStatus = Literal["pass", "fail", "undetermined"]
 
 
@@ -49,6 +60,7 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
     """Return the verdict of ``measures`` under ``slos``."""
     scaling = [*scaling_results(measures, slos), *rebalance_results(measures, slos)]
     scaling += lag_results(measures, slos)
+    scaling = [_of_known_clocks(result, measures) for result in scaling]
     messages = accounting_results(measures, slos)
     invalid = measures.validity.reasons
     unsure = [f"{r.title}: {r.reason}" for r in [*scaling, *messages] if r.status == "undetermined"]
@@ -56,6 +68,10 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
         scaling = [_of_another_load(result) for result in scaling]
         messages = [r if r.status == "fail" else _of_another_load(r) for r in messages]
     results = [*scaling, *messages]
+    if any(stranger.client_id is not None for stranger in measures.group_strangers):
+        results = [_of_another_load(result) for result in results]
+    elif measures.group_strangers:
+        results = [*scaling, *(_of_another_load(result) for result in messages)]
     failed = [f"{r.title}: {r.reason}" for r in results if r.status == "fail"]
     judged = sum(result.status != "not_judged" for result in results)
     open_ends = [
@@ -94,3 +110,14 @@ def _of_another_load(result: SloResult) -> SloResult:
     if result.status == "not_judged":
         return result
     return result.model_copy(update={"status": "undetermined"})
+
+
+def _of_known_clocks(result: SloResult, measures: Measures) -> SloResult:
+    """Return ``result``, undetermined where it rests on a clock that nobody bounded."""
+    clocks = measures.reaction.clocks
+    pods = () if clocks is None else clocks.unbounded_pods
+    is_judged = result.status in ("pass", "fail")
+    if not pods or not is_judged or result.name not in _BY_PODS_CLOCKS:
+        return result
+    reason = f"{result.reason}; the clocks of {len(pods)} pods are not bounded"
+    return result.model_copy(update={"status": "undetermined", "reason": reason})

@@ -9,6 +9,9 @@ from typing import Literal
 
 import psutil
 
+from lagbench.catalog import checked_cell, list_scenarios
+from lagbench.core.machine_needs import cores_needed
+from lagbench.core.plan import plan_cell
 from lagbench.embedded.bench_state import BenchFiles, BenchState
 from lagbench.embedded.bench_status import status_of
 from lagbench.embedded.broker import NEEDED_DISK_BYTES, free_disk_bytes
@@ -40,6 +43,7 @@ class Check:
 def examine(files: BenchFiles, state: BenchState | None, left_over: list[int]) -> list[Check]:
     """Return the findings, the machine first and then the bench."""
     checks = [_python(), _java(), _jars(BROKER), _jars(SPARK), _disk(files), _memory(), _cores()]
+    checks.append(scenarios_carried(len(os.sched_getaffinity(0))))
     checks += [_ports(state), _kafka(files), *_parts(state), _left_over(left_over)]
     return checks
 
@@ -94,6 +98,24 @@ def _cores() -> Check:
         remedy = "expect an invalid run: the generator and the consumers share one core"
         return Check("cores", "warn", f"{cores}", remedy)
     return Check("cores", "ok", f"{cores}")
+
+
+def scenarios_carried(cores: int) -> Check:
+    """Say which scenarios of the catalog, each with its own policy, need more than ``cores``."""
+    names = list_scenarios()
+    lacking = []
+    for name in names:
+        try:
+            cell = checked_cell(name)
+            needed = cores_needed(plan_cell(cell.scenario, cell.policy, where=cell.policy_name))
+        except LagbenchError as error:
+            return Check("scenarios", "fail", str(error), "correct the file of the catalog")
+        if needed > cores:
+            lacking.append(f"{name} ({needed:.1f} cores)")
+    if lacking:
+        remedy = "expect them to be invalid here; `lagbench plan` says more"
+        return Check("scenarios", "warn", f"too much for {cores}: {', '.join(lacking)}", remedy)
+    return Check("scenarios", "ok", f"{cores} cores carry all {len(names)} of the catalog")
 
 
 def _ports(state: BenchState | None) -> Check:

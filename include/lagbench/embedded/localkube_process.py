@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from lagbench.adapters.kube import Kube
+from lagbench.adapters.process_priority import CONTROL_PLANE
 from lagbench.adapters.processes import end_process, start_tied
 from lagbench.core.run import NAMESPACE
 from lagbench.embedded.bench_state import BenchFiles, PartState
@@ -54,7 +55,7 @@ class LocalkubeProcess:
         command = [sys.executable, "-m", "lagbench.localkube"]
         command += ["--state-dir", str(self._files.localkube)]
         with self._files.localkube_log.open("ab") as log:
-            self._process = start_tied(command, log=log, env=env)
+            self._process = start_tied(command, log=log, env=env, niceness=CONTROL_PLANE)
 
     def await_serving(self, *, timeout_seconds: float = _SERVE_TIMEOUT_SECONDS) -> None:
         """Return when the API answers; it writes its two files when it serves."""

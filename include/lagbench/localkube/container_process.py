@@ -12,32 +12,35 @@ from pathlib import Path
 
 from lagbench.adapters.processes import GroupReaper, signal_group, start_tied
 from lagbench.localkube.pod_environment import LaunchPlan
+from lagbench.localkube.warm_start.client import WarmInterpreter
 
 
 class ContainerProcess:
-    """A started process; ``exited`` becomes its exit code (128 + signal number when killed)."""
+    """A started child; ``exited`` becomes its exit code (128 + signal number when killed)."""
 
-    def __init__(self, plan: LaunchPlan, log_file: Path, reaper: GroupReaper) -> None:
-        """Start the process; call on the event loop's thread, whose end would end the process."""
-        self._reaper = reaper
-        with log_file.open("ab") as log:
-            self._popen: subprocess.Popen[bytes] = start_tied(
-                plan.command, log=log, env=plan.environment, cwd=plan.folder
-            )
+    def __init__(
+        self, pid: int, reaper: GroupReaper, popen: subprocess.Popen[bytes] | None = None
+    ) -> None:
+        """Follow the child ``pid``, that ``popen`` stands for when there is one."""
+        self._reaper, self._popen = reaper, popen
         self.started_at_ns = time.time_ns()
         self.ended_at_ns = 0
-        self.pid = self._popen.pid
-        reaper.watch(self.pid)
+        self.pid = pid
+        reaper.watch(pid)
         self._loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = self._loop.create_future()
         # The kernel makes the descriptor readable when the process ends: no polling, no thread.
-        self._pidfd = os.pidfd_open(self.pid)
+        self._pidfd = os.pidfd_open(pid)
         self._loop.add_reader(self._pidfd, self._on_exit)
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether it is a fork of the warm interpreter."""
+        return self._popen is None
 
     def terminate(self) -> None:
         """Ask the main process to end, as kubelet does: its children hear nothing."""
-        with contextlib.suppress(ProcessLookupError):
-            self._popen.send_signal(signal.SIGTERM)
+        self._send(signal.SIGTERM)
 
     def kill(self) -> None:
         """Kill the whole process group."""
@@ -45,8 +48,12 @@ class ContainerProcess:
             return
         signal_group(self.pid, signal.SIGKILL)
         # Before its setsid the process is not in a group of its own yet.
-        with contextlib.suppress(ProcessLookupError):
-            self._popen.kill()
+        self._send(signal.SIGKILL)
+
+    def _send(self, signum: signal.Signals) -> None:
+        if not self.ended_at_ns:  # not waited for: the number is still its own
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signum)
 
     def _on_exit(self) -> None:
         self._loop.remove_reader(self._pidfd)
@@ -55,7 +62,47 @@ class ContainerProcess:
         # What the main process left behind ends with the container. Not yet waited for, the main
         # process still holds its number, so this cannot hit a stranger.
         signal_group(self.pid, signal.SIGKILL)
-        code = self._popen.wait()
+        code = self._wait()
         self._reaper.forget(self.pid)
         if not self.exited.done():
             self.exited.set_result(code if code >= 0 else 128 - code)
+
+    def _wait(self) -> int:
+        if self._popen is not None:
+            return self._popen.wait()
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+class ContainerStarter:
+    """Starts containers: forks of the warm interpreter where that is the same, else an exec."""
+
+    def __init__(self, reaper: GroupReaper, warm: WarmInterpreter) -> None:
+        """Start with ``warm`` as long as it is warm."""
+        self._reaper, self._warm = reaper, warm
+
+    async def start(
+        self, plan: LaunchPlan, log_file: Path, stopping: asyncio.Event
+    ) -> ContainerProcess | None:
+        """Return the started process; None when ``stopping`` was set before it was started.
+
+        :raises OSError: it cannot be started.
+        """
+        with log_file.open("ab") as log:
+            forked = await self._warm.fork(plan, log.fileno())
+            if stopping.is_set():
+                if forked is not None:
+                    forked.abandon()
+                return None
+            if forked is not None:
+                process = ContainerProcess(forked.pid, self._reaper)
+                forked.release()
+                return process
+            # On the event loop's thread, whose end would end the process.
+            popen = start_tied(
+                plan.command,
+                log=log,
+                env=plan.environment,
+                cwd=plan.folder,
+                niceness=plan.niceness,
+            )
+        return ContainerProcess(popen.pid, self._reaper, popen)

@@ -7,8 +7,7 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
-from lagbench.adapters.processes import GroupReaper
-from lagbench.localkube.container_process import ContainerProcess
+from lagbench.localkube.container_process import ContainerProcess, ContainerStarter
 from lagbench.localkube.objects import JsonObject, rfc3339
 from lagbench.localkube.pod_environment import ContainerConfigFault, LaunchPlan
 from lagbench.localkube.probes import Probe, follow_readiness, until_dead, until_started
@@ -31,7 +30,7 @@ class ContainerRunner:
         grace_seconds: float,
         plan: Callable[[], LaunchPlan],
         log_file: Path,
-        reaper: GroupReaper,
+        starter: ContainerStarter,
         probes: dict[str, Probe],
         on_state: Callable[[], None],
         on_event: Callable[[str, str, str], None],
@@ -40,7 +39,7 @@ class ContainerRunner:
         self.name = str(container["name"])
         self._image = str(container.get("image", ""))
         self._restart_policy, self._grace_seconds = restart_policy, grace_seconds
-        self._plan, self._log_file, self._reaper = plan, log_file, reaper
+        self._plan, self._log_file, self._starter = plan, log_file, starter
         self._probes, self._on_state, self._on_event = probes, on_state, on_event
         self._stopping = asyncio.Event()
         self.process: ContainerProcess | None = None
@@ -117,7 +116,9 @@ class ContainerRunner:
         """Return the started process; None when the container is stopped before that works."""
         while True:
             try:
-                self.process = ContainerProcess(self._plan(), self._log_file, self._reaper)
+                self.process = await self._starter.start(
+                    self._plan(), self._log_file, self._stopping
+                )
             except (ContainerConfigFault, OSError) as error:
                 self.state = {
                     "waiting": {"reason": "CreateContainerConfigError", "message": str(error)}
@@ -135,7 +136,8 @@ class ContainerRunner:
         self.state = {"running": {"startedAt": started_at}}
         self.has_started = "startupProbe" not in self._probes
         self.is_ready = self.has_started and "readinessProbe" not in self._probes
-        self._on_event("Normal", "Started", f"Started container {self.name} (pid {process.pid})")
+        how = f"pid {process.pid}{', forked' if process.is_forked else ''}"
+        self._on_event("Normal", "Started", f"Started container {self.name} ({how})")
         self._on_state()
         probing = asyncio.create_task(self._probe(process)) if self._probes else None
         try:

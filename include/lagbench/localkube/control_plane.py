@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lagbench.adapters.processes import GroupReaper
 from lagbench.localkube.app import ApiServer
+from lagbench.localkube.container_process import ContainerStarter
 from lagbench.localkube.deletion import Deletion
 from lagbench.localkube.deployments import DeploymentController
 from lagbench.localkube.events import EventRecorder
@@ -22,6 +23,7 @@ from lagbench.localkube.registry import Registry
 from lagbench.localkube.resources import NAMESPACE
 from lagbench.localkube.services import ServiceForwarder
 from lagbench.localkube.store import Store
+from lagbench.localkube.warm_start.client import WarmInterpreter
 from lagbench.localkube.watch import Watches
 from lagbench.localkube.writes import Writes
 
@@ -37,6 +39,7 @@ class ControlPlane:
     jobs: JobController
     services: ServiceForwarder
     reaper: GroupReaper
+    warm: WarmInterpreter
 
     async def stop_pods(self, limit_seconds: float) -> None:
         """End all pods gracefully; nothing replaces them."""
@@ -53,15 +56,17 @@ def build(state_dir: Path, *, token: str, first_version: int) -> ControlPlane:
     deletion = Deletion(registry)
     logs = PodLogs(state_dir / "pods", store)
     reaper = GroupReaper()
+    inherited = inheritable(os.environ)
+    warm = WarmInterpreter(state_dir / "warm-interpreter.log", inherited, reaper)
     ports = PortPool()
     node = Node(
         NodeParts(
             registry=registry,
             events=EventRecorder(registry, source="kubelet"),
-            environment=NodeEnvironment(inheritable(os.environ), state_dir / "kubeconfig", store),
+            environment=NodeEnvironment(inherited, state_dir / "kubeconfig", store),
             logs=logs,
             ports=ports,
-            reaper=reaper,
+            starter=ContainerStarter(reaper, warm),
         )
     )
     deployments = DeploymentController(
@@ -80,4 +85,4 @@ def build(state_dir: Path, *, token: str, first_version: int) -> ControlPlane:
         token=token,
     )
     services = ServiceForwarder(registry, ports)
-    return ControlPlane(store, api, node, deployments, jobs, services, reaper)
+    return ControlPlane(store, api, node, deployments, jobs, services, reaper, warm)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 
+from lagbench.core.run import POD_ORDINAL_ANNOTATION
 from lagbench.localkube.deletion import Deletion
 from lagbench.localkube.events import EventRecorder
 from lagbench.localkube.objects import (
@@ -41,6 +43,7 @@ class DeploymentController:
     def __init__(self, registry: Registry, deletion: Deletion, events: EventRecorder) -> None:
         """Follow the registry's store."""
         self._registry, self._deletion, self._events = registry, deletion, events
+        self._created: Counter[str] = Counter()  # pods so far, by the Deployment's uid
         self._reconciler = Reconciler(registry.store, DEPLOYMENT, self._reconcile)
 
     def close(self) -> None:
@@ -114,13 +117,20 @@ class DeploymentController:
                 "metadata": {
                     "name": f"{name_of(deployment)}-{template_hash}-{random_suffix()}",
                     "labels": {**(metadata.get("labels") or {}), HASH_LABEL: template_hash},
-                    "annotations": metadata.get("annotations") or {},
+                    "annotations": {
+                        **(metadata.get("annotations") or {}),
+                        POD_ORDINAL_ANNOTATION: str(self._next_ordinal(deployment)),
+                    },
                     "ownerReferences": [owner_reference(deployment)],
                 },
                 "spec": template["spec"],
             }
             created = self._registry.create(POD, pod, namespace_of(deployment))
             self._events.normal(deployment, "SuccessfulCreate", f"Created pod: {name_of(created)}")
+
+    def _next_ordinal(self, deployment: JsonObject) -> int:
+        self._created[uid_of(deployment)] += 1
+        return self._created[uid_of(deployment)] - 1
 
     def _delete(
         self, deployment: JsonObject, pods: list[JsonObject], has: int, wanted: int

@@ -16,6 +16,8 @@ STARTED_AT_NS = "lagbench.io/started-at-ns"
 READY_AT_NS = "lagbench.io/ready-at-ns"
 DELETED_AT_NS = "lagbench.io/deleted-at-ns"
 PORT_PREFIX = "lagbench.io/port-"
+COMES_FIRST = "lagbench.io/comes-first"
+"""``true``: the pod gets processor time before others, as far as the machine allows it."""
 
 
 def copy_of(value: _Copied) -> _Copied:

@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lagbench.adapters.process_priority import COMES_FIRST as FIRST
+from lagbench.adapters.process_priority import ORDINARY
 from lagbench.localkube.objects import (
+    COMES_FIRST,
     JsonObject,
     annotations_of,
     labels_of,
@@ -41,6 +44,9 @@ class LaunchPlan:
     command: list[str]
     environment: dict[str, str]
     folder: Path
+    has_own_folder: bool = True
+    """Whether ``folder`` is the pod's own, not one that the container names as workingDir."""
+    niceness: int = ORDINARY
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,13 @@ def plan_launch(
     working_dir = container.get("workingDir")
     if working_dir and not Path(working_dir).is_dir():
         raise ContainerConfigFault(f"workingDir {working_dir!r} is not a folder on this machine")
-    return LaunchPlan(command, environment, Path(working_dir) if working_dir else folder)
+    return LaunchPlan(
+        command,
+        environment,
+        Path(working_dir) if working_dir else folder,
+        has_own_folder=not working_dir,
+        niceness=FIRST if annotations_of(pod).get(COMES_FIRST) == "true" else ORDINARY,
+    )
 
 
 def _expand(text: str, variables: Mapping[str, str]) -> str:

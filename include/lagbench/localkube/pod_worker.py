@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from lagbench.adapters.processes import GroupReaper
+from lagbench.localkube.container_process import ContainerStarter
 from lagbench.localkube.container_runner import ContainerRunner
 from lagbench.localkube.events import EventRecorder
 from lagbench.localkube.objects import (
@@ -38,7 +38,7 @@ class NodeParts:
     environment: NodeEnvironment
     logs: PodLogs
     ports: PortPool
-    reaper: GroupReaper
+    starter: ContainerStarter
 
 
 class PodWorker:
@@ -115,7 +115,7 @@ class PodWorker:
                 self.pod, container, self._ports, self._node.environment, folder
             ),
             log_file=self._node.logs.file_of(self.pod, container["name"]),
-            reaper=self._node.reaper,
+            starter=self._node.starter,
             probes={} if is_init else self._probes(container),
             on_state=self._publish,
             on_event=self._event,

@@ -20,6 +20,7 @@ from lagbench.localkube import state_folder
 from lagbench.localkube.certificate import ServerCertificate, make_certificate
 from lagbench.localkube.control_plane import ControlPlane, build
 from lagbench.localkube.kubeconfig import write_kubeconfig, write_private
+from lagbench.localkube.orphans import keep_reaping
 
 _log = logging.getLogger(__name__)
 # Idle clients answer a TLS goodbye only when they read next: do not wait for that.
@@ -58,6 +59,7 @@ async def serve(settings: ServerSettings) -> None:
         server = _uvicorn(plane, certificate)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         sampling = asyncio.create_task(plane.api.metrics.keep_sampling())
+        reaping = asyncio.create_task(keep_reaping(plane.reaper))
         try:
             await _until_started(server, serving)
             write_kubeconfig(
@@ -66,13 +68,16 @@ async def serve(settings: ServerSettings) -> None:
                 token=token,
                 authority=certificate.authority,
             )
+            plane.warm.start()
             state_folder.announce(folder, port=port)
             _log.info("localkube serves on 127.0.0.1:%d, state in %s", port, folder)
             await _until_signalled(plane, serving, settings.stop_limit_seconds)
         finally:
             sampling.cancel()
+            reaping.cancel()
             plane.api.watches.end_all()
             await _end(server, serving)
+            plane.warm.close()
             plane.reaper.close()
             state_folder.withdraw(folder)
     _log.info("localkube has ended")

@@ -22,8 +22,9 @@ def write_junit(folder: RunFolder) -> Path:
 def junit_xml(verdict: Verdict) -> str:
     """Return the document: fail is a failure, undetermined an error, not judged is skipped.
 
-    A run that is undetermined although no SLO is (generator, end state) has one more testcase,
-    ``run``, with an error: JUnit must not read as a pass. Notes are the suite's output.
+    A run that is undetermined although no SLO is (end state), or that is invalid, has one more
+    testcase, ``run``, with an error that says why: JUnit must not read as a pass. Notes are the
+    suite's output.
     """
     counts = {
         "tests": len(verdict.slos),
@@ -32,16 +33,17 @@ def junit_xml(verdict: Verdict) -> str:
         "skipped": _count(verdict, "not_judged"),
     }
     is_hidden = verdict.status == "undetermined" and not counts["errors"]
-    if is_hidden:
+    told = verdict.invalid or (verdict.reasons if is_hidden else ())
+    if told:
         counts["tests"] += 1
         counts["errors"] += 1
     attributes = {name: str(count) for name, count in counts.items()}
     suite = ET.Element("testsuite", {"name": f"lagbench.{verdict.run_id}", **attributes})
     for slo in verdict.slos:
         _testcase(suite, verdict.run_id, slo)
-    if is_hidden:
+    if told:
         case = ET.SubElement(suite, "testcase", {"classname": verdict.run_id, "name": "run"})
-        ET.SubElement(case, "error", {"message": _clean("; ".join(verdict.reasons))})
+        ET.SubElement(case, "error", {"message": _clean("; ".join(told))})
     if verdict.notes:
         ET.SubElement(suite, "system-out").text = _clean("\n".join(verdict.notes))
     ET.indent(suite)

@@ -16,7 +16,7 @@ from lagbench.core.group_strangers import group_strangers, group_unseen
 from lagbench.core.idle_scale_downs import idle_scale_downs_text
 from lagbench.core.lag import lag_measure
 from lagbench.core.load import generator, telemetry_gaps, validity
-from lagbench.core.load_taken import doubts_of_the_load, held_back
+from lagbench.core.load_taken import doubts_of_the_load, held_back, log_behind
 from lagbench.core.measures import (
     NANOSECONDS,
     Drain,
@@ -33,6 +33,7 @@ from lagbench.core.observer_cost import observer_cost
 from lagbench.core.paid_for_itself import paid_for_itself
 from lagbench.core.reaction_stamps import ReactionInput
 from lagbench.core.reaction_worst import worst_reaction
+from lagbench.core.start_cost import start_cost
 from lagbench.core.verdict import Verdict, judge
 from lagbench.errors import NotReady
 from lagbench.results.rebalance import rebalance_measures
@@ -106,6 +107,7 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
                 commit_moves=run.commit_moves,
             ),
             observer_cost=observer_cost(run.records, from_at, until_at),
+            start_cost=start_cost(run.records, run.lives),
             end_state=_end_state(run, until_at),
             standstill=cost.standstill,
             rate_doubt=run.work.doubt,
@@ -159,7 +161,8 @@ def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
 def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
     gaps = telemetry_gaps(run.records, from_at=from_at, until_at=until_at)
     doubts = [
-        *doubts_of_the_load(run.records, run.offered, run.load),
+        *doubts_of_the_load(run.records, run.offered, run.load, run.recorded_starts_at),
+        *log_behind(run.lag, run.offered, run.load.stream_started_at),
         *clock_steps(run.records, from_at, until_at, run.load.stream_started_at),
         *_done_before_due(run),
     ]
@@ -195,6 +198,7 @@ def _lag(run: RunEvidence, from_at: int, until_at: int) -> Lag:
 
 
 def _drain(run: RunEvidence, until_at: int) -> Drain:
+    clock = run.producers_clock
     return drain_measure(
         run.lag,
         run.replica_samples,
@@ -204,6 +208,7 @@ def _drain(run: RunEvidence, until_at: int) -> Drain:
         threshold=DrainThreshold(run.limits.lag_threshold_records, run.limits.threshold_rule),
         pod_rate=run.pod_rate_per_second,
         held=held_back(run.records, run.offered, run.load.stream_started_at),
+        clock_error_seconds=None if clock is None else clock.error_ns / NANOSECONDS,
     )
 
 

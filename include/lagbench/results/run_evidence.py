@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.accounting import BadMessage
-from lagbench.core.clocks import ClockSet, clock_set, on_recorders_clock
+from lagbench.core.clocks import Clock, ClockSet, clock_set, on_recorders_clock
 from lagbench.core.commit_moves import commits_moved_back
 from lagbench.core.drain import pod_rate_per_second
 from lagbench.core.group_events import GroupEvent, group_events
@@ -83,19 +83,26 @@ class RunEvidence:
             self.offered, floor_rate_per_second=None if pod_rate is None else floor * pod_rate
         )
         return load_window(
-            self.records, self.offered, spikes, recorded_start_at=self._recorded_start_at
+            self.records,
+            self.offered,
+            spikes,
+            recorded_start_at=next(iter(self.recorded_starts_at), None),
         )
 
     @cached_property
-    def _recorded_start_at(self) -> int | None:
-        """The stream's start as the manifest has it, which is the producer's clock."""
-        start = self.manifest.get("stream_started_at")
-        if start is None:
-            return None
-        told = LoadStep | ProducerProgress | StreamFinished
+    def recorded_starts_at(self) -> list[int]:
+        """The stream's start as manifest and fence have it, which is the producer's clock."""
+        clock = self.producers_clock
+        shift_ns = 0 if clock is None else clock.shift_ns
+        told = [(of or {}).get("stream_started_at") for of in (self.manifest, self.fence)]
+        return [int(at) - shift_ns for at in told if at is not None]
+
+    @cached_property
+    def producers_clock(self) -> Clock | None:
+        """The clock on which the load was planned; None: not bounded."""
+        told = StreamStarted | LoadStep | ProducerProgress | StreamFinished
         source = next((r.source for r in self.records if isinstance(r, told)), "")
-        clock = self.clocks.of_pod(source)
-        return int(start) - (0 if clock is None else clock.shift_ns)
+        return self.clocks.of_pod(source)
 
     @cached_property
     def sample_until_at(self) -> int | None:

@@ -8,6 +8,7 @@ from lagbench.adapters.kube import Kube
 from lagbench.adapters.manifest_files import base_manifest, base_objects
 from lagbench.core.manifests import companion_for_run, consumer_for_run
 from lagbench.core.policy_limits import policy_limits
+from lagbench.core.start_delay import start_delay
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
@@ -32,19 +33,24 @@ class RunConsumersOperator(CellOperator):
 
         target = self.target(cell)
         replicas = policy_limits(cell.policy).floor_replicas
+        is_embedded = embedded_access(self.kubernetes_conn_id) is not None
+        settings = cell.scenario.consumer
+        start = start_delay(settings, cell.scenario.seed, is_embedded=is_embedded)
         manifest = consumer_for_run(
             base_manifest("consumer", "Deployment"),
             target,
-            cell.scenario.consumer,
+            settings,
             replicas=replicas,
+            start=start,
         )
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         try:
-            if embedded_access(self.kubernetes_conn_id) is None:  # localkube drains no nodes
+            if not is_embedded:  # localkube drains no nodes
                 for companion in base_objects("consumer"):
                     kube.apply(companion_for_run(companion, target))
             kube.apply(manifest)
-            wait_ready(kube, manifest["metadata"]["name"], replicas)
+            within = READY_TIMEOUT_SECONDS + (0.0 if start is None else start.longest_seconds)
+            wait_ready(kube, manifest["metadata"]["name"], replicas, timeout_seconds=within)
         finally:
             kube.close()
         return {
@@ -53,7 +59,9 @@ class RunConsumersOperator(CellOperator):
         }
 
 
-def wait_ready(kube: Kube, deployment: str, replicas: int) -> None:
+def wait_ready(
+    kube: Kube, deployment: str, replicas: int, *, timeout_seconds: float = READY_TIMEOUT_SECONDS
+) -> None:
     """Wait until the Deployment's controller has seen its newest spec and all pods are Ready."""
     ready: dict[str, int] = {}
 
@@ -67,7 +75,7 @@ def wait_ready(kube: Kube, deployment: str, replicas: int) -> None:
 
     kube.wait_until(
         is_ready,
-        timeout_seconds=READY_TIMEOUT_SECONDS,
+        timeout_seconds=timeout_seconds,
         what=f"{replicas} Ready pods of Deployment/{deployment}",
         last_seen=lambda: "; ".join([f"{ready['pods']} Ready", *_what_keeps(kube, deployment)]),
     )

@@ -64,7 +64,8 @@ def _decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
         found = (
             batch.column("header").filter(is_event) if is_other.any() else batch.column("header")
         )
-        headers[~is_other] = np.frombuffer(_joined(found), dtype=_HEADER_DTYPE)
+        if len(found):  # a batch of strangers alone has no buffer
+            headers[~is_other] = np.frombuffer(_joined(found), dtype=_HEADER_DTYPE)
         yield pa.RecordBatch.from_pydict(
             {
                 "partition": batch.column("partition"),

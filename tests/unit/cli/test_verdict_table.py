@@ -10,6 +10,7 @@ from tests.fakes.run_folder_builder import quick_spike_run
 
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.cli.verdict_table import print_verdict
+from lagbench.core.telemetry import ProducerProgress
 from lagbench.results.measure import judge_run
 
 
@@ -51,3 +52,15 @@ def test_a_claim_is_answered_where_others_have_a_number(tmp_path: Path) -> None:
         r"✓ +Baseline at the floor +must hold +yes", said(quick_spike_run().write(tmp_path))
     )
     assert re.search(r"✗ +Baseline at the floor +must hold +no", said(broken.write(tmp_path / "b")))
+
+
+def test_why_a_run_is_invalid_stands_at_the_top_and_once(tmp_path: Path) -> None:
+    """The SLOs below say what was measured."""
+    content = quick_spike_run()
+    content.records = [r for r in content.records if not isinstance(r, ProducerProgress)]
+
+    told = said(content.write(tmp_path))
+
+    assert told.startswith("invalid: what Kafka had taken is not known")
+    assert told.count("what Kafka had taken is not known") == 1
+    assert "was Ready and assigned" in told

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from lagbench.core.clocks import API_SERVER, ONE_CLOCK, clock_set, clocks_measure
-from lagbench.core.telemetry import ClockOffset, PodSeen, TelemetryRecord
+from lagbench.core.clocks import (
+    API_SERVER,
+    ONE_CLOCK,
+    clock_set,
+    clock_steps,
+    clocks_measure,
+    on_recorders_clock,
+)
+from lagbench.core.telemetry import (
+    ClockOffset,
+    ClockStepped,
+    GroupJoined,
+    PodSeen,
+    StreamStarted,
+    TelemetryRecord,
+)
 
 MILLISECOND = 1_000_000
 
@@ -108,3 +122,65 @@ def test_a_deployments_name_has_the_clock_that_its_pods_share() -> None:
 
     assert found.of_pod("autoscaler") == found.by_name["n1"]
     assert found.of_pod("consumer") is None
+
+
+def joined(at: int, source: str) -> GroupJoined:
+    """Return a pod's join, stamped by its own clock."""
+    return GroupJoined(at=at * MILLISECOND, source=source, member_id="m")
+
+
+def test_each_record_is_shifted_by_its_owners_clock_once() -> None:
+    """Pod b is 5 s ahead, a may be right, c's clock nobody asked; the recorder's own stay."""
+    records: list[TelemetryRecord] = [
+        offset(-2, 2, clock="n-a", pods=("a",)),
+        offset(4990, 5010, clock="n-b", pods=("b", "recorder")),
+        joined(6000, "a"),
+        joined(7000, "c"),
+        joined(10_000, "b"),
+    ]
+
+    found = on_recorders_clock(records, clock_set(records, "kubernetes"))
+
+    assert [(r.source, r.at // MILLISECOND) for r in found if isinstance(r, GroupJoined)] == [
+        ("b", 5000),
+        ("a", 6000),
+        ("c", 7000),
+    ]
+    assert [r.at for r in found if isinstance(r, ClockOffset)] == [10, 10]
+    assert on_recorders_clock(records, ONE_CLOCK) == records
+
+
+def test_the_start_of_the_stream_is_shifted_with_its_record() -> None:
+    """The plan's instants count from it."""
+    started = StreamStarted(
+        at=9_000 * MILLISECOND,
+        source="producer",
+        stream_started_at=8_000 * MILLISECOND,
+        seed=1,
+        profile="step",
+        planned_total=1,
+        planned_seconds=1,
+        partitions=1,
+    )
+    records: list[TelemetryRecord] = [
+        offset(990, 1010, clock="n", pods=("producer",)),
+        started,
+    ]
+
+    found = on_recorders_clock(records, clock_set(records, "kubernetes"))[-1]
+
+    assert isinstance(found, StreamStarted)
+    assert (found.at, found.stream_started_at) == (8_000 * MILLISECOND, 7_000 * MILLISECOND)
+
+
+def test_a_step_of_a_clock_counts_during_the_run() -> None:
+    """Also one whose own stamp it moved out of it."""
+    steps: list[TelemetryRecord] = [
+        ClockStepped(at=at * 1000 * MILLISECOND, source="a", step_seconds=-4.0)
+        for at in (2, 7, 50, 106)
+    ]
+
+    found = clock_steps(steps, 10_000 * MILLISECOND, 100_000 * MILLISECOND, 10_000 * MILLISECOND)
+
+    assert len(found) == 2
+    assert "stepped by -4.000 s at +40.0 s" in found[1]

@@ -94,7 +94,6 @@ def test_a_newer_assignment_outranks_a_silent_owner() -> None:
     state.apply(GroupEvent(2, "b", "assigned", frozenset({1})))
 
     assert state.owner == {0: "a", 1: "b"}
-    assert state.unowned(3) == [2]
 
 
 def test_an_eager_revoke_leaves_a_member_with_nothing() -> None:

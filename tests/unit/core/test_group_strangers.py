@@ -18,6 +18,7 @@ from lagbench.core.telemetry import (
     PodStarted,
     PodStopped,
     ReadGap,
+    ReplicaSample,
     SigtermReceived,
     TelemetryRecord,
 )
@@ -189,6 +190,18 @@ def test_two_readings_with_a_member_more_are_none() -> None:
     assert group_strangers([*map(seen, PODS), *counted(2, 2, 3, 3, 2, 2, 3, 2)]) == ()
 
 
+def test_members_that_are_replicas_are_no_strangers() -> None:
+    """Four pods exist and two are told of: records are lost, nobody is foreign. A fifth is."""
+    replicas = [
+        ReplicaSample(at=second * NS, source="r", spec=4, current=4, ready=4)
+        for second in range(30)
+    ]
+
+    assert group_strangers([*map(seen, PODS), *replicas, *counted(*[4] * 30)]) == ()
+    [found] = group_strangers([*map(seen, PODS), *replicas, *counted(*[5] * 30)])
+    assert found.members == 1
+
+
 def test_a_pod_that_was_killed_stays_a_member_until_its_session_ends() -> None:
     """45 s at most: no stranger; who is there longer is one."""
     gone = [seen("pod-a"), seen("pod-b", gone_at=10 * NS)]
@@ -273,6 +286,12 @@ def test_a_run_with_a_stranger_is_undetermined_and_says_who() -> None:
         "a member that is no pod of this run: client canary on host /10.0.0.9 held partitions 3, 7,"
         " in the group for 11.0 to 13.0 s from +20.0 s"
     )
+
+    lossy = good.accounting.model_copy(update={"lost": 2773})
+    lost = judge(good.model_copy(update={"group_strangers": (canary,), "accounting": lossy}), slos)
+    assert lost.status == "undetermined"
+    assert {slo.status for slo in lost.slos} <= {"undetermined", "not_judged"}
+    assert lost.reasons[0] == verdict.reasons[0]
 
     nameless = canary.model_copy(update={"client_id": None, "host": None, "partitions": ()})
     [reason] = stranger_reasons(good.model_copy(update={"group_strangers": (nameless,)}))

@@ -21,6 +21,7 @@ from lagbench.core.manifests import (
 from lagbench.core.profile import offered_load
 from lagbench.core.run import BOOTSTRAP_ANNOTATION, RUN_ID_LABEL, RunNames
 from lagbench.core.scenario import ConsumerSettings, Scenario
+from lagbench.core.start_delay import StartDelay
 from lagbench.core.tail import Tail
 from lagbench.errors import WrongInput
 from lagbench.programs.consumer.settings import parse_options
@@ -72,6 +73,34 @@ def test_the_consumer_understands_its_arguments() -> None:
     assert (options.process_ms, options.concurrency, options.balancer) == (2.5, 3, "range")
     assert (options.drains, options.has_static_membership) == (False, True)
     assert options.drain_timeout_seconds == settings.drain_timeout_seconds
+
+
+def test_a_start_delay_travels_with_mean_seed_and_the_pods_number() -> None:
+    """The consumer draws from the manifest and localkube's note what the simulation draws."""
+    start = StartDelay(1.2, seed=11)
+
+    manifest = consumer_for_run(
+        workload("Deployment", "consumer"), TARGET, ConsumerSettings(), replicas=2, start=start
+    )
+
+    container = manifest["spec"]["template"]["spec"]["containers"][0]
+    arguments = [argument for argument in container["args"] if argument != "--kept=1"]
+    field = next(e for e in container["env"] if e["name"] == "POD_ORDINAL")["valueFrom"]
+    assert field == {"fieldRef": {"fieldPath": "metadata.annotations['lagbench.io/ordinal']"}}
+    environment = {"POD_NAME": "consumer-x", "KAFKA_BOOTSTRAP_SERVERS": "b:1", "POD_ORDINAL": "5"}
+    options = parse_options(arguments, environment)
+    assert options.start_delay_seconds == start.of_pod(5)
+
+
+def test_without_a_start_delay_a_pod_just_starts() -> None:
+    """On a cluster nothing is added to what starting takes there."""
+    manifest = consumer_for_run(
+        workload("Deployment", "consumer"), TARGET, ConsumerSettings(), replicas=2
+    )
+
+    container = manifest["spec"]["template"]["spec"]["containers"][0]
+    assert not [argument for argument in container["args"] if "start-" in argument]
+    assert "POD_ORDINAL" not in {entry["name"] for entry in container["env"]}
 
 
 def test_the_consumers_deployment_fits_the_run() -> None:

@@ -34,6 +34,17 @@ def test_quick_spike_meets_the_ceiling_and_the_skew() -> None:
     assert found.disk_bytes == found.most_messages * 280
 
 
+def test_the_spikes_of_a_trace_are_planned() -> None:
+    """Above the 1,000/s of two pods from 55 s to 160 s; noise that marks none has none."""
+    found = plan("trace_example")
+
+    assert [(s.start_seconds, s.end_seconds, s.rate_peak) for s in found.spikes] == [
+        (55, 160, 4500)
+    ]
+    assert found.predicted_drain_seconds is not None
+    assert plan("noisy_baseline").spikes == ()
+
+
 @pytest.mark.parametrize(
     ("partitions", "sticking"),
     [(8, ()), (10, ()), (12, (11,)), (24, (22, 23)), (64, (59, 60, 61, 62, 63))],

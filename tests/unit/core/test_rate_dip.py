@@ -67,7 +67,7 @@ def test_a_full_stop_of_half_a_second() -> None:
 
 
 def test_a_stop_that_added_pods_make_up_for_is_seen() -> None:
-    """0.6 s of nothing at 1000/s, then 3000/s: no second has less than before, all three show it."""
+    """0.6 s of nothing at 1000/s, then 3000/s: no second has less than before the step."""
     processed = bins((20, 100), (0.6, 0), (20, 300))
     expected = bins((20.6, 100), (20, 300))
 

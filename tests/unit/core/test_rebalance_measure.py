@@ -1,8 +1,22 @@
-"""The summary over scale steps."""
+"""Episodes with their dips, and the summary over scale steps."""
 
-from lagbench.core.measures import RebalanceEpisode
-from lagbench.core.rate_dip import NOTHING_TO_DO
-from lagbench.core.rebalance_measure import rebalances
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lagbench.core.group_events import EventKind, GroupEvent
+from lagbench.core.measures import RebalanceEpisode, ReplicaChange
+from lagbench.core.partition_work import PartitionWork
+from lagbench.core.pod_lives import PodLife
+from lagbench.core.rate_dip import NOTHING_TO_DO, RateSeries
+from lagbench.core.rebalance import episode_spans
+from lagbench.core.rebalance_measure import (
+    GroupWork,
+    rebalance_episodes,
+    rebalances,
+    unanswered_steps,
+)
 
 EPISODE = RebalanceEpisode(
     number=1,
@@ -58,3 +72,142 @@ def test_a_step_of_an_idle_group_is_left_out() -> None:
 
     assert rebalances([EPISODE, idle], None).max_dip_percent == 10
     assert rebalances([idle], None).max_dip_percent is None
+
+
+SECOND = 1_000_000_000
+
+
+def event(second: float, pod: str, kind: EventKind, owned: set[int] | None = None) -> GroupEvent:
+    """Return an event at ``second``."""
+    owns = None if owned is None else frozenset(owned)
+    return GroupEvent(round(second * SECOND), pod, kind, owns)
+
+
+def change(second: float, before: int, after: int) -> ReplicaChange:
+    """Return a scale step by the HPA."""
+    return ReplicaChange(
+        at=round(second * SECOND),
+        replicas_before=before,
+        replicas_after=after,
+        by="hpa",
+        reason="",
+        precision_seconds=0,
+        is_reversal=False,
+        is_flip=False,
+    )
+
+
+def group(
+    events: list[GroupEvent],
+    done: list[tuple[float, float]],
+    *,
+    changes: tuple[ReplicaChange, ...] = (),
+    pod_rate: float = 500.0,
+    message_seconds: float = 0.002,
+) -> GroupWork:
+    """Return a group with a backlog that no pods can finish; ``done``: (seconds, per second)."""
+    counts = np.concatenate(
+        [np.diff(np.arange(round(s * 10) + 1) * rate // 10) for s, rate in done]
+    )
+    size, per_partition = counts.size, 1e7
+    offered = np.zeros(size, dtype=np.int64)
+    offered[0] = round(4 * per_partition)
+    work = PartitionWork(
+        arrivals=np.zeros((4, size), dtype=np.float32),
+        waiting=np.full((4, size), per_partition, dtype=np.float32),
+        done=None,
+        lost=np.zeros(size, dtype=np.int64),
+        pod_rates=None,
+        message_seconds=None,
+    )
+    return GroupWork(
+        rate=RateSeries(0, offered, counts.astype(np.int64)),
+        work=work,
+        events=events,
+        lives={},
+        changes=changes,
+        from_at=0,
+        until_at=size * 100_000_000,
+        nominal_rate_per_second=pod_rate,
+        message_seconds=message_seconds,
+    )
+
+
+def episodes(found: GroupWork) -> tuple[RebalanceEpisode, ...]:
+    """Return the episodes of the group."""
+    return rebalance_episodes(episode_spans(found.events), found, "eager")
+
+
+START = [
+    event(0, "a", "joined"),
+    event(0, "b", "joined"),
+    event(0.1, "a", "assigned", {0, 1}),
+    event(0.1, "b", "assigned", {2, 3}),
+]
+JOIN = [event(20, "c", "joined"), event(20.1, "a", "revoked", {1})]
+
+
+def test_a_stop_while_a_partition_waits_for_70_seconds_is_found() -> None:
+    """It begins 6 s into the step, beyond the aftermath of its events: it is still the step's."""
+    events = [*START, *JOIN, event(20.2, "c", "assigned", set()), event(90, "c", "assigned", {0})]
+    found = group(events, [(26, 1000), (60, 0), (60, 1000)], changes=(change(19, 2, 3),))
+
+    step = episodes(found)[1]
+
+    assert step.trigger == "scale_up"
+    assert step.dip_percent == pytest.approx(100)
+    assert "not back at 95 %" in step.reason or (step.recovery_seconds or 0) > 55
+
+
+def test_a_slow_group_dips_too() -> None:
+    """Two pods of 8/s and a backlog: a standstill of 30 s at the step is 100 %, not too little."""
+    events = [*START, *JOIN, event(50, "c", "assigned", {0})]
+    found = group(
+        events,
+        [(20, 16), (30, 0), (60, 24)],
+        changes=(change(19, 2, 3),),
+        pod_rate=8.0,
+        message_seconds=1.0,
+    )
+
+    step = episodes(found)[1]
+
+    assert step.dip_percent == pytest.approx(100)
+    assert step.window_seconds == 10
+
+
+def test_a_step_right_after_the_load_rose_is_measured_against_what_pods_can_do() -> None:
+    """Ten quiet seconds before do not make 250/s out of 1000/s look like a dip of a third."""
+    events = [*START, *JOIN, event(20.3, "c", "assigned", {0})]
+    found = group(events, [(19, 200), (1, 1000), (40, 250)], changes=(change(19, 2, 3),))
+
+    dip = episodes(found)[1].dip_percent
+
+    assert dip is not None
+    assert dip > 75
+
+
+def test_a_pod_that_died_keeps_its_dip() -> None:
+    """It is no scale step and is not judged by the dip, but the number stands in the report."""
+    events = [*START, event(20, "b", "died"), event(40, "a", "assigned", {0, 1, 2, 3})]
+    found = group(events, [(20, 1000), (20, 0), (40, 500)])
+
+    death = episodes(found)[1]
+
+    assert (death.trigger, death.dip_percent) == ("pod_death", pytest.approx(100))
+
+
+def test_a_step_without_any_rebalance_is_unanswered() -> None:
+    """The replicas rose under a backlog and the group told nothing of it."""
+    found = group(list(START), [(60, 1000)], changes=(change(19, 2, 3),))
+
+    assert unanswered_steps(episodes(found), found) == (19 * SECOND,)
+
+
+def test_a_step_whose_pods_left_before_they_joined_moved_nothing() -> None:
+    """Up by one and down again within a second: Kubernetes saw the pod come and go."""
+    life = PodLife("c", 19 * SECOND, None, 20 * SECOND, 0.0, None)
+    steps = (change(19, 2, 3), change(19.5, 3, 2))
+    found = replace(group(list(START), [(60, 1000)], changes=steps), lives={"c": life})
+
+    assert unanswered_steps(episodes(found), found) == ()

@@ -48,7 +48,7 @@ def test_a_cell_holds_the_lease_until_its_teardown(world: World, leases: FakeLea
     assert leases.lease is not None
     longest = longest_run_seconds(CellRun.open(str(world.folder.path)).scenario)
     assert leases.lease["spec"]["leaseDurationSeconds"] == longest
-    planning.clean_up(lambda _: None, run_id=world.names.run_id)
+    planning.clean_up(lambda _: None, folder=world.folder)
     assert leases.lease is None
 
 

@@ -109,3 +109,16 @@ def test_a_claim_that_holds_was_measured() -> None:
     suite = parsed(junit_xml(ALL.model_copy(update={"slos": (claim,)})))
 
     assert (suite.findtext("testcase/system-out") or "").startswith("A: yes (must hold).")
+
+
+def test_why_a_run_is_invalid_is_told_once() -> None:
+    """In an error of its own: the SLOs say what was measured."""
+    invalid = ALL.model_copy(
+        update={"status": "undetermined", "reasons": ("late",), "invalid": ("late",)}
+    )
+
+    suite = parsed(junit_xml(invalid))
+
+    errors = [error.get("message") for error in suite.iter("error")]
+    assert errors.count("late") == 1
+    assert suite.get("errors") == "2"

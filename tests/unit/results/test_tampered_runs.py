@@ -142,7 +142,22 @@ def test_a_load_that_the_scenario_does_not_have_is_invalid(run: TamperedRun) -> 
 def test_a_stream_without_a_start_is_not_judged_by_its_spike(run: TamperedRun) -> None:
     """Neither the producer nor the manifest says when it began."""
     run.drop_records("stream_started")
-    run.edit_json("manifest.json", lambda made: {**made, "stream_started_at": None})
+    for name in ("manifest.json", "fence.json"):
+        run.edit_json(name, lambda made: {**made, "stream_started_at": None})
+
+    verdict = run.judge()
+
+    assert verdict.status == "undetermined"
+    assert "the start of the stream is not known" in verdict.invalid[0]
+    assert slo(verdict, "reaction_seconds").status == "undetermined"
+
+
+def test_two_starts_of_one_stream_are_no_start(run: TamperedRun) -> None:
+    """The producer's word moved by 3 s would make the reaction shorter than the limit."""
+    run.edit_records(
+        lambda r: {**r, "stream_started_at": r["stream_started_at"] + 3 * SECOND}, "stream_started"
+    )
+    run.drop_records("load_step")
 
     assert run.judge().status == "undetermined"
 
@@ -438,6 +453,16 @@ def test_replicas_that_were_wanted_but_not_ready_are_not_there(run: TamperedRun)
     assert slo(run.judge(), "reaction_seconds").status != "pass"
 
 
+def test_pods_that_were_wanted_before_the_step_react_when_they_come(run: TamperedRun) -> None:
+    """4 were wanted before the spike, 3 of them are Ready 3.75 s after it."""
+    run.drop_records("scaled", "replicas_changed")
+    run.edit_records(lambda r: {**r, "spec": 4}, "replica_sample")
+
+    found = slo(run.judge(), "reaction_seconds")
+
+    assert (found.status, found.value) == ("pass", REACTION_SECONDS)
+
+
 def test_lag_that_never_crossed_asked_for_no_pod(run: TamperedRun) -> None:
     """Seen throughout, below the threshold: judged, 0 s."""
     without_scaling(run)
@@ -650,9 +675,14 @@ def bound_clock(run: TamperedRun, clock: str, pods: set[str], ahead_seconds: flo
 def test_clocks_that_nobody_asked_leave_the_reaction_open(run: TamperedRun) -> None:
     """The new pods' node is 10 s behind: what it stamps looks early, and nothing bounds it."""
     on_cluster(run, new_pods(run), behind_seconds=10)
-    run.set_slos(reaction_seconds=3.5)
+    run.set_slos(reaction_seconds=3.5, drain_seconds=60, rebalance_dip_percent=20)
 
-    assert slo(run.judge(), "reaction_seconds").status == "undetermined"
+    verdict = run.judge()
+
+    assert verdict.status == "undetermined"
+    assert slo(verdict, "reaction_seconds").status == "undetermined"
+    assert slo(verdict, "drain_seconds").status == "undetermined"
+    assert slo(verdict, "rebalance_dip_percent").status == "undetermined"
 
 
 def test_a_known_offset_is_taken_off_every_record(run: TamperedRun) -> None:

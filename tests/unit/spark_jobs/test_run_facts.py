@@ -129,8 +129,8 @@ def test_only_commits_that_move_on_are_causes() -> None:
         "[1]",
         '{"kind": "partitions_assigned", "at": 1, "source": "a"}',
         (
-            '{"kind": "partitions_assigned", "at": 1, "source": "a", "partitions": ["x"], "owned": [],'
-            ' "rebalance": 1}'
+            '{"kind": "partitions_assigned", "at": 1, "source": "a", "partitions": ["x"],'
+            ' "owned": [], "rebalance": 1}'
         ),
         '{"kind": "pod_seen", "at": "now", "source": "recorder", "pod": "a"}',
         '{"kind": "offsets_committed", "at": 1, "source": "a", "offsets": {"x": 1}}',

@@ -13,6 +13,7 @@ from lagbench.core.scenario import Balancer
 from lagbench.core.simulation.assignment import assign_stickily
 from lagbench.core.simulation.backlog import NOBODY, Backlog
 from lagbench.core.simulation.surroundings import Surroundings
+from lagbench.core.start_delay import StartDelay
 
 _Event = Literal["status", "ready", "resume"]
 _EAGER: tuple[Balancer, ...] = ("range", "roundrobin")
@@ -52,10 +53,12 @@ class Fleet:
         balancer: Balancer,
         replicas: int,
         starts_at: float,
+        start: StartDelay,
     ) -> None:
         """Begin with ``replicas`` pods that are Ready and have their partitions."""
         self._backlog, self._surroundings, self._random = backlog, surroundings, random
         self._is_eager = balancer in _EAGER
+        self._start = start
         self._events: list[tuple[float, int, _Event, int]] = []
         self._order = 0
         self._version = 0
@@ -100,7 +103,7 @@ class Fleet:
         while len(self._alive) < replicas:
             pod = self._create(second)
             self._alive.append(pod)
-            self._plan(second + self._start_up_seconds(), "ready", pod.number)
+            self._plan(second + self._start.of_pod(pod.number), "ready", pod.number)
         if len(self._alive) > replicas:
             self._stop(len(self._alive) - replicas, second)
 
@@ -131,11 +134,6 @@ class Fleet:
         pod = SimulatedPod(len(self.pods), second, phase)
         self.pods.append(pod)
         return pod
-
-    def _start_up_seconds(self) -> float:
-        spread = self._surroundings.start_up_spread
-        drawn = float(self._random.uniform(1.0 - spread, 1.0 + spread))
-        return self._surroundings.start_up_seconds * drawn
 
     def _stop(self, count: int, second: float) -> None:
         """Stop pods as a ReplicaSet does: those that are not Ready first, then the youngest."""

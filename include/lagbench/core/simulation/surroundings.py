@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lagbench.core.hpa_state import HpaSettings
+from lagbench.core.start_delay import START_SPREAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +16,10 @@ class Surroundings:
     """A processed HPA is due again 15 s later; with the work of a sync 15.015 s (measured)."""
     hpa_sync_at_seconds: float | None = None
     """An instant of one of the HPA's syncs, from the stream's start; None: drawn by the seed."""
-    start_up_seconds: float = 1.2
-    """From the pod's creation to Ready: 0.9 to 1.2 s as a process; 10 to 20 s on a cluster."""
-    start_up_spread: float = 0.25
+    start_up_seconds: float | None = None
+    """From a pod's creation to Ready, on average; None: the scenario's ``start_seconds``, beyond
+    which a process takes a tenth of a second. 10 to 20 s are usual on a cluster."""
+    start_up_spread: float = START_SPREAD
     """Each pod's start-up is drawn from the mean +- this share of it."""
     handover_seconds: float = 0.4
     """From joined (or left) to the new owner's first work: 0.3 to 0.5 s with 12 partitions."""

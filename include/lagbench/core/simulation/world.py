@@ -17,6 +17,7 @@ from lagbench.core.simulation.fleet import Fleet
 from lagbench.core.simulation.lag_arrays import TopicOffsets
 from lagbench.core.simulation.surroundings import Surroundings
 from lagbench.core.simulation.traffic import Traffic
+from lagbench.core.start_delay import StartDelay, mean_start_seconds
 from lagbench.core.statistics import Reals
 from lagbench.core.tail import Tail, tail_of
 
@@ -34,6 +35,12 @@ def _load(profile: Profile) -> OfferedLoad:
 @lru_cache(maxsize=64)
 def _load_with_tail(profile: Profile, tail: Tail) -> OfferedLoad:
     return tail.after(_load(profile))
+
+
+def _start(scenario: Scenario, around: Surroundings) -> StartDelay:
+    given = around.start_up_seconds
+    mean = mean_start_seconds(scenario.consumer) if given is None else given
+    return StartDelay(mean, scenario.seed, around.start_up_spread)
 
 
 class World:
@@ -72,6 +79,7 @@ class World:
             balancer=consumer.balancer,
             replicas=replicas,
             starts_at=self.second,
+            start=_start(scenario, surroundings),
         )
         self._epoch_ns = surroundings.starts_at_seconds * NS_PER_SECOND
 

@@ -38,12 +38,17 @@ class _Parts(NamedTuple):
     rebalancing: Rebalancing
 
 
-@contextmanager
-def assemble(options: ConsumerOptions, environment: Mapping[str, str]) -> Iterator[ConsumerPod]:
-    """Yield a subscribed pod; telemetry is flushed at the end, with a failure's reason in it."""
+def open_endpoint(environment: Mapping[str, str]) -> PodFigures:
+    """Answer probes from now on, alive and not ready; return the figures that are shown."""
     figures = PodFigures()
     routes: Routes = {"/metrics": Exposition(figures), **probe_routes(lambda: figures.is_ready)}
     HttpEndpoint(*address_and_port(environment), routes)
+    return figures
+
+
+@contextmanager
+def assemble(options: ConsumerOptions, figures: PodFigures) -> Iterator[ConsumerPod]:
+    """Yield a subscribed pod; telemetry is flushed at the end, with a failure's reason in it."""
     telemetry = TelemetryLog(options.bootstrap_servers, options.telemetry_topic)
     clock = SteadyClock()
     reports = PodReports(options, telemetry, figures, clock)

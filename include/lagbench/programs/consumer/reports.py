@@ -66,6 +66,8 @@ class PodReports:
             concurrency=self._options.concurrency,
             process_ms=self._options.process_ms,
             instance_id=self._options.instance_id,
+            start_delay_seconds=self._options.start_delay_seconds,
+            start_cpu_seconds=time.process_time(),
         )
         self._sink.send(record)
 
@@ -199,7 +201,11 @@ class PodReports:
 
 def process_started_at() -> int:
     """Return when the operating system started this process, in unix ns (10 ms steps)."""
+    return time.time_ns() - process_age_ns()
+
+
+def process_age_ns() -> int:
+    """Return how long ago the operating system started this process (10 ms steps)."""
     fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     started_ns = int(fields[19]) * 10_000_000  # starttime: 1/100 s since boot (proc_pid_stat(5))
-    age_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - started_ns
-    return time.time_ns() - age_ns
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - started_ns

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NoReturn, get_args
 
 from lagbench.core.run import RunNames
+from lagbench.core.start_delay import StartDelay
 from lagbench.errors import WrongInput
 
 PROGRAM = "consumer"
@@ -40,6 +42,8 @@ class ConsumerOptions:
     has_static_membership: bool
     commit_interval_seconds: float
     session_timeout_ms: int
+    start_delay_seconds: float = 0.0
+    """From the process's start until it connects; a real cluster's pull and node start."""
 
     @property
     def is_incremental(self) -> bool:
@@ -110,7 +114,15 @@ def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> C
         has_static_membership=flags.static_membership == "on",
         commit_interval_seconds=flags.commit_interval,
         session_timeout_ms=flags.session_timeout_ms,
+        start_delay_seconds=StartDelay(flags.start_seconds, flags.start_seed).of_pod(
+            _pod_number(environment.get("POD_ORDINAL", ""), pod_name)
+        ),
     )
+
+
+def _pod_number(ordinal: str, pod_name: str) -> int:
+    """Return which of the run's pods this is; off localkube a number that its name gives it."""
+    return int(ordinal) if ordinal.isdecimal() else zlib.crc32(pod_name.encode())
 
 
 def _parser() -> _Parser:
@@ -137,6 +149,8 @@ def _parser() -> _Parser:
     flag("drain-timeout", _number("--drain-timeout", 0.01, _MAX_SECONDS), 20.0, "seconds")
     session = _whole("--session-timeout-ms", *_SESSION_TIMEOUT_MS)
     flag("session-timeout-ms", session, 10_000, "classic protocols; KIP-848: broker's setting")
+    flag("start-seconds", _number("--start-seconds", 0, _MAX_SECONDS), 0.0, "mean start delay")
+    flag("start-seed", int, 0, "draws the delay, with the pod's number POD_ORDINAL")
     parser.add_argument(
         "-static-membership",
         "--static-membership",

@@ -7,6 +7,7 @@ import logging
 import sys
 
 from lagbench.adapters.telemetry_log import TelemetryLog
+from lagbench.core.load import fell_behind, lateness_text
 from lagbench.core.profile import NS
 from lagbench.core.telemetry import (
     LoadStep,
@@ -22,13 +23,6 @@ from lagbench.programs.producer.outbox import Outbox
 from lagbench.programs.steady_clock import ClockWatch
 
 log = logging.getLogger(__name__)
-
-# A run is invalid beyond these. The timeline has bins of 100 ms: with 99 % of the events sent
-# within one, each bin shows the load that was planned. The recorder samples lag once a second: an
-# event later than that would show as missing load in a sample, and a reaction time measured from
-# the planned step would hold up to that much of the generator's own delay.
-FELL_BEHIND_P99_MS = 100.0
-FELL_BEHIND_MAX_MS = 1_000.0
 
 
 class Reports:
@@ -112,13 +106,10 @@ class Reports:
         self._second = LatenessCounts()
         p99, largest = self._whole.percentile_ms(99) or 0.0, self._whole.max_ms
         is_paced = not self._settings.is_flat_out
-        fell_behind = is_paced and (p99 > FELL_BEHIND_P99_MS or largest > FELL_BEHIND_MAX_MS)
+        is_behind = is_paced and fell_behind(p99, largest)
         reasons = [problem] if problem else []
-        if fell_behind:
-            reasons.append(
-                f"the generator fell behind: lateness p99 {p99:.1f} ms (limit "
-                f"{FELL_BEHIND_P99_MS:g}), max {largest:.1f} ms (limit {FELL_BEHIND_MAX_MS:g})"
-            )
+        if is_behind:
+            reasons.append(f"the generator fell behind: {lateness_text(p99, largest)}")
         outbox = self._outbox
         record = StreamFinished(
             at=at,
@@ -131,7 +122,7 @@ class Reports:
             lateness_p50_ms=self._whole.percentile_ms(50) or 0.0,
             lateness_p99_ms=p99,
             lateness_max_ms=largest,
-            fell_behind=fell_behind,
+            fell_behind=is_behind,
             reason="; ".join(reasons) or "completed",
             stream_sha256=digest,
             tail_sent=max(0, outbox.sent - self._settings.load.total),

@@ -12,8 +12,9 @@ from lagbench.core.simulation.backlog import NOBODY, Backlog
 from lagbench.core.simulation.fleet import Fleet
 from lagbench.core.simulation.surroundings import Surroundings
 from lagbench.core.simulation.traffic import Traffic
+from lagbench.core.start_delay import StartDelay
 
-TIMES = Surroundings(start_up_seconds=2.0, start_up_spread=0.0, handover_seconds=1.0)
+TIMES = Surroundings(handover_seconds=1.0)
 
 
 def fleet_of(replicas: int, *, partitions: int = 4, balancer: Balancer = "consumer") -> Fleet:
@@ -22,7 +23,15 @@ def fleet_of(replicas: int, *, partitions: int = 4, balancer: Balancer = "consum
     traffic = Traffic(load, np.full(partitions, 1 / partitions))
     backlog = Backlog(traffic, pod_rate=100.0, commit_seconds=1.0, starts_at=0.0)
     random = np.random.default_rng(1)
-    return Fleet(backlog, TIMES, random, balancer=balancer, replicas=replicas, starts_at=0.0)
+    return Fleet(
+        backlog,
+        TIMES,
+        random,
+        balancer=balancer,
+        replicas=replicas,
+        starts_at=0.0,
+        start=StartDelay(2.0, seed=1, spread=0.0),
+    )
 
 
 def test_a_new_pod_works_after_start_up_and_handover() -> None:

@@ -92,6 +92,19 @@ def test_a_refused_flag_is_named_with_what_is_allowed(argument: str, names: list
     assert all(name in str(refused.value) for name in names)
 
 
+def test_pods_of_a_cluster_are_told_apart_by_their_names() -> None:
+    """Without localkube's number the pod's name draws the delay: the same for the same name."""
+    flags = ["--run-id=a", "--start-seconds=20"]
+    delays = [
+        parse_options(flags, ENVIRONMENT | {"POD_NAME": name, "POD_ORDINAL": ""})
+        for name in ("x", "x", "y")
+    ]
+
+    first, again, other = (found.start_delay_seconds for found in delays)
+    assert first == again != other
+    assert 15 <= first <= 25
+
+
 def test_without_topic_or_run_id_nothing_starts() -> None:
     """A consumer must know what to consume."""
     with pytest.raises(WrongInput, match="--topic"):

@@ -60,3 +60,11 @@ def test_other_sizes_keep_their_place_and_say_nothing_else() -> None:
         known = [value is not None for value in decoded.column(name).to_pylist()]
         assert known == [True, False, False, False, True]
     assert decoded.column("seq").to_pylist() == [7, None, None, None, 11]
+
+
+def test_a_batch_of_strangers_alone_has_no_event() -> None:
+    """Not one value has the size of an event: places and sizes are all that is known."""
+    (decoded,) = _decode_batches([_batch(2, size=100)])
+
+    assert decoded.column("seq").to_pylist() == [None, None]
+    assert decoded.column("size_bytes").to_pylist() == [100, 100]

@@ -1,0 +1,124 @@
+"""Copies of a run's topics in its folder, made when the accounting failed and they are to go.
+
+A copy holds every record below the fence as it lies in the log: partition, offset, timestamp and
+value, in Parquet, which the Spark job reads in Kafka's place (``lagbench account RUN``). The bench
+deletes its broker's data with the broker, so topics that merely stayed would not outlive it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from lagbench.adapters.run_folder import LANDED_TABLES, RunFolder
+from lagbench.core.run import RunNames
+from lagbench.errors import NotReady
+
+SILENT_SECONDS = 60.0
+_SCHEMA = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("value", pa.binary()),
+    ]
+)
+_MESSAGES_AT_ONCE = 20_000
+_MICROSECONDS = 1_000
+
+
+def keep_evidence(settings: Callable[[], Mapping[str, Any]], folder: RunFolder) -> list[str]:
+    """Copy the topics of a fenced run that nobody has accounted for; return which were copied.
+
+    Nothing is copied of a run that was never fenced (it measured nothing), that is accounted for,
+    or whose tables have landed. A repetition goes on with what is missing.
+
+    :param settings: returns librdkafka's; asked only when there is something to copy.
+
+    :raises NotReady: a topic cannot be read up to the fence; the copies that are whole stay.
+    """
+    if not folder.fence.exists() or folder.accounting.exists() or folder.has_landed():
+        return []
+    fence, names = folder.read_json(folder.fence), RunNames(folder.run_id)
+    copied = []
+    for kind, topic in zip(LANDED_TABLES, names.topics, strict=True):
+        if folder.has_copy(kind):
+            continue
+        ends = {int(partition): int(end) for partition, end in fence[kind].items()}
+        _copy(settings(), topic, ends, folder.copy(kind))
+        copied.append(topic)
+    return copied
+
+
+def how_to_account(folder: RunFolder) -> str:
+    """Return how to repeat the accounting of a fenced run; empty where nothing can be done."""
+    if not folder.fence.exists() or folder.accounting.exists():
+        return ""
+    return f". Its topics are kept there; lagbench account {folder.run_id} repeats the accounting"
+
+
+def _copy(settings: Mapping[str, Any], topic: str, ends: Mapping[int, int], target: Path) -> None:
+    part = target.with_name(f".{target.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    client = {
+        **settings,
+        "group.id": "lagbench-copies",  # the client asks for one; nothing is committed
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed",  # as the accounting reads
+    }
+    with closing(Consumer(client)) as consumer:
+        try:
+            with pq.ParquetWriter(part / "part-0.parquet", _SCHEMA, compression="zstd") as writer:
+                _read(consumer, topic, ends, writer)
+        except KafkaException as error:
+            raise NotReady(f"the topic {topic} could not be copied to {target}: {error}") from error
+    part.rename(target)
+
+
+def _read(
+    consumer: Consumer, topic: str, ends: Mapping[int, int], writer: pq.ParquetWriter
+) -> None:
+    """Write what lies below the fence; ends of transactions have offsets, but no message."""
+    open_ends = {}
+    for partition, end in ends.items():
+        place = TopicPartition(topic, partition)
+        if consumer.get_watermark_offsets(place, timeout=30)[0] < end:
+            open_ends[partition] = end
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in open_ends])
+    heard_at = time.monotonic()
+    while open_ends:
+        found = [m for m in consumer.consume(_MESSAGES_AT_ONCE, timeout=0.5) if m.error() is None]
+        below = [m for m in found if (m.offset() or 0) < ends[m.partition() or 0]]
+        if below:
+            writer.write_batch(_batch(below))
+        if found:
+            heard_at = time.monotonic()
+        for place in consumer.position([TopicPartition(topic, p) for p in open_ends]):
+            if place.offset >= open_ends[place.partition]:
+                del open_ends[place.partition]
+        if time.monotonic() - heard_at > SILENT_SECONDS:
+            raise NotReady(
+                f"the topic {topic} gave nothing for {SILENT_SECONDS:g} s, and partitions "
+                f"{sorted(open_ends)} have not been read up to the fence"
+            )
+
+
+def _batch(messages: Sequence[Message]) -> pa.RecordBatch:
+    columns = [
+        [message.partition() for message in messages],
+        [message.offset() for message in messages],
+        [message.timestamp()[1] * _MICROSECONDS for message in messages],
+        [message.value() for message in messages],
+    ]
+    arrays = [pa.array(c, field.type) for c, field in zip(columns, _SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)

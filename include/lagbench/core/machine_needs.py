@@ -1,0 +1,44 @@
+"""How many cores a cell needs while its load is at the peak, on the embedded bench.
+
+A rule of thumb from measurements on two cores (``make bench``: many-pods, consumers; processor
+times of a quick_spike run). Processor time of one message falls with the rate, because batches
+grow: producing costs little, the broker and a consumer pay per request more than per message. So
+what a pod costs grows with the square root of its rate, and so does what the broker costs.
+"""
+
+from __future__ import annotations
+
+import math
+
+from lagbench.core.plan import Plan
+
+# quick_spike: 12 pods at 500/s took 0.037 cores each, 0.009 of them at rest.
+_POD_AT_REST = 0.009
+_POD_AT_500 = 0.028
+# quick_spike: broker 0.20 cores at rest and 0.38 at 6,000/s.
+_BROKER_AT_REST = 0.20
+_BROKER_AT_6000 = 0.18
+# Flat out the producer sends 200,000/s and more on one core.
+_PRODUCER_PER_MESSAGE = 1 / 200_000
+# localkube 0.015, recorder 0.01, autoscaler, and the Airflow that waits for the run.
+_OTHERS = 0.1
+
+
+def cores_needed(plan: Plan) -> float:
+    """Return the cores that the bench and its pods keep busy at the peak of the load."""
+    pods = min(plan.useful_replicas, plan.pods_needed_at_peak)
+    done = min(plan.peak_rate, plan.capacity_per_second)
+    pod = _POD_AT_REST + _POD_AT_500 * math.sqrt(done / pods / 500)
+    broker = _BROKER_AT_REST + _BROKER_AT_6000 * math.sqrt(plan.peak_rate / 6000)
+    return pods * pod + broker + plan.peak_rate * _PRODUCER_PER_MESSAGE + _OTHERS
+
+
+def cannot_carry(plan: Plan, cores: int) -> str:
+    """Say what a machine of ``cores`` lacks for the cell; empty: nothing."""
+    needed = cores_needed(plan)
+    if needed <= cores:
+        return ""
+    return (
+        f"needs about {needed:.1f} cores at the peak of {plan.peak_rate:,.0f}/s, here are {cores}: "
+        "expect an invalid run (a late generator) or a dip that is the bench's own"
+    )

@@ -1,0 +1,83 @@
+"""Account for a run here and now, from what its folder or the running bench still has of it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyspark
+
+from lagbench.adapters.processes import end_process, start_tied
+from lagbench.adapters.run_folder import LANDED_TABLES, RunFolder
+from lagbench.core.run import RunNames
+from lagbench.embedded import bench
+from lagbench.embedded.spark_packages import SPARK_JOBS, spark_environment, spark_jars
+from lagbench.errors import NotReady
+
+DRIVER_MEMORY = "2g"
+_LOG_TAIL_CHARACTERS = 2_000
+
+
+def account_here(folder: RunFolder, say: Callable[[str], None]) -> None:
+    """Run the pipeline on ``folder`` with ``local[2]``; doing it again changes nothing.
+
+    The landed tables are taken, else the copies of the topics, else the topics themselves while
+    the embedded bench that has them is up.
+
+    :raises NotReady: the run was not fenced, nothing is left of its topics, or Spark failed.
+    """
+    source, arguments = _source(folder)
+    say(f"accounting for {folder.run_id} from {source}")
+    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit")]
+    command += ["--master", "local[2]", "--driver-memory", DRIVER_MEMORY]
+    command += ["--jars", ",".join(str(path) for path in spark_jars())]
+    command += [str(SPARK_JOBS / "pipeline.py"), "--run-folder", str(folder.path.absolute())]
+    log_path = folder.logs / "account.log"
+    log_path.parent.mkdir(exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="lagbench-spark-") as scratch,
+        log_path.open("wb") as log,
+    ):
+        environment = {**os.environ, **spark_environment(), "SPARK_LOCAL_DIRS": scratch}
+        process = start_tied([*command, *arguments], log=log, env=environment)
+        try:
+            code = process.wait()
+        finally:
+            end_process(process.pid, grace_seconds=5)
+    if code != 0 or not folder.accounting.exists():
+        tail = log_path.read_text(errors="replace")[-_LOG_TAIL_CHARACTERS:]
+        raise NotReady(
+            f"Spark ended with code {code}; the evidence of run {folder.run_id} stays as it is. "
+            f"Whole log: {log_path}\n{tail}"
+        )
+
+
+def _source(folder: RunFolder) -> tuple[str, Sequence[str]]:
+    """Return where the run's messages are, in words and as the job's arguments."""
+    if not folder.fence.exists():
+        raise NotReady(
+            f"run {folder.run_id} ended before its fence: what belongs to it was never fixed, so "
+            "there is nothing to account for. Run it again"
+        )
+    if folder.has_landed():
+        return "its landed tables", ("--landed",)
+    if all(folder.has_copy(kind) for kind in LANDED_TABLES):
+        return "the copies of its topics", ()
+    state, names = bench.running(bench.state_dir()), RunNames(folder.run_id)
+    if state is not None and _has_topics(state.bootstrap_servers, names):
+        topics = (f"--{kind}-topic" for kind in LANDED_TABLES)
+        named = [part for pair in zip(topics, names.topics, strict=True) for part in pair]
+        return "its topics", ("--bootstrap-servers", state.bootstrap_servers, *named)
+    raise NotReady(
+        f"nothing is left of the messages of run {folder.run_id}: no landed tables, no copies in "
+        f"{folder.copy('')}, and no bench that has its topics. Run it again"
+    )
+
+
+def _has_topics(bootstrap_servers: str, names: RunNames) -> bool:
+    from lagbench.adapters.kafka_admin import KafkaAdmin
+
+    with KafkaAdmin(bootstrap_servers) as admin:
+        return set(names.topics) <= set(admin.topic_names())

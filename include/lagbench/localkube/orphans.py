@@ -1,0 +1,50 @@
+"""See off what pods leave behind: localkube adopts orphans, so it has to wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+from pathlib import Path
+
+import psutil
+
+from lagbench.adapters.processes import GroupReaper
+
+_PR_SET_CHILD_SUBREAPER = 36
+_LOOK_SECONDS = 1.0
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of what its descendants leave behind.
+
+    :raises OSError: the kernel refuses.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+async def keep_reaping(reaper: GroupReaper) -> None:
+    """Wait for children that have ended and that nobody here started, again and again.
+
+    What was started here is on the list of ``reaper`` until its starter has waited for it.
+    """
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        _reap(_children() - reaper.watched - {reaper.pid})
+
+
+def _reap(pids: set[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+
+
+def _children() -> set[int]:
+    lists = [*Path("/proc/self/task").glob("*/children")]
+    if not lists:  # a kernel without CONFIG_PROC_CHILDREN
+        return {child.pid for child in psutil.Process().children()}
+    return {int(pid) for path in lists for pid in path.read_text(encoding="ascii").split()}

@@ -1,0 +1,91 @@
+"""Whether Kafka took the planned load when it was planned."""
+
+from __future__ import annotations
+
+import pytest
+
+from lagbench.core.load_taken import held_back
+from lagbench.core.profile import offered_load
+from lagbench.core.scenario import StepProfile
+from lagbench.core.telemetry import ProducerProgress, StreamStarted, TelemetryRecord
+
+SECOND = 1_000_000_000
+LOAD = offered_load(
+    StepProfile(
+        kind="step",
+        rate_per_second=2000,
+        spike_mult=10,
+        before_seconds=10,
+        spike_hold_seconds=20,
+        after_seconds=10,
+    )
+)
+
+
+def report(second: float, waiting: int, failed: int = 0) -> ProducerProgress:
+    """Return the producer's report with ``waiting`` messages that Kafka has not taken."""
+    return ProducerProgress(
+        at=round(second * SECOND),
+        source="producer",
+        planned=500_000,
+        sent=500_000,
+        acked=500_000 - waiting - failed,
+        failed=failed,
+        lateness_p50_ms=None,
+        lateness_p99_ms=None,
+        lateness_max_ms=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("second", "waiting", "is_too_much"),
+    [
+        (5, 1999, False),
+        (5, 2001, True),
+        (20, 19_999, False),
+        (20, 20_001, True),
+        (10.5, 19_000, False),  # the spike's first second
+        (30.5, 19_000, False),  # its last second is within the one before
+        (31.5, 3000, True),
+        (45, 999, False),  # after the stream, without a tail: never less than 1,000
+        (45, 1001, True),
+    ],
+)
+def test_one_second_of_the_planned_rate_may_wait(
+    second: float, waiting: int, is_too_much: bool
+) -> None:
+    """The highest rate of the second before counts."""
+    assert bool(held_back([report(second, waiting)], LOAD, 0)) is is_too_much
+
+
+def test_the_tails_rate_counts_after_the_planned_stretch() -> None:
+    """The base load goes on."""
+    started = StreamStarted(
+        at=0,
+        source="producer",
+        stream_started_at=0,
+        seed=1,
+        profile="step",
+        planned_total=LOAD.total,
+        planned_seconds=40,
+        partitions=4,
+        tail_rate_per_second=2000,
+        tail_most_seconds=600,
+    )
+    records: list[TelemetryRecord] = [started, report(60, 1900)]
+
+    assert held_back(records, LOAD, 0) == ()
+
+
+def test_what_failed_waits_no_more() -> None:
+    """It is another reason."""
+    assert held_back([report(20, 5, failed=100_000)], LOAD, 0) == ()
+
+
+def test_a_backlog_reaches_from_the_report_before_to_the_one_after() -> None:
+    """In between nobody knows how much waited."""
+    found = held_back([report(19, 0), report(20, 30_000), report(21, 0)], LOAD, 0)
+
+    assert [(stretch.started_at, stretch.ended_at) for stretch in found] == [
+        (19 * SECOND, 21 * SECOND)
+    ]

@@ -1,0 +1,37 @@
+"""What a machine has to have for a cell."""
+
+from __future__ import annotations
+
+from lagbench.catalog import checked_cell
+from lagbench.core.machine_needs import cannot_carry, cores_needed
+from lagbench.core.plan import Plan, plan_cell
+
+
+def plan_of(scenario: str, **overrides: str) -> Plan:
+    """Return the plan of a scenario of the catalog with its own policy."""
+    cell = checked_cell(scenario, overrides=overrides)
+    return plan_cell(cell.scenario, cell.policy)
+
+
+def test_two_cores_carry_the_default_scenario() -> None:
+    """quick_spike took one core of two."""
+    assert 0.8 < cores_needed(plan_of("quick_spike")) < 1.2
+    assert cannot_carry(plan_of("quick_spike"), 2) == ""
+
+
+def test_a_machine_that_lacks_cores_is_told_how_many() -> None:
+    """The text has the need, the peak and what is there."""
+    text = cannot_carry(plan_of("standard_spike"), 1)
+
+    assert "60,000/s" in text
+    assert "here are 1" in text
+
+
+def test_more_load_needs_more_cores() -> None:
+    """Twice the rate needs more than the rate, and less than twice of it."""
+    once, twice = (
+        cores_needed(plan_of("standard_spike", **{"profile.rate_per_second": rate}))
+        for rate in ("6000", "12000")
+    )
+
+    assert once < twice < 2 * once

@@ -1,0 +1,70 @@
+"""From what a run is accounted for again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lagbench.adapters.run_folder import LANDED_TABLES, RunFolder
+from lagbench.adapters.topic_copies import how_to_account, keep_evidence
+from lagbench.embedded import local_accounting
+from lagbench.errors import NotReady
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+    """Provide the folder of a fenced run; no bench is up."""
+    made = RunFolder.create("run-1", tmp_path)
+    made.write_json(made.fence, {"events": {}, "processed": {}, "telemetry": {}, "committed": {}})
+    monkeypatch.setattr(local_accounting.bench, "running", lambda _: None)
+    return made
+
+
+def landed(folder: RunFolder, *names: str) -> None:
+    """Land tables as Spark does."""
+    for name in names:
+        folder.table(name).mkdir(parents=True)
+        (folder.table(name) / "_SUCCESS").touch()
+
+
+def test_landed_tables_are_enough(folder: RunFolder) -> None:
+    """Kafka is not asked when every table is whole, and the teardown copies nothing."""
+    landed(folder, *LANDED_TABLES)
+
+    assert local_accounting._source(folder) == ("its landed tables", ("--landed",))
+    assert keep_evidence(lambda: pytest.fail("nobody needs Kafka"), folder) == []
+
+
+def test_copies_stand_in_for_topics(folder: RunFolder) -> None:
+    """One table never landed: the copies of the topics are read, and not made twice."""
+    landed(folder, *LANDED_TABLES[:2])
+    for kind in LANDED_TABLES:
+        folder.copy(kind).mkdir(parents=True)
+
+    assert local_accounting._source(folder) == ("the copies of its topics", ())
+    assert keep_evidence(lambda: pytest.fail("nobody needs Kafka"), folder) == []
+
+
+def test_a_part_of_the_copies_is_not_enough(folder: RunFolder) -> None:
+    """A topic is missing and no bench has it: what was looked for is said."""
+    folder.copy("events").mkdir(parents=True)
+
+    with pytest.raises(NotReady, match="nothing is left of the messages of run run-1"):
+        local_accounting._source(folder)
+
+
+def test_a_run_without_a_fence_cannot_be_accounted_for(folder: RunFolder) -> None:
+    """Where it ended was never fixed."""
+    folder.fence.unlink()
+
+    with pytest.raises(NotReady, match="ended before its fence"):
+        local_accounting._source(folder)
+    assert not how_to_account(folder)
+
+
+def test_a_run_without_accounting_says_how_to_repeat_it(folder: RunFolder) -> None:
+    """The command is named until there is an accounting."""
+    assert "lagbench account run-1" in how_to_account(folder)
+    folder.write_json(folder.accounting, {})
+    assert not how_to_account(folder)
