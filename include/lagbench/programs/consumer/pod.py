@@ -156,6 +156,7 @@ class ConsumerPod:
         works, _ = self._board.close(numbers, drops_queued=self._options.commits_what_is_done)
         is_settled = self._wait_settled(works, deadline)
         abandoned = sum(work.queued + work.in_flight for work in works)
+        self._join_no_more()
         self._worker.stop(sends_done=not is_settled)
         # A deadline that the work has used up still leaves the commit of what is done a moment.
         left_seconds = max(deadline - time.monotonic(), 1.0)
@@ -163,6 +164,18 @@ class ConsumerPod:
             return is_settled, abandoned
         is_committed = self._commits.commit_now(works, "shutdown", left_seconds)
         return is_settled and is_committed, abandoned
+
+    def _join_no_more(self) -> None:
+        """Begin to leave: a heartbeat must not take this member into the rebalance of others.
+
+        When several pods are stopped at once, the first to leave makes the others' next heartbeat
+        join again. The broker answers a connection's requests in turn, so a leave behind such a
+        join waits for the whole rebalance and begins another one, and a librdkafka client joins
+        once a second at most: what all of them had stood still for 1.6 s instead of 0.4 s.
+        Partitions are given up in ``close``, after the commit. (A static member does not leave.)
+        """
+        if self._options.instance_id is None:
+            self._consumer.unsubscribe()
 
     def _wait_settled(self, works: list[PartitionWork], deadline: float) -> bool:
         """Wait for what was begun; others may leave meanwhile and begin a new generation."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from confluent_kafka import Message
 from tests.unit.programs.consumer.records import chunk
 
-from lagbench.programs.consumer.pod import chunk_of, queue_records
+from lagbench.programs.consumer.pod import ConsumerPod, chunk_of, queue_records
 
 VALUES = [bytes(event) for event in chunk(10, 4).events]
 
@@ -46,3 +48,67 @@ def test_a_queue_holds_half_a_second_of_work(
 ) -> None:
     """Queues are bounded by work, between 200 and 4000 records."""
     assert queue_records(process_ms, concurrency) == records
+
+
+class LeavingPod:
+    """A pod whose parts only note what is asked of them, in order."""
+
+    def __init__(self, *, has_static_membership: bool) -> None:
+        """Own one partition, all of it done."""
+        self.asked: list[str] = []
+        work = SimpleNamespace(partition=3, queued=0, in_flight=0)
+        board = SimpleNamespace(
+            counts=lambda: SimpleNamespace(queued=0, in_flight=0),
+            owned=lambda: [work],
+            close=lambda _numbers, **_: ([work], 0),
+            wait_settled=self._noting("settled", answer=True),
+            processed_total=7,
+        )
+        options = SimpleNamespace(
+            process_ms=2.0,
+            concurrency=1,
+            topic="events",
+            drains=True,
+            drain_timeout_seconds=5.0,
+            commit="manual",
+            commits_what_is_done=True,
+            is_transactional=False,
+            instance_id="pod-0" if has_static_membership else None,
+        )
+        parts: dict[str, Any] = {
+            "consumer": SimpleNamespace(
+                unsubscribe=self._noting("unsubscribed"), close=self._noting("closed")
+            ),
+            "board": board,
+            "worker": SimpleNamespace(stop=lambda **_: None),
+            "commits": SimpleNamespace(commit_now=self._noting("committed", answer=True)),
+            "rebalancing": SimpleNamespace(),
+            "identity": SimpleNamespace(),
+            "reports": SimpleNamespace(
+                sigterm_received=lambda *_: None, pod_stopped=lambda *_, **__: None
+            ),
+            "figures": SimpleNamespace(),
+            "clock": SimpleNamespace(),
+        }
+        ConsumerPod(cast("Any", options), **parts).leave()
+
+    def _noting(self, what: str, *, answer: bool = False) -> Callable[..., bool]:
+        def note(*_: object, **__: object) -> bool:
+            self.asked.append(what)
+            return answer
+
+        return note
+
+
+def test_a_pod_that_leaves_joins_no_rebalance_of_others() -> None:
+    """With its work done it unsubscribes before it commits: no heartbeat makes it join again."""
+    leaving = LeavingPod(has_static_membership=False)
+
+    assert leaving.asked == ["settled", "unsubscribed", "committed", "closed"]
+
+
+def test_a_static_member_keeps_its_place() -> None:
+    """It does not leave the group, so there is nothing to announce."""
+    leaving = LeavingPod(has_static_membership=True)
+
+    assert leaving.asked == ["settled", "committed", "closed"]
