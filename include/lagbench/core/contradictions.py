@@ -1,7 +1,8 @@
 """Where the files of a run folder contradict each other, or lack what every run records.
 
 Each file is somebody's word: Spark's tables are made of telemetry and log, the fence of the broker,
-the phases of the Dag. Where two of them tell of different runs, neither proves anything.
+the phases of the Dag. Where two of them tell of different runs nothing is proven: such a run does
+not pass, and what fails by either of them stays failed.
 """
 
 from __future__ import annotations
@@ -91,20 +92,27 @@ def _differ(left: Any, right: Any) -> Any:
     return ~np.isnan(left) & ~np.isnan(right) & (left != right)
 
 
+def missing_bins(bins: Ints) -> str:
+    """Return that the table timeline, with rows at ``bins``, is not whole; empty: it is.
+
+    Spark writes a row for every bin of 100 ms from the first to the last: what the group did in one
+    without a row is not known.
+    """
+    if not bins.size:
+        return ""
+    due = int((bins.max() - bins.min()) // BIN_NS) + 1
+    missing = due - int(np.unique(bins).size)
+    return f"the table timeline lacks {missing} of {due} bins" if missing else ""
+
+
 def contradictions_of_rate(
     bins: Ints, offered: int, accounting: Mapping[str, Any] | None
 ) -> list[str]:
-    """Return that the table timeline is not whole: a bin is missing, or messages are.
+    """Return that the table timeline tells of other messages than the accounting.
 
-    ``bins`` are the instants of its rows, ``offered`` the sum of what they say was offered. Spark
-    writes a row for every bin of 100 ms from the first to the last.
+    ``bins`` are the instants of its rows, ``offered`` the sum of what they say was offered.
     """
     reasons = []
-    if bins.size:
-        due = int((bins.max() - bins.min()) // BIN_NS) + 1
-        missing = due - int(np.unique(bins).size)
-        if missing:
-            reasons.append(f"the table timeline lacks {missing} of {due} bins")
     in_log = (accounting or {}).get("in_log")
     if in_log is not None and bins.size and offered != in_log:
         reasons.append(

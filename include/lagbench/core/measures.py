@@ -365,5 +365,6 @@ class Measures(MeasureModel):
     group_strangers: tuple[GroupStranger, ...] = ()
     group_unseen: tuple[TelemetryGap, ...] = ()  # who was in the group is not known in these
     standstill: Standstill | None = None  # None: measured before it was there
-    membership_doubt: str = ""  # whose part in the group is not recorded; empty: nobody's
+    work_unknown: str = ""  # what of the group's work is not recorded; empty: nothing
+    contradictions: tuple[str, ...] = ()  # between files of the run folder
     rate_doubt: str = ""  # where the rate contradicts the ledger; empty: nowhere

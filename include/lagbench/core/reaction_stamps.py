@@ -17,6 +17,7 @@ from lagbench.core.telemetry import (
     GroupJoined,
     LoadStep,
     PartitionsAssigned,
+    PartitionsRevoked,
     ProducerProgress,
     Scaled,
     StreamFinished,
@@ -152,13 +153,30 @@ def _first_new_pod(
 def _pod_stamps(given: ReactionInput, life: PodLife) -> dict[str, Stamp]:
     own = [record for record in given.records if record.source == life.pod]
     joined = [r.at for r in own if isinstance(r, GroupJoined)]
-    assigned = [r.at for r in own if isinstance(r, PartitionsAssigned) and r.owned]
     done = [r.at for r in own if isinstance(r, FirstRecordDone)]
     clock = given.clocks.of_pod(life.pod)
     return {
         "t4": Stamp(life.created_at, life.created_precision_seconds, life.note),
         "t5": Stamp(life.ready_at, life.ready_precision_seconds, life.note),
         "t6": Stamp(min(joined, default=None), 0.0).on(clock),
-        "t7": Stamp(min(assigned, default=None), 0.0).on(clock),
+        "t7": _first_owned(own, since_at=max([*joined[:1], life.created_at])).on(clock),
         "t8": Stamp(min(done, default=None), 0.0).on(clock),
     }
+
+
+def _first_owned(own: Sequence[TelemetryRecord], *, since_at: int) -> Stamp:
+    """Return when a pod first owned a partition, by its own records.
+
+    The pod counts its rebalances from 1. Where a number before that one is missing a record was
+    lost: then it owned something at an unknown instant since ``since_at``.
+    """
+    moves = [r for r in own if isinstance(r, PartitionsAssigned | PartitionsRevoked)]
+    owning = [r for r in moves if isinstance(r, PartitionsAssigned) and r.owned]
+    if not owning:
+        return Stamp(None)
+    first = min(owning, key=lambda record: record.at)
+    told = {record.rebalance for record in moves}
+    if told.issuperset(range(1, first.rebalance)):
+        return Stamp(first.at, 0.0)
+    unsure_seconds = max(0, first.at - since_at) / NANOSECONDS
+    return Stamp(first.at, unsure_seconds, "an earlier record of what it was assigned is missing")

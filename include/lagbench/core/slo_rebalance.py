@@ -1,8 +1,8 @@
 """SLOs on what scale steps cost (dip, recovery, area) and on the group standing still.
 
 Where the rate of the group contradicts the ledger (``measures.rate_doubt``) nothing here passes;
-the first of them says where. Where pods worked whose part in the group is not recorded
-(``measures.membership_doubt``) no scale step passes or fails.
+the first of them says where. Where part of the group's work is not recorded
+(``measures.work_unknown``) nothing here passes or fails.
 """
 
 from __future__ import annotations
@@ -21,10 +21,14 @@ Reading = Callable[[RebalanceEpisode], float | None]
 
 def rebalance_results(measures: Measures, slos: Slos) -> list[SloResult]:
     """Return the SLOs on rebalances, in the order of the table."""
-    steps = [_dip(measures, slos), _area(measures, slos), _recovery(measures, slos)]
-    if measures.membership_doubt:
-        steps = [_open(result, measures.membership_doubt) for result in steps]
-    results = [*steps, _standstill(measures, slos)]
+    results = [
+        _dip(measures, slos),
+        _area(measures, slos),
+        _recovery(measures, slos),
+        _standstill(measures, slos),
+    ]
+    if measures.work_unknown:
+        results = [_open(result, measures.work_unknown) for result in results]
     return _doubted(results, measures.rate_doubt) if measures.rate_doubt else results
 
 

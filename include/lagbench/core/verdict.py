@@ -7,7 +7,8 @@
 * With strangers in the group nothing passes or fails, bad messages neither: they may be theirs. Of
   strangers that were only counted, and never named, the SLOs on scaling that fail stay failed.
 * Not drained, not stable, an empty log, an accounting that contradicts itself
-  (``lagbench.core.checks``), or a measure missing for a judged SLO: ``undetermined``, never
+  (``lagbench.core.checks``), files that contradict each other
+  (``lagbench.core.contradictions``), or a measure missing for a judged SLO: ``undetermined``, never
   ``pass``. So is a run of which nothing was judged.
 """
 
@@ -76,6 +77,7 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
     judged = sum(result.status != "not_judged" for result in results)
     open_ends = [
         *stranger_reasons(measures),
+        *measures.contradictions,
         *unsettled_end(measures),
         *reconciliation(measures.accounting).reasons,
     ]

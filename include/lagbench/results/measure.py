@@ -115,7 +115,14 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             start_cost=start_cost(run.records, run.lives),
             end_state=_end_state(run, until_at),
             standstill=cost.standstill,
-            membership_doubt=unrecorded_members(run.records, run.accounting),
+            contradictions=(
+                *contradictions_of_the_end(run.records, run.fence, until_at),
+                *contradictions_of_lag(run.records, run.lag),
+                *run.rate_contradictions,
+            ),
+            work_unknown="; ".join(
+                filter(None, (unrecorded_members(run.records, run.accounting), run.missing_bins))
+            ),
             rate_doubt=run.work.doubt,
             group_strangers=group_strangers(run.records),
             group_unseen=group_unseen(
@@ -171,9 +178,6 @@ def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
         *log_behind(run.lag, run.offered, run.load.stream_started_at),
         *clock_steps(run.records, from_at, until_at, run.load.stream_started_at),
         *_done_before_due(run),
-        *contradictions_of_the_end(run.records, run.fence, until_at),
-        *contradictions_of_lag(run.records, run.lag),
-        *run.rate_contradictions,
     ]
     return validity(generator(run.records, run.offered.total), gaps, doubts)
 

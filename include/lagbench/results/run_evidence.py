@@ -14,7 +14,7 @@ from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.accounting import BadMessage
 from lagbench.core.clocks import Clock, ClockSet, clock_set, on_recorders_clock
 from lagbench.core.commit_moves import commits_moved_back
-from lagbench.core.contradictions import contradictions_of_rate
+from lagbench.core.contradictions import contradictions_of_rate, missing_bins
 from lagbench.core.drain import pod_rate_per_second
 from lagbench.core.group_events import GroupEvent, group_events
 from lagbench.core.lag import LagSeries, last_committed
@@ -65,6 +65,7 @@ class RunEvidence:
     earliest_median_seconds: float | None = None
     commit_moves: Sequence[CommitMove] = ()
     rate_contradictions: Sequence[str] = ()
+    missing_bins: str = ""
 
     @cached_property
     def offered(self) -> OfferedLoad:
@@ -172,6 +173,7 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     manifest, scenario = folder.read_json(folder.manifest), read_scenario(folder)
     records = on_recorders_clock(stamped, clock_set(stamped, manifest["fidelity"]))
     lag = run_tables.read_lag(folder, first_partitions=_first_partitions(records, scenario))
+    bins, offered = run_tables.read_offered(folder)
     rate = run_tables.read_rate(folder, until_at=max((r.at for r in records), default=None))
     accounting = folder.read_json(folder.accounting) if folder.accounting.exists() else None
     return RunEvidence(
@@ -190,7 +192,8 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         or work_by_lag(rate, lag, int((accounting or {}).get("lost") or 0)),
         earliest_median_seconds=run_tables.read_earliest_median(folder),
         commit_moves=_commit_moves(folder),
-        rate_contradictions=contradictions_of_rate(*run_tables.read_offered(folder), accounting),
+        rate_contradictions=contradictions_of_rate(bins, offered, accounting),
+        missing_bins=missing_bins(bins),
     )
 
 

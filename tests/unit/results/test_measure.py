@@ -33,7 +33,7 @@ def test_the_story_of_the_run_is_measured(content: RunContent, tmp_path: Path) -
     measures = measure_run(content.write(tmp_path))
 
     assert measures.fidelity == "processes"
-    assert measures.run_seconds == 303.5
+    assert measures.run_seconds == 303.6
     assert measures.reaction.total_seconds == pytest.approx(16.502)
     assert measures.reaction.parts_sum_to_total
     assert measures.lag.peak_records == 146_560
