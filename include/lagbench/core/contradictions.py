@@ -92,33 +92,23 @@ def _differ(left: Any, right: Any) -> Any:
     return ~np.isnan(left) & ~np.isnan(right) & (left != right)
 
 
-def missing_bins(bins: Ints) -> str:
-    """Return that the table timeline, with rows at ``bins``, is not whole; empty: it is.
+def timeline_gaps(bins: Ints, offered: int, accounting: Mapping[str, Any] | None) -> str:
+    """Return what the table timeline lacks; empty: it is whole.
 
-    Spark writes a row for every bin of 100 ms from the first to the last: what the group did in one
-    without a row is not known.
+    ``bins`` are the instants of its rows, ``offered`` the sum of what they say was offered. Spark
+    writes a row for every bin of 100 ms from the first to the last, with every message of the log:
+    what the group did in one without a row is not known.
     """
     if not bins.size:
         return ""
     due = int((bins.max() - bins.min()) // BIN_NS) + 1
     missing = due - int(np.unique(bins).size)
-    return f"the table timeline lacks {missing} of {due} bins" if missing else ""
-
-
-def contradictions_of_rate(
-    bins: Ints, offered: int, accounting: Mapping[str, Any] | None
-) -> list[str]:
-    """Return that the table timeline tells of other messages than the accounting.
-
-    ``bins`` are the instants of its rows, ``offered`` the sum of what they say was offered.
-    """
-    reasons = []
+    if missing:
+        return f"the table timeline lacks {missing} of {due} bins"
     in_log = (accounting or {}).get("in_log")
-    if in_log is not None and bins.size and offered != in_log:
-        reasons.append(
-            f"the table timeline tells of {offered:,} messages, the accounting of {in_log:,}"
-        )
-    return reasons
+    if in_log is None or offered == in_log:
+        return ""
+    return f"the table timeline tells of {offered:,} messages, the accounting of {in_log:,}"
 
 
 def unrecorded_members(

@@ -118,10 +118,9 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             contradictions=(
                 *contradictions_of_the_end(run.records, run.fence, until_at),
                 *contradictions_of_lag(run.records, run.lag),
-                *run.rate_contradictions,
             ),
             work_unknown="; ".join(
-                filter(None, (unrecorded_members(run.records, run.accounting), run.missing_bins))
+                filter(None, (unrecorded_members(run.records, run.accounting), run.timeline_gaps))
             ),
             rate_doubt=run.work.doubt,
             group_strangers=group_strangers(run.records),

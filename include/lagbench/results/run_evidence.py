@@ -14,7 +14,7 @@ from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.accounting import BadMessage
 from lagbench.core.clocks import Clock, ClockSet, clock_set, on_recorders_clock
 from lagbench.core.commit_moves import commits_moved_back
-from lagbench.core.contradictions import contradictions_of_rate, missing_bins
+from lagbench.core.contradictions import timeline_gaps
 from lagbench.core.drain import pod_rate_per_second
 from lagbench.core.group_events import GroupEvent, group_events
 from lagbench.core.lag import LagSeries, last_committed
@@ -64,8 +64,7 @@ class RunEvidence:
     work: PartitionWork
     earliest_median_seconds: float | None = None
     commit_moves: Sequence[CommitMove] = ()
-    rate_contradictions: Sequence[str] = ()
-    missing_bins: str = ""
+    timeline_gaps: str = ""
 
     @cached_property
     def offered(self) -> OfferedLoad:
@@ -192,8 +191,7 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         or work_by_lag(rate, lag, int((accounting or {}).get("lost") or 0)),
         earliest_median_seconds=run_tables.read_earliest_median(folder),
         commit_moves=_commit_moves(folder),
-        rate_contradictions=contradictions_of_rate(bins, offered, accounting),
-        missing_bins=missing_bins(bins),
+        timeline_gaps=timeline_gaps(bins, offered, accounting),
     )
 
 

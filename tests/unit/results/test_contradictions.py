@@ -1,0 +1,149 @@
+"""Run folders whose files tell of different runs: they never pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.fakes.tampered_run import SECOND, Row, TamperedRun, slo, tampered
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> TamperedRun:
+    """Return a fresh copy of the recorded run."""
+    return tampered(tmp_path)
+
+
+def reasons_of(run: TamperedRun, status: str = "undetermined") -> str:
+    """Judge the run, hold its status and return why."""
+    verdict = run.judge()
+    assert verdict.status == status
+    return "; ".join(verdict.reasons)
+
+
+def test_a_load_that_reached_the_log_late_is_another_load(run: TamperedRun) -> None:
+    """The recorder saw the log's ends 5 s late from the spike on, whatever the producer told."""
+    ends = {(row["at"], row["partition"]): row["end_offset"] for row in run.rows("lag")}
+    instants = sorted({at for at, _ in ends})
+
+    def edit(row: Row) -> Row:
+        if not 10 < run.seconds(row["at"]) < 40:
+            return row
+        earlier = [at for at in instants if at <= row["at"] - 5 * SECOND]
+        end = max(ends[earlier[-1], row["partition"]], row["committed"] or 0)
+        return {**row, "end_offset": end, "lag": end - (row["committed"] or 0)}
+
+    run.edit_rows("lag", edit)
+
+    assert "the load reached the log late" in reasons_of(run)
+
+
+def test_a_generator_is_late_by_its_figures(run: TamperedRun) -> None:
+    """A p99 of 5 s is another load, also where the producer did not call itself late."""
+    run.edit_records(lambda record: {**record, "lateness_p99_ms": 5000.0}, "stream_finished")
+
+    assert "the generator fell behind" in reasons_of(run)
+
+
+def test_scaling_after_the_end_contradicts_the_end(run: TamperedRun) -> None:
+    """The phase that ends the measurement was moved before the scale-down."""
+
+    def edit(record: Row) -> Row:
+        if record["name"] != "fence_run":
+            return record
+        return {**record, "at": run.at(45)}
+
+    run.edit_records(edit, "phase")
+
+    assert "scaled" in reasons_of(run)
+
+
+def test_a_measurement_without_a_recorded_end_proves_nothing(run: TamperedRun) -> None:
+    """The phase that ends it is in every run."""
+    run.edit_records(lambda record: None if record["name"] == "fence_run" else record, "phase")
+
+    assert "no record of the phase fence_run" in reasons_of(run)
+
+
+def test_a_fence_before_the_end_is_none_of_this_run(run: TamperedRun) -> None:
+    """It was taken before the spike."""
+    run.edit_json("fence.json", lambda fence: {**fence, "fenced_at": run.at(5)})
+
+    assert "before the measurement had ended" in reasons_of(run)
+
+
+def test_commits_beyond_the_log_are_no_drain(run: TamperedRun) -> None:
+    """A group cannot have committed what was never written."""
+
+    def edit(fence: Row) -> Row:
+        ahead = {part: at + 1000 for part, at in fence["committed"].items()}
+        return {**fence, "committed": ahead}
+
+    run.edit_json("fence.json", edit)
+
+    assert "committed more than the log held" in reasons_of(run)
+
+
+def test_lag_that_the_recorder_did_not_tell_of_proves_nothing(run: TamperedRun) -> None:
+    """A hundredth of the lag in the table, and the recorder's own records beside it."""
+
+    def edit(row: Row) -> Row:
+        lag = (row["lag"] or 0) // 100
+        return {**row, "lag": lag, "committed": row["end_offset"] - lag}
+
+    run.edit_rows("lag", edit)
+
+    assert "the table lag and the recorder's records differ" in reasons_of(run)
+
+
+def test_a_timeline_without_some_bins_fails_nothing(run: TamperedRun) -> None:
+    """What the group did in them is not known: neither a dip nor a standstill."""
+    run.edit_rows("timeline", lambda row: None if 20 <= run.seconds(row["at"]) < 28 else row)
+
+    verdict = run.judge()
+
+    assert verdict.status == "undetermined"
+    assert slo(verdict, "standstill_seconds").status == "undetermined"
+    assert "lacks 80 of" in slo(verdict, "standstill_seconds").reason
+
+
+def test_a_timeline_of_fewer_messages_than_the_log_proves_nothing(run: TamperedRun) -> None:
+    """Its end was cut off: that is no standstill, and no pass."""
+    run.edit_rows("timeline", lambda row: None if run.seconds(row["at"]) > 20 else row)
+
+    assert "the table timeline tells of" in reasons_of(run)
+
+
+def test_a_pod_whose_records_were_lost_fails_no_scale_step(run: TamperedRun) -> None:
+    """It worked, but when it came and what it took over is not known."""
+    late = max(run.records("pod_started"), key=lambda record: record["at"])["source"]
+    run.edit_records(
+        lambda record: None if late in (record["source"], record.get("pod")) else record
+    )
+    run.set_slos(rebalance_dip_percent=1, rebalance_area_seconds=0.001)
+
+    verdict = run.judge()
+
+    assert slo(verdict, "rebalance_dip_percent").status == "undetermined"
+    assert "is not recorded" in slo(verdict, "rebalance_dip_percent").reason
+
+
+def test_a_lost_assignment_makes_no_slow_reaction(run: TamperedRun) -> None:
+    """The pods count their rebalances: what a later record shows is the latest instant only."""
+    first_work = {r["source"]: r["at"] for r in run.records("first_record_done")}
+
+    def edit(record: Row) -> Row | None:
+        return None if record["at"] < first_work.get(record["source"], 0) + SECOND else record
+
+    run.edit_records(edit, "partitions_assigned")
+    run.set_slos(reaction_seconds=4)
+
+    assert slo(run.judge(), "reaction_seconds").status == "undetermined"
+
+
+def test_polls_alone_tell_of_no_replicas(run: TamperedRun) -> None:
+    """KEDA's polls go on while nobody saw how many replicas were wanted."""
+    run.drop_records("replica_sample", "replicas_watched", from_seconds=12, until_seconds=50)
+    run.drop_records("hpa_sync", "scaled", "replicas_changed")
+
+    assert slo(run.judge(), "flips").status == "undetermined"
