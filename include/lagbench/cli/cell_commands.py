@@ -34,14 +34,14 @@ def report(run: RunArgument = "latest") -> int:
     from lagbench.adapters.run_folder import find
     from lagbench.report import write_report
     from lagbench.report.junit import write_junit
-    from lagbench.results.measure import judge_run, measure_run
+    from lagbench.results.measure import rejudge_run
 
-    folder = find(run)
-    measure_run(folder)
-    judge_run(folder)
+    console, folder = Console(), find(run)
+    verdict = rejudge_run(folder)
     write_junit(folder)
     path = write_report(folder)
-    Console().print(f"report: {path}", highlight=False, soft_wrap=True)
+    console.print(f"{verdict.status}: {verdict.reasons[0]}", highlight=False, soft_wrap=True)
+    console.print(f"report: {path}", highlight=False, soft_wrap=True)
     return ExitCode.PASS
 
 

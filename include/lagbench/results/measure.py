@@ -40,7 +40,7 @@ from lagbench.core.reaction_stamps import ReactionInput
 from lagbench.core.reaction_worst import worst_reaction
 from lagbench.core.start_cost import start_cost
 from lagbench.core.verdict import Verdict, judge
-from lagbench.errors import NotReady
+from lagbench.errors import LagbenchError, NotReady
 from lagbench.results.rebalance import rebalance_measures
 from lagbench.results.run_evidence import RunEvidence, read_evidence, read_scenario
 from lagbench.results.scaling import Group, replica_group, scaling_measure
@@ -71,6 +71,25 @@ def judge_run(folder: RunFolder) -> Verdict:
     verdict = judge(measures, read_scenario(folder).slos)
     folder.write_json(folder.verdict, verdict.model_dump(mode="json"))
     return verdict
+
+
+def rejudge_run(folder: RunFolder) -> Verdict:
+    """Measure and judge a run anew, whatever was measured before.
+
+    A folder that cannot be measured is undetermined: the verdict says why, and no earlier one stays.
+
+    :raises LagbenchError: it cannot be measured.
+    """
+    folder.measures.unlink(missing_ok=True)
+    try:
+        measure_run(folder)
+        return judge_run(folder)
+    except LagbenchError as problem:
+        verdict = Verdict(
+            run_id=folder.run_id, status="undetermined", reasons=(str(problem),), slos=()
+        )
+        folder.write_json(folder.verdict, verdict.model_dump(mode="json"))
+        raise
 
 
 def compute_measures(run_id: str, run: RunEvidence) -> Measures:

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from tests.fakes.tampered_run import SECOND, Row, TamperedRun, slo, tampered
+
+from lagbench.core.verdict import Verdict
+from lagbench.errors import NotReady
+from lagbench.results.measure import rejudge_run
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> TamperedRun:
     """Return a fresh copy of the recorded run."""
     return tampered(tmp_path)
+
+
+def test_a_folder_that_cannot_be_measured_keeps_no_earlier_verdict(run: TamperedRun) -> None:
+    """A table is gone: what an earlier judgement said is not true of this folder."""
+    assert run.judge().status == "pass"
+    shutil.rmtree(run.folder.table("lag"))
+
+    with pytest.raises(NotReady):
+        rejudge_run(run.folder)
+
+    verdict = Verdict.model_validate(run.folder.read_json(run.folder.verdict))
+    assert verdict.status == "undetermined"
+    assert "no table lag" in verdict.reasons[0]
 
 
 def reasons_of(run: TamperedRun, status: str = "undetermined") -> str:
