@@ -76,7 +76,7 @@ def judge_run(folder: RunFolder) -> Verdict:
 def rejudge_run(folder: RunFolder) -> Verdict:
     """Measure and judge a run anew, whatever was measured before.
 
-    A folder that cannot be measured is undetermined: the verdict says why, and no earlier one stays.
+    A folder that cannot be measured is undetermined: the verdict says why; no earlier one stays.
 
     :raises LagbenchError: it cannot be measured.
     """
