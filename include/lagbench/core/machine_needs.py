@@ -1,9 +1,9 @@
 """How many cores a cell needs while its load is at the peak, on the embedded bench.
 
-A rule of thumb from measurements on two cores (``make bench``: many-pods, consumers; processor
-times of a quick_spike run). Processor time of one message falls with the rate, because batches
-grow: producing costs little, the broker and a consumer pay per request more than per message. So
-what a pod costs grows with the square root of its rate, and so does what the broker costs.
+A rule of thumb from the processor times of one quick_spike run on two cores. Processor time of one
+message falls with the rate, because batches grow: producing costs little, the broker and a consumer
+pay per request more than per message. That what a pod and the broker cost grows with the square
+root of their rate is an assumption.
 """
 
 from __future__ import annotations
