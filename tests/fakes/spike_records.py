@@ -108,8 +108,9 @@ def _pod(pod: Pod, story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[
         instance_id=None,
     )
     yield t.GroupJoined(at=instant(epoch, pod.joined), source=name, member_id=member)
-    for event in outcome.events:
-        if event.pod == name and event.kind == "assigned":
+    own = [event for event in outcome.events if event.pod == name]
+    for number, event in enumerate(own, start=1):
+        if event.kind == "assigned":
             yield t.PartitionsAssigned(
                 at=instant(epoch, event.second),
                 source=name,
@@ -117,9 +118,9 @@ def _pod(pod: Pod, story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[
                 partitions=event.partitions,
                 owned=event.owned,
                 is_incremental=True,
-                rebalance=event.rebalance,
+                rebalance=number,
             )
-        elif event.pod == name:
+        else:
             yield t.PartitionsRevoked(
                 at=instant(epoch, event.second),
                 source=name,
@@ -129,7 +130,7 @@ def _pod(pod: Pod, story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[
                 is_lost=False,
                 in_flight=1,
                 finish_seconds=0.012,
-                rebalance=event.rebalance,
+                rebalance=number,
             )
     if pod.first_done is not None:
         at = instant(epoch, pod.first_done + story.process_ms / 1000)

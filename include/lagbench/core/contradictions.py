@@ -13,21 +13,34 @@ from typing import Any
 import numpy as np
 
 from lagbench.core.lag import LagSeries
+from lagbench.core.load_taken import FEWEST_WAITING
 from lagbench.core.measured_stretch import STOPPING_PHASE
 from lagbench.core.measures import NANOSECONDS
-from lagbench.core.rate_dip import BIN_NS
+from lagbench.core.rate_dip import BIN_NS, RateSeries
+from lagbench.core.scenario import Scenario
 from lagbench.core.statistics import Ints
 from lagbench.core.telemetry import (
+    GroupSample,
     LagSample,
     PartitionsAssigned,
+    PartitionsRevoked,
     Phase,
+    PodStarted,
+    ReplicaSample,
+    ReplicasChanged,
     Scaled,
+    StreamStarted,
     TelemetryRecord,
 )
 
 NAMED_PODS = 3
 _STAMP_SLACK_SECONDS = 1.0
 """Two programs stamp the same thing as far apart, on one machine."""
+_COMMIT_SLACK_NS = 1_500_000_000
+"""Offsets may have been read as long after the stamp of their sample."""
+_SAMPLES_IN_A_ROW = 3
+_MISSING_MEMBERS_SECONDS = 60.0
+"""Longer than any session timeout: a Ready pod is a member by then."""
 
 
 def contradictions_of_the_end(
@@ -88,6 +101,88 @@ def contradictions_of_lag(records: Sequence[TelemetryRecord], lag: LagSeries) ->
     return [f"the table lag and the recorder's records differ in {count} samples"]
 
 
+def contradictions_of_commits(
+    lag: LagSeries, rate: RateSeries, lost: int, *, commits_first: bool
+) -> list[str]:
+    """Return where the group had committed more than it had done by then.
+
+    With ``commits_first`` (automatic commits) it may have.
+    """
+    if commits_first or not rate.processed.size:
+        return []
+    done = np.concatenate([[0], np.cumsum(rate.processed)])
+    committed = (lag.end_offsets - lag.by_partition).sum(axis=1)
+    ends = (lag.at + _COMMIT_SLACK_NS - rate.started_at) // BIN_NS
+    until = done[np.clip(ends, 0, done.size - 1)]
+    ahead = np.nan_to_num(committed - until - lost, nan=0.0)
+    worst = int(ahead.max(initial=0.0))
+    if worst <= FEWEST_WAITING:
+        return []
+    return [f"the group had committed {worst:,} messages more than it had done"]
+
+
+def contradictions_of_members(records: Sequence[TelemetryRecord], until_at: int) -> list[str]:
+    """Return where the broker's members and the Deployment's replicas tell of different groups."""
+    samples = [r for r in records if isinstance(r, ReplicaSample) and r.at <= until_at]
+    groups = [r for r in records if isinstance(r, GroupSample) and r.at <= until_at]
+    steps = [r.replicas_after for r in records if isinstance(r, Scaled | ReplicasChanged)]
+    if not samples or not groups:
+        return []
+    most = max(*(sample.spec for sample in samples), *steps, 1)
+    crowded = [group for group in groups if group.members > most]
+    if len(crowded) >= _SAMPLES_IN_A_ROW:
+        return [f"the group had {crowded[0].members} members, but never more than {most} replicas"]
+    at = np.asarray([sample.at for sample in samples])
+    since: int | None = None
+    for group in groups:
+        place = int(np.searchsorted(at, group.at, side="right")) - 1
+        is_short = place >= 0 and group.members < samples[place].ready
+        if not is_short:
+            since = None
+        elif since is None:
+            since = group.at
+        elif group.at - since > _MISSING_MEMBERS_SECONDS * NANOSECONDS:
+            ready = samples[place].ready
+            return [f"{ready} pods were Ready for a minute, but the group had {group.members}"]
+    return []
+
+
+def contradictions_of_plan(records: Sequence[TelemetryRecord], scenario: Scenario) -> list[str]:
+    """Return where pods or producer tell of other settings than the scenario."""
+    settings, reasons = scenario.consumer, []
+    for record in records:
+        if isinstance(record, PodStarted):
+            told = (record.process_ms, record.concurrency, record.balancer)
+            asked = (settings.process_ms, settings.concurrency, settings.balancer)
+            if told != asked:
+                reasons.append(f"{record.source} ran with {told}, the scenario says {asked}")
+                break
+    seeds = {record.seed for record in records if isinstance(record, StreamStarted)}
+    if seeds - {scenario.seed}:
+        reasons.append(f"the producer's seed was {min(seeds)}, the scenario's is {scenario.seed}")
+    return reasons
+
+
+def contradictions_of_time_lag(
+    accounting: Mapping[str, Any] | None, latest_seconds: float | None
+) -> list[str]:
+    """Return where the percentiles of the time lag contradict each other, or the table latency.
+
+    ``latest_seconds`` is the longest time lag of that table; None: it has none.
+    """
+    found = (accounting or {}).get("time_lag_seconds") or {}
+    known = [found[name] for name in ("p50", "p95", "p99", "max") if found.get(name) is not None]
+    if known != sorted(known):
+        return [f"the percentiles of the time lag do not ascend: {known}"]
+    after = ((accounting or {}).get("time_lag_seconds_after") or {}).get("max")
+    longest = max([*known[-1:], *([] if after is None else [after])], default=None)
+    if longest is None or latest_seconds is None:
+        return []
+    if abs(longest - latest_seconds) <= _STAMP_SLACK_SECONDS:
+        return []
+    return [f"the longest time lag is {longest:.1f} s, in the table latency {latest_seconds:.1f} s"]
+
+
 def _differ(left: Any, right: Any) -> Any:
     return ~np.isnan(left) & ~np.isnan(right) & (left != right)
 
@@ -111,6 +206,40 @@ def timeline_gaps(bins: Ints, offered: int, accounting: Mapping[str, Any] | None
     return f"the table timeline tells of {offered:,} messages, the accounting of {in_log:,}"
 
 
+def lost_rebalances(records: Sequence[TelemetryRecord]) -> str:
+    """Return of which pods a rebalance is not recorded; empty: of none.
+
+    Each pod counts its own from 1, and says what it owns after each. A container that was started
+    again counts anew.
+    """
+    moves: dict[str, list[PartitionsAssigned | PartitionsRevoked]] = {}
+    for record in records:
+        if isinstance(record, PartitionsAssigned | PartitionsRevoked):
+            moves.setdefault(record.source, []).append(record)
+    broken = []
+    for pod, own in sorted(moves.items()):
+        count, owned = 0, set[int]()
+        for move in sorted(own, key=lambda record: record.at):
+            if move.rebalance == 1:
+                count, owned = 0, set()
+            count += 1
+            if isinstance(move, PartitionsRevoked):
+                owned = owned - set(move.partitions)
+            else:
+                owned = owned | set(move.partitions) if move.is_incremental else set(move.owned)
+            if move.rebalance != count or owned != set(move.owned):
+                broken.append(pod)
+                break
+    if not broken:
+        return ""
+    return f"rebalances of {_named(broken)} are not recorded"
+
+
+def _named(pods: Sequence[str]) -> str:
+    more = len(pods) - NAMED_PODS
+    return ", ".join(pods[:NAMED_PODS]) + (f" and {more} more" if more > 0 else "")
+
+
 def unrecorded_members(
     records: Sequence[TelemetryRecord], accounting: Mapping[str, Any] | None
 ) -> str:
@@ -125,6 +254,4 @@ def unrecorded_members(
     unknown = sorted(worked - assigned)
     if not assigned or not unknown:  # none at all: what needs them says so itself
         return ""
-    more = len(unknown) - NAMED_PODS
-    named = ", ".join(unknown[:NAMED_PODS]) + (f" and {more} more" if more > 0 else "")
-    return f"what partitions were assigned to {named} is not recorded, but they worked"
+    return f"what partitions were assigned to {_named(unknown)} is not recorded, but they worked"

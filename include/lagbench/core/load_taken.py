@@ -130,6 +130,22 @@ def log_behind(lag: LagSeries, load: OfferedLoad, stream_started_at: int | None)
     return [reason]
 
 
+def log_ahead(lag: LagSeries, load: OfferedLoad, stream_started_at: int | None) -> list[str]:
+    """Return where the log held more than was planned by then."""
+    if stream_started_at is None:
+        return []
+    ends = lag.end_offsets.sum(axis=1)
+    for at, held in zip(lag.at.tolist(), ends.tolist(), strict=True):
+        second = (at - stream_started_at) / NANOSECONDS + _READING_SECONDS
+        if np.isnan(held) or second >= load.duration_seconds:
+            continue
+        due = load.planned_count_at(round(second * NANOSECONDS))
+        if held > due + FEWEST_WAITING:
+            more, when = held - due, second - _READING_SECONDS
+            return [f"the log held {more:,.0f} messages that were not yet due at {when:+.0f} s"]
+    return []
+
+
 def unheard(records: Sequence[TelemetryRecord], window: LoadWindow) -> list[Unseen]:
     """Return the stretches of the stream in which the producer reported nothing."""
     start, end = window.stream_started_at, window.stream_ended_at

@@ -10,8 +10,13 @@ from lagbench.core.accounting import accounting_measure
 from lagbench.core.checks import moved_back, rebalance_count, scale_down
 from lagbench.core.clocks import clock_steps
 from lagbench.core.contradictions import (
+    contradictions_of_commits,
     contradictions_of_lag,
+    contradictions_of_members,
+    contradictions_of_plan,
     contradictions_of_the_end,
+    contradictions_of_time_lag,
+    lost_rebalances,
     unrecorded_members,
 )
 from lagbench.core.drain import DrainThreshold, drain_measure
@@ -21,7 +26,7 @@ from lagbench.core.group_strangers import group_strangers, group_unseen
 from lagbench.core.idle_scale_downs import idle_scale_downs_text
 from lagbench.core.lag import lag_measure
 from lagbench.core.load import generator, telemetry_gaps, validity
-from lagbench.core.load_taken import doubts_of_the_load, held_back, log_behind
+from lagbench.core.load_taken import doubts_of_the_load, held_back, log_ahead, log_behind
 from lagbench.core.measures import (
     NANOSECONDS,
     Drain,
@@ -54,7 +59,13 @@ def measure_run(folder: RunFolder) -> Measures:
 
     :raises NotReady: the run has not come far enough to be measured.
     """
-    measures = compute_measures(folder.run_id, read_evidence(folder))
+    try:
+        measures = compute_measures(folder.run_id, read_evidence(folder))
+    except (AttributeError, KeyError, TypeError, ValueError) as broken:
+        problem = f"{type(broken).__name__}: {broken}"
+        raise NotReady(
+            f"run {folder.run_id}: a file or table is not what lagbench writes ({problem[:200]})"
+        ) from broken
     folder.write_json(folder.measures, measures.model_dump(mode="json"))
     return measures
 
@@ -134,13 +145,8 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             start_cost=start_cost(run.records, run.lives),
             end_state=_end_state(run, until_at),
             standstill=cost.standstill,
-            contradictions=(
-                *contradictions_of_the_end(run.records, run.fence, until_at),
-                *contradictions_of_lag(run.records, run.lag),
-            ),
-            work_unknown="; ".join(
-                filter(None, (unrecorded_members(run.records, run.accounting), run.timeline_gaps))
-            ),
+            contradictions=_contradictions(run, until_at),
+            work_unknown=_work_unknown(run),
             rate_doubt=run.work.doubt,
             group_strangers=group_strangers(run.records),
             group_unseen=group_unseen(
@@ -194,10 +200,33 @@ def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
     doubts = [
         *doubts_of_the_load(run.records, run.offered, run.load, run.recorded_starts_at),
         *log_behind(run.lag, run.offered, run.load.stream_started_at),
+        *log_ahead(run.lag, run.offered, run.load.stream_started_at),
         *clock_steps(run.records, from_at, until_at, run.load.stream_started_at),
         *_done_before_due(run),
     ]
     return validity(generator(run.records, run.offered.total), gaps, doubts)
+
+
+def _contradictions(run: RunEvidence, until_at: int) -> tuple[str, ...]:
+    lost = int((run.accounting or {}).get("lost") or 0)
+    is_automatic = run.scenario.consumer.commit == "auto"
+    return (
+        *contradictions_of_the_end(run.records, run.fence, until_at),
+        *contradictions_of_lag(run.records, run.lag),
+        *contradictions_of_commits(run.lag, run.rate, lost, commits_first=is_automatic),
+        *contradictions_of_members(run.records, until_at),
+        *contradictions_of_plan(run.records, run.scenario),
+        *contradictions_of_time_lag(run.accounting, run.latest_seconds),
+    )
+
+
+def _work_unknown(run: RunEvidence) -> str:
+    parts = (
+        unrecorded_members(run.records, run.accounting),
+        lost_rebalances(run.records),
+        run.timeline_gaps,
+    )
+    return "; ".join(part for part in parts if part)
 
 
 def _done_before_due(run: RunEvidence) -> list[str]:

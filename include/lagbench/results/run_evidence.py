@@ -65,6 +65,7 @@ class RunEvidence:
     earliest_median_seconds: float | None = None
     commit_moves: Sequence[CommitMove] = ()
     timeline_gaps: str = ""
+    latest_seconds: float | None = None  # the longest time lag of any bin
 
     @cached_property
     def offered(self) -> OfferedLoad:
@@ -191,6 +192,7 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         or work_by_lag(rate, lag, int((accounting or {}).get("lost") or 0)),
         earliest_median_seconds=run_tables.read_earliest_median(folder),
         commit_moves=_commit_moves(folder),
+        latest_seconds=run_tables.read_latest(folder),
         timeline_gaps=timeline_gaps(bins, offered, accounting),
     )
 

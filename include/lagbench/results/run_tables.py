@@ -75,6 +75,14 @@ def read_earliest_median(folder: RunFolder) -> float | None:
     return min(medians, default=None)
 
 
+def read_latest(folder: RunFolder) -> float | None:
+    """Return the longest time lag of any bin; None without the table, or a row."""
+    if not any(folder.table("latency").glob("*.parquet")):
+        return None
+    longest = read_table(folder, "latency").column("max_seconds").drop_null().to_pylist()
+    return max(longest, default=None)
+
+
 def read_commits(folder: RunFolder) -> list[tuple[int, int, int | None]]:
     """Return the readings of committed offsets: at, partition, offset (None: no commit)."""
     table = read_table(folder, "lag")

@@ -165,3 +165,122 @@ def test_polls_alone_tell_of_no_replicas(run: TamperedRun) -> None:
     run.drop_records("hpa_sync", "scaled", "replicas_changed")
 
     assert slo(run.judge(), "flips").status == "undetermined"
+
+
+def test_a_lost_assignment_fails_no_scale_step(run: TamperedRun) -> None:
+    """The pod's own count of its rebalances has a hole: who owned what is not known."""
+    moves = run.records("partitions_assigned")
+    lost = next(r for r in moves if r["rebalance"] == 2)
+    run.edit_records(
+        lambda r: None if (r["source"], r["at"]) == (lost["source"], lost["at"]) else r,
+        "partitions_assigned",
+    )
+    run.set_slos(rebalance_dip_percent=1, rebalance_area_seconds=0.001)
+
+    found = slo(run.judge(), "rebalance_dip_percent")
+
+    assert found.status == "undetermined"
+    assert "are not recorded" in found.reason
+
+
+def test_more_members_than_replicas_are_a_contradiction(run: TamperedRun) -> None:
+    """The replicas are told never above 1, but 4 members were in the group."""
+    run.drop_records("scaled", "replicas_changed")
+    run.edit_records(lambda r: {**r, "spec": 1, "current": 4, "ready": 4}, "replica_sample")
+
+    assert "but never more than 1 replicas" in "; ".join(run.measure().contradictions)
+
+
+def test_members_that_left_show_a_scale_down_that_was_not_told(run: TamperedRun) -> None:
+    """Four pods are told to be Ready to the end, a minute after three had left the group."""
+    end = max(record["at"] for record in run.records("group_sample"))
+
+    def later(record: Row) -> Row:
+        left = {**record, "members": 1}
+        return left if record["at"] > end - 65 * SECOND else record
+
+    run.edit_records(later, "group_sample")
+    run.edit_records(lambda r: {**r, "spec": 4, "current": 4, "ready": 4}, "replica_sample")
+
+    assert "but the group had 1" in "; ".join(run.measure().contradictions)
+
+
+@pytest.mark.parametrize("setting", [{"process_ms": 100}, {"concurrency": 8}])
+def test_other_settings_than_the_pods_ran_with_prove_nothing(
+    run: TamperedRun, setting: dict[str, int]
+) -> None:
+    """The scenario was changed afterwards; each pod says with what it ran."""
+    run.set_scenario(consumer=setting)
+
+    assert "the scenario says" in "; ".join(run.measure().contradictions)
+
+
+def test_another_seed_than_the_producers_is_another_stream(run: TamperedRun) -> None:
+    """The scenario was changed afterwards."""
+    run.set_scenario(seed=99)
+
+    assert "the producer's seed" in "; ".join(run.measure().contradictions)
+
+
+def test_commits_ahead_of_the_work_are_no_drain(run: TamperedRun) -> None:
+    """All is told to be committed 5 s after the spike, in table and records; the work went on."""
+
+    def in_table(row: Row) -> Row:
+        is_early = run.seconds(row["at"]) > 33
+        return {**row, "committed": row["end_offset"], "lag": 0} if is_early else row
+
+    def in_record(record: Row) -> Row:
+        if run.seconds(record["at"]) <= 33:
+            return record
+        return {**record, "partitions": [[p, end, end] for p, end, _ in record["partitions"]]}
+
+    run.edit_rows("lag", in_table)
+    run.edit_records(in_record, "lag_sample")
+
+    assert "more than it had done" in reasons_of(run)
+
+
+def test_a_log_ahead_of_its_plan_is_another_load(run: TamperedRun) -> None:
+    """The recorder saw 12,000 messages in the log that were not due yet."""
+    run.edit_rows(
+        "lag",
+        lambda row: (
+            {**row, "end_offset": row["end_offset"] + 3000}
+            if 12 < run.seconds(row["at"]) < 25
+            else row
+        ),
+    )
+
+    assert "that were not yet due" in reasons_of(run)
+
+
+def test_percentiles_that_do_not_ascend_are_none(run: TamperedRun) -> None:
+    """p99 was set below p95."""
+    found = run.folder.read_json("accounting.json")["time_lag_seconds"]
+    run.set_accounting(time_lag_seconds={**found, "p99": 0.01})
+
+    assert "do not ascend" in reasons_of(run)
+
+
+def test_a_time_lag_below_its_own_table_is_none(run: TamperedRun) -> None:
+    """All four percentiles are a tenth of a second, the table latency says more."""
+    run.set_accounting(time_lag_seconds=dict.fromkeys(("p50", "p95", "p99", "max"), 0.1))
+
+    assert "in the table latency" in reasons_of(run)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("fence.json", {}), ("accounting.json", []), ("manifest.json", {"run_id": "x"})],
+)
+def test_a_file_of_another_shape_is_one_clear_message(
+    run: TamperedRun, name: str, content: object
+) -> None:
+    """No traceback, and no verdict of before."""
+    run.judge()
+    run.edit_json(name, lambda _: content)
+
+    with pytest.raises(NotReady, match="is not what lagbench writes"):
+        rejudge_run(run.folder)
+
+    assert run.folder.read_json(run.folder.verdict)["status"] == "undetermined"
