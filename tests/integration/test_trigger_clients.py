@@ -52,6 +52,7 @@ def test_a_wait_keeps_its_clients_and_outlives_a_restart_of_the_broker(
     trigger = Watched(
         run_id="restarted",
         kafka_conn_id="kafka_default",
+        at_most_records=0,
         deadline_at=time.time() + LIMIT_SECONDS,
         hold_seconds=0.0,
         poll_seconds=0.05,
