@@ -176,12 +176,15 @@ def read_offsets(
 
 def _end(admin: AdminClient, place: Place, future: Any, timeout_seconds: float) -> int:
     try:
-        return int(_answer(f"read the end of {place}", future, timeout_seconds).offset)
+        end = int(_answer(f"read the end of {place}", future, timeout_seconds).offset)
     except NotReady as problem:
         if _code(problem.__cause__) in _OTHER_LEADER:
             with contextlib.suppress(KafkaException):
                 admin.list_topics(timeout=timeout_seconds)
         raise
+    if end < 0:  # -1001 from a broker that stood still: an answer without an offset
+        raise NotReady(f"could not read the end of {place}: the answer has no offset. Try again")
+    return end
 
 
 def _committed(

@@ -74,6 +74,7 @@ def lag_series(
     shape = (instants.size, partitions.size)
     ends, lags = np.full(shape, np.nan), np.full(shape, np.nan)
     end = np.asarray(end_offset, dtype=np.float64)
+    end[end < 0] = np.nan  # of a broker that stood still: an answer without an offset
     commit = np.asarray([np.nan if c is None else c for c in committed], dtype=np.float64)
     ends[row, column] = end
     lags[row, column] = np.where(end == 0, 0.0, np.maximum(end - commit, 0.0))

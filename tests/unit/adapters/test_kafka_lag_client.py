@@ -8,9 +8,10 @@ import weakref
 from concurrent.futures import Future
 from typing import Any
 
+import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from lagbench.adapters.kafka_lag import read_partitions
+from lagbench.adapters.kafka_lag import _end, read_partitions
 from lagbench.errors import NotReady
 
 
@@ -22,6 +23,21 @@ class UnansweredAdmin:
         answer: Future[Any] = Future()
         answer.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
         return {"events": answer}
+
+
+class EmptyAnswer:
+    """Answers for the end of a partition as librdkafka does where the broker had no answer."""
+
+    offset = -1001
+
+
+def test_an_end_without_an_offset_is_no_reading() -> None:
+    """It would be told as an end offset below zero, and make the total lag wrong."""
+    answer: Future[Any] = Future()
+    answer.set_result(EmptyAnswer())
+
+    with pytest.raises(NotReady, match="the answer has no offset"):
+        _end(UnansweredAdmin(), ("events", 0), answer, 0.1)  # type: ignore[arg-type]
 
 
 def fail_once(admin: Any) -> None:

@@ -33,6 +33,11 @@ def test_an_empty_partition_without_commit_has_no_lag() -> None:
     assert lag_series([0], [0], [0], [None]).total[0] == 0
 
 
+def test_an_end_offset_below_zero_is_unknown() -> None:
+    """A broker that stands still answers -1001, which is no offset: not seen, and not empty."""
+    assert np.isnan(lag_series([0, 0], [0, 1], [-1001, 10], [4, 4]).total[0])
+
+
 def test_a_missing_row_is_unknown() -> None:
     """A sample that lacks a partition has no total."""
     assert np.isnan(lag_series([0, 0, 1], [0, 1, 0], [1, 1, 1], [1, 1, 1]).total[1])
