@@ -8,6 +8,7 @@ not pass, and what fails by either of them stays failed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isclose
 from typing import Any
 
 import numpy as np
@@ -34,11 +35,14 @@ from lagbench.core.telemetry import (
 )
 
 NAMED_PODS = 3
+_POLICY_GONE_SECONDS = 5.0
+"""How long after its phase has begun the policy may still scale: it is deleted first."""
 _STAMP_SLACK_SECONDS = 1.0
 """Two programs stamp the same thing as far apart, on one machine."""
 _COMMIT_SLACK_NS = 1_500_000_000
 """Offsets may have been read as long after the stamp of their sample."""
-_SAMPLES_IN_A_ROW = 3
+_SESSION_SLACK_SECONDS = 10.0
+"""For the broker to look, and for a dead pod's successor to be replaced in its turn."""
 _MISSING_MEMBERS_SECONDS = 60.0
 """Longer than any session timeout: a Ready pod is a member by then."""
 
@@ -55,7 +59,8 @@ def contradictions_of_the_end(
     if not any(isinstance(r, Phase) and r.name == STOPPING_PHASE for r in records):
         reasons.append(f"no record of the phase {STOPPING_PHASE}, with which a measurement ends")
     slack = round(_STAMP_SLACK_SECONDS * NANOSECONDS)
-    late = [r for r in records if isinstance(r, Scaled) and r.at > until_at + slack]
+    gone_at = until_at + round(_POLICY_GONE_SECONDS * NANOSECONDS)
+    late = [r for r in records if isinstance(r, Scaled) and r.at > gone_at]
     if late:
         seconds = (late[0].at - until_at) / NANOSECONDS
         reasons.append(f"the replicas were scaled {seconds:.1f} s after the measurement had ended")
@@ -121,7 +126,9 @@ def contradictions_of_commits(
     return [f"the group had committed {worst:,} messages more than it had done"]
 
 
-def contradictions_of_members(records: Sequence[TelemetryRecord], until_at: int) -> list[str]:
+def contradictions_of_members(
+    records: Sequence[TelemetryRecord], until_at: int, *, session_seconds: float
+) -> list[str]:
     """Return where the broker's members and the Deployment's replicas tell of different groups."""
     samples = [r for r in records if isinstance(r, ReplicaSample) and r.at <= until_at]
     groups = [r for r in records if isinstance(r, GroupSample) and r.at <= until_at]
@@ -129,11 +136,16 @@ def contradictions_of_members(records: Sequence[TelemetryRecord], until_at: int)
     if not samples or not groups:
         return []
     most = max(*(sample.spec for sample in samples), *steps, 1)
-    crowded = [group for group in groups if group.members > most]
-    if len(crowded) >= _SAMPLES_IN_A_ROW:
-        return [f"the group had {crowded[0].members} members, but never more than {most} replicas"]
-    at = np.asarray([sample.at for sample in samples])
     since: int | None = None
+    for group in groups:  # a dead pod stays a member until its session ends
+        if group.members <= most:
+            since = None
+        elif since is None:
+            since = group.at
+        elif group.at - since > (session_seconds + _SESSION_SLACK_SECONDS) * NANOSECONDS:
+            return [f"the group had {group.members} members, but never more than {most} replicas"]
+    at = np.asarray([sample.at for sample in samples])
+    since = None
     for group in groups:
         place = int(np.searchsorted(at, group.at, side="right")) - 1
         is_short = place >= 0 and group.members < samples[place].ready
@@ -152,10 +164,13 @@ def contradictions_of_plan(records: Sequence[TelemetryRecord], scenario: Scenari
     settings, reasons = scenario.consumer, []
     for record in records:
         if isinstance(record, PodStarted):
-            told = (record.process_ms, record.concurrency, record.balancer)
-            asked = (settings.process_ms, settings.concurrency, settings.balancer)
-            if told != asked:
-                reasons.append(f"{record.source} ran with {told}, the scenario says {asked}")
+            is_same_cost = isclose(record.process_ms, settings.process_ms, rel_tol=1e-4)
+            told = (record.concurrency, record.balancer)
+            asked = (settings.concurrency, settings.balancer)
+            if not is_same_cost or told != asked:
+                ran = f"{record.process_ms:g} ms, concurrency {told[0]}, {told[1]}"
+                said = f"{settings.process_ms:g} ms, concurrency {asked[0]}, {asked[1]}"
+                reasons.append(f"{record.source} ran with {ran}; the scenario says {said}")
                 break
     seeds = {record.seed for record in records if isinstance(record, StreamStarted)}
     if seeds - {scenario.seed}:

@@ -164,6 +164,17 @@ def _step_text(change: ReplicaChange, span: EpisodeSpan) -> str:
     return f"{steps}; {', '.join(moves)}"
 
 
+CLASSIC_SESSION_SECONDS = 10.0
+"""The consumer's own default (``--session-timeout-ms``)."""
+BROKERS_SESSION_SECONDS = 45.0
+"""Kafka's default of group.consumer.session.timeout.ms, which rules the new protocol."""
+
+
+def session_timeout_seconds(balancer: str) -> float:
+    """Return how long a member that died stays in the group."""
+    return BROKERS_SESSION_SECONDS if balancer == "consumer" else CLASSIC_SESSION_SECONDS
+
+
 def rebalance_protocol(balancer: str) -> RebalanceProtocol | None:
     """Return how ``balancer`` hands partitions over; None for an unknown name."""
     known: dict[str, RebalanceProtocol] = {

@@ -43,6 +43,7 @@ from lagbench.core.observer_cost import observer_cost
 from lagbench.core.paid_for_itself import paid_for_itself
 from lagbench.core.reaction_stamps import ReactionInput
 from lagbench.core.reaction_worst import worst_reaction
+from lagbench.core.rebalance import session_timeout_seconds
 from lagbench.core.start_cost import start_cost
 from lagbench.core.verdict import Verdict, judge
 from lagbench.errors import LagbenchError, NotReady
@@ -214,7 +215,11 @@ def _contradictions(run: RunEvidence, until_at: int) -> tuple[str, ...]:
         *contradictions_of_the_end(run.records, run.fence, until_at),
         *contradictions_of_lag(run.records, run.lag),
         *contradictions_of_commits(run.lag, run.rate, lost, commits_first=is_automatic),
-        *contradictions_of_members(run.records, until_at),
+        *contradictions_of_members(
+            run.records,
+            until_at,
+            session_seconds=session_timeout_seconds(run.scenario.consumer.balancer),
+        ),
         *contradictions_of_plan(run.records, run.scenario),
         *contradictions_of_time_lag(run.accounting, run.latest_seconds),
     )

@@ -47,9 +47,10 @@ class FenceRunOperator(CellOperator):
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         drain_seconds = cell.scenario.consumer.drain_timeout_seconds + GRACE_MARGIN_SECONDS
         try:
-            collect_pod_logs(kube, cell.folder)
+            # The policy first: what it scaled from here on would be in no number.
             keep_autoscaler_status(kube, cell.folder)
             _delete_policies(kube)
+            collect_pod_logs(kube, cell.folder)
             kube.delete("Job", cell.names.producer_job)
             kube.delete("Deployment", CONSUMER_DEPLOYMENT)
             wait_pods_gone(kube, cell, CONSUMER_DEPLOYMENT, drain_seconds + 30)

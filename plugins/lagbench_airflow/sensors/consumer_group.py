@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from lagbench.core.rebalance import session_timeout_seconds
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.cell_sensor import CellSensor
 from lagbench_airflow.triggers.condition import ConditionTrigger
@@ -49,10 +50,6 @@ class ConsumerGroupSettledSensor(ConsumerGroupStableSensor):
     group as it is.
     """
 
-    CLASSIC_SESSION_SECONDS = 10.0
-    """The consumer's own default (``--session-timeout-ms``)."""
-    BROKERS_SESSION_SECONDS = 45.0
-    """Kafka's default of group.consumer.session.timeout.ms, which rules the new protocol."""
     MARGIN_SECONDS = 30.0
     """For the pod in its place to start, and for the group to hand over."""
     fails_on_timeout = False
@@ -60,6 +57,5 @@ class ConsumerGroupSettledSensor(ConsumerGroupStableSensor):
 
     def wait_seconds(self, cell: CellRun) -> float:
         """Wait for a dead member's session to end."""
-        is_new_protocol = cell.scenario.consumer.balancer == "consumer"
-        session = self.BROKERS_SESSION_SECONDS if is_new_protocol else self.CLASSIC_SESSION_SECONDS
+        session = session_timeout_seconds(cell.scenario.consumer.balancer)
         return session + self.MARGIN_SECONDS

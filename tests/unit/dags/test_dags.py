@@ -10,6 +10,7 @@ import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
 from lagbench.core.cluster_lease import AROUND_THE_LOAD_SECONDS, TRIES
+from lagbench.core.rebalance import BROKERS_SESSION_SECONDS
 from lagbench.project import PROJECT_ROOT
 from lagbench_airflow.sensors.consumer_group import (
     ConsumerGroupSettledSensor,
@@ -118,7 +119,7 @@ def test_a_lease_outlasts_the_tasks(bag: DagBag) -> None:
     limits = sum(task.execution_timeout.total_seconds() * (task.retries + 1) for task in tasks)
     of_groups = (
         ConsumerGroupStableSensor.WAIT_SECONDS
-        + ConsumerGroupSettledSensor.BROKERS_SESSION_SECONDS
+        + BROKERS_SESSION_SECONDS
         + ConsumerGroupSettledSensor.MARGIN_SECONDS
     )
     of_waits = TRIES * (of_groups + FLUSH_ALLOWANCE_SECONDS)

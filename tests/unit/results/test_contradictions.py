@@ -284,3 +284,17 @@ def test_a_file_of_another_shape_is_one_clear_message(
         rejudge_run(run.folder)
 
     assert run.folder.read_json(run.folder.verdict)["status"] == "undetermined"
+
+
+def test_a_dead_member_that_waits_for_its_session_is_no_contradiction(run: TamperedRun) -> None:
+    """A pod was killed at full replicas: for 10 s its successor is one member more."""
+    most = max(record["replicas_after"] for record in run.records("scaled"))
+    pods = sorted(record["source"] for record in run.records("pod_started"))
+
+    def edit(record: Row) -> Row:
+        is_over = 30 < run.seconds(record["at"]) < 41
+        return {**record, "members": most + 1} if is_over and len(pods) >= most else record
+
+    run.edit_records(edit, "group_sample")
+
+    assert run.measure().contradictions == ()
