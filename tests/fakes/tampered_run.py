@@ -180,3 +180,67 @@ def _read(path: Path) -> pa.Table:
     return pa.concat_tables(
         [pq.ParquetFile(part).read() for part in sorted(path.glob("*.parquet"))]
     )
+
+
+TRACE = {
+    "kind": "trace",
+    "file": "trace.csv",
+    "points": [
+        {"second": 0, "rate_per_second": 150},
+        {"second": 8, "rate_per_second": 1500},
+        {"second": 28, "rate_per_second": 150},
+        {"second": 32, "rate_per_second": 0},
+    ],
+}
+
+
+def new_pods(run: TamperedRun) -> set[str]:
+    """Return the pods that the scale-up added."""
+    seen = run.records("pod_seen")
+    return {record["pod"] for record in seen if run.seconds(record["created_at"]) > 0}
+
+
+def without_scaling(run: TamperedRun) -> None:
+    """Leave the replicas at 1: no step, no new pod."""
+    pods = new_pods(run)
+
+    def edit(record: Row) -> Row | None:
+        if record["source"] in pods or record.get("pod") in pods:
+            return None
+        if record["kind"] in ("scaled", "replicas_changed"):
+            return None
+        if record["kind"] == "replica_sample":
+            return {**record, "spec": 1, "current": 1, "ready": 1}
+        if record["kind"] == "hpa_sync":
+            return {**record, "spec_replicas": 1, "desired": 1}
+        if record["kind"] == "group_sample":
+            return {**record, "members": 1}
+        return record
+
+    run.edit_records(edit)
+
+
+def set_lag(run: TamperedRun, lag_at: Any) -> None:
+    """Set the lag of each row to ``lag_at(seconds, row)``; None: the commit is not known."""
+
+    def edit(row: Row) -> Row:
+        lag = lag_at(run.seconds(row["at"]), row)
+        committed = None if lag is None else row["end_offset"] - lag
+        return {**row, "committed": committed, "lag": lag}
+
+    run.edit_rows("lag", edit)
+
+
+def as_trace(run: TamperedRun) -> None:
+    """Tell the same load as a trace."""
+    run.set_scenario(profile=TRACE)
+    run.edit_records(lambda record: {**record, "step": "change"}, "load_step")
+
+
+def drop_lag(run: TamperedRun, from_seconds: float, until_seconds: float) -> None:
+    """Leave out the lag of a stretch."""
+
+    def edit(row: Row) -> Row | None:
+        return None if from_seconds <= run.seconds(row["at"]) < until_seconds else row
+
+    run.edit_rows("lag", edit)

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
-from tests.fakes.tampered_run import SECOND, Row, TamperedRun, slo, tampered
+from tests.fakes.tampered_run import SECOND, Row, TamperedRun, slo
 
 from lagbench.core.verdict import Verdict
 from lagbench.errors import NotReady
 from lagbench.results.measure import rejudge_run
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> TamperedRun:
-    """Return a fresh copy of the recorded run."""
-    return tampered(tmp_path)
 
 
 def test_a_folder_that_cannot_be_measured_keeps_no_earlier_verdict(run: TamperedRun) -> None:
