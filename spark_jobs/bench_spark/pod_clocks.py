@@ -52,10 +52,15 @@ class PodClocks:
 ONE_CLOCK = PodClocks(is_one_clock=True)
 
 
-def pod_clocks(records: Iterable[Mapping[str, Any]], fidelity: str | None) -> PodClocks:
+def pod_clocks(
+    records: Iterable[Mapping[str, Any]],
+    fidelity: str | None,
+    seen: Iterable[Mapping[str, Any]] = (),
+) -> PodClocks:
     """Return the clocks in records ``clock_offset``; the last word on each stretch counts.
 
-    A run that does not say where it ran had one machine: those are older than its manifest.
+    ``seen``: records ``pod_seen``, which name the node whose clock their pod has. A run that does
+    not say where it ran had one machine: those are older than its manifest.
     """
     if fidelity in (None, ONE_MACHINE):
         return ONE_CLOCK
@@ -64,6 +69,8 @@ def pod_clocks(records: Iterable[Mapping[str, Any]], fidelity: str | None) -> Po
     for record in sorted(records, key=lambda record: record["at"]):
         stretches[record["clock"]][record["since_at"]] = (record["low_ns"], record["high_ns"])
         name_of_pod |= dict.fromkeys(record["pods"], record["clock"])
+    nodes = {record["pod"]: record.get("node") for record in seen}
+    name_of_pod |= {pod: node for pod, node in nodes.items() if node in stretches}
     clocks = {name: _clock(list(bounds.values())) for name, bounds in stretches.items()}
     return PodClocks(
         is_one_clock=False, by_pod={pod: clocks[name] for pod, name in name_of_pod.items()}

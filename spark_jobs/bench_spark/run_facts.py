@@ -90,7 +90,8 @@ def facts_of(records: Iterable[str], *, fidelity: str | None = None) -> RunFacts
             strangers += 1
         else:
             by_kind[record["kind"]].append(record)
-    clocks = pod_clocks(by_kind["clock_offset"], fidelity) if fidelity else ONE_CLOCK
+    asked, seen = by_kind["clock_offset"], by_kind["pod_seen"]
+    clocks = pod_clocks(asked, fidelity, seen) if fidelity else ONE_CLOCK
     for group in by_kind.values():
         for record in group:
             record["at"] = clocks.on_recorders(record["at"], record["source"])

@@ -121,8 +121,11 @@ def assert_nothing_is_lost(home: ClusterRehearsal, code: int) -> None:
     assert accounting["not_yet_consumed"] == 0, told
     assert accounting["processed_distinct"] == accounting["in_log"], told
     assert accounting["in_log"] == accounting["planned"] == accounting["produced_acked"], told
+    # Kafka was away for longer than the producer may wait: that run tells of no policy.
+    was_late = any("took the load late" in reason for reason in verdict["invalid"])
     for slo, count in (("lost", "lost"), ("duplicated", "duplicated"), ("reordered", "reordered")):
-        status = "fail" if accounting[count] else "pass"
+        unfailed = "undetermined" if was_late else "pass"
+        status = "fail" if accounting[count] else unfailed
         assert home.slo(slo)["status"] == status, told
     statuses = {slo["status"] for slo in verdict["slos"]}
     if verdict["status"] == "pass":

@@ -35,6 +35,7 @@ from lagbench.core.telemetry import (
     HpaSample,
     KubeEvent,
     LagSample,
+    LoadStep,
     PodSeen,
     ReadGap,
     Record,
@@ -205,7 +206,12 @@ def is_all_committed(sample: LagSample) -> bool:
 
 def chain_of(records: list[TelemetryRecord], clocks: ClockSet, step_at: int) -> Reaction:
     """Return the chain that the records tell, from a load step at ``step_at``."""
-    records = on_recorders_clock(records, clocks)
+    # The test offers the load itself; its clock is the node's.
+    producer = next(iter(clocks.name_of_pod))
+    step = LoadStep(
+        at=step_at, source=producer, step="spike_start", rate_before=0, rate_after=EVENTS
+    )
+    records = on_recorders_clock([*records, step], clocks)
     rows = [
         (sample.at, *row)
         for sample in records

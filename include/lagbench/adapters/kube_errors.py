@@ -47,6 +47,14 @@ def translated(what: str, host: str, *, refusable: str | None = None) -> Iterato
         ) from error
 
 
+def reason_of(error: Exception) -> str:
+    """Return why a reading failed in one line; what the API server answered without its headers."""
+    status = getattr(error, "status", None)
+    if status is not None and hasattr(error, "body"):  # an ApiException of a watch
+        return f"the API server answered {status}: {' '.join(_message(error).split())}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def describe(manifest: Mapping[str, Any]) -> str:
     """Return an object's kind and name."""
     return f"{manifest['kind']}/{manifest['metadata']['name']}"

@@ -93,12 +93,14 @@ def clock_set(records: Sequence[TelemetryRecord], fidelity: Fidelity) -> ClockSe
         if isinstance(record, ClockOffset):
             stretches.setdefault(record.clock, {})[record.since_at] = record
             name_of_pod |= dict.fromkeys(record.pods, record.clock)
-    seen = {record.pod for record in records if isinstance(record, PodSeen)}
+    seen = [record for record in records if isinstance(record, PodSeen)]
+    # A pod may come and go between two answers of its node.
+    name_of_pod |= {record.pod: record.node for record in seen if record.node in stretches}
     return ClockSet(
         is_one_clock=False,
         by_name={name: _clock(name, list(of.values())) for name, of in stretches.items()},
         name_of_pod=name_of_pod,
-        unbounded_pods=tuple(sorted(seen - name_of_pod.keys())),
+        unbounded_pods=tuple(sorted({record.pod for record in seen} - name_of_pod.keys())),
     )
 
 

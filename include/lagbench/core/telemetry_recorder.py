@@ -123,8 +123,9 @@ class PodSeen(Record, tag="pod_seen"):
     exit_code: int | None
     exit_reason: str
     precision_ns: int
-    phase: str = ""  # of the pod; absent from older runs, as is the next
+    phase: str = ""  # of the pod; absent from older runs, as are the next two
     finished_at: int | None = None  # its last container's end, once the phase is final
+    node: str = ""  # whose clock the pod has, once it is placed
 
 
 class PodsListed(Record, tag="pods_listed"):

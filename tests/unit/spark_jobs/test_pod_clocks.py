@@ -7,7 +7,7 @@ import numpy as np
 
 from bench_spark.pod_clocks import ONE_CLOCK, PodClock, pod_clocks
 from lagbench.core.clocks import clock_set
-from lagbench.core.telemetry import ClockOffset, TelemetryRecord
+from lagbench.core.telemetry import ClockOffset, PodSeen, TelemetryRecord
 
 MILLISECOND = 1_000_000
 
@@ -60,3 +60,35 @@ def test_a_clock_that_nobody_asked_is_not_one_without_offset() -> None:
 
     assert found.of("any") is None
     assert found.on_recorders(5, "any") == 5
+
+
+def test_a_pod_that_came_and_went_between_two_answers_has_its_nodes_clock() -> None:
+    """The object names the node: that is enough, for Spark and for the core; no node is none."""
+    records: list[TelemetryRecord] = [
+        offset(1, 0, -5 * MILLISECOND, 5 * MILLISECOND, since_at=0),
+        *(
+            PodSeen(
+                at=2,
+                source="recorder",
+                pod=pod,
+                created_at=1,
+                started_at=None,
+                ready_at=None,
+                deleted_at=None,
+                gone_at=None,
+                exit_code=None,
+                exit_reason="",
+                precision_ns=1,
+                node=node,
+            )
+            for pod, node in (("brief", "node-0"), ("not-placed", ""), ("elsewhere", "node-9"))
+        ),
+    ]
+    asked, *seen = [msgspec.to_builtins(record) for record in records]
+
+    found, expected = pod_clocks([asked], "kubernetes", seen), clock_set(records, "kubernetes")
+
+    assert found.of("brief") == PodClock(0, 5 * MILLISECOND)
+    assert found.of("not-placed") is found.of("elsewhere") is None
+    assert expected.name_of_pod == {"pod-0": "node-0", "brief": "node-0"}
+    assert expected.unbounded_pods == ("elsewhere", "not-placed")

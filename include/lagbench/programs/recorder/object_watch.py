@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from lagbench.adapters.kube_errors import reason_of
 from lagbench.core.telemetry import ReadGap, Record
 from lagbench.programs.recorder.sampling_grid import What
 
@@ -111,7 +112,7 @@ class ObjectWatch(threading.Thread):
                     seen_at = time.time_ns()
             except Exception as error:
                 log.warning("%s were not seen: %s", self._what, error)
-                self._send_gaps(seen_at, str(error) or type(error).__name__)
+                self._send_gaps(seen_at, reason_of(error))
                 self.has_read = True
                 self._stopping.wait(_RETRY_SECONDS)
 

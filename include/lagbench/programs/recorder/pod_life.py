@@ -40,6 +40,7 @@ def pod_seen(pod: Mapping[str, Any], *, at: int, source: str, gone_at: int | Non
         phase=str(status.get("phase") or ""),
         # Beside exact instants a whole second says less than when the watch showed it.
         finished_at=None if is_exact else _instant(notes, "finished", _finished(status)),
+        node=str((pod.get("spec") or {}).get("nodeName") or ""),
     )
 
 
@@ -56,6 +57,7 @@ def what_matters(seen: PodSeen) -> tuple[object, ...]:
         seen.exit_reason,
         seen.phase,
         seen.finished_at,
+        seen.node,
     )
 
 

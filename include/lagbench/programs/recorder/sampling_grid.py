@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Literal
 
+from lagbench.adapters.kube_errors import reason_of
 from lagbench.core.telemetry import ReadGap, Record
 
 log = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ class GridSampler(threading.Thread):
                 self._send(record)
         except Exception as error:
             log.warning("%s was not read: %s", self._what, error)
-            self._gap(at, str(error) or type(error).__name__)
+            self._gap(at, reason_of(error))
         self.has_read = True
 
     def stop(self) -> None:
