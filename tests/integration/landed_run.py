@@ -26,6 +26,8 @@ from lagbench.adapters.processes import end_process, start_tied
 from lagbench.core.run import RunNames
 from lagbench.core.telemetry import LagSample, ReadGap, ReplicaSample, encode_record
 from lagbench.embedded.broker import Broker
+from lagbench.embedded.driver_options import driver_options
+from lagbench.embedded.java import find_java
 from lagbench.embedded.spark_packages import spark_environment, spark_jars
 
 NAMES = RunNames("landed-run-20261121-120000-abcd")
@@ -96,15 +98,16 @@ def _submit(job: str, broker: Broker, folder: Path, topics: dict[str, str]) -> N
     """Submit an entry script as the Dag's operator does and wait for its end."""
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit")]
     command += ["--master", "local[2]", "--driver-memory", "1g"]
-    command += ["--driver-java-options", "-XX:TieredStopAtLevel=1"]
     command += ["--jars", ",".join(str(path) for path in spark_jars())]
-    command += [str(_SPARK_JOBS / f"{job}.py"), "--run-folder", str(folder)]
+    arguments = [str(_SPARK_JOBS / f"{job}.py"), "--run-folder", str(folder)]
     if job in {"land", "pipeline"}:
-        command += ["--bootstrap-servers", broker.bootstrap_servers]
-        command += [part for kind in topics for part in (f"--{kind}-topic", topics[kind])]
+        arguments += ["--bootstrap-servers", broker.bootstrap_servers]
+        arguments += [part for kind in topics for part in (f"--{kind}-topic", topics[kind])]
     log_path = folder / f"{job}.log"
     environment = {**os.environ, **spark_environment(), "SPARK_LOCAL_DIRS": str(folder)}
-    with log_path.open("wb") as log:
+    quick = driver_options(find_java(), messages=0, records=job == "pipeline")
+    with log_path.open("wb") as log, quick as options:
+        command += ["--driver-java-options", options, *arguments]
         # Outside the repository and without PYTHONPATH: the script finds its own package.
         process = start_tied(command, log=log, env=environment, cwd=folder)
         try:

@@ -13,6 +13,8 @@ from lagbench.adapters.processes import end_process, start_tied
 from lagbench.adapters.run_folder import LANDED_TABLES, RunFolder
 from lagbench.core.run import RunNames
 from lagbench.embedded import bench
+from lagbench.embedded.driver_options import driver_options
+from lagbench.embedded.java import find_java
 from lagbench.embedded.spark_packages import SPARK_JOBS, spark_environment, spark_jars
 from lagbench.errors import NotReady
 
@@ -33,15 +35,18 @@ def account_here(folder: RunFolder, say: Callable[[str], None]) -> None:
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit")]
     command += ["--master", "local[2]", "--driver-memory", DRIVER_MEMORY]
     command += ["--jars", ",".join(str(path) for path in spark_jars())]
-    command += [str(SPARK_JOBS / "pipeline.py"), "--run-folder", str(folder.path.absolute())]
+    job = [str(SPARK_JOBS / "pipeline.py"), "--run-folder", str(folder.path.absolute())]
+    messages = sum(folder.read_json(folder.fence)["events"].values())
     log_path = folder.logs / "account.log"
     log_path.parent.mkdir(exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="lagbench-spark-") as scratch,
         log_path.open("wb") as log,
+        driver_options(find_java(), messages=messages, records=True) as options,
     ):
         environment = {**os.environ, **spark_environment(), "SPARK_LOCAL_DIRS": scratch}
-        process = start_tied([*command, *arguments], log=log, env=environment)
+        command += ["--driver-java-options", options, *job, *arguments]
+        process = start_tied(command, log=log, env=environment)
         try:
             code = process.wait()
         finally:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from lagbench_airflow.hooks.spark import SparkTarget
 
 KAFKA_READERS = ("land", "pipeline")
-SHORT_JOB_MESSAGES = 2_000_000
-"""Below this the first-tier compiler alone is faster: 22 s of CPU instead of 46 s at 45,000."""
 WRITTEN_TABLES = {
     "land": ("telemetry", "events", "processed"),
     "account": ("bad_messages",),
@@ -75,9 +73,12 @@ class SubmitSparkJobOperator(CellOperator):
         staging = staging_of(target, cell.folder)
         if staging is not None:
             staging.put(cell.folder, lands=self.job in KAFKA_READERS)
-        with tempfile.TemporaryDirectory(prefix="lagbench-spark-") as scratch:
+        with (
+            tempfile.TemporaryDirectory(prefix="lagbench-spark-") as scratch,
+            self._jvm_options(target, cell) as options,
+        ):
             submission = self._compose(target, cell, Path(scratch))
-            self._run(target, submission, cell, context)
+            self._run(target, submission, cell, options, context)
         if staging is not None:
             staging.fetch(cell.folder)
         require_tables(cell.folder, WRITTEN_TABLES[self.job], seen_by_spark=submission.run_folder)
@@ -110,7 +111,12 @@ class SubmitSparkJobOperator(CellOperator):
         )
 
     def _run(
-        self, target: SparkTarget, submission: Submission, cell: CellRun, context: Context
+        self,
+        target: SparkTarget,
+        submission: Submission,
+        cell: CellRun,
+        options: str,
+        context: Context,
     ) -> None:
         from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
@@ -129,7 +135,7 @@ class SubmitSparkJobOperator(CellOperator):
             jars=",".join(submission.jars) or None,
             py_files=",".join(submission.py_files) or None,
             driver_memory=self.driver_memory,
-            conf={**_compiler(cell), **submission.conf},
+            conf={"spark.driver.extraJavaOptions": options, **submission.conf},
             deploy_mode=submission.deploy_mode,
             name=f"lagbench-{self.job}",
         )
@@ -137,6 +143,20 @@ class SubmitSparkJobOperator(CellOperator):
         with _variables(environment, without=_foreign_variables(target.place)):
             # The undecorated method: the safeguard around it warns of operators called by hand.
             inspect.unwrap(SparkSubmitOperator.execute)(self._submit, context)
+
+    @contextlib.contextmanager
+    def _jvm_options(self, target: SparkTarget, cell: CellRun) -> Iterator[str]:
+        """Give the driver's options; only one that runs here has an archive of its classes."""
+        from lagbench.embedded.driver_options import compiler_options, driver_options
+        from lagbench.embedded.java import find_java
+
+        messages = sum(cell.folder.read_json(cell.folder.fence)["events"].values())
+        if target.place is not SparkPlace.LOCAL:
+            yield compiler_options(messages)
+            return
+        records = self.job == "pipeline"
+        with driver_options(find_java(), messages=messages, records=records) as options:
+            yield options
 
     def _arguments(
         self, target: SparkTarget, submission: Submission, cell: CellRun
@@ -220,14 +240,6 @@ def _foreign_variables(place: SparkPlace) -> Sequence[str]:
     Executors could not reach a driver that says it is at 127.0.0.1, nor find this machine's Python.
     """
     return () if place is SparkPlace.LOCAL else ("SPARK_LOCAL_IP", "PYSPARK_PYTHON")
-
-
-def _compiler(cell: CellRun) -> dict[str, str]:
-    """Return the driver's JIT setting: a short job ends before the optimising tier pays."""
-    fence = cell.folder.read_json(cell.folder.fence)
-    if sum(fence["events"].values()) >= SHORT_JOB_MESSAGES:
-        return {}
-    return {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 
 def _tables(folder: Path) -> list[str]:
