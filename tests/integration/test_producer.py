@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
-import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer
+from tests.integration.producer_target import (
+    PARTITIONS,
+    ProducerTarget,
+    log_sha256,
+    make_target,
+    read_all,
+    value_of,
+)
 
-from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.kafka_admin import KafkaAdmin
 from lagbench.adapters.processes import end_process, start_tied
 from lagbench.core.event import decode_events
 from lagbench.core.telemetry import (
@@ -26,109 +29,27 @@ from lagbench.core.telemetry import (
     ProducerProgress,
     StreamFinished,
     StreamStarted,
-    TelemetryRecord,
-    decode_record,
 )
 from lagbench.embedded.broker import Broker
 from lagbench.programs.producer.session import STOP_FLUSH_SECONDS
 
 pytestmark = pytest.mark.integration
 
-PARTITIONS = 6
 SPIKE = ["-rate", "300", "-profile", "step", "-before-seconds", "1", "-spike-hold", "1s"]
 SPIKE_EVENTS = 300 + 3000
 LONG = ["-rate", "500", "-duration-seconds", "60"]
 TAIL = ["-tail-rate", "400", "-tail-most-seconds", "60"]
 
 
-@dataclass(frozen=True)
-class Target:
-    """A topic with its telemetry topic."""
-
-    bootstrap_servers: str
-    topic: str
-
-    @property
-    def telemetry_topic(self) -> str:
-        """Where the reports go."""
-        return f"{self.topic}.telemetry"
-
-    def command(self, *arguments: str) -> list[str]:
-        """Return the producer's command line."""
-        return [
-            sys.executable,
-            "-m",
-            "lagbench.programs.producer",
-            f"--topic={self.topic}",
-            f"--telemetry-topic={self.telemetry_topic}",
-            f"--bootstrap-servers={self.bootstrap_servers}",
-            *arguments,
-        ]
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the producer to its end."""
-        command = self.command(*arguments)
-        return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-
-    def records(self) -> list[TelemetryRecord]:
-        """Return the telemetry in order."""
-        return [decode_record(_value(m)) for m in read_all(self, self.telemetry_topic, 1)]
-
-    def finished(self) -> StreamFinished:
-        """Return the one report of the end."""
-        (record,) = [item for item in self.records() if isinstance(item, StreamFinished)]
-        return record
-
-
-def _value(message: Message) -> bytes:
-    value = message.value()
-    assert isinstance(value, bytes)
-    return value
-
-
-def read_all(target: Target, topic: str, partitions: int) -> list[Message]:
-    """Return every message of a topic up to its end offsets."""
-    consumer = Consumer(
-        {"bootstrap.servers": target.bootstrap_servers, "group.id": uuid.uuid4().hex}
-    )
-    try:
-        parts = [TopicPartition(topic, number, 0) for number in range(partitions)]
-        wanted = sum(consumer.get_watermark_offsets(part, timeout=20)[1] for part in parts)
-        consumer.assign(parts)
-        found: list[Message] = []
-        until = time.monotonic() + 30
-        while len(found) < wanted and time.monotonic() < until:
-            found += consumer.consume(1000, timeout=1)
-        return found
-    finally:
-        consumer.close()
-
-
-def log_sha256(messages: list[Message]) -> str:
-    """Return the digest of the values in the order of seq."""
-    values = {int(decode_events(_value(m))["seq"][0]): _value(m) for m in messages}
-    return hashlib.sha256(b"".join(values[seq] for seq in sorted(values))).hexdigest()
-
-
-def make_target(admin: KafkaAdmin, servers: str, configs: dict[str, str] | None = None) -> Target:
-    """Create the topics of one test."""
-    target = Target(servers, f"producer-{uuid.uuid4().hex[:8]}")
-    admin.create_topics(
-        [
-            TopicSpec(target.topic, PARTITIONS, configs or {}),
-            TopicSpec(target.telemetry_topic, 1, {}),
-        ]
-    )
-    return target
-
-
 @pytest.fixture
-def target(broker: Broker, kafka_admin: KafkaAdmin) -> Target:
+def target(broker: Broker, kafka_admin: KafkaAdmin) -> ProducerTarget:
     """Provide fresh topics on the session's broker."""
     return make_target(kafka_admin, broker.bootstrap_servers)
 
 
-def test_every_planned_event_is_in_the_log_once(target: Target, kafka_admin: KafkaAdmin) -> None:
+def test_every_planned_event_is_in_the_log_once(
+    target: ProducerTarget, kafka_admin: KafkaAdmin
+) -> None:
     """Planned, sent, acknowledged and logged are one number, by identity and not only by count."""
     done = target.run(*SPIKE, "-partitions", str(PARTITIONS))
 
@@ -138,13 +59,13 @@ def test_every_planned_event_is_in_the_log_once(target: Target, kafka_admin: Kaf
     assert (finished.planned, finished.sent, finished.acked) == (SPIKE_EVENTS,) * 3
     assert (finished.failed, finished.unknown, finished.reason) == (0, 0, "completed")
     assert sum(kafka_admin.end_offsets(target.topic).values()) == SPIKE_EVENTS
-    seqs = sorted(int(decode_events(_value(m))["seq"][0]) for m in messages)
+    seqs = sorted(int(decode_events(value_of(m))["seq"][0]) for m in messages)
     assert seqs == list(range(SPIKE_EVENTS))
     assert finished.stream_sha256 == log_sha256(messages)
     assert json.loads(done.stdout)["acked"] == SPIKE_EVENTS
 
 
-def test_the_reports_tell_the_stream_from_start_to_end(target: Target) -> None:
+def test_the_reports_tell_the_stream_from_start_to_end(target: ProducerTarget) -> None:
     """Start, both steps at their planned instants, progress each second, then the end."""
     done = target.run(*SPIKE)
 
@@ -167,7 +88,7 @@ def test_the_reports_tell_the_stream_from_start_to_end(target: Target) -> None:
 
 
 def test_a_record_carries_its_key_its_planned_instant_and_kafkas_partition(
-    target: Target, kafka_admin: KafkaAdmin
+    target: ProducerTarget, kafka_admin: KafkaAdmin
 ) -> None:
     """The key is the entity, the timestamp the planned instant, the partition what Kafka picks."""
     assert target.run(*SPIKE).returncode == 0
@@ -185,7 +106,7 @@ def test_a_record_carries_its_key_its_planned_instant_and_kafkas_partition(
     expected = {m.key(): m.partition() for m in read_all(reference, reference.topic, PARTITIONS)}
 
     for message in messages:
-        event = decode_events(_value(message))[0]
+        event = decode_events(value_of(message))[0]
         planned_at = started.stream_started_at + int(event["planned_offset_ns"])
         assert message.key() == int(event["entity_id"]).to_bytes(8, "big")
         assert message.timestamp()[1] == planned_at // 1_000_000
@@ -194,7 +115,7 @@ def test_a_record_carries_its_key_its_planned_instant_and_kafkas_partition(
 
 
 def test_two_runs_of_a_seed_are_the_same_stream(
-    target: Target, broker: Broker, kafka_admin: KafkaAdmin
+    target: ProducerTarget, broker: Broker, kafka_admin: KafkaAdmin
 ) -> None:
     """The same seed and profile give the same bytes at another time; another seed does not."""
     second = make_target(kafka_admin, broker.bootstrap_servers)
@@ -209,7 +130,7 @@ def test_two_runs_of_a_seed_are_the_same_stream(
     assert digests[0] == digests[1] != digests[2]
 
 
-def test_sigterm_stops_the_plan_and_accounts_for_what_was_sent(target: Target) -> None:
+def test_sigterm_stops_the_plan_and_accounts_for_what_was_sent(target: ProducerTarget) -> None:
     """After SIGTERM no event is planned, all sent ones are acknowledged, and the code is 143."""
     process = start_tied(target.command(*LONG))
     _await_reports(target)
@@ -226,7 +147,9 @@ def test_sigterm_stops_the_plan_and_accounts_for_what_was_sent(target: Target) -
     assert finished.stream_sha256 == log_sha256(messages)
 
 
-def test_the_tail_goes_on_until_it_is_told_to_stop(target: Target, kafka_admin: KafkaAdmin) -> None:
+def test_the_tail_goes_on_until_it_is_told_to_stop(
+    target: ProducerTarget, kafka_admin: KafkaAdmin
+) -> None:
     """SIGTERM in the tail is the ordinary end: code 0, all acknowledged, the tail told apart."""
     process = start_tied(target.command(*SPIKE, *TAIL))
     _await_reports(target, lambda progress: progress.sent > SPIKE_EVENTS + 400)
@@ -250,10 +173,10 @@ def test_the_tail_goes_on_until_it_is_told_to_stop(target: Target, kafka_admin: 
     assert alone.run(*SPIKE).returncode == 0
     planned = read_all(alone, alone.topic, PARTITIONS)
     assert finished.stream_sha256 == alone.finished().stream_sha256 == log_sha256(planned)
-    assert {_value(m) for m in planned} < {_value(m) for m in messages}
+    assert {value_of(m) for m in planned} < {value_of(m) for m in messages}
 
 
-def test_the_tail_has_an_end_of_its_own(target: Target) -> None:
+def test_the_tail_has_an_end_of_its_own(target: ProducerTarget) -> None:
     """When nobody stops it, the tail ends at its bound; that is no failure."""
     done = target.run(*SPIKE, "-tail-rate", "100", "-tail-most-seconds", "2")
 
@@ -286,7 +209,7 @@ def test_failures_are_counted_and_named(broker: Broker, kafka_admin: KafkaAdmin)
     ],
 )
 def test_nothing_is_sent_when_the_input_is_wrong(
-    target: Target, kafka_admin: KafkaAdmin, arguments: list[str], code: int, message: str
+    target: ProducerTarget, kafka_admin: KafkaAdmin, arguments: list[str], code: int, message: str
 ) -> None:
     """Wrong flags and partitions end with 2, an absent topic with 3, before any event."""
     done = target.run(*arguments)
@@ -297,7 +220,7 @@ def test_nothing_is_sent_when_the_input_is_wrong(
 
 
 @pytest.fixture
-def own_target(own_broker: Broker) -> Iterator[Target]:
+def own_target(own_broker: Broker) -> Iterator[ProducerTarget]:
     """Provide topics on a broker that the test may stop."""
     own_broker.start()
     with KafkaAdmin(own_broker.bootstrap_servers) as admin:
@@ -305,7 +228,7 @@ def own_target(own_broker: Broker) -> Iterator[Target]:
 
 
 def test_an_outage_of_the_broker_delays_no_plan_and_loses_nothing(
-    own_broker: Broker, own_target: Target
+    own_broker: Broker, own_target: ProducerTarget
 ) -> None:
     """Events planned while the broker is away wait in the client and arrive once it is back."""
     process = start_tied(own_target.command("-rate", "400", "-duration-seconds", "15"))
@@ -326,7 +249,7 @@ def test_an_outage_of_the_broker_delays_no_plan_and_loses_nothing(
 
 
 def test_progress_is_told_each_second_of_spike_tail_and_flush(
-    own_broker: Broker, own_target: Target
+    own_broker: Broker, own_target: ProducerTarget
 ) -> None:
     """What waits in the client is seen at any time: sent - acked, also while the broker is away."""
     process = start_tied(own_target.command(*SPIKE, *TAIL))
@@ -354,7 +277,7 @@ def test_progress_is_told_each_second_of_spike_tail_and_flush(
     assert finished.sent == finished.acked == finished.planned
 
 
-def test_what_nobody_answered_for_is_named(own_broker: Broker, own_target: Target) -> None:
+def test_what_nobody_answered_for_is_named(own_broker: Broker, own_target: ProducerTarget) -> None:
     """A broker that stands still through the last flush leaves seqs of unknown outcome, by name."""
     process = start_tied(own_target.command(*SPIKE, *TAIL))
     pid = own_broker.pid
@@ -373,7 +296,7 @@ def test_what_nobody_answered_for_is_named(own_broker: Broker, own_target: Targe
 
     finished = own_target.finished()
     seqs = {
-        int(decode_events(_value(m))["seq"][0])
+        int(decode_events(value_of(m))["seq"][0])
         for m in read_all(own_target, own_target.topic, PARTITIONS)
     }
     named = {seq for first, last in finished.unknown_seqs or [] for seq in range(first, last + 1)}
@@ -385,7 +308,7 @@ def test_what_nobody_answered_for_is_named(own_broker: Broker, own_target: Targe
 
 
 def _await_reports(
-    target: Target, is_enough: Callable[[ProducerProgress], bool] = lambda _: True
+    target: ProducerTarget, is_enough: Callable[[ProducerProgress], bool] = lambda _: True
 ) -> None:
     """Wait until the stream has begun and such a progress has been reported."""
     until = time.monotonic() + 30

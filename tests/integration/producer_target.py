@@ -1,0 +1,102 @@
+"""A producer's topics on a real broker: its command line there, and what it left in them."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.core.event import decode_events
+from lagbench.core.telemetry import StreamFinished, TelemetryRecord, decode_record
+
+PARTITIONS = 6
+
+
+@dataclass(frozen=True)
+class ProducerTarget:
+    """A topic with its telemetry topic."""
+
+    bootstrap_servers: str
+    topic: str
+
+    @property
+    def telemetry_topic(self) -> str:
+        """Where the reports go."""
+        return f"{self.topic}.telemetry"
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return the producer's command line."""
+        return [
+            sys.executable,
+            "-m",
+            "lagbench.programs.producer",
+            f"--topic={self.topic}",
+            f"--telemetry-topic={self.telemetry_topic}",
+            f"--bootstrap-servers={self.bootstrap_servers}",
+            *arguments,
+        ]
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the producer to its end."""
+        command = self.command(*arguments)
+        return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+
+    def records(self) -> list[TelemetryRecord]:
+        """Return the telemetry in order."""
+        return [decode_record(value_of(m)) for m in read_all(self, self.telemetry_topic, 1)]
+
+    def finished(self) -> StreamFinished:
+        """Return the one report of the end."""
+        (record,) = [item for item in self.records() if isinstance(item, StreamFinished)]
+        return record
+
+
+def value_of(message: Message) -> bytes:
+    """Return a message's value."""
+    value = message.value()
+    assert isinstance(value, bytes)
+    return value
+
+
+def read_all(target: ProducerTarget, topic: str, partitions: int) -> list[Message]:
+    """Return every message of a topic up to its end offsets."""
+    consumer = Consumer(
+        {"bootstrap.servers": target.bootstrap_servers, "group.id": uuid.uuid4().hex}
+    )
+    try:
+        parts = [TopicPartition(topic, number, 0) for number in range(partitions)]
+        wanted = sum(consumer.get_watermark_offsets(part, timeout=20)[1] for part in parts)
+        consumer.assign(parts)
+        found: list[Message] = []
+        until = time.monotonic() + 30
+        while len(found) < wanted and time.monotonic() < until:
+            found += consumer.consume(1000, timeout=1)
+        return found
+    finally:
+        consumer.close()
+
+
+def log_sha256(messages: list[Message]) -> str:
+    """Return the digest of the values in the order of seq."""
+    values = {int(decode_events(value_of(m))["seq"][0]): value_of(m) for m in messages}
+    return hashlib.sha256(b"".join(values[seq] for seq in sorted(values))).hexdigest()
+
+
+def make_target(
+    admin: KafkaAdmin, servers: str, configs: dict[str, str] | None = None
+) -> ProducerTarget:
+    """Create the topics of one test."""
+    target = ProducerTarget(servers, f"producer-{uuid.uuid4().hex[:8]}")
+    admin.create_topics(
+        [
+            TopicSpec(target.topic, PARTITIONS, configs or {}),
+            TopicSpec(target.telemetry_topic, 1, {}),
+        ]
+    )
+    return target
