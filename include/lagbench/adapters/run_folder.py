@@ -83,6 +83,11 @@ class RunFolder:
         return self.path / "fence.json"
 
     @property
+    def autoscaler(self) -> Path:
+        """What KEDA and the HPA had of the policy last."""
+        return self.path / "autoscaler.json"
+
+    @property
     def tables(self) -> Path:
         """Parquet tables, one folder each."""
         return self.path / "tables"

@@ -17,6 +17,7 @@ from lagbench.core.lag import LagSeries
 from lagbench.core.load_taken import FEWEST_WAITING
 from lagbench.core.measured_stretch import STOPPING_PHASE
 from lagbench.core.measures import NANOSECONDS
+from lagbench.core.policy_limits import PolicyLimits
 from lagbench.core.rate_dip import BIN_NS, RateSeries
 from lagbench.core.scenario import Scenario
 from lagbench.core.statistics import Ints
@@ -35,6 +36,7 @@ from lagbench.core.telemetry import (
 )
 
 NAMED_PODS = 3
+_BINS_OF_A_SECOND = NANOSECONDS // BIN_NS
 _POLICY_GONE_SECONDS = 5.0
 """How long after its phase has begun the policy may still scale: it is deleted first."""
 _STAMP_SLACK_SECONDS = 1.0
@@ -43,6 +45,16 @@ _COMMIT_SLACK_NS = 1_500_000_000
 """Offsets may have been read as long after the stamp of their sample."""
 _SESSION_SLACK_SECONDS = 10.0
 """For the broker to look, and for a dead pod's successor to be replaced in its turn."""
+_EARLIER_PHASES = (
+    "traffic_finished",
+    "lag_at_rest",
+    "replicas_settled",
+    "stop_tail",
+    "lag_drained",
+    "group_settled",
+)
+_EMPTY_GROUP_SECONDS = 10.0
+"""Longer than a coordinator takes to load its groups after the broker's start."""
 _MISSING_MEMBERS_SECONDS = 60.0
 """Longer than any session timeout: a Ready pod is a member by then."""
 
@@ -64,10 +76,17 @@ def contradictions_of_the_end(
     if late:
         seconds = (late[0].at - until_at) / NANOSECONDS
         reasons.append(f"the replicas were scaled {seconds:.1f} s after the measurement had ended")
+    after = [r for r in records if isinstance(r, Phase) and r.name in _EARLIER_PHASES]
+    last = max(after, key=lambda record: record.at, default=None)
+    if last is not None and last.at > until_at + slack:
+        seconds = (last.at - until_at) / NANOSECONDS
+        reasons.append(f"the phase {last.name} went on {seconds:.1f} s after {STOPPING_PHASE}")
     if fence is None:
         return reasons
     fenced_at = fence.get("fenced_at")
-    if fenced_at is not None and fenced_at < until_at - slack:
+    if fenced_at is None:
+        reasons.append("the fence does not say when it was taken")
+    elif fenced_at < until_at - slack:
         seconds = (until_at - fenced_at) / NANOSECONDS
         reasons.append(f"the fence was taken {seconds:.1f} s before the measurement had ended")
     ends, committed = fence.get("events") or {}, fence.get("committed") or {}
@@ -156,6 +175,51 @@ def contradictions_of_members(
         elif group.at - since > _MISSING_MEMBERS_SECONDS * NANOSECONDS:
             ready = samples[place].ready
             return [f"{ready} pods were Ready for a minute, but the group had {group.members}"]
+    return []
+
+
+def contradictions_of_an_empty_group(
+    records: Sequence[TelemetryRecord], rate: RateSeries, until_at: int
+) -> list[str]:
+    """Return that work was done for long while the broker saw nobody in the group."""
+    since: int | None = None
+    for group in (r for r in records if isinstance(r, GroupSample) and r.at <= until_at):
+        place = (group.at - rate.started_at) // BIN_NS
+        second = rate.processed[max(0, place - _BINS_OF_A_SECOND) : max(0, place)]
+        if group.members or not second.sum():
+            since = None
+        elif since is None:
+            since = group.at
+        elif group.at - since > _EMPTY_GROUP_SECONDS * NANOSECONDS:
+            return ["messages were processed while the broker saw no member in the group"]
+    return []
+
+
+def contradictions_of_policy(
+    records: Sequence[TelemetryRecord],
+    limits: PolicyLimits,
+    hpas: Mapping[str, Any],
+    *,
+    from_at: int,
+    until_at: int,
+) -> list[str]:
+    """Return where replicas or the HPA (``hpas`` as the cluster had them) had other limits.
+
+    One sample above the ceiling may be of before the policy; a second one is of another policy.
+    """
+    ceiling = limits.ceiling_replicas
+    wanted = [
+        record.spec
+        for record in records
+        if isinstance(record, ReplicaSample) and from_at <= record.at <= until_at
+    ]
+    above = [replicas for replicas in wanted if replicas > ceiling]
+    if len(above) > 1:
+        return [f"{max(above)} replicas were wanted; the policy allows {ceiling}"]
+    for name, found in sorted(hpas.items()):
+        most = (found.get("spec") or {}).get("maxReplicas")
+        if most is not None and most != ceiling:
+            return [f"{name} allowed {most} replicas; the policy allows {ceiling}"]
     return []
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 FORMAT_FIELD = "folder_format"
+_TAIL_FIELD = "tail"
 CURRENT_FORMAT = 2
 """Tail, members of the group, clock steps, failed deliveries by identity, start delays."""
 MEMBERS_FORMAT = 2
@@ -18,8 +19,8 @@ MEMBERS_FORMAT = 2
 
 
 def folder_format(manifest: Mapping[str, Any]) -> int:
-    """Return the format of the folder with ``manifest``."""
-    return int(manifest.get(FORMAT_FIELD, 1))
+    """Return the format of the folder with ``manifest``; only the current one notes a tail."""
+    return int(manifest.get(FORMAT_FIELD, CURRENT_FORMAT if _TAIL_FIELD in manifest else 1))
 
 
 def unrecorded_text(number: int) -> str:

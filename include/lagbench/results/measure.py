@@ -10,10 +10,12 @@ from lagbench.core.accounting import accounting_measure
 from lagbench.core.checks import moved_back, rebalance_count, scale_down
 from lagbench.core.clocks import clock_steps
 from lagbench.core.contradictions import (
+    contradictions_of_an_empty_group,
     contradictions_of_commits,
     contradictions_of_lag,
     contradictions_of_members,
     contradictions_of_plan,
+    contradictions_of_policy,
     contradictions_of_the_end,
     contradictions_of_time_lag,
     lost_rebalances,
@@ -41,10 +43,12 @@ from lagbench.core.measures import (
 )
 from lagbench.core.observer_cost import observer_cost
 from lagbench.core.paid_for_itself import paid_for_itself
+from lagbench.core.producers_word import contradictions_of_the_producer
 from lagbench.core.reaction_stamps import ReactionInput
 from lagbench.core.reaction_worst import worst_reaction
 from lagbench.core.rebalance import session_timeout_seconds
 from lagbench.core.start_cost import start_cost
+from lagbench.core.tail import tail_of
 from lagbench.core.verdict import Verdict, judge
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.results.rebalance import rebalance_measures
@@ -146,7 +150,7 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             start_cost=start_cost(run.records, run.lives),
             end_state=_end_state(run, until_at),
             standstill=cost.standstill,
-            contradictions=_contradictions(run, until_at),
+            contradictions=_contradictions(run, from_at, until_at),
             work_unknown=_work_unknown(run),
             rate_doubt=run.work.doubt,
             group_strangers=group_strangers(run.records),
@@ -200,6 +204,12 @@ def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
     gaps = telemetry_gaps(run.records, from_at=from_at, until_at=until_at)
     doubts = [
         *doubts_of_the_load(run.records, run.offered, run.load, run.recorded_starts_at),
+        *contradictions_of_the_producer(
+            run.records,
+            scenario_total=run.offered.total,
+            tail=tail_of(run.scenario, started_replicas=run.limits.started_replicas),
+            noted_tail=run.manifest.get("tail"),
+        ),
         *log_behind(run.lag, run.offered, run.load.stream_started_at),
         *log_ahead(run.lag, run.offered, run.load.stream_started_at),
         *clock_steps(run.records, from_at, until_at, run.load.stream_started_at),
@@ -208,7 +218,7 @@ def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
     return validity(generator(run.records, run.offered.total), gaps, doubts)
 
 
-def _contradictions(run: RunEvidence, until_at: int) -> tuple[str, ...]:
+def _contradictions(run: RunEvidence, from_at: int, until_at: int) -> tuple[str, ...]:
     lost = int((run.accounting or {}).get("lost") or 0)
     is_automatic = run.scenario.consumer.commit == "auto"
     return (
@@ -219,6 +229,10 @@ def _contradictions(run: RunEvidence, until_at: int) -> tuple[str, ...]:
             run.records,
             until_at,
             session_seconds=session_timeout_seconds(run.scenario.consumer.balancer),
+        ),
+        *contradictions_of_an_empty_group(run.records, run.rate, until_at),
+        *contradictions_of_policy(
+            run.records, run.limits, run.hpas, from_at=from_at, until_at=until_at
         ),
         *contradictions_of_plan(run.records, run.scenario),
         *contradictions_of_time_lag(run.accounting, run.latest_seconds),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -66,6 +66,7 @@ class RunEvidence:
     commit_moves: Sequence[CommitMove] = ()
     timeline_gaps: str = ""
     latest_seconds: float | None = None  # the longest time lag of any bin
+    hpas: Mapping[str, Any] = field(default_factory=dict)  # spec and status by name, as seen last
 
     @cached_property
     def offered(self) -> OfferedLoad:
@@ -192,6 +193,7 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         or work_by_lag(rate, lag, int((accounting or {}).get("lost") or 0)),
         earliest_median_seconds=run_tables.read_earliest_median(folder),
         commit_moves=_commit_moves(folder),
+        hpas=_hpas(folder),
         latest_seconds=run_tables.read_latest(folder),
         timeline_gaps=timeline_gaps(bins, offered, accounting),
     )
@@ -201,6 +203,13 @@ def _first_partitions(records: Sequence[TelemetryRecord], scenario: Scenario) ->
     """Return what the producer found when the stream began, else what was asked for."""
     found = [record.partitions for record in records if isinstance(record, StreamStarted)]
     return found[0] if found else scenario.partitions
+
+
+def _hpas(folder: RunFolder) -> Mapping[str, Any]:
+    if not folder.autoscaler.exists():
+        return {}
+    found: Mapping[str, Any] = folder.read_json(folder.autoscaler)["HorizontalPodAutoscaler"]
+    return found
 
 
 def _commit_moves(folder: RunFolder) -> tuple[CommitMove, ...]:

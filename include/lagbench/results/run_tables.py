@@ -14,11 +14,14 @@ import pyarrow.parquet as pq
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.accounting import BadMessage
 from lagbench.core.lag import LagSeries, lag_series
+from lagbench.core.measures import NANOSECONDS
 from lagbench.core.partition_gaps import Handover
 from lagbench.core.rate_dip import RateSeries, rate_series
 from lagbench.core.statistics import Ints
 from lagbench.core.telemetry import TelemetryRecord, decode_record
 from lagbench.errors import NotReady
+
+_LONGEST_RUN_NS = 4 * 86_400 * NANOSECONDS
 
 
 def read_table(folder: RunFolder, name: str) -> pa.Table:
@@ -45,7 +48,10 @@ def _read_parts(parts: list[Path]) -> Iterator[pa.Table]:
 
 
 def read_telemetry(folder: RunFolder) -> tuple[list[TelemetryRecord], int]:
-    """Return the records by instant, and how many rows were no known record."""
+    """Return the records by instant, and how many rows were no known record of this run.
+
+    A record that is days away from most others is of no run: its instant would be the run's end.
+    """
     records: list[TelemetryRecord] = []
     unknown = 0
     for text in read_table(folder, "telemetry").column("record").to_pylist():
@@ -54,7 +60,9 @@ def read_telemetry(folder: RunFolder) -> tuple[list[TelemetryRecord], int]:
         except msgspec.DecodeError:  # ValidationError is one of its kinds
             unknown += 1
     records.sort(key=lambda record: record.at)
-    return records, unknown
+    middle_at = records[len(records) // 2].at if records else 0
+    near = [record for record in records if abs(record.at - middle_at) <= _LONGEST_RUN_NS]
+    return near, unknown + len(records) - len(near)
 
 
 def read_lag(folder: RunFolder, *, first_partitions: int | None = None) -> LagSeries:

@@ -123,7 +123,7 @@ def collect_pod_logs(kube: Kube, folder: RunFolder) -> list[str]:
 
 
 def keep_autoscaler_status(kube: Kube, folder: RunFolder) -> None:
-    """Write what KEDA and the HPA said of the consumers last, to ``autoscaler.json``.
+    """Write what KEDA and the HPA said of the consumers last.
 
     A retry finds the policy deleted and leaves the file as it is.
     """
@@ -139,7 +139,7 @@ def keep_autoscaler_status(kube: Kube, folder: RunFolder) -> None:
         for kind in POLICY_KINDS
     }
     if any(found.values()):
-        folder.write_json("autoscaler.json", found)
+        folder.write_json(folder.autoscaler, found)
 
 
 def _delete_policies(kube: Kube) -> None:

@@ -291,3 +291,78 @@ def test_a_dead_member_that_waits_for_its_session_is_no_contradiction(run: Tampe
     run.edit_records(edit, "group_sample")
 
     assert run.measure().contradictions == ()
+
+
+def test_phases_after_the_end_contradict_the_end(run: TamperedRun) -> None:
+    """The end is told 20 s too early: the drain was waited for after it."""
+
+    def edit(record: Row) -> Row:
+        is_end = record["name"] == "fence_run"
+        return {**record, "at": record["at"] - 20 * SECOND} if is_end else record
+
+    run.edit_records(edit, "phase")
+
+    assert "s after fence_run" in reasons_of(run)
+
+
+def test_a_fence_without_its_instant_is_of_no_known_run(run: TamperedRun) -> None:
+    """Every version of the bench notes when the fence was taken."""
+    run.edit_json("fence.json", lambda fence: {**fence, "fenced_at": None})
+
+    assert "does not say when it was taken" in reasons_of(run)
+
+
+def test_more_replicas_than_the_policy_allows_are_of_another_policy(run: TamperedRun) -> None:
+    """The file policy.yaml has a ceiling of 2; the run went to 4 replicas."""
+    run.edit_yaml("policy.yaml", _with_ceiling_2)
+
+    assert "the policy allows 2" in reasons_of(run, status=run.judge().status)
+    assert run.judge().status != "pass"
+
+
+def test_the_hpa_tells_of_another_ceiling(run: TamperedRun) -> None:
+    """Its own object allowed 20 replicas where the policy says 4."""
+
+    def edit(found: dict[str, Row]) -> dict[str, Row]:
+        for hpa in found["HorizontalPodAutoscaler"].values():
+            hpa["spec"]["maxReplicas"] = 20
+        return found
+
+    run.edit_json("autoscaler.json", edit)
+
+    assert "allowed 20 replicas; the policy allows 4" in reasons_of(run)
+
+
+def _with_ceiling_2(policy: Row) -> Row:
+    policy["spec"]["maxReplicaCount"] = 2
+    return policy
+
+
+def test_an_empty_group_does_no_work(run: TamperedRun) -> None:
+    """The broker saw no member for 30 s in which thousands of messages were done."""
+
+    def edit(record: Row) -> Row:
+        is_inside = 5 < run.seconds(record["at"]) < 35
+        return {**record, "state": "empty", "members": 0} if is_inside else record
+
+    run.edit_records(edit, "group_sample")
+
+    assert "the broker saw no member in the group" in reasons_of(run)
+
+
+def test_a_record_of_another_year_is_of_no_run(run: TamperedRun) -> None:
+    """Its instant lengthens nothing; it is counted as what it is, an unknown record."""
+    [first, *_] = run.records("replica_sample")
+    run.add_records({**first, "at": first["at"] + 10**18})
+
+    measures = run.measure()
+
+    assert measures.run_seconds < 600
+    assert run.judge().status == "undetermined"
+
+
+def test_a_folder_that_notes_a_tail_is_of_the_current_format(run: TamperedRun) -> None:
+    """Without its marker it is not taken for an older one, which recorded less."""
+    run.edit_json("manifest.json", lambda manifest: {**manifest, "tail": None})
+
+    assert "no record of its members" in reasons_of(run)
