@@ -53,6 +53,8 @@ _EARLIER_PHASES = (
     "lag_drained",
     "group_settled",
 )
+_SHOWN_WITHIN_SECONDS = 4.0
+"""Samples come once a second, and may be read as long before the stamp of a scaling."""
 _EMPTY_GROUP_SECONDS = 10.0
 """Longer than a coordinator takes to load its groups after the broker's start."""
 _MISSING_MEMBERS_SECONDS = 60.0
@@ -192,6 +194,22 @@ def contradictions_of_an_empty_group(
             since = group.at
         elif group.at - since > _EMPTY_GROUP_SECONDS * NANOSECONDS:
             return ["messages were processed while the broker saw no member in the group"]
+    return []
+
+
+def contradictions_of_scalings(records: Sequence[TelemetryRecord], until_at: int) -> list[str]:
+    """Return a scaling that the recorder's samples of the next seconds do not show."""
+    scalings = [r for r in records if isinstance(r, Scaled) and r.at <= until_at]
+    samples = [r for r in records if isinstance(r, ReplicaSample)]
+    at = np.asarray([sample.at for sample in samples], dtype=np.int64)
+    nexts_at = [*(scaling.at for scaling in scalings), until_at][1:]
+    for scaling, next_at in zip(scalings, nexts_at, strict=False):
+        last_at = min(next_at, scaling.at + round(_SHOWN_WITHIN_SECONDS * NANOSECONDS))
+        first, last = np.searchsorted(at, [scaling.at, last_at])
+        shown = {sample.spec for sample in samples[first:last]}
+        if last - first > 1 and scaling.replicas_after not in shown:
+            told = f"{scaling.replicas_before} to {scaling.replicas_after} by {scaling.by}"
+            return [f"no sample shows the scaling of {told}"]
     return []
 
 

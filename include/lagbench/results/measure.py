@@ -16,6 +16,7 @@ from lagbench.core.contradictions import (
     contradictions_of_members,
     contradictions_of_plan,
     contradictions_of_policy,
+    contradictions_of_scalings,
     contradictions_of_the_end,
     contradictions_of_time_lag,
     lost_rebalances,
@@ -231,6 +232,7 @@ def _contradictions(run: RunEvidence, from_at: int, until_at: int) -> tuple[str,
             session_seconds=session_timeout_seconds(run.scenario.consumer.balancer),
         ),
         *contradictions_of_an_empty_group(run.records, run.rate, until_at),
+        *contradictions_of_scalings(run.records, until_at),
         *contradictions_of_policy(
             run.records, run.limits, run.hpas, from_at=from_at, until_at=until_at
         ),

@@ -366,3 +366,13 @@ def test_a_folder_that_notes_a_tail_is_of_the_current_format(run: TamperedRun) -
     run.edit_json("manifest.json", lambda manifest: {**manifest, "tail": None})
 
     assert "no record of its members" in reasons_of(run)
+
+
+def test_a_scaling_that_no_sample_shows_is_none(run: TamperedRun) -> None:
+    """The autoscaler told of one pod less and one more while every sample shows four."""
+    scaled = run.records("scaled")[0]
+    extra = {"replicas_before": 4, "replicas_after": 3}
+    run.add_records({**scaled, **extra, "at": run.at(30)})
+
+    assert "no sample shows the scaling of 4 to 3" in reasons_of(run, status=run.judge().status)
+    assert run.judge().status != "pass"
