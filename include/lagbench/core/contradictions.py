@@ -203,7 +203,7 @@ def contradictions_of_scalings(records: Sequence[TelemetryRecord], until_at: int
     samples = [r for r in records if isinstance(r, ReplicaSample)]
     at = np.asarray([sample.at for sample in samples], dtype=np.int64)
     nexts_at = [*(scaling.at for scaling in scalings), until_at][1:]
-    for scaling, next_at in zip(scalings, nexts_at, strict=False):
+    for scaling, next_at in zip(scalings, nexts_at, strict=True):
         last_at = min(next_at, scaling.at + round(_SHOWN_WITHIN_SECONDS * NANOSECONDS))
         first, last = np.searchsorted(at, [scaling.at, last_at])
         shown = {sample.spec for sample in samples[first:last]}
