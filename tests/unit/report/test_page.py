@@ -45,6 +45,24 @@ def test_the_page_states_the_clocks_of_the_chain(folder: RunFolder) -> None:
     assert "One clock: all ran on one machine." in write_report(folder).read_text()
 
 
+def test_the_page_states_how_fast_lag_built_up(folder: RunFolder) -> None:
+    """The rate stands in the tile of the peak, and with its two ends above the drain."""
+    html = write_report(folder).read_text()
+
+    assert "built up at 5,015/s" in html
+    assert "lag grew by 5,015 messages per second, from 297 to 70,508 in 14.0 s" in html
+    assert "the first scale-out (+14.3 s)" in html
+
+
+def test_a_run_that_was_measured_before_the_rate_has_a_page(folder: RunFolder) -> None:
+    """Measures of an earlier version say nothing of the build-up, and neither does the page."""
+    measures = folder.read_json(folder.measures)
+    del measures["lag"]["build_up"]
+    folder.write_json(folder.measures, measures)
+
+    assert "built up" not in write_report(folder).read_text()
+
+
 def test_a_run_without_tables_still_has_a_page(folder: RunFolder) -> None:
     """Missing tables leave their figures empty; the verdict is still there."""
     for name in ("timeline", "lag", "replicas", "latency"):
