@@ -9,7 +9,10 @@ import pytest
 from tests.fakes.run_folder_builder import quick_spike_run
 
 from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.measures import Measures
 from lagbench.report import page, write_report
+from lagbench.report.figures import timeline
+from lagbench.report.run_series import read_series
 from lagbench.results.measure import judge_run, measure_run
 
 
@@ -61,6 +64,22 @@ def test_a_run_that_was_measured_before_the_rate_has_a_page(folder: RunFolder) -
     folder.write_json(folder.measures, measures)
 
     assert "built up" not in write_report(folder).read_text()
+
+
+def test_the_timeline_draws_the_cpu_of_the_consumers(folder: RunFolder) -> None:
+    """Mean and highest share one panel, in cores, over the whole run."""
+    measures = Measures.model_validate(folder.read_json(folder.measures))
+    figure = timeline(read_series(folder, measures), measures)
+
+    lines = {
+        trace.name: trace for trace in figure.data if trace.name in ("CPU, mean", "CPU, highest")
+    }
+    assert len({trace.yaxis for trace in lines.values()}) == 1
+    assert "CPU of a consumer pod (cores)" in [note.text for note in figure.layout.annotations]
+    known = [value for value in lines["CPU, mean"].y if value == value]  # noqa: PLR0124  # no NaN
+    assert known
+    assert set(known) == {0.03}  # as each pod of the story reports
+    assert lines["CPU, highest"].x[-1] > 270  # the stream ends 280 s after its spike
 
 
 def test_a_run_without_tables_still_has_a_page(folder: RunFolder) -> None:
