@@ -82,7 +82,7 @@ def test_a_peak_before_the_scale_out_ends_it() -> None:
 
 def test_without_a_scale_out_the_peak_ends_it() -> None:
     """No policy answered: the rate is the mean until the peak."""
-    lags = rising(31) | {second: 100 for second in range(31, 60)}
+    lags = rising(31) | dict.fromkeys(range(31, 60), 100)
 
     found = measured(lags)
 
@@ -93,8 +93,8 @@ def test_without_a_scale_out_the_peak_ends_it() -> None:
 def test_the_fastest_of_several_spikes_counts() -> None:
     """400/s in the first spike, 900/s in the second, whose lag starts at that of the first."""
     first, second = spike(10, 20), spike(30, 40)
-    lags = rising(20, per_second=400) | {s: 50 for s in range(20, 31)}
-    lags |= {s: 50 + 900 * (s - 30) for s in range(31, 41)} | {s: 60 for s in range(41, 60)}
+    lags = rising(20, per_second=400) | dict.fromkeys(range(20, 31), 50)
+    lags |= {s: 50 + 900 * (s - 30) for s in range(31, 41)} | dict.fromkeys(range(41, 60), 60)
 
     found = measured(lags, spikes=(first, second))
 
@@ -122,7 +122,7 @@ def test_a_scale_out_before_the_next_sample_has_no_rate() -> None:
 
 def test_lag_that_never_rose_has_no_rate() -> None:
     """The pods that were there kept up with the spike."""
-    found = measured({second: 50 for second in range(60)})
+    found = measured(dict.fromkeys(range(60), 50))
 
     assert (found.records_per_second, found.reason) == (None, "lag did not rise")
 
