@@ -167,6 +167,36 @@ def test_every_program_answers_prometheus(run: BoardRun) -> None:
     assert all(found["pod"].startswith(found["app"]) for found in labels)
 
 
+OF_GROUP = 'consumergroup="enrich.$run_id", topic="lagbench.$run_id.events"'
+EXISTING_QUERIES = {
+    "lag of a group": f"sum by (consumergroup, topic) (kafka_consumergroup_lag{{{OF_GROUP}}}) > 0",
+    "its sum": f"kafka_consumergroup_lag_sum{{{OF_GROUP}}}",
+    "rate of work": f"sum(rate(kafka_consumergroup_current_offset{{{OF_GROUP}}}[20s])) > 0",
+    "the HPA below its ceiling": (
+        "kube_horizontalpodautoscaler_status_current_replicas"
+        " < on (namespace, horizontalpodautoscaler) kube_horizontalpodautoscaler_spec_max_replicas"
+    ),
+    "the HPA wants more": (
+        f'kube_horizontalpodautoscaler_status_desired_replicas{{namespace="{NAMESPACE}"}} > 1'
+    ),
+    "the HPA can scale": (
+        'kube_horizontalpodautoscaler_status_condition{condition="AbleToScale", status="true"} == 1'
+    ),
+    "all replicas are there": (
+        f'kube_deployment_spec_replicas{{namespace="{NAMESPACE}", deployment="consumer"}}'
+        " == on (namespace, deployment) kube_deployment_status_replicas_available"
+    ),
+}
+"""As dashboards and alerts ask kafka_exporter and kube-state-metrics."""
+
+
+def test_existing_promql_has_values(run: BoardRun) -> None:
+    """Queries on the names and labels of the usual exporters work on the embedded bench."""
+    queries = [BoardQuery(what, expr, "") for what, expr in EXISTING_QUERIES.items()]
+
+    run.await_values(queries, within_seconds=75)
+
+
 @pytest.mark.parametrize("config_file", CONFIGS, ids=lambda path: path.parent.name)
 def test_prometheus_takes_the_committed_configuration(config_file: Path, tmp_path: Path) -> None:
     """All of it but the Kubernetes discovery, which Debian's build leaves out."""
@@ -203,7 +233,7 @@ def _start(kube: Kube, target: RunTarget, kubeconfig: Path) -> None:
     scenario = _scenario()
     kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     recorder = base_manifest("recorder", "Deployment")
-    kube.apply(recorder_for_run(recorder, target, kubeconfig=str(kubeconfig)))
+    kube.apply(recorder_for_run(recorder, target, kubeconfig=str(kubeconfig), is_embedded=True))
     consumer = base_manifest("consumer", "Deployment")
     kube.apply(consumer_for_run(consumer, target, scenario.consumer, replicas=1))
     for companion in base_objects("external-scaler"):

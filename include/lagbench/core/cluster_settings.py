@@ -1,4 +1,4 @@
-"""What differs from cluster to cluster: namespace, image, storage class, Kafka and its replicas.
+"""What differs from cluster to cluster: namespace, image, storage class, Kafka, names of metrics.
 
 They come from the connection ``kubernetes_default``; what it leaves out is as the committed
 manifests say.
@@ -21,6 +21,7 @@ SERVERS_FIELD = "lagbench_bootstrap_servers"
 IMAGE_FIELD = "lagbench_image"
 STORAGE_CLASS_FIELD = "lagbench_storage_class"
 REPLICATION_FIELD = "lagbench_replication_factor"
+ALIASES_FIELD = "lagbench_metric_aliases"
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _CLASS = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -35,6 +36,8 @@ class ClusterSettings:
     """Where and how a run's pods and topics are made.
 
     None leaves the committed manifest's value, and the broker's default of replicas of a topic.
+    ``metric_aliases``: the recorder's metrics by the names of other exporters as well; None: on the
+    embedded bench only.
     """
 
     namespace: str = NAMESPACE
@@ -42,6 +45,7 @@ class ClusterSettings:
     image: str | None = None
     storage_class: str | None = None
     replication_factor: int | None = None
+    metric_aliases: bool | None = None
 
 
 def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSettings:
@@ -54,6 +58,7 @@ def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSett
     image = _text(fields, IMAGE_FIELD)
     storage_class = _text(fields, STORAGE_CLASS_FIELD)
     factor = _text(fields, REPLICATION_FIELD)
+    aliases = _text(fields, ALIASES_FIELD)
     checks = (
         (NAMESPACE_FIELD, namespace, bool(_LABEL.fullmatch(namespace or "a")), "a DNS label"),
         (SERVERS_FIELD, servers, _are_servers(servers), "host:port, more of them after commas"),
@@ -70,12 +75,14 @@ def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSett
             bool(_FACTOR.fullmatch(factor or "1")),
             "a number of brokers; left out, the broker's default",
         ),
+        (ALIASES_FIELD, aliases, aliases in (None, "on", "off"), "on or off"),
     )
     for field, value, is_allowed, allowed in checks:
         if not is_allowed:
             raise WrongInput(where=where, field=field, value=value, allowed=allowed)
     replicas = None if factor is None else int(factor)
-    return ClusterSettings(namespace or NAMESPACE, servers, image, storage_class, replicas)
+    is_on = None if aliases is None else aliases == "on"
+    return ClusterSettings(namespace or NAMESPACE, servers, image, storage_class, replicas, is_on)
 
 
 def _text(fields: Mapping[str, object], name: str) -> str | None:

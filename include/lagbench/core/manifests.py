@@ -179,10 +179,12 @@ def recorder_for_run(
     *,
     kubeconfig: str | None = None,
     observed_pids: Mapping[str, int] | None = None,
+    is_embedded: bool = False,
 ) -> Manifest:
     """Return the recorder's Deployment; without a kubeconfig it uses its service account.
 
-    ``observed_pids`` names processes of the embedded bench whose cost it samples.
+    ``observed_pids`` names processes of the embedded bench whose cost it samples. There the metrics
+    have the names of other exporters as well; on a cluster only if its settings ask for them.
     """
     manifest = copy.deepcopy(dict(deployment))
     _named(manifest, manifest["metadata"]["name"], target)
@@ -193,8 +195,14 @@ def recorder_for_run(
     if observed_pids:
         environment["LAGBENCH_OBSERVED_PIDS"] = json.dumps(dict(observed_pids))
     _set_environment(container, environment)
-    named = {"run-id": target.names.run_id, "namespace": target.cluster.namespace}
-    _set_arguments(container, named)
+    asked = target.cluster.metric_aliases
+    has_aliases = is_embedded if asked is None else asked
+    arguments = {
+        "run-id": target.names.run_id,
+        "namespace": target.cluster.namespace,
+        "metric-aliases": "on" if has_aliases else "off",
+    }
+    _set_arguments(container, arguments)
     return manifest
 
 

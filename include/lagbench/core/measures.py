@@ -6,6 +6,8 @@ nanoseconds and end in ``_at``. ``None`` means not measured.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from lagbench.core.measure_model import NANOSECONDS, Fidelity, MeasureModel
@@ -28,6 +30,7 @@ __all__ = [
     "NANOSECONDS",
     "Accounting",
     "BadMessageGroup",
+    "BuildUp",
     "CommitMove",
     "ComponentCost",
     "Drain",
@@ -134,6 +137,19 @@ class Seconds(MeasureModel):
     max: float | None
 
 
+class BuildUp(MeasureModel):
+    """How fast lag grew from a spike's start until replicas rose (``core/build_up.py``)."""
+
+    started_at: int  # the spike's planned start
+    ended_at: int | None = None
+    until: Literal["scale_out", "peak"] | None = None  # which of the two came first
+    from_records: int | None = None
+    to_records: int | None = None
+    sampled_seconds: float | None = None  # between the two samples
+    records_per_second: float | None = None
+    reason: str = ""  # why there is no rate; empty when there is
+
+
 class Lag(MeasureModel):
     """Lag in messages (from offsets) and in seconds (done_at - planned_at)."""
 
@@ -146,6 +162,7 @@ class Lag(MeasureModel):
     samples: int
     unknown_samples: int
     time_lag_seconds_after: Seconds | None = None  # of what was planned after it: the tail
+    build_up: BuildUp | None = None  # of the fastest spike; None: no spike, or measured before it
 
 
 class Drain(MeasureModel):

@@ -123,6 +123,7 @@ class Slos(_Model):
     zombies: int | None = Field(0, ge=0)
     baseline_at_floor: bool = True
     surplus_pods_idle: bool = True
+    time_lag_p95_seconds: float | None = Field(None, gt=0)
     time_lag_p99_seconds: float | None = Field(None, gt=0)
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from lagbench.core.measures import NANOSECONDS, Drain, Measures
+from lagbench.core.measures import NANOSECONDS, Drain, Measures, Seconds
 from lagbench.core.scenario import Slos
 from lagbench.core.slo_result import Slo, SloResult, claim_result, moment, not_applicable
 
 
 def lag_results(measures: Measures, slos: Slos) -> list[SloResult]:
     """Return the SLOs on lag, in the order of the table."""
-    return [_drain(measures, slos), _falls(measures, slos), _time_lag(measures, slos)]
+    found = measures.lag.time_lag_seconds
+    return [
+        _drain(measures, slos),
+        _falls(measures, slos),
+        _time_lag("p95", slos.time_lag_p95_seconds, found.p95, found),
+        _time_lag("p99", slos.time_lag_p99_seconds, found.p99, found),
+    ]
 
 
 def _drain(measures: Measures, slos: Slos) -> SloResult:
@@ -60,12 +66,11 @@ def _falls(measures: Measures, slos: Slos) -> SloResult:
     return not_applicable(result) if measures.load.spikes == 0 else result
 
 
-def _time_lag(measures: Measures, slos: Slos) -> SloResult:
-    slo = Slo("time_lag_p99_seconds", "Time lag p99", slos.time_lag_p99_seconds, "s")
-    seconds = measures.lag.time_lag_seconds
-    if seconds.p99 is None:
+def _time_lag(rank: str, limit: float | None, value: float | None, found: Seconds) -> SloResult:
+    slo = Slo(f"time_lag_{rank}_seconds", f"Time lag {rank}", limit, "s")
+    if value is None:
         return slo.result("undetermined", None, "the time lag was not measured")
     reason = "done minus planned"
-    if seconds.p50 is not None and seconds.max is not None:
-        reason += f": p50 {seconds.p50:.2f} s, max {seconds.max:.2f} s"
-    return slo.compare(seconds.p99, reason)
+    if found.p50 is not None and found.max is not None:
+        reason += f": p50 {found.p50:.2f} s, max {found.max:.2f} s"
+    return slo.compare(value, reason)

@@ -21,6 +21,7 @@ class ReplicaSample(Record, tag="replica_sample"):
     spec: int
     current: int
     ready: int
+    available: int | None = None  # absent from older runs
 
 
 class ReplicasChanged(Record, tag="replicas_changed"):
@@ -51,6 +52,8 @@ class HpaSample(Record, tag="hpa_sample"):
     conditions: list[str]
     targets: list[str] = msgspec.field(default_factory=list)  # absent from older runs
     totals: dict[str, float] = msgspec.field(default_factory=dict)  # by metric, over all pods
+    min_replicas: int | None = None  # of the spec, as is the next; absent from older runs
+    max_replicas: int | None = None
     last_scaled_at: int | None = None  # whole second of the controller's clock
 
 

@@ -35,6 +35,7 @@ _BY_PODS_CLOCKS = (
     "rebalance_area_seconds",
     "rebalance_recovery_seconds",
     "standstill_seconds",
+    "time_lag_p95_seconds",
     "time_lag_p99_seconds",
 )
 """What rests on the pods' own stamps: when work was done, and who held which partition."""

@@ -19,6 +19,7 @@ from lagbench.adapters.kube import Kube
 from lagbench.adapters.lease_holder import HOLDER_VARIABLE, stored_holder
 from lagbench.adapters.workloads import clear_cluster
 from lagbench.core.cluster_settings import (
+    ALIASES_FIELD,
     IMAGE_FIELD,
     NAMESPACE_FIELD,
     REPLICATION_FIELD,
@@ -45,6 +46,7 @@ _FIELD_OF_KEY = {
     "KAFKA_BOOTSTRAP_SERVERS": SERVERS_FIELD,
     "KAFKA_REPLICATION_FACTOR": REPLICATION_FIELD,
     "STORAGE_CLASS": STORAGE_CLASS_FIELD,
+    "METRIC_ALIASES": ALIASES_FIELD,
 }
 _AIRFLOWS_SERVERS = "AIRFLOW_KAFKA_BOOTSTRAP_SERVERS"
 _KEYS = (*_FIELD_OF_KEY, _AIRFLOWS_SERVERS)

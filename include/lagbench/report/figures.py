@@ -14,6 +14,7 @@ LAG, HOTTEST = "#b44d12", "#e9b99b"
 DESIRED, READY = "#52606d", "#2f6f4f"
 OFFERED, CONSUMED = "#9aa5b1", "#2563a8"
 LATENCY = "#7c4d9e"
+CPU, CPU_HIGHEST = "#0f766e", "#99d0ca"
 EPISODE = {"scale_up": "#2f6f4f", "scale_down": "#b44d12", "pod_death": "#a61b1b"}
 CHAIN = ("#334e68", "#486581", "#627d98", "#829ab1", "#9fb3c8", "#bcccdc", "#d9e2ec", "#e9b99b")
 TITLE_ROWS = (
@@ -21,18 +22,19 @@ TITLE_ROWS = (
     "replicas",
     "rate (messages per second)",
     "time lag p99 (s)",
+    "CPU of a consumer pod (cores)",
     "partitions held by each pod",
 )
 
 
 def timeline(series: RunSeries, measures: Measures) -> go.Figure:
-    """Lag, replicas, rates, time lag and assignment over one time axis, with what happened."""
+    """Lag, replicas, rates, time lag, CPU and assignment over one time axis, with what happened."""
     figure = make_subplots(
-        rows=5,
+        rows=6,
         cols=1,
         shared_xaxes=True,
         vertical_spacing=0.035,
-        row_heights=[0.24, 0.17, 0.22, 0.14, 0.23],
+        row_heights=[0.21, 0.15, 0.19, 0.12, 0.12, 0.21],
         subplot_titles=TITLE_ROWS,
     )
     _line(figure, 1, series.total_lag, "total lag", LAG, width=2.2)
@@ -42,7 +44,9 @@ def timeline(series: RunSeries, measures: Measures) -> go.Figure:
     _line(figure, 3, series.offered, "offered", OFFERED, fill="tozeroy")
     _line(figure, 3, series.consumed, "consumed", CONSUMED, width=1.8)
     _line(figure, 4, series.latency_p99, "time lag p99", LATENCY)
-    _assignment(figure, 5, series)
+    _line(figure, 5, series.cpu_highest, "CPU, highest", CPU_HIGHEST)
+    _line(figure, 5, series.cpu_mean, "CPU, mean", CPU, width=1.8)
+    _assignment(figure, 6, series)
     _spike(figure, series, measures)
     _episodes(figure, series, measures)
     _scale_steps(figure, series, measures)
@@ -57,8 +61,8 @@ def timeline(series: RunSeries, measures: Measures) -> go.Figure:
         spikecolor=MUTED,
     )
     figure.update_yaxes(showgrid=True, gridcolor=GRID, zeroline=False, rangemode="tozero")
-    figure.update_xaxes(title_text=f"seconds since {series.origin_name}", row=5, col=1)
-    figure.update_layout(**_layout(1040), hovermode="x unified")
+    figure.update_xaxes(title_text=f"seconds since {series.origin_name}", row=6, col=1)
+    figure.update_layout(**_layout(1190), hovermode="x unified")
     figure.update_annotations(font_size=12)
     return figure
 

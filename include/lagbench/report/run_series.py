@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.consumer_cpu import consumer_cpu
 from lagbench.core.measures import NANOSECONDS, Measures
 from lagbench.core.pod_lives import PodLife, pod_lives
 from lagbench.core.telemetry import (
@@ -36,6 +37,7 @@ DRAWN_KINDS = (
     "pods_listed",
     *SAID_KINDS,
 )
+CPU_KINDS = ("consumer_progress",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class RunSeries:
     offered: Series
     consumed: Series
     latency_p99: Series
+    cpu_mean: Series  # of the consumer pods, in cores
+    cpu_highest: Series
     phases: tuple[Span, ...]
     pods: tuple[PodRow, ...]
     said: tuple[LogRow, ...]  # by the autoscaler
@@ -93,10 +97,11 @@ class RunSeries:
 def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
     """Read what ``folder`` holds; missing tables give empty series."""
     origin_at, origin_name = _origin(measures)
-    records = _records(folder)
+    records = _records(folder, DRAWN_KINDS)
     total, hottest = _lag(folder, origin_at)
     desired, ready = _replicas(folder, origin_at)
     offered, consumed = _rates(folder, origin_at)
+    cpu_mean, cpu_highest = _cpu(folder, origin_at)
     latency = _columns(folder, "latency", ("at", "p99_seconds"))
     return RunSeries(
         origin_at=origin_at,
@@ -108,6 +113,8 @@ def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
         offered=offered,
         consumed=consumed,
         latency_p99=_series(latency, "p99_seconds", origin_at),
+        cpu_mean=cpu_mean,
+        cpu_highest=cpu_highest,
         phases=_phases(records, origin_at),
         pods=_pods(records, origin_at),
         said=scaling_log(records, origin_at),
@@ -168,13 +175,20 @@ def _rates(folder: RunFolder, origin_at: int) -> tuple[Series, Series]:
     return rate("offered"), rate("processed")
 
 
-def _records(folder: RunFolder) -> list[TelemetryRecord]:
+def _cpu(folder: RunFolder, origin_at: int) -> tuple[Series, Series]:
+    """CPU of the consumer pods: mean and highest, in cores."""
+    found = consumer_cpu(_records(folder, CPU_KINDS))
+    seconds = (found.at - origin_at) / NANOSECONDS
+    return Series(seconds, found.mean), Series(seconds, found.highest)
+
+
+def _records(folder: RunFolder, kinds: tuple[str, ...]) -> list[TelemetryRecord]:
     path = folder.table("telemetry")
     if not path.exists():
         return []
-    found = pq.read_table(
-        path, columns=["at", "record"], filters=[("kind", "in", DRAWN_KINDS)]
-    ).sort_by("at")
+    found = pq.read_table(path, columns=["at", "record"], filters=[("kind", "in", kinds)]).sort_by(
+        "at"
+    )
     return [decode_record(text) for text in found["record"].to_pylist()]
 
 

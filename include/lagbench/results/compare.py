@@ -59,6 +59,14 @@ BOUNDS: tuple[Bound, ...] = (
         relative=0.25,
     ),
     Bound(
+        "time_lag_p95_seconds",
+        "Time lag p95",
+        "s",
+        lambda m: m.lag.time_lag_seconds.p95,
+        absolute=16,
+        relative=0.25,
+    ),
+    Bound(
         "time_lag_p99_seconds",
         "Time lag p99",
         "s",

@@ -7,6 +7,7 @@ from typing import Any
 
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.accounting import accounting_measure
+from lagbench.core.build_up import build_up
 from lagbench.core.checks import moved_back, rebalance_count, scale_down
 from lagbench.core.clocks import clock_steps
 from lagbench.core.contradictions import (
@@ -134,7 +135,7 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             load=run.load,
             validity=_validity(run, from_at, until_at),
             reaction=_reaction(run, group, until_at),
-            lag=_lag(run, from_at, until_at),
+            lag=_lag(run, group, from_at, until_at),
             drain=drain,
             rebalances=cost.rebalances,
             scaling=scaling_measure(run, group, from_at, until_at),
@@ -265,7 +266,7 @@ def _percentiles(run: RunEvidence, name: str) -> Seconds:
     return Seconds(**{part: found.get(part) for part in ("p50", "p95", "p99", "max")})
 
 
-def _lag(run: RunEvidence, from_at: int, until_at: int) -> Lag:
+def _lag(run: RunEvidence, group: Group, from_at: int, until_at: int) -> Lag:
     found = lag_measure(
         run.lag,
         from_at=from_at,
@@ -275,7 +276,8 @@ def _lag(run: RunEvidence, from_at: int, until_at: int) -> Lag:
     )
     after = _percentiles(run, "time_lag_seconds_after")
     told = None if after.p50 is None else after
-    return found.model_copy(update={"time_lag_seconds_after": told})
+    grown = build_up(run.lag, run.load.spike_windows, group.changes, until_at=until_at)
+    return found.model_copy(update={"time_lag_seconds_after": told, "build_up": grown})
 
 
 def _drain(run: RunEvidence, until_at: int) -> Drain:

@@ -31,6 +31,7 @@ class StartRecorderOperator(CellOperator):
             target,
             kubeconfig=embedded.kubeconfig if embedded else None,
             observed_pids=embedded.observed_pids if embedded else None,
+            is_embedded=embedded is not None,
         )
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         try:

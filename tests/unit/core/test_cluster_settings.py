@@ -18,13 +18,14 @@ def test_what_is_left_out_is_as_committed() -> None:
 
 
 def test_every_setting_is_taken() -> None:
-    """Namespace, servers, image, storage class and replicas come from their fields."""
+    """Namespace, servers, image, storage class, replicas and aliases come from their fields."""
     given = {
         "namespace": "spikes",
         "lagbench_bootstrap_servers": "kafka-0:9092,[::1]:9093",
         "lagbench_image": "registry.example.com:5000/programs@sha256:abc",
         "lagbench_storage_class": "gp3",
         "lagbench_replication_factor": 3,
+        "lagbench_metric_aliases": "on",
     }
 
     found = cluster_settings(given, where=WHERE)
@@ -35,6 +36,7 @@ def test_every_setting_is_taken() -> None:
         "registry.example.com:5000/programs@sha256:abc",
         "gp3",
         3,
+        metric_aliases=True,
     )
 
 
@@ -50,6 +52,7 @@ def test_every_setting_is_taken() -> None:
         ("lagbench_storage_class", "Fast SSD"),
         ("lagbench_replication_factor", "0"),
         ("lagbench_replication_factor", "all"),
+        ("lagbench_metric_aliases", "yes"),
     ],
 )
 def test_a_wrong_value_is_named(field: str, value: str) -> None:

@@ -185,6 +185,22 @@ def test_the_recorder_logs_in_as_it_is_told() -> None:
     assert "KUBECONFIG" not in names(without)
 
 
+@pytest.mark.parametrize(
+    ("asked", "on_embedded", "on_cluster"),
+    [(None, "on", "off"), (True, "on", "on"), (False, "off", "off")],
+)
+def test_aliases_of_metrics_are_for_the_embedded_bench(
+    asked: bool | None, on_embedded: str, on_cluster: str
+) -> None:
+    """On a cluster other exporters may tell the same series, so there they must be asked for."""
+    target = RunTarget(NAMES, "kafka:9092", ClusterSettings(metric_aliases=asked))
+
+    for is_embedded, switch in ((True, on_embedded), (False, on_cluster)):
+        made = recorder_for_run(workload("Deployment", "recorder"), target, is_embedded=is_embedded)
+        arguments = made["spec"]["template"]["spec"]["containers"][0]["args"]
+        assert f"--metric-aliases={switch}" in arguments
+
+
 def test_the_lag_scaler_gets_the_runs_topic_and_group() -> None:
     """An external trigger about a Kafka group is filled in; cron, Iggy and others are not."""
     lag = {"type": "external", "metadata": {"scalerAddress": "s:6000", "consumerGroup": "g"}}

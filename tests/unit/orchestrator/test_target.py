@@ -21,7 +21,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "mine.env"
     path.write_text(
         "# mine\nNAMESPACE=spikes\nIMAGE=example.com/programs:1\nSTORAGE_CLASS=none\n"
-        "KAFKA_BOOTSTRAP_SERVERS=kafka:9092\nKAFKA_REPLICATION_FACTOR=3\n"
+        "KAFKA_BOOTSTRAP_SERVERS=kafka:9092\nKAFKA_REPLICATION_FACTOR=3\nMETRIC_ALIASES=on\n"
     )
     return path
 
@@ -57,6 +57,7 @@ def test_a_context_gives_the_connections(
         "lagbench_storage_class": "none",
         "lagbench_bootstrap_servers": "kafka:9092",
         "lagbench_replication_factor": "3",
+        "lagbench_metric_aliases": "on",
     }
     kafka = json.loads(connections["AIRFLOW_CONN_KAFKA_DEFAULT"])["extra"]
     assert kafka == {"bootstrap.servers": "kafka:9092"}

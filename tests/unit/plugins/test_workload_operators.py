@@ -179,6 +179,19 @@ def test_a_cluster_gets_the_disruption_budget_and_gives_it_back(world: World) ->
     assert "PodDisruptionBudget/consumer" in removed.workloads
 
 
+@pytest.mark.parametrize(("asked", "switch"), [(None, "off"), (True, "on")])
+def test_on_a_cluster_aliases_of_metrics_must_be_asked_for(
+    world: World, asked: bool | None, switch: str
+) -> None:
+    """The exporters whose names they bear may run there; the connection's setting decides."""
+    world.cluster = ClusterSettings(metric_aliases=asked)
+
+    start(world)
+
+    recorder = world.kube.objects["Deployment", "recorder"]["spec"]["template"]["spec"]
+    assert f"--metric-aliases={switch}" in recorder["containers"][0]["args"]
+
+
 def _remove_everything(world: World) -> Removed:
     return remove_everything(world.kube, world.admin, lambda _: None, is_embedded=True)  # type: ignore[arg-type]
 

@@ -9,7 +9,10 @@ import pytest
 from tests.fakes.run_folder_builder import quick_spike_run
 
 from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.measures import Measures
 from lagbench.report import page, write_report
+from lagbench.report.figures import timeline
+from lagbench.report.run_series import read_series
 from lagbench.results.measure import judge_run, measure_run
 
 
@@ -43,6 +46,40 @@ def test_the_page_shows_every_slo_and_every_link(folder: RunFolder) -> None:
 def test_the_page_states_the_clocks_of_the_chain(folder: RunFolder) -> None:
     """Which clocks stamped it, and how far they may be apart."""
     assert "One clock: all ran on one machine." in write_report(folder).read_text()
+
+
+def test_the_page_states_how_fast_lag_built_up(folder: RunFolder) -> None:
+    """The rate stands in the tile of the peak, and with its two ends above the drain."""
+    html = write_report(folder).read_text()
+
+    assert "built up at 5,015/s" in html
+    assert "lag grew by 5,015 messages per second, from 297 to 70,508 in 14.0 s" in html
+    assert "the first scale-out (+14.3 s)" in html
+
+
+def test_a_run_that_was_measured_before_the_rate_has_a_page(folder: RunFolder) -> None:
+    """Measures of an earlier version say nothing of the build-up, and neither does the page."""
+    measures = folder.read_json(folder.measures)
+    del measures["lag"]["build_up"]
+    folder.write_json(folder.measures, measures)
+
+    assert "built up" not in write_report(folder).read_text()
+
+
+def test_the_timeline_draws_the_cpu_of_the_consumers(folder: RunFolder) -> None:
+    """Mean and highest share one panel, in cores, over the whole run."""
+    measures = Measures.model_validate(folder.read_json(folder.measures))
+    figure = timeline(read_series(folder, measures), measures)
+
+    lines = {
+        trace.name: trace for trace in figure.data if trace.name in ("CPU, mean", "CPU, highest")
+    }
+    assert len({trace.yaxis for trace in lines.values()}) == 1
+    assert "CPU of a consumer pod (cores)" in [note.text for note in figure.layout.annotations]
+    known = [value for value in lines["CPU, mean"].y if value == value]  # noqa: PLR0124  # no NaN
+    assert known
+    assert set(known) == {0.03}  # as each pod of the story reports
+    assert lines["CPU, highest"].x[-1] > 270  # the stream ends 280 s after its spike
 
 
 def test_a_run_without_tables_still_has_a_page(folder: RunFolder) -> None:

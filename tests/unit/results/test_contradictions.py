@@ -247,10 +247,13 @@ def test_a_log_ahead_of_its_plan_is_another_load(run: TamperedRun) -> None:
     assert "that were not yet due" in reasons_of(run)
 
 
-def test_percentiles_that_do_not_ascend_are_none(run: TamperedRun) -> None:
-    """p99 was set below p95."""
+@pytest.mark.parametrize(("rank", "seconds"), [("p99", 0.01), ("p95", 0.01), ("p95", 12.9)])
+def test_percentiles_that_do_not_ascend_are_none(
+    run: TamperedRun, rank: str, seconds: float
+) -> None:
+    """p99 was set below p95, or p95 below p50 or above p99."""
     found = run.folder.read_json("accounting.json")["time_lag_seconds"]
-    run.set_accounting(time_lag_seconds={**found, "p99": 0.01})
+    run.set_accounting(time_lag_seconds={**found, rank: seconds})
 
     assert "do not ascend" in reasons_of(run)
 

@@ -37,6 +37,9 @@ def test_the_story_of_the_run_is_measured(content: RunContent, tmp_path: Path) -
     assert measures.reaction.total_seconds == pytest.approx(16.502)
     assert measures.reaction.parts_sum_to_total
     assert measures.lag.peak_records == 146_560
+    assert measures.lag.build_up is not None
+    assert measures.lag.build_up.until == "scale_out"
+    assert measures.lag.build_up.records_per_second == pytest.approx(5015.07)  # 6,000 - 2 x 500
     assert measures.drain.drain_seconds == 90
     assert measures.drain.skew_limited_seconds == pytest.approx(74.288)
     assert [episode.trigger for episode in measures.rebalances.episodes] == [

@@ -36,6 +36,7 @@ def _run(
     from lagbench.adapters.telemetry_log import TelemetryLog
     from lagbench.core.telemetry import Record
     from lagbench.programs.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
+    from lagbench.programs.recorder.metric_aliases import MetricAliases, ObservedNames
     from lagbench.programs.recorder.metrics import Exposition
     from lagbench.programs.recorder.newest_readings import NewestReadings
     from lagbench.programs.recorder.sources import build_sources
@@ -59,7 +60,10 @@ def _run(
     def is_ready() -> bool:
         return all(source.has_read for source in sources)
 
-    routes: Routes = {"/metrics": Exposition(newest), **probe_routes(is_ready)}
+    names = ObservedNames(options.group, options.topic, options.namespace, options.deployment)
+    aliases = MetricAliases(newest, names) if options.has_metric_aliases else None
+    exposition = Exposition(newest, aliases=aliases)
+    routes: Routes = {"/metrics": exposition, **probe_routes(is_ready)}
     HttpEndpoint(*address_and_port(environment), routes)
     while not stopping.wait(_CLOCK_LOOK_SECONDS):
         clock_watch.look()

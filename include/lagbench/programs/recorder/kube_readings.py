@@ -42,6 +42,7 @@ class ReplicaReading:
                 spec=int(found["spec"].get("replicas", 1)),
                 current=int(status.get("replicas") or 0),  # Kubernetes leaves zeros out
                 ready=int(status.get("readyReplicas") or 0),
+                available=int(status.get("availableReplicas") or 0),
             )
         ]
 
@@ -84,6 +85,8 @@ def hpa_sample(hpa: Mapping[str, Any], *, at: int, source: str) -> HpaSample:
             for condition in status.get("conditions") or []
         ],
         totals=_totals(status),
+        min_replicas=hpa["spec"].get("minReplicas"),
+        max_replicas=hpa["spec"].get("maxReplicas"),
         last_scaled_at=None
         if scaled_at is None
         else round(datetime.fromisoformat(scaled_at).timestamp()) * 1_000_000_000,

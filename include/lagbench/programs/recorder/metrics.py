@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from lagbench.core.lag import lag_series
 from lagbench.core.quantity import parse_milli
 from lagbench.core.telemetry import (
     ConsumerProgress,
@@ -25,6 +24,7 @@ from lagbench.core.telemetry import (
     ReplicaSample,
     UsageSample,
 )
+from lagbench.programs.recorder.exposed_lag import exposed_lag
 from lagbench.programs.recorder.newest_readings import NewestReadings
 
 Row = tuple[Sequence[str], float | None]
@@ -34,9 +34,19 @@ Row = tuple[Sequence[str], float | None]
 class Exposition:
     """The newest readings in Prometheus' text format."""
 
-    def __init__(self, newest: NewestReadings, *, now: Callable[[], int] = time.time_ns) -> None:
-        """Show ``newest`` as it is at each scrape; ``now`` is in unix nanoseconds."""
+    def __init__(
+        self,
+        newest: NewestReadings,
+        *,
+        aliases: Callable[[int], Iterable[Metric]] | None = None,
+        now: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """Show ``newest`` as it is at each scrape; ``now`` is in unix nanoseconds.
+
+        ``aliases`` gives further families of an instant (``recorder/metric_aliases.py``).
+        """
         self._newest = newest
+        self._aliases = aliases
         self._now = now
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
@@ -55,6 +65,8 @@ class Exposition:
         yield from self._load(now)
         yield from self._consumers(now)
         yield from self._bench(now)
+        if self._aliases is not None:
+            yield from self._aliases(now)
 
     def _lag(self, now: int) -> Iterator[Metric]:
         totals: list[Row] = []
@@ -62,13 +74,11 @@ class Exposition:
         ends: list[Row] = []
         commits: list[Row] = []
         for sample in self._newest.samples(LagSample, now=now):
-            if not sample.partitions:
+            lag = exposed_lag(sample)
+            if lag is None:
                 continue
-            partitions, end, committed = zip(*sample.partitions, strict=True)
-            series = lag_series([sample.at] * len(partitions), partitions, end, committed)
-            totals.append(([], _known(series.total[0])))
-            each = zip(series.partitions, series.by_partition[0], strict=True)
-            lags += [([str(partition)], _known(lag)) for partition, lag in each]
+            totals.append(([], lag.total))
+            lags += [([str(partition)], value) for partition, value in lag.by_partition]
             ends += [([str(row[0])], row[1]) for row in sample.partitions]
             commits += [([str(row[0])], row[2]) for row in sample.partitions]
         yield _gauge("lag_records", "Total lag; missing while a partition's lag is unknown", totals)
@@ -190,10 +200,6 @@ def _metric_rows(hpa: str, texts: Iterable[str]) -> Iterator[Row]:
             kind, _, quantity = each.partition(" ")
             if quantity:
                 yield [hpa, name, kind], parse_milli(quantity, where=hpa, field=name) / 1000
-
-
-def _known(lag: float) -> float | None:
-    return None if lag != lag else float(lag)  # noqa: PLR0124  # NaN is unknown
 
 
 def _seconds(milliseconds: float | None) -> float | None:

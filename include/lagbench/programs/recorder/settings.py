@@ -29,6 +29,7 @@ class RecorderOptions:
     deployment: str
     interval_seconds: float
     observed_pids: Mapping[str, int]
+    has_metric_aliases: bool  # names of kafka_exporter and kube-state-metrics as well
     run_id: str | None  # None: the topics were named one by one
 
     @property
@@ -69,6 +70,7 @@ def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> R
         namespace=flags.namespace,
         deployment=flags.deployment,
         interval_seconds=_interval(flags.interval_seconds),
+        has_metric_aliases=_switch("--metric-aliases", flags.metric_aliases),
         observed_pids=_observed_pids(environment.get(OBSERVED_PIDS, "")),
         run_id=flags.run_id or None,
     )
@@ -83,6 +85,7 @@ _DEFAULTS: Mapping[str, str | None] = {
     "namespace": NAMESPACE,
     "deployment": CONSUMER_DEPLOYMENT,
     "interval-seconds": "1",
+    "metric-aliases": "off",
 }
 
 
@@ -90,6 +93,12 @@ def _given(field: str, value: str | None) -> str:
     if not value:
         raise WrongInput(where=PROGRAM, field=field, value=value, allowed="given, or --run-id")
     return value
+
+
+def _switch(field: str, text: str) -> bool:
+    if text not in ("on", "off"):
+        raise WrongInput(where=PROGRAM, field=field, value=text, allowed="on or off")
+    return text == "on"
 
 
 def _interval(text: str) -> float:

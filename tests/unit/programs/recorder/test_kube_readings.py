@@ -15,6 +15,8 @@ HPA: dict[str, Any] = {
     "metadata": {"name": "keda-hpa-consumer"},
     "spec": {
         "scaleTargetRef": {"kind": "Deployment", "name": "consumer"},
+        "minReplicas": 2,
+        "maxReplicas": 12,
         "metrics": [
             {
                 "type": "External",
@@ -70,7 +72,9 @@ def test_absent_counts_of_a_deployment_are_zero() -> None:
     stored = kube({"spec": {"replicas": 2}, "status": {"replicas": 1}})
     reading = ReplicaReading(lambda: stored, deployment="consumer", source="recorder")
 
-    assert list(reading(7)) == [ReplicaSample(at=7, source="recorder", spec=2, current=1, ready=0)]
+    assert list(reading(7)) == [
+        ReplicaSample(at=7, source="recorder", spec=2, current=1, ready=0, available=0)
+    ]
 
 
 def test_no_deployment_is_not_zero_replicas() -> None:
@@ -93,6 +97,8 @@ def test_an_hpas_status_is_told_as_stored() -> None:
         conditions=["AbleToScale=True ReadyForNewScale"],
         targets=["s0-kafka-events: averageValue 100"],
         totals={"s0-kafka-events": 1000.0},
+        min_replicas=2,
+        max_replicas=12,
         last_scaled_at=1_795_255_202 * 1_000_000_000,
     )
 

@@ -20,6 +20,15 @@ def test_the_run_id_is_enough() -> None:
     assert (options.namespace, options.deployment) == ("lagbench", "consumer")
     assert (options.source, options.interval_seconds) == ("recorder-1", 1.0)
     assert options.observed_pids == {}
+    assert not options.has_metric_aliases
+
+
+@pytest.mark.parametrize(("text", "is_on"), [("on", True), ("off", False)])
+def test_aliases_are_switched_on(text: str, *, is_on: bool) -> None:
+    """The manifest of a run says whether metrics have the names of other exporters as well."""
+    options = parse_options(["--run-id=a", f"--metric-aliases={text}"], ENVIRONMENT)
+
+    assert options.has_metric_aliases is is_on
 
 
 def test_observed_processes_come_from_the_environment() -> None:
@@ -38,6 +47,7 @@ def test_observed_processes_come_from_the_environment() -> None:
         ([], {}, "--topic"),
         (["--run-id=a", "--interval-seconds=0"], {}, "--interval-seconds = '0'"),
         (["--run-id=a", "--interval-seconds=often"], {}, "'often'"),
+        (["--run-id=a", "--metric-aliases=yes"], {}, "--metric-aliases = 'yes'"),
         (["--run-id=a", "--colour=red"], {}, "--colour=red"),
         (["--run-id=a"], {"LAGBENCH_OBSERVED_PIDS": "[1]"}, "LAGBENCH_OBSERVED_PIDS"),
         (["--run-id=a"], {"LAGBENCH_OBSERVED_PIDS": '{"a": "b"}'}, "LAGBENCH_OBSERVED_PIDS"),

@@ -1,0 +1,89 @@
+"""The lag's build-up rate: how fast lag grows before scaling can answer.
+
+Of a spike: (lag at the end - lag at the start) / (end - start), in messages per second. The start
+is the spike's planned start. The end is the first rise of the wanted replicas after it, or the peak
+of total lag until the next spike, whichever comes first. Both lags are those of the last sample at
+or before, and the time is that between the two samples, so nothing is interpolated. Of several
+spikes the fastest counts. A stretch with more than 3.5 s without a known total has no rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from lagbench.core.lag import LagSeries
+from lagbench.core.measures import NANOSECONDS, BuildUp, ReplicaChange, SpikeWindow
+from lagbench.core.unseen import unseen_between, unseen_text
+
+
+def build_up(
+    series: LagSeries,
+    spikes: Sequence[SpikeWindow],
+    changes: Sequence[ReplicaChange],
+    *,
+    until_at: int,
+) -> BuildUp | None:
+    """Return the fastest build-up of ``spikes``, which ascend; None without a spike.
+
+    Where no spike has a rate, the first one's reason is returned.
+    """
+    bounds = [*(spike.started_at for spike in spikes), until_at]
+    found = [
+        _of_spike(series, start, end, changes)
+        for start, end in pairwise(bounds)
+        if start < end <= until_at
+    ]
+    if not found:
+        return None
+    return max(found, key=lambda each: _rank(each.records_per_second))
+
+
+def _of_spike(
+    series: LagSeries, start_at: int, next_at: int, changes: Sequence[ReplicaChange]
+) -> BuildUp:
+    rises = [c.at for c in changes if c.replicas_after > c.replicas_before]
+    scaled_at = next((at for at in sorted(rises) if start_at < at <= next_at), None)
+    watched_until = next_at if scaled_at is None else scaled_at
+    known_at = np.asarray(series.known_at, dtype=np.int64)
+    totals = series.total[~np.isnan(series.total)]
+    first = int(np.searchsorted(known_at, start_at, side="right")) - 1
+    end = int(np.searchsorted(known_at, watched_until, side="right"))
+    if first < 0:
+        return _unknown(start_at, "lag was not seen before the spike")
+    inside = totals[first:end]
+    last = first + int(np.argmax(inside))
+    is_peak = scaled_at is None or bool(inside[-1] < inside.max())
+    if not is_peak:
+        last = end - 1
+    ended_at = int(known_at[last]) if is_peak else watched_until
+    unseen = [
+        *unseen_between([], int(known_at[first]), start_at),
+        *unseen_between(known_at.tolist(), start_at, watched_until),
+    ]
+    if unseen:
+        return _unknown(start_at, unseen_text("lag", unseen))
+    seconds = int(known_at[last] - known_at[first]) / NANOSECONDS
+    if is_peak and last == first:
+        return _unknown(start_at, "lag did not rise")
+    if seconds == 0:
+        return _unknown(start_at, "replicas rose before the second sample of the lag")
+    return BuildUp(
+        started_at=start_at,
+        ended_at=ended_at,
+        until="peak" if is_peak else "scale_out",
+        from_records=int(totals[first]),
+        to_records=int(totals[last]),
+        sampled_seconds=seconds,
+        records_per_second=float(totals[last] - totals[first]) / seconds,
+    )
+
+
+def _unknown(start_at: int, reason: str) -> BuildUp:
+    return BuildUp(started_at=start_at, reason=reason)
+
+
+def _rank(rate: float | None) -> float:
+    return -np.inf if rate is None else rate

@@ -1,0 +1,125 @@
+"""The recorder's readings under the names that existing PromQL asks for.
+
+Those are names and labels of kafka_exporter (lag, offsets and members of the group) and of
+kube-state-metrics (the HPA and the Deployment). As for the recorder's own series, what was not read
+in time or is not known has none: kafka_exporter would say -1 for a lag without a commit.
+
+Where these exporters run as well, a series of the same name would be counted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from lagbench.core.telemetry import GroupSample, HpaSample, LagSample, ReplicaSample
+from lagbench.programs.recorder.exposed_lag import exposed_lag
+from lagbench.programs.recorder.newest_readings import NewestReadings
+
+_OF_GROUP = ("consumergroup", "topic")
+_OF_PARTITION = ("consumergroup", "topic", "partition")
+_OF_HPA = ("namespace", "horizontalpodautoscaler")
+_OF_DEPLOYMENT = ("namespace", "deployment")
+_STATUSES = ("true", "false", "unknown")
+
+Row = tuple[Sequence[str], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedNames:
+    """What the labels of the exporters say of the run."""
+
+    group: str
+    topic: str
+    namespace: str
+    deployment: str
+
+
+class MetricAliases:
+    """The newest readings as families of the two exporters."""
+
+    def __init__(self, newest: NewestReadings, names: ObservedNames) -> None:
+        """Show ``newest`` with ``names`` in the labels."""
+        self._newest = newest
+        self._names = names
+
+    def __call__(self, now: int) -> Iterator[Metric]:
+        """Yield every family as it is at ``now`` (unix ns)."""
+        yield from self._kafka(now)
+        yield from self._hpas(now)
+        yield from self._deployment(now)
+
+    def _kafka(self, now: int) -> Iterator[Metric]:
+        of_group = (self._names.group, self._names.topic)
+        sums: list[Row] = []
+        lags: list[Row] = []
+        ends: list[Row] = []
+        commits: list[Row] = []
+        for sample in self._newest.samples(LagSample, now=now):
+            lag = exposed_lag(sample)
+            if lag is None:
+                continue
+            sums.append((of_group, lag.total))
+            lags += [((*of_group, str(part)), value) for part, value in lag.by_partition]
+            ends += [((self._names.topic, str(part)), end) for part, end, _ in sample.partitions]
+            commits += [((*of_group, str(part)), at) for part, _, at in sample.partitions]
+        members: list[Row] = [
+            ((self._names.group,), sample.members)
+            for sample in self._newest.samples(GroupSample, now=now)
+        ]
+        group = "kafka_consumergroup"
+        yield _gauge(f"{group}_lag", "Lag by partition", _OF_PARTITION, lags)
+        yield _gauge(f"{group}_lag_sum", "Lag of all partitions", _OF_GROUP, sums)
+        yield _gauge(f"{group}_current_offset", "Committed offset", _OF_PARTITION, commits)
+        yield _gauge(f"{group}_members", "Members of the group", ("consumergroup",), members)
+        topic = "kafka_topic_partition_current_offset"
+        yield _gauge(topic, "End offset", ("topic", "partition"), ends)
+
+    def _hpas(self, now: int) -> Iterator[Metric]:
+        hpas = self._newest.samples(HpaSample, now=now)
+        fields = (
+            ("status_desired_replicas", "Replicas that the HPA last decided", "desired"),
+            ("status_current_replicas", "Replicas that the HPA last saw", "current"),
+            ("spec_min_replicas", "Fewest replicas that the HPA may set", "min_replicas"),
+            ("spec_max_replicas", "Most replicas that the HPA may set", "max_replicas"),
+        )
+        for name, text, field in fields:
+            rows: list[Row] = [(self._of_hpa(hpa), getattr(hpa, field)) for hpa in hpas]
+            yield _gauge(f"kube_horizontalpodautoscaler_{name}", text, _OF_HPA, rows)
+        conditions: list[Row] = []
+        for hpa in hpas:
+            for condition in hpa.conditions:
+                name, _, status = condition.split(" ")[0].partition("=")
+                conditions += [
+                    ((*self._of_hpa(hpa), name, each), float(each == status.lower()))
+                    for each in _STATUSES
+                ]
+        labels = (*_OF_HPA, "condition", "status")
+        text = "1 for the status that the condition has"
+        yield _gauge("kube_horizontalpodautoscaler_status_condition", text, labels, conditions)
+
+    def _deployment(self, now: int) -> Iterator[Metric]:
+        labels = (self._names.namespace, self._names.deployment)
+        samples = self._newest.samples(ReplicaSample, now=now)
+        fields = (
+            ("spec_replicas", "Wanted replicas", "spec"),
+            ("status_replicas", "Existing replicas", "current"),
+            ("status_replicas_ready", "Ready replicas", "ready"),
+            ("status_replicas_available", "Available replicas", "available"),
+        )
+        for name, text, field in fields:
+            rows: list[Row] = [(labels, getattr(sample, field)) for sample in samples]
+            yield _gauge(f"kube_deployment_{name}", text, _OF_DEPLOYMENT, rows)
+
+    def _of_hpa(self, hpa: HpaSample) -> tuple[str, str]:
+        return self._names.namespace, hpa.name
+
+
+def _gauge(name: str, text: str, labels: Sequence[str], rows: Iterable[Row]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for values, value in rows:
+        if value is not None:
+            family.add_metric(values, value)
+    return family

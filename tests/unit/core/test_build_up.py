@@ -1,0 +1,132 @@
+"""How fast lag grows before scaling answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from lagbench.core.build_up import build_up
+from lagbench.core.lag import LagSeries, lag_series
+from lagbench.core.measures import BuildUp, ReplicaChange, SpikeWindow
+
+SECOND = 1_000_000_000
+
+
+def spike(start: float, end: float) -> SpikeWindow:
+    """Return a spike from 100 to 1,000 messages per second."""
+    return SpikeWindow(
+        started_at=round(start * SECOND),
+        ended_at=round(end * SECOND),
+        rate_before_per_second=100,
+        rate_peak_per_second=1000,
+    )
+
+
+def change(second: float, before: int, after: int) -> ReplicaChange:
+    """Return a change of the wanted replicas."""
+    return ReplicaChange(
+        at=round(second * SECOND),
+        replicas_before=before,
+        replicas_after=after,
+        by="hpa",
+        reason="",
+        precision_seconds=0.0,
+        is_reversal=False,
+        is_flip=False,
+    )
+
+
+def samples(lags: dict[int, int | None]) -> LagSeries:
+    """Return one partition's lag by second; None is a commit that is not known."""
+    return lag_series(
+        at=[second * SECOND for second in lags],
+        partition=[0] * len(lags),
+        end_offset=[100_000] * len(lags),
+        committed=[None if lag is None else 100_000 - lag for lag in lags.values()],
+    )
+
+
+def rising(seconds: int, per_second: int = 800, start: int = 10) -> dict[int, int | None]:
+    """Return lag 50 until ``start``, and then a rise of ``per_second``."""
+    return {s: 50 + max(0, s - start) * per_second for s in range(seconds)}
+
+
+def measured(
+    lags: dict[int, int | None], *changes: ReplicaChange, spikes: tuple[SpikeWindow, ...] = ()
+) -> BuildUp:
+    """Return the build-up of one spike at 10 s (or of ``spikes``) until 60 s."""
+    found = build_up(samples(lags), spikes or (spike(10, 30),), changes, until_at=60 * SECOND)
+    assert found is not None
+    return found
+
+
+def test_the_rate_is_that_until_replicas_rise() -> None:
+    """800/s from 10 s until the sample before the scale-out at 14.5 s; what follows is not it."""
+    lags = rising(15) | {second: 3250 + second for second in range(15, 60)}
+
+    found = measured(lags, change(5, 1, 2), change(12, 2, 1), change(14.5, 1, 4), change(16, 4, 8))
+
+    assert found.records_per_second == 800
+    assert (found.until, found.ended_at) == ("scale_out", 14.5 * SECOND)
+    assert (found.from_records, found.to_records, found.sampled_seconds) == (50, 3250, 4)
+
+
+def test_a_peak_before_the_scale_out_ends_it() -> None:
+    """Lag fell by itself from 14 s on: the fall is no part of the build-up."""
+    lags = rising(15) | {second: 3250 - 10 * (second - 14) for second in range(15, 60)}
+
+    found = measured(lags, change(20, 1, 4))
+
+    assert (found.records_per_second, found.until) == (800, "peak")
+    assert found.ended_at == 14 * SECOND
+
+
+def test_without_a_scale_out_the_peak_ends_it() -> None:
+    """No policy answered: the rate is the mean until the peak."""
+    lags = rising(31) | dict.fromkeys(range(31, 60), 100)
+
+    found = measured(lags)
+
+    assert (found.records_per_second, found.until) == (800, "peak")
+    assert found.ended_at == 30 * SECOND
+
+
+def test_the_fastest_of_several_spikes_counts() -> None:
+    """400/s in the first spike, 900/s in the second, whose lag starts at that of the first."""
+    first, second = spike(10, 20), spike(30, 40)
+    lags = rising(20, per_second=400) | dict.fromkeys(range(20, 31), 50)
+    lags |= {s: 50 + 900 * (s - 30) for s in range(31, 41)} | dict.fromkeys(range(41, 60), 60)
+
+    found = measured(lags, spikes=(first, second))
+
+    assert (found.records_per_second, found.started_at) == (900, 30 * SECOND)
+
+
+@pytest.mark.parametrize("blind", [range(7, 11), range(11, 15)])
+def test_lag_that_was_not_seen_has_no_rate(blind: range) -> None:
+    """Four samples around the start or within the rise are missing: nothing is guessed."""
+    lags = {s: None if s in blind else lag for s, lag in rising(60).items()}
+
+    found = measured(lags, change(18, 1, 4))
+
+    assert found.records_per_second is None
+    assert "lag not seen for" in found.reason
+
+
+def test_a_scale_out_before_the_next_sample_has_no_rate() -> None:
+    """Replicas rose 0.4 s after the spike's start, and lag is read once a second."""
+    found = measured(rising(60), change(10.4, 1, 4))
+
+    assert found.records_per_second is None
+    assert found.reason == "replicas rose before the second sample of the lag"
+
+
+def test_lag_that_never_rose_has_no_rate() -> None:
+    """The pods that were there kept up with the spike."""
+    found = measured(dict.fromkeys(range(60), 50))
+
+    assert (found.records_per_second, found.reason) == (None, "lag did not rise")
+
+
+def test_no_spike_has_no_build_up() -> None:
+    """A steady load has nothing to build up."""
+    assert build_up(samples(rising(60)), (), (), until_at=60 * SECOND) is None

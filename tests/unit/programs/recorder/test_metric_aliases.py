@@ -1,0 +1,131 @@
+"""The recorder's readings under the names of kafka_exporter and kube-state-metrics."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from lagbench.core.telemetry import GroupSample, HpaSample, LagSample, Record, ReplicaSample
+from lagbench.programs.recorder.metric_aliases import MetricAliases, ObservedNames
+from lagbench.programs.recorder.metrics import Exposition
+from lagbench.programs.recorder.newest_readings import NewestReadings
+
+NOW = 1_700_000_000_000_000_000
+SECOND = 1_000_000_000
+NAMES = ObservedNames("enrich.r1", "lagbench.r1.events", "spikes", "consumer")
+GROUP = {"consumergroup": "enrich.r1", "topic": "lagbench.r1.events"}
+OF_HPA = {"namespace": "spikes", "horizontalpodautoscaler": "keda-hpa-consumer"}
+OF_DEPLOYMENT = {"namespace": "spikes", "deployment": "consumer"}
+
+Found = list[tuple[dict[str, str], float]]
+"""Labels and value of each series of a name."""
+
+
+def scrape(*records: Record, now: int = NOW) -> dict[str, Found]:
+    """Return the series of other exporters that a scrape sees after ``records``, by name."""
+    newest = NewestReadings(interval_seconds=1.0)
+    for record in records:
+        newest.take(record)
+    _, text = Exposition(newest, aliases=MetricAliases(newest, NAMES), now=lambda: now)()
+    found: dict[str, Found] = {}
+    for family in text_string_to_metric_families(text.decode()):
+        for sample in family.samples:
+            if not sample.name.startswith("lagbench_"):
+                assert family.type == "gauge"
+                found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return found
+
+
+def lag(*rows: tuple[int, int, int | None]) -> LagSample:
+    """Return a sample of the lag: partition, end, committed."""
+    return LagSample(at=NOW, source="r", partitions=list(rows))
+
+
+def hpa(**fields: object) -> HpaSample:
+    """Return a reading of an HPA that wants 6 replicas and sees 4."""
+    known = {"desired": 6, "current": 4, "metrics": [], "conditions": []}
+    return HpaSample(at=NOW, source="r", name="keda-hpa-consumer", **known | fields)  # type: ignore[arg-type]
+
+
+def test_lag_has_the_names_of_kafka_exporter() -> None:
+    """By partition, as a sum, and both offsets, with group and topic in the labels."""
+    group = GroupSample(at=NOW, source="r", state="STABLE", members=3, members_without_partitions=1)
+
+    found = scrape(lag((0, 100, 60), (1, 50, 52)), group)
+
+    first, second = {**GROUP, "partition": "0"}, {**GROUP, "partition": "1"}
+    topic = {"topic": GROUP["topic"]}
+    assert found == {
+        "kafka_consumergroup_lag": [(first, 40), (second, 0)],
+        "kafka_consumergroup_lag_sum": [(GROUP, 40)],
+        "kafka_consumergroup_current_offset": [(first, 60), (second, 52)],
+        "kafka_consumergroup_members": [({"consumergroup": "enrich.r1"}, 3)],
+        "kafka_topic_partition_current_offset": [
+            ({**topic, "partition": "0"}, 100),
+            ({**topic, "partition": "1"}, 50),
+        ],
+    }
+
+
+def test_a_sum_with_an_unknown_part_is_missing() -> None:
+    """A partition without a commit has neither lag nor offset, and the group no sum."""
+    found = scrape(lag((0, 100, 60), (1, 50, None)))
+
+    assert "kafka_consumergroup_lag_sum" not in found
+    assert [labels["partition"] for labels, _ in found["kafka_consumergroup_lag"]] == ["0"]
+    assert len(found["kafka_consumergroup_current_offset"]) == 1
+
+
+def test_the_hpa_has_the_names_of_kube_state_metrics() -> None:
+    """Replicas and bounds by namespace and name; of each condition one of three statuses is 1."""
+    conditions = ["AbleToScale=True ReadyForNewScale", "ScalingActive=Unknown"]
+
+    found = scrape(hpa(min_replicas=1, max_replicas=12, conditions=conditions))
+
+    told = found.pop("kube_horizontalpodautoscaler_status_condition")
+    assert found == {
+        "kube_horizontalpodautoscaler_status_desired_replicas": [(OF_HPA, 6)],
+        "kube_horizontalpodautoscaler_status_current_replicas": [(OF_HPA, 4)],
+        "kube_horizontalpodautoscaler_spec_min_replicas": [(OF_HPA, 1)],
+        "kube_horizontalpodautoscaler_spec_max_replicas": [(OF_HPA, 12)],
+    }
+    assert len(told) == 6
+    assert [labels for labels, value in told if value == 1] == [
+        {**OF_HPA, "condition": "AbleToScale", "status": "true"},
+        {**OF_HPA, "condition": "ScalingActive", "status": "unknown"},
+    ]
+
+
+def test_what_an_hpa_does_not_say_has_no_series() -> None:
+    """A status without replicas, and bounds that nobody read, are missing and not zero."""
+    assert scrape(hpa(desired=None, current=None)) == {}
+
+
+def test_the_deployment_has_the_names_of_kube_state_metrics() -> None:
+    """Wanted, existing, Ready and available replicas by namespace and name."""
+    sample = ReplicaSample(at=NOW, source="r", spec=6, current=4, ready=3, available=2)
+
+    assert scrape(sample) == {
+        "kube_deployment_spec_replicas": [(OF_DEPLOYMENT, 6)],
+        "kube_deployment_status_replicas": [(OF_DEPLOYMENT, 4)],
+        "kube_deployment_status_replicas_ready": [(OF_DEPLOYMENT, 3)],
+        "kube_deployment_status_replicas_available": [(OF_DEPLOYMENT, 2)],
+    }
+
+
+def test_readings_that_were_not_renewed_are_missing() -> None:
+    """An alias is as old as the recorder's own series may be, and no older."""
+    old = (lag((0, 100, 60)), hpa(), ReplicaSample(at=NOW, source="r", spec=6, current=4, ready=3))
+
+    assert scrape(*old, now=NOW + 2 * SECOND) != {}
+    assert scrape(*old, now=NOW + 3 * SECOND) == {}
+
+
+def test_without_aliases_there_are_none() -> None:
+    """Where the exporters run, a series of the same name would be counted twice."""
+    newest = NewestReadings(interval_seconds=1.0)
+    newest.take(lag((0, 100, 60)))
+    _, text = Exposition(newest, now=lambda: NOW)()
+
+    names = {family.name for family in text_string_to_metric_families(text.decode())}
+    assert "lagbench_lag_records" in names
+    assert all(name.startswith("lagbench_") for name in names)
