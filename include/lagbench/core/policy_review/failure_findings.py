@@ -35,6 +35,18 @@ def failure_findings(subject: Subject) -> Iterator[Finding]:
                 "healthy ones included: no scale-up either",
                 "do not count on the other trigger as a safety net; alert on Ready=False",
             )
+        elif spec.valid_fallback is None:
+            resources = ", ".join(item.type for item in spec.triggers if item.is_resource)
+            yield Finding(
+                "warning",
+                "resource-holds-one-way",
+                "spec.triggers",
+                f"{remote[0].type}, {resources}",
+                f"no safety net for a {remote[0].type} source that is down: the HPA then scales up "
+                f"on {resources} alone and never down, and consumers that cannot read use little "
+                "of it",
+                "a fallback, and an alert on Ready=False",
+            )
         yield Finding(
             "note",
             "source-down-at-creation",

@@ -13,7 +13,7 @@ from lagbench.strict_yaml import parse_documents, read_text
 EXPECTED: dict[str, tuple[set[str], tuple[int, ...]]] = {
     "cpu-only": ({"down-window-short", "lag-not-seen"}, ()),
     "cron-prewarm-plus-lag": ({"failing-trigger-blocks"}, (2, 6, 12)),
-    "lag-cpu-safety-net": (set(), (2, 6, 12)),
+    "lag-cpu-safety-net": ({"resource-holds-one-way"}, (2, 6, 12)),
     "lag-default": (set(), (2, 4, 8, 12)),
     "lag-even-distribution": (set(), (2, 12)),
     "lag-fast-up-slow-down": (set(), (2, 6, 12)),
