@@ -117,9 +117,7 @@ def behavior_findings(
             )
 
 
-def _windows(
-    behavior: HpaBehavior, field: str, pause_seconds: float | None
-) -> Iterator[Finding]:
+def _windows(behavior: HpaBehavior, field: str, pause_seconds: float | None) -> Iterator[Finding]:
     up, down = behavior.scale_up.window_seconds, behavior.scale_down.window_seconds
     if up:
         yield Finding(

@@ -47,12 +47,14 @@ def grace(drain: float | None, **pod: Any) -> list[Finding]:
 
 def test_two_hundred_percent_triples() -> None:
     """What the HPA adds is told as what it leads to; 100 % really doubles, and is not told of."""
-    assert "up to 3 times the replicas (it triples)" in found(
-        "percent-is-added", advanced=percent(200)
-    )[0].happens
-    assert "up to 2.5 times the replicas per" in found(
-        "percent-is-added", advanced=percent(150)
-    )[0].happens
+    assert (
+        "up to 3 times the replicas (it triples)"
+        in found("percent-is-added", advanced=percent(200))[0].happens
+    )
+    assert (
+        "up to 2.5 times the replicas per"
+        in found("percent-is-added", advanced=percent(150))[0].happens
+    )
     assert not found("percent-is-added", advanced=percent(100))
 
 
@@ -65,17 +67,25 @@ def test_two_hundred_percent_is_what_the_climb_shows() -> None:
 
 @pytest.mark.parametrize("remote", [kafka(), EXTERNAL])
 def test_cpu_beside_a_lag_trigger_is_no_net_for_its_source(remote: dict[str, Any]) -> None:
-    """One polled trigger and CPU: only scaling up is left, unless a fallback steps in."""
-    alone = found("resource-holds-one-way", triggers=[remote, CPU])
-    rescued = found(
-        "resource-holds-one-way",
-        triggers=[remote, CPU],
-        fallback={"failureThreshold": 0, "replicas": 6},
-    )
+    """One polled trigger and CPU: only scaling up is left."""
+    (alone,) = found("resource-holds-one-way", triggers=[remote, CPU])
 
-    assert [item.level for item in alone] == ["warning"]
-    assert "never down" in alone[0].happens
-    assert not rescued
+    assert alone.level == "warning"
+    assert "never down" in alone.happens
+
+
+@pytest.mark.parametrize(
+    ("remote", "threshold", "engages"),
+    [(kafka(), 0, True), (kafka(), 3, False), (EXTERNAL, 0, False)],
+)
+def test_a_fallback_takes_the_warning_away_only_where_it_engages(
+    remote: dict[str, Any], threshold: int, engages: bool
+) -> None:
+    """With the broker down a threshold of 0 does; without the external scaler none does."""
+    fallback = {"failureThreshold": threshold, "replicas": 6}
+    warned = found("resource-holds-one-way", triggers=[remote, CPU], fallback=fallback)
+
+    assert bool(warned) is not engages
 
 
 def test_without_a_topic_the_sum_over_the_group_is_told() -> None:
@@ -147,7 +157,10 @@ def test_the_default_window_is_compared_as_well() -> None:
 @pytest.mark.parametrize(
     ("address", "instead"),
     [
-        ("http://lag-scaler.default.svc.cluster.local", "lag-scaler.default.svc.cluster.local:6000"),
+        (
+            "http://lag-scaler.default.svc.cluster.local",
+            "lag-scaler.default.svc.cluster.local:6000",
+        ),
         ("http://lag-scaler:7000/", "lag-scaler:7000"),
         ("lag-scaler", "lag-scaler:6000"),
     ],
