@@ -40,6 +40,10 @@ def check(
     slo: Annotated[
         float | None, typer.Option(min=0.001, help="Seconds that a message may wait at most.")
     ] = None,
+    drain: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="Seconds that a pod needs from SIGTERM until it has left."),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit code 2 also for what KEDA stores but cannot run.")
     ] = False,
@@ -64,14 +68,14 @@ def check(
     from lagbench.strict_yaml import parse_documents, read_text
 
     path = policy_file(file)
-    context = _context(scenario, partitions, rate, slo)
+    context = _context(scenario, partitions, rate, slo, drain)
     documents = parse_documents(read_text(path), where=str(path))
     facts = _facts(target, target_settings, documents)
     review = review_documents(
         documents,
         where=str(path),
         context=context,
-        workloads=_workload_under_test() if facts is None else (),
+        workloads=_workload_under_test(scenario) if facts is None else (),
         facts=facts,
     )
     if as_json:
@@ -83,32 +87,51 @@ def check(
 
 
 def _context(
-    scenario: str | None, partitions: int | None, rate: float | None, slo: float | None
+    scenario: str | None,
+    partitions: int | None,
+    rate: float | None,
+    slo: float | None,
+    drain: float | None,
 ) -> PolicyContext:
     """Return what is known of the workload; a flag wins over the scenario."""
     from lagbench.catalog import load_scenario
+    from lagbench.core.manifests import grace_seconds
     from lagbench.core.policy_review.finding import PolicyContext
     from lagbench.core.profile import offered_load
 
     if scenario is None:
-        return PolicyContext(partitions=partitions, pod_rate=rate, slo_seconds=slo)
+        return PolicyContext(
+            partitions=partitions, pod_rate=rate, slo_seconds=slo, drain_seconds=drain
+        )
     cell = load_scenario(scenario)
     consumer = cell.consumer
     if rate is None and consumer.process_ms:
         rate = consumer.concurrency * 1000 / consumer.process_ms
+    load = offered_load(cell.profile)
     return PolicyContext(
         partitions=partitions or cell.partitions,
         pod_rate=rate,
         slo_seconds=slo or cell.slos.time_lag_p99_seconds,
-        base_rate=offered_load(cell.profile).base_rate,
+        base_rate=load.base_rate,
+        drain_seconds=drain or (grace_seconds(consumer) if consumer.drain == "on" else None),
+        pause_seconds=load.longest_pause_seconds,
     )
 
 
-def _workload_under_test() -> tuple[dict[str, Any], ...]:
-    """Return the consumers' Deployment, which the policies of this project scale."""
-    from lagbench.adapters.manifest_files import base_manifest
+def _workload_under_test(scenario: str | None) -> tuple[dict[str, Any], ...]:
+    """Return the consumers' Deployment, which the policies of this project scale.
 
-    return (base_manifest("consumer", "Deployment"),)
+    Its grace period is the one that a run of the scenario gives it.
+    """
+    from lagbench.adapters.manifest_files import base_manifest
+    from lagbench.catalog import load_scenario
+    from lagbench.core.manifests import grace_seconds
+
+    manifest = base_manifest("consumer", "Deployment")
+    if scenario is not None:
+        pod = manifest["spec"]["template"]["spec"]
+        pod["terminationGracePeriodSeconds"] = grace_seconds(load_scenario(scenario).consumer)
+    return (manifest,)
 
 
 def _facts(

@@ -84,6 +84,11 @@ def policy_for_run(policy: Mapping[str, Any], target: RunTarget) -> Manifest:
     return manifest
 
 
+def grace_seconds(settings: ConsumerSettings) -> int:
+    """Return how long (s) a pod may take from SIGTERM on: its drain, last flush and leaving."""
+    return int(settings.drain_timeout_seconds) + GRACE_MARGIN_SECONDS
+
+
 def consumer_for_run(
     deployment: Mapping[str, Any],
     target: RunTarget,
@@ -101,8 +106,7 @@ def consumer_for_run(
     _named(manifest, manifest["metadata"]["name"], target)
     manifest["spec"]["replicas"] = replicas
     pod = _pod_template(manifest, target)
-    grace_seconds = int(settings.drain_timeout_seconds) + GRACE_MARGIN_SECONDS
-    pod["terminationGracePeriodSeconds"] = grace_seconds
+    pod["terminationGracePeriodSeconds"] = grace_seconds(settings)
     container = _first_container(pod)
     resources = container.setdefault("resources", {})
     resources["requests"] = {

@@ -74,6 +74,14 @@ class OfferedLoad:
         return min((rate for rate in quiet if rate > 0), default=0.0)
 
     @property
+    def longest_pause_seconds(self) -> float | None:
+        """Return the longest time from a spike's end to the next one's start; None: no two."""
+        starts = [item.at_ns for item in self.steps if item.step == "spike_start"]
+        ends = [item.at_ns for item in self.steps if item.step == "spike_end"]
+        pauses = [after - before for before, after in zip(ends, starts[1:], strict=False)]
+        return max(pauses) / NS if pauses else None
+
+    @property
     def peak_rate(self) -> float:
         """Return the highest rate."""
         return max(part.rate_per_second for part in self.segments)

@@ -88,6 +88,9 @@ def test_each_object_gets_its_own_answer_capped_at_the_partitions(
     assert other_threshold.spec().targetSizeFloat == 5000.0
     assert (other_group.is_active(), other_group.metric()) == (False, 0.0)
     assert 'lagbench_scaler_requests_total{code="OK",method="IsActive"}' in scaler.metrics
+    of_busy = f'{{group="{lag.group}",object="n/busy",topic="{lag.topic}"}}'
+    for name, value in (("lag_records", 300.0), ("persistent", 1.0), ("metric_value", 30.0)):
+        assert f"lagbench_scaler_object_{name}{of_busy} {value}" in scaler.metrics
     reasons = [line["why"] for line in scaler.events("decision") if line["object"] == "n/busy"]
     assert reasons[-1].startswith("partition 0 has been at or above 10 records for ")
 

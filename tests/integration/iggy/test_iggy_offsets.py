@@ -9,6 +9,8 @@ from tests.fakes.iggy_server import FakeIggyServer
 from tests.integration.iggy.iggy_setting import ORDERS, offsets_of, sampled, source_of, state_of
 
 from lagbench.core.persistence.lag_source import GroupTopic
+from lagbench.core.persistence.rule import LagRule
+from lagbench.core.persistence.window import GroupWindow
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
 RECORDED = [FakePartition(10), FakePartition(5), FakePartition(0), FakePartition(1)]
@@ -128,3 +130,25 @@ def test_numeric_ids_name_stream_and_topic(version: str) -> None:
         sample = sampled(source_of(server.address), GroupTopic("7", "0/0"))
 
     assert offsets_of(sample)[0] == (0, 10, 7, 0)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_new_group_with_a_backlog_wakes_under_scale_to_zero(version: str) -> None:
+    """All that the server holds waits, over the socket too; an empty topic stays at zero."""
+    new = LagRule(
+        scale_to_zero_on_invalid_offset=True,
+        wakes_for_backlog=True,
+        sustain_seconds=0,
+        lag_threshold=1,
+    )
+    decisions = []
+    for partitions in (RECORDED, [FakePartition(0)]):
+        with FakeIggyServer(state_of(version, partitions)) as server:
+            window = GroupWindow("iggy:orders", new.sampling_interval_seconds)
+            watched = window.watch(new)
+            window.add(sampled(source_of(server.address)))
+            decision = watched.decision
+            assert decision is not None
+            decisions.append((decision.figures.total_lag, decision.is_active))
+
+    assert decisions == [(16, True), (0, False)]

@@ -250,3 +250,56 @@ def test_a_target_that_cannot_be_read_is_exit_code_3(
     assert code == ExitCode.NOT_READY
     assert told in " ".join(shown.err.split())
     assert shown.out == ""
+
+
+def found_codes(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> set[str]:
+    """Return the codes of the findings in a file of one policy."""
+    exit_code([*arguments, "--json"], monkeypatch)
+    (policy,) = json.loads(capsys.readouterr().out)["policies"]
+    return {item["code"] for item in policy["findings"]}
+
+
+def test_the_pauses_are_those_of_the_scenario(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bursts 100 s apart: the 20 s of lag-quick end between them, the default of 300 s do not."""
+    quick = found_codes(["lag-quick", "--scenario", "short_bursts"], monkeypatch, capsys)
+    slow = found_codes(["persistent-lag", "--scenario", "short_bursts"], monkeypatch, capsys)
+
+    assert "down-window-under-pause" in quick
+    assert "down-window-under-pause" not in slow
+
+
+@pytest.mark.parametrize(("grace", "is_short"), [(29, True), (30, False), (None, False)])
+def test_the_drain_is_that_of_the_scenario(
+    grace: int | None,
+    is_short: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """quick_spike drains for 20 s, plus 10 s to leave; the bench's own pods get what they need."""
+    documents = [yaml.safe_load(policy_file("lag-quick").read_text())]
+    if grace is not None:
+        pod = {"containers": [{"name": "c"}], "terminationGracePeriodSeconds": grace}
+        workload = {"apiVersion": "apps/v1", "kind": "Deployment"}
+        metadata = {"name": "consumer", "namespace": NAMESPACE}
+        documents.append({**workload, "metadata": metadata, "spec": {"template": {"spec": pod}}})
+    path = tmp_path / "file.yaml"
+    path.write_text(yaml.safe_dump_all(documents))
+
+    codes = found_codes([str(path), "--scenario", "quick_spike"], monkeypatch, capsys)
+
+    assert ("grace-period-short" in codes) == is_short
+
+
+def test_a_drain_may_be_given_without_a_scenario(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The consumers' Deployment as it is committed gives a pod 40 s."""
+    assert "grace-period-short" in found_codes(["lag-quick", "--drain", "41"], monkeypatch, capsys)
+    assert "grace-period-short" not in found_codes(
+        ["lag-quick", "--drain", "40"], monkeypatch, capsys
+    )

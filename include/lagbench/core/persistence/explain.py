@@ -67,6 +67,8 @@ def _lag(decision: Decision) -> Step:
 
 
 def _without_commit(decision: Decision) -> str:
+    if decision.rule.wakes_for_backlog:
+        return "all that the topic holds (scaleToZeroOnInvalidOffset of Iggy: 0 only without any)"
     if decision.rule.scale_to_zero_on_invalid_offset:
         return "no lag (scaleToZeroOnInvalidOffset)"
     if decision.rule.offset_reset_policy == "latest":

@@ -30,6 +30,8 @@ def view_key(rule: LagRule) -> ViewKey:
     reading = OffsetReading(
         rule.offset_reset_policy, rule.scale_to_zero_on_invalid_offset, rule.partition_limitation
     )
+    if rule.wakes_for_backlog:
+        reading = OffsetReading("earliest", scale_to_zero=False, limitation=reading.limitation)
     is_age = rule.lag_metric == "seconds"
     return ViewKey(
         reading,

@@ -21,7 +21,8 @@ class LagRule(BaseModel):
     """What one ScaledObject asks of a group's lag; equal rules share one evaluation.
 
     ``lag_threshold`` is in records, with ``lag_metric`` seconds in seconds of age. It is both the
-    limit of the rule (at or above) and the target per replica.
+    limit of the rule (at or above) and the target per replica. ``wakes_for_backlog`` is
+    Iggy's meaning of ``scale_to_zero_on_invalid_offset``: without a commit, all that waits counts.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,6 +38,7 @@ class LagRule(BaseModel):
     lag_metric: LagMetric = "records"
     offset_reset_policy: OffsetResetPolicy = "latest"
     scale_to_zero_on_invalid_offset: bool = False
+    wakes_for_backlog: bool = False
     exclude_persistent_lag: bool = False
     partition_limitation: tuple[int, ...] | None = None
     limit_to_partitions_with_lag: bool = False

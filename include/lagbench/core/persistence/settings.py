@@ -18,7 +18,7 @@ from lagbench.core.persistence.lag_source import GroupTopic
 from lagbench.core.persistence.metadata_keys import SECRET_KEYS, near_miss, unknown_keys
 from lagbench.core.persistence.metadata_reader import InvalidMetadata, MetadataReader
 from lagbench.core.persistence.rule import LagRule
-from lagbench.core.persistence.source_address import SourceAddress, read_source
+from lagbench.core.persistence.source_address import IggyServer, SourceAddress, read_source
 from lagbench.core.trigger_parameters import normalize_metric_name
 
 __all__ = ["InvalidMetadata", "LagSettings", "parse_lag_settings"]
@@ -67,14 +67,15 @@ def parse_lag_settings(
             reader.refuse(key, value, f"did you mean {meant}?")
     reader.refuse_literal_secrets()
     source, group_topic = read_source(reader)
-    rule = _read_rule(reader)
+    rule = _read_rule(reader, is_iggy=isinstance(source, IggyServer))
     if reader.problems:
         raise InvalidMetadata(reader.problems)
     return LagSettings(source=source, group_topic=group_topic, rule=rule, unknown_keys=unknown)
 
 
-def _read_rule(reader: MetadataReader) -> LagRule:
+def _read_rule(reader: MetadataReader, *, is_iggy: bool) -> LagRule:
     usual = LagRule()
+    may_be_zero = reader.flag("scaleToZeroOnInvalidOffset")
     rule = LagRule(
         lag_threshold=reader.integer(
             "lagThreshold", usual.lag_threshold, least=1, most=_MOST_RECORDS
@@ -94,7 +95,8 @@ def _read_rule(reader: MetadataReader) -> LagRule:
         lag_scope=reader.choice("lagScope", ("partition", "total")),
         lag_metric=reader.choice("lagMetric", ("records", "seconds", "projected")),
         offset_reset_policy=reader.choice("offsetResetPolicy", ("latest", "earliest")),
-        scale_to_zero_on_invalid_offset=reader.flag("scaleToZeroOnInvalidOffset"),
+        scale_to_zero_on_invalid_offset=may_be_zero,
+        wakes_for_backlog=may_be_zero and is_iggy,
         exclude_persistent_lag=reader.flag("excludePersistentLag"),
         partition_limitation=_limitation(reader),
         limit_to_partitions_with_lag=reader.flag("limitToPartitionsWithLag"),

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lagbench.core.composite_metric import compile_modifiers
 from lagbench.core.formula.node import Node
 from lagbench.core.formula.syntax import parse_formula
 from lagbench.core.formula.tokens import FormulaError
 from lagbench.core.policy_review.finding import Finding, Subject, shown
-from lagbench.core.scaled_object import BenchRefused, ExternalTrigger, Fallback, KafkaTrigger
+from lagbench.core.scaled_object import (
+    BenchRefused,
+    ExternalTrigger,
+    Fallback,
+    KafkaTrigger,
+    Trigger,
+)
 
 _FALLBACK, _FORMULA = "spec.fallback", "spec.advanced.scalingModifiers.formula"
 
@@ -35,6 +41,18 @@ def failure_findings(subject: Subject) -> Iterator[Finding]:
                 "healthy ones included: no scale-up either",
                 "do not count on the other trigger as a safety net; alert on Ready=False",
             )
+        elif not _engages(spec.valid_fallback, remote):
+            resources = ", ".join(item.type for item in spec.triggers if item.is_resource)
+            yield Finding(
+                "warning",
+                "resource-holds-one-way",
+                "spec.triggers",
+                f"{remote[0].type}, {resources}",
+                f"no safety net for a {remote[0].type} source that is down: the HPA then scales up "
+                f"on {resources} alone and never down, and consumers that cannot read use little "
+                "of it",
+                "an alert on Ready=False; for a broker a fallback with failureThreshold: 0 as well",
+            )
         yield Finding(
             "note",
             "source-down-at-creation",
@@ -45,6 +63,12 @@ def failure_findings(subject: Subject) -> Iterator[Finding]:
         )
     if spec.modifiers is not None:
         yield from _composite(subject, spec.modifiers.formula)
+
+
+def _engages(fallback: Fallback | None, remote: Sequence[Trigger]) -> bool:
+    """Say whether a fallback stands in for sources that are down: see ``_fallback``."""
+    is_kafka = all(isinstance(item.parameters, KafkaTrigger) for item in remote)
+    return fallback is not None and is_kafka and fallback.failure_threshold == 0
 
 
 def _fallback(subject: Subject, fallback: Fallback) -> Iterator[Finding]:

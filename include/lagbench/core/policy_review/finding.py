@@ -34,13 +34,17 @@ class Finding:
 class PolicyContext:
     """What is known of the workload; None: not known, and what hangs on it is not judged.
 
-    ``pod_rate`` messages per second of one pod, ``base_rate`` those that arrive at rest.
+    ``pod_rate`` messages per second of one pod, ``base_rate`` those that arrive at rest,
+    ``drain_seconds`` what a pod needs from SIGTERM until it has left the group, ``pause_seconds``
+    the longest time between two bursts.
     """
 
     partitions: int | None = None
     pod_rate: float | None = None
     slo_seconds: float | None = None
     base_rate: float | None = None
+    drain_seconds: float | None = None
+    pause_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,11 +134,13 @@ def _counting(
         )
     if not kafka.topic:
         yield Finding(
-            "note",
+            "warning",
             "all-topics",
             f"{field}.topic",
             "(absent)",
-            "every topic for which the group has committed offsets counts",
+            "KEDA sums the lag of every topic for which the group has committed offsets: a backlog "
+            "of another topic scales these pods, and a topic without a commit counts as nothing",
+            "topic: the one that the target reads",
         )
     if kafka.offset_reset_policy == "latest" and not kafka.scale_to_zero_on_invalid_offset:
         written = shown(metadata.get("offsetResetPolicy") or "(absent: latest)")

@@ -21,6 +21,7 @@ from lagbench.core.scaling_annotations import (
 from lagbench.core.trigger_parameters import go_boolean
 
 _ADDRESS = "spec.triggers[{}].metadata.scalerAddress"
+_LAG_SCALER_PORT = 6000
 
 
 def other_trigger_findings(subject: Subject, trigger: Trigger) -> Iterator[Finding]:
@@ -79,7 +80,7 @@ def _external(subject: Subject, trigger: Trigger, external: ExternalTrigger) -> 
             field,
             shown(address),
             "gRPC dials host:port; a URL is a name that cannot be resolved",
-            address.split("://", 1)[1].rstrip("/"),
+            _dialled(address.split("://", 1)[1].partition("/")[0]),
         )
     elif ":" not in address:
         yield Finding(
@@ -88,10 +89,15 @@ def _external(subject: Subject, trigger: Trigger, external: ExternalTrigger) -> 
             field,
             shown(address),
             "without a port gRPC dials 443",
-            f"{address}:6000",
+            _dialled(address),
         )
     if is_lag_scaler(written):
         yield from _lag_scaler(subject, trigger, external.metadata)
+
+
+def _dialled(host: str) -> str:
+    """Return an address with a port: its own, else that of the lag scaler."""
+    return host if ":" in host else f"{host}:{_LAG_SCALER_PORT}"
 
 
 def _lag_scaler(

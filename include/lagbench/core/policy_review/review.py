@@ -44,7 +44,9 @@ _LEVELS = ("refused", "broken", "warning", "note")
 _RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     replica_findings,
     timing_findings,
-    lambda subject: behavior_findings(subject.spec.behavior),
+    lambda subject: behavior_findings(
+        subject.spec.behavior, pause_seconds=subject.context.pause_seconds
+    ),
     lambda subject: (
         found
         for trigger in subject.spec.triggers
@@ -103,7 +105,7 @@ def review_policy(
     if kind == "ScaledObject":
         review = _scaled_object(manifest, where, surroundings or Surroundings(), context)
     elif kind == "HorizontalPodAutoscaler":
-        review = _hpa(manifest, where)
+        review = _hpa(manifest, where, context)
     else:
         allowed = "ScaledObject or HorizontalPodAutoscaler"
         raise WrongInput(where=where, field="kind", value=kind, allowed=allowed)
@@ -186,7 +188,7 @@ def _instead(problem: TriggerRefused) -> str:
     return problem.hint
 
 
-def _hpa(manifest: Mapping[str, Any], where: str) -> PolicyReview:
+def _hpa(manifest: Mapping[str, Any], where: str, context: PolicyContext) -> PolicyReview:
     name = str((manifest.get("metadata") or {}).get("name") or "")
     kind = "HorizontalPodAutoscaler"
     try:
@@ -204,7 +206,8 @@ def _hpa(manifest: Mapping[str, Any], where: str) -> PolicyReview:
         return PolicyReview(
             kind, name, is_accepted=False, findings=(finding,), refused_by="apiserver"
         )
-    findings = list(behavior_findings(manifest["spec"].get("behavior"), "spec.behavior"))
+    behavior, pause = manifest["spec"].get("behavior"), context.pause_seconds
+    findings = list(behavior_findings(behavior, "spec.behavior", pause_seconds=pause))
     if all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
         findings.append(
             Finding(

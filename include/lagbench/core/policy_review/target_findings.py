@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from math import ceil
+from typing import Any
 
+from lagbench.core.admission.cluster import Manifest
+from lagbench.core.policy_review.cluster_facts import mapping
 from lagbench.core.policy_review.finding import Finding, Subject
 
+_DEFAULT_GRACE_SECONDS = 30  # of Kubernetes
 _TARGET = "spec.scaleTargetRef"
 _WITHOUT_SCALE = frozenset(
     {
@@ -65,6 +70,8 @@ def target_findings(subject: Subject) -> Iterator[Finding]:
                 "stored, but never ready: the target has no such container",
                 f"one of {', '.join(names)}",
             )
+    if workload is not None:
+        yield from _grace_period(subject, workload)
     if workload is None and any(item.is_resource for item in spec.triggers):
         yield Finding(
             "note",
@@ -75,6 +82,41 @@ def target_findings(subject: Subject) -> Iterator[Finding]:
             "none of it; the target is not in this file",
         )
     yield from _logins(subject)
+
+
+def _grace_period(subject: Subject, workload: Manifest) -> Iterator[Finding]:
+    """Yield a grace period in which a pod cannot finish; the preStop hook runs within it."""
+    pod = mapping(mapping(mapping(workload.get("spec")).get("template")).get("spec"))
+    given = pod.get("terminationGracePeriodSeconds")
+    grace = _DEFAULT_GRACE_SECONDS if given is None else given
+    sleeps = _longest_pre_stop(pod)
+    drain = subject.context.drain_seconds or 0.0
+    needed = sleeps + drain
+    if not needed or not isinstance(grace, int) or grace >= needed:
+        return
+    parts = [f"{sleeps:g} s of preStop"] if sleeps else []
+    parts += [f"{drain:g} s of drain"] if drain else []
+    yield Finding(
+        "warning",
+        "grace-period-short",
+        f"{subject.spec.target.kind} {subject.spec.target.name}: "
+        "spec.template.spec.terminationGracePeriodSeconds",
+        f"(absent: {grace})" if given is None else str(grace),
+        f"a pod needs {' and '.join(parts)}: each scale-down kills pods that still drain, what "
+        "they had in flight is processed again, and the group waits for session.timeout.ms",
+        f"{ceil(needed)} or more",
+    )
+
+
+def _longest_pre_stop(pod: Mapping[str, Any]) -> float:
+    """Return the longest sleep (s) of a container's preStop hook; hooks run side by side."""
+    containers = pod.get("containers")
+    hooks = [
+        mapping(mapping(mapping(item).get("lifecycle")).get("preStop"))
+        for item in (containers if isinstance(containers, list) else ())
+    ]
+    seconds = (mapping(hook.get("sleep")).get("seconds") for hook in hooks)
+    return max((item for item in seconds if isinstance(item, int)), default=0)
 
 
 def _logins(subject: Subject) -> Iterator[Finding]:

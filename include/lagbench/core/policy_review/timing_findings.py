@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lagbench.core.admission.webhook import polling_interval_decides
-from lagbench.core.hpa_behavior import HpaBehavior, parse_behavior
+from lagbench.core.hpa_behavior import HpaBehavior, ScalingRules, parse_behavior
 from lagbench.core.policy_review.finding import Finding, Subject, shown
 
 _SYNC_SECONDS = 15
 _DEFAULT_WINDOW_SECONDS = 300
 _SHORT_WINDOW_SECONDS = 30
+_DOUBLING_PERCENT, _TRIPLING_PERCENT = 100, 200
 _BEHAVIOR = "spec.advanced.horizontalPodAutoscalerConfig.behavior"
 
 
@@ -60,8 +61,16 @@ def timing_findings(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def behavior_findings(given: Mapping[str, Any] | None, field: str = _BEHAVIOR) -> Iterator[Finding]:
-    """Yield what a ``behavior`` block does, or its absence, that is easily missed."""
+def behavior_findings(
+    given: Mapping[str, Any] | None,
+    field: str = _BEHAVIOR,
+    *,
+    pause_seconds: float | None = None,
+) -> Iterator[Finding]:
+    """Yield what a ``behavior`` block does, or its absence, that is easily missed.
+
+    ``pause_seconds``: the longest time between two bursts; None: not known.
+    """
     if given is None:
         yield Finding(
             "note",
@@ -71,10 +80,12 @@ def behavior_findings(given: Mapping[str, Any] | None, field: str = _BEHAVIOR) -
             "the HPA's older limits apply: at most max(2 x current, 4) replicas per sync, and down "
             f"in one step {_DEFAULT_WINDOW_SECONDS} s after the last sync that wanted more",
         )
+        yield from _down_window(_DEFAULT_WINDOW_SECONDS, field, pause_seconds)
         return
     parsed = parse_behavior(given, where="policy", field=field)
     if parsed is not None:
-        yield from _windows(parsed, field)
+        yield from _windows(parsed, field, pause_seconds)
+        yield from _percents(parsed.scale_up, field)
     for side in ("scaleUp", "scaleDown"):
         rules = given.get(side) or {}
         if rules.get("tolerance") is not None:
@@ -106,7 +117,7 @@ def behavior_findings(given: Mapping[str, Any] | None, field: str = _BEHAVIOR) -
             )
 
 
-def _windows(behavior: HpaBehavior, field: str) -> Iterator[Finding]:
+def _windows(behavior: HpaBehavior, field: str, pause_seconds: float | None) -> Iterator[Finding]:
     up, down = behavior.scale_up.window_seconds, behavior.scale_down.window_seconds
     if up:
         yield Finding(
@@ -117,13 +128,52 @@ def _windows(behavior: HpaBehavior, field: str) -> Iterator[Finding]:
             f"the HPA takes the lowest wish of the last {up} s: it reacts {up} s later, and a "
             "shorter spike does not scale at all",
         )
-    if down is not None and down <= _SHORT_WINDOW_SECONDS:
+    if behavior.scale_down.select_policy != "Disabled":
+        seconds = _DEFAULT_WINDOW_SECONDS if down is None else down
+        yield from _down_window(seconds, field, pause_seconds)
+
+
+def _down_window(seconds: int, field: str, pause_seconds: float | None) -> Iterator[Finding]:
+    """Yield a window that ends between two bursts; without a known pause, one that is just short.
+
+    The wish falls when the backlog of a burst is gone, so the window begins within the pause.
+    """
+    where = f"{field}.scaleDown.stabilizationWindowSeconds"
+    if pause_seconds is not None and seconds < pause_seconds:
+        yield Finding(
+            "warning",
+            "down-window-under-pause",
+            where,
+            str(seconds),
+            f"bursts are up to {pause_seconds:g} s apart: once a backlog is drained, pods leave "
+            f"after {seconds} s and come back for the next burst, each time with a rebalance",
+            f"more than {pause_seconds:g}, unless the pods are meant to leave in the pause",
+        )
+    elif pause_seconds is None and seconds <= _SHORT_WINDOW_SECONDS:
         yield Finding(
             "warning",
             "down-window-short",
-            f"{field}.scaleDown.stabilizationWindowSeconds",
-            str(down),
-            f"the highest wish of {down} s, at most {down // _SYNC_SECONDS + 1} syncs: pods leave "
-            "in the pause between two bursts and come back for the next",
+            where,
+            str(seconds),
+            f"the highest wish of {seconds} s, at most {seconds // _SYNC_SECONDS + 1} syncs: pods "
+            "leave in the pause between two bursts and come back for the next",
             "longer than the pause between bursts; 300 is the default",
+        )
+
+
+def _percents(up: ScalingRules, field: str) -> Iterator[Finding]:
+    """Yield the percentages that are easily read as the whole, not as what is added to it."""
+    for index, rule in enumerate(up.policies):
+        if rule.type != "Percent" or rule.value <= _DOUBLING_PERCENT:
+            continue
+        times = 1 + rule.value / 100
+        named = " (it triples)" if rule.value == _TRIPLING_PERCENT else ""
+        yield Finding(
+            "note",
+            "percent-is-added",
+            f"{field}.scaleUp.policies[{index}].value",
+            str(rule.value),
+            f"{rule.value} % are added to what is there: up to {times:g} times the replicas"
+            f"{named} per {rule.period_seconds} s",
+            f"{_DOUBLING_PERCENT} doubles",
         )

@@ -28,7 +28,7 @@ from lagbench.programs.external_scaler.saved_state import (
     savable,
     window_identity,
 )
-from lagbench.programs.external_scaler.scrape import sampling_figures
+from lagbench.programs.external_scaler.scrape import decision_figures, sampling_figures
 from lagbench.programs.external_scaler.sources import SourceOpener, open_source
 from lagbench.programs.external_scaler.watched import Watched
 from lagbench.wire import externalscaler_pb2 as wire
@@ -178,4 +178,6 @@ class Board:
     def _collected(self) -> Iterable[Metric]:
         """Return what is only known at a scrape; called from the endpoint's thread."""
         samplers = [sampler for sampler, _ in list(self._clusters.values())]
-        return sampling_figures(samplers, len(self._objects), self._now_ns())
+        objects = list(self._objects.values())
+        yield from sampling_figures(samplers, len(objects), self._now_ns())
+        yield from decision_figures(objects)

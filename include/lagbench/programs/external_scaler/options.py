@@ -85,7 +85,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         )
 
     add("--address", "BIND_ADDRESS", "127.0.0.1", "where to listen")
-    add("--port", "PORT_GRPC", "6000", "for KEDA; 0 takes a free one")
+    add("--port", "PORT_GRPC", _original_port(environment) or "6000", "for KEDA; 0: a free one")
     add("--metrics-port", "PORT_METRICS", "8080", "for /metrics, /healthz and /ready")
     add("--tls-cert", "TLS_CERT_FILE", "", "PEM file with the server's certificate")
     add("--tls-key", "TLS_KEY_FILE", "", "PEM file with its key")
@@ -96,6 +96,12 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--first-sample-seconds", "FIRST_SAMPLE_SECONDS", "2.5", "a new object's call waits for")
     add("--drain-seconds", "DRAIN_SECONDS", "1.0", "calls that are open at SIGTERM get")
     return parser
+
+
+def _original_port(environment: Mapping[str, str]) -> str:
+    """Return GRPC_PORT, the original scaler's variable; not the link to a Service named grpc."""
+    port = environment.get("GRPC_PORT", "")
+    return "" if "://" in port else port
 
 
 def _path(text: str) -> Path | None:

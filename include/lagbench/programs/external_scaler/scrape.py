@@ -2,12 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client.core import Metric
 
+from lagbench.core.persistence.decision import Decision, LagUnavailable
 from lagbench.programs.external_scaler.cluster_sampler import ClusterSampler
 from lagbench.programs.external_scaler.figures import counter, gauge
+from lagbench.programs.external_scaler.watched import Watched
+
+_OBJECT = ("object", "group", "topic")
+_OF_A_DECISION: tuple[tuple[str, str, Callable[[Decision], float]], ...] = (
+    (
+        "lag_records",
+        "Total lag that was seen, over the partitions that count",
+        lambda decision: decision.figures.total_lag,
+    ),
+    (
+        "largest_lag_records",
+        "Lag of the partition with the most",
+        lambda decision: decision.figures.largest_lag,
+    ),
+    (
+        "persistence_seconds",
+        "How long lag has been at or above the threshold without a break",
+        lambda decision: decision.span_seconds,
+    ),
+    (
+        "sustain_seconds",
+        "How long it has to be to persist",
+        lambda decision: decision.rule.sustain_seconds,
+    ),
+    (
+        "persistent",
+        "1: lag has lasted for the sustain time",
+        lambda decision: decision.is_persistent,
+    ),
+    ("active", "1: what IsActive answers is true", lambda decision: decision.is_active),
+    (
+        "metric_value",
+        "What GetMetrics answers, after stabilisation",
+        lambda decision: decision.metric_value,
+    ),
+    ("metric_target", "Target per replica of that metric", lambda decision: decision.target),
+)
+
+
+def decision_figures(objects: Iterable[Watched]) -> Iterator[Metric]:
+    """Yield per object what was seen and what is served; without a verdict its series are missing.
+
+    Of two with the same labels (metadata that has just changed, or two triggers on one group and
+    topic) the later one is shown: Prometheus refuses a scrape with the same series twice.
+    """
+    decisions: dict[tuple[str, str, str], Decision | None] = {}
+    for watched in objects:
+        group_topic = watched.settings.group_topic
+        labels = (watched.name, group_topic.group, group_topic.topic)
+        try:
+            decisions[labels] = watched.decision()
+        except LagUnavailable:
+            decisions[labels] = None
+    for name, text, read in _OF_A_DECISION:
+        family = gauge(f"object_{name}", text, _OBJECT)
+        for labels, decision in decisions.items():
+            if decision is not None:
+                family.add_metric(labels, float(read(decision)))
+        yield family
 
 
 def sampling_figures(

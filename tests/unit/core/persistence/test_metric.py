@@ -155,3 +155,19 @@ def test_the_defaults_are_those_of_the_readmes() -> None:
     assert (usual.lag_threshold, usual.sustain_seconds) == (500, 120)
     assert (usual.sampling_interval_seconds, usual.window_size) == (10, 30)
     assert (usual.lag_scope, usual.lag_metric) == ("partition", "records")
+
+
+@pytest.mark.parametrize(("start", "lag"), [(0, 1000), (1000, 0)])
+def test_a_new_group_of_iggy_wakes_for_a_backlog_and_for_nothing_else(start: int, lag: int) -> None:
+    """Its scaleToZeroOnInvalidOffset is zero only where nothing waits, whatever the policy."""
+    for policy in ("latest", "earliest"):
+        chosen = rule(
+            scale_to_zero_on_invalid_offset=True,
+            wakes_for_backlog=True,
+            offset_reset_policy=policy,
+            sustain_seconds=0,
+        )
+        decision = judged([fresh_group(earliest=[start])], chosen)
+
+        assert decision.figures.total_lag == lag
+        assert decision.is_active == (lag > 0)

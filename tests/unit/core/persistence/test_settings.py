@@ -228,3 +228,17 @@ def test_equal_clusters_are_equal() -> None:
     assert first.source == second.source
     assert hash(first.source) == hash(second.source)
     assert first.source != third.source
+
+
+@pytest.mark.parametrize(("zero", "wakes"), [("true", True), ("false", False)])
+def test_scale_to_zero_without_a_commit_has_iggys_meaning_for_iggy_alone(
+    zero: str, wakes: bool
+) -> None:
+    """KEDA's kafka trigger counts 0 whatever waits; Iggy's looks at what waits."""
+    iggy = {"source": "iggy", "serverAddress": "i:8090", "streamId": "s", "topicId": "t"}
+    login = {"consumerGroupId": "c", "username": "u", "passwordFromEnv": "p"}
+    kafka = {"bootstrapServers": "k:9092", "topic": "t", "consumerGroup": "c"}
+    flag = {"scaleToZeroOnInvalidOffset": zero}
+
+    assert parse_lag_settings({**iggy, **login, **flag}).rule.wakes_for_backlog is wakes
+    assert not parse_lag_settings({**kafka, **flag}).rule.wakes_for_backlog

@@ -122,7 +122,7 @@ def test_a_plain_policy_warns_of_nothing() -> None:
         ("latest-hides-backlog", "warning", {"triggers": [kafka(offsetResetPolicy="latest")]}),
         ("persistent-lag-flaps", "warning", {"triggers": [kafka(excludePersistentLag="true")]}),
         ("limitation-ignored", "warning", {"triggers": [kafka(topic="", partitionLimitation="1")]}),
-        ("all-topics", "note", {"triggers": [kafka(topic="")]}),
+        ("all-topics", "warning", {"triggers": [kafka(topic="")]}),
         ("activation-ignored", "warning", {"triggers": [kafka(activationLagThreshold="5")]}),
         ("value-target", "warning", {"triggers": [{**kafka(), "metricType": "Value"}]}),
         (

@@ -13,7 +13,7 @@ from lagbench.strict_yaml import parse_documents, read_text
 EXPECTED: dict[str, tuple[set[str], tuple[int, ...]]] = {
     "cpu-only": ({"down-window-short", "lag-not-seen"}, ()),
     "cron-prewarm-plus-lag": ({"failing-trigger-blocks"}, (2, 6, 12)),
-    "lag-cpu-safety-net": (set(), (2, 6, 12)),
+    "lag-cpu-safety-net": ({"resource-holds-one-way"}, (2, 6, 12)),
     "lag-default": (set(), (2, 4, 8, 12)),
     "lag-even-distribution": (set(), (2, 12)),
     "lag-fast-up-slow-down": (set(), (2, 6, 12)),
@@ -26,6 +26,9 @@ EXPECTED: dict[str, tuple[set[str], tuple[int, ...]]] = {
     "lag-threshold-10k": (set(), (2, 6, 12, 24)),
     "lag-threshold-1k": (set(), (2, 6, 12, 24)),
     "persistent-lag": (set(), (2, 4, 8, 12)),
+    "persistent-lag-aggressive": (set(), (2, 4, 8, 12)),
+    "persistent-lag-conservative": (set(), (2, 4, 8, 12)),
+    "persistent-lag-cost-optimised": (set(), (2, 6, 12)),
     "production": (set(), (3, 9, 12)),
     "projected-lag": (set(), (2, 4, 8, 12)),
     "scale-to-zero": (set(), (1, 5, 10, 12)),

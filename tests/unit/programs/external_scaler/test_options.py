@@ -35,3 +35,25 @@ def test_flags_that_cannot_work_are_refused(arguments: list[str], field: str) ->
         parse_options(arguments, {})
 
     assert refusal.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("environment", "port"),
+    [
+        ({"GRPC_PORT": "50051"}, 50_051),
+        ({"GRPC_PORT": "50051", "PORT_GRPC": "7000"}, 7000),
+        ({"GRPC_PORT": "tcp://10.96.0.7:6000"}, 6000),
+        ({}, 6000),
+    ],
+)
+def test_the_variable_of_the_original_scaler_names_the_port(
+    environment: dict[str, str], port: int
+) -> None:
+    """A Deployment that moves over listens where it did; a Service's link of that name is none."""
+    assert parse_options([], environment).port == port
+
+
+def test_a_port_of_the_original_scaler_that_is_none_is_refused() -> None:
+    """It is checked as the flag is."""
+    with pytest.raises(WrongInput, match="soon"):
+        parse_options([], {"GRPC_PORT": "soon"})
