@@ -90,7 +90,7 @@ def _producer(story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[t.Rec
         lateness_p99_ms=5.4,
         lateness_max_ms=12.5,
         fell_behind=False,
-        reason="",
+        reason="completed",
         stream_sha256="5e1f" * 16,
     )
 

@@ -137,7 +137,7 @@ def _clean_telemetry(
             lateness_p99_ms=0.5,
             lateness_max_ms=1.0,
             fell_behind=False,
-            reason="",
+            reason="completed",
             stream_sha256="",
         ),
     ]

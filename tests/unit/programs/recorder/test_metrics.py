@@ -214,7 +214,7 @@ def test_the_planned_rate_holds_from_step_to_step_until_the_stream_ends() -> Non
         lateness_p99_ms=0,
         lateness_max_ms=0,
         fell_behind=False,
-        reason="",
+        reason="completed",
         stream_sha256="",
     )
     later = NOW + 3600 * SECOND
