@@ -33,7 +33,7 @@ _GAPS = (
 
 
 def print_verdict(console: Console, folder: RunFolder) -> None:
-    """Print each SLO with threshold and value, why any did not hold, accounting, notes, gate, report.
+    """Print each SLO with threshold and value, what did not hold, accounting, notes, gate, report.
 
     Why a run is invalid stands above all that, once.
     """
