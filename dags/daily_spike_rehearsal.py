@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 # A night that is cleared is tried again under another name, and the record of the first stays.
 TRIGGERED_RUN = (
-    "rehearsal__{{ run_id }}{{ '' if ti.try_number == 1 else '__try_' ~ ti.try_number }}"
+    "rehearsal__{{ run_id }}{{ '' if ti.try_number < 2 else '__try_' ~ ti.try_number }}"
 )
 TRIGGERED_LAST = "{{ ti.xcom_pull(task_ids='rehearse', key='trigger_run_id') }}"
 
