@@ -28,9 +28,7 @@ from lagbench_airflow.params import rehearsal_params
 log = logging.getLogger(__name__)
 
 # A night that is cleared is tried again under another name, and the record of the first stays.
-TRIGGERED_RUN = (
-    "rehearsal__{{ run_id }}{{ '' if ti.try_number < 2 else '__try_' ~ ti.try_number }}"
-)
+TRIGGERED_RUN = "rehearsal__{{ run_id }}{{ '' if ti.try_number < 2 else '__try_' ~ ti.try_number }}"
 TRIGGERED_LAST = "{{ ti.xcom_pull(task_ids='rehearse', key='trigger_run_id') }}"
 
 

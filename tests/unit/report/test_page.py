@@ -114,6 +114,7 @@ def test_the_page_of_a_rehearsal_shows_what_the_gate_found(folder: RunFolder) ->
 
     html = write_report(folder).read_text()
 
+    assert "The nightly gate is red: regressed" in html  # the badge says that the SLOs hold
     assert "Nightly gate: regressed" in html
     assert "Against the baseline, night-1" in html
     assert re.search(
