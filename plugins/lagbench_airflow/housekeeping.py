@@ -10,6 +10,8 @@ from pathlib import Path
 from lagbench.adapters.run_folder import RunFolder, RunSummary, list_runs, runs_root
 from lagbench.core.cluster_lease import longest_run_seconds
 from lagbench.errors import LagbenchError
+from lagbench.results.baseline import pinned_baselines
+from lagbench.results.gate import references
 from lagbench.results.run_evidence import read_scenario
 
 SECOND_NS = 1_000_000_000
@@ -21,21 +23,23 @@ def tidy_run_folders(
 ) -> list[str]:
     """Delete runs older than ``keep_days`` days and return their ids.
 
-    Kept: every run whose verdict is not pass (unless ``including_failed``), the newest passing run
-    of each scenario and policy (the next rehearsal is compared with it), a run that may still be in
-    progress, and any folder without a date in its manifest, for it may be none of ours.
+    Kept: every run whose verdict is not pass (unless ``including_failed``), the baseline of
+    each cell and its newest rehearsal that was no regression (the next one is compared with both),
+    a run that may still be in progress, and any folder without a date in its manifest, for it may
+    be none of ours.
     """
     root = root or runs_root()
     now = time.time_ns() if now is None else now
     oldest = now - keep_days * DAY_NS
     runs = list_runs(root)
-    references = {(r.scenario, r.policy, r.fidelity): r.run_id for r in runs if r.verdict == "pass"}
+    wanted_by_gate = {*references(root).values()}
+    wanted_by_gate |= {baseline.run_id for baseline in pinned_baselines(root).values()}
     deleted = []
     for run in runs:
         if run.created_at is None or run.created_at >= oldest:
             continue
         is_wanted = run.verdict != "pass" and not including_failed
-        is_kept = is_wanted or run.run_id in references.values()
+        is_kept = is_wanted or run.run_id in wanted_by_gate
         if not is_kept and not _may_be_in_progress(root, run, now):
             shutil.rmtree(root / run.run_id)
             deleted.append(run.run_id)

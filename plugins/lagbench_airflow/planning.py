@@ -22,6 +22,7 @@ from lagbench.adapters.run_manifest import write_manifest
 from lagbench.adapters.topic_copies import keep_evidence
 from lagbench.adapters.workloads import clear_cluster, remove_everything
 from lagbench.catalog import checked_cell
+from lagbench.core.cell_identity import content_digest
 from lagbench.core.cluster_lease import longest_run_seconds
 from lagbench.core.run import NAMESPACE, RunNames, new_run_id
 from lagbench.core.run_rights import rights_of_run
@@ -29,6 +30,7 @@ from lagbench.core.spark_settings import SparkPlace
 from lagbench.embedded import bench
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.errors import NotReady, WrongInput
+from lagbench.orchestrator.target import CONTEXT_PREFIX, EMBEDDED
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.hooks.kafka import KafkaHook
 from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube, settings_of_cluster
@@ -82,6 +84,10 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
         scenario_text=cell.scenario_text,
         policy_text=cell.policy_text,
         created_at=time.time_ns(),
+        cell={
+            "policy": content_digest(cell.policy),
+            "target": content_digest(target_name()),
+        },
     )
     return {
         "run_id": run_id,
@@ -97,6 +103,14 @@ def is_embedded() -> bool:
     """Say whether the connection kubernetes_default names the embedded bench's localkube."""
     extra = _connection("kubernetes_default").extra_dejson
     return str(extra.get("kube_config_path")) == str(BenchFiles(bench.state_dir()).kubeconfig)
+
+
+def target_name() -> str:
+    """Return where runs are rehearsed, as ``--target`` names it; in_cluster: the pod's own."""
+    if is_embedded():
+        return EMBEDDED
+    extra = _connection("kubernetes_default").extra_dejson
+    return f"{CONTEXT_PREFIX}{extra.get('cluster_context') or 'in_cluster'}"
 
 
 def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from lagbench.errors import NotReady
-from lagbench.results.compare import compare_runs, last_passing_run
+from lagbench.report import write_report
+from lagbench.results.gate import judge_night
 from lagbench_airflow.run_lookup import folder_of_dag_run
 
 
 def compare_with_last_pass(dag_run: str) -> dict[str, Any]:
-    """Compare the run that ``dag_run`` of scenario_run made with the last one that passed.
+    """Hold the run that ``dag_run`` of scenario_run made against its baseline and the last night.
+
+    Writes comparison.json and the report with it.
 
     :raises NotReady: the run folder is not on this machine.
     """
@@ -20,18 +24,12 @@ def compare_with_last_pass(dag_run: str) -> dict[str, Any]:
             f"no run folder names the Dag run {dag_run}: it ended before plan_cell, or ran on "
             "another machine"
         )
-    reference = last_passing_run(folder)
-    if reference is None:
-        return {
-            "status": "first",
-            "run_id": folder.run_id,
-            "reference": None,
-            "reasons": ["no earlier run of this scenario and policy passed"],
-        }
-    comparison = compare_runs(folder, reference)
+    record = judge_night(folder, now=time.time_ns())
+    write_report(folder)
     return {
-        "status": comparison.status,
-        "run_id": comparison.run_id,
-        "reference": comparison.reference_run_id,
-        "reasons": list(comparison.reasons),
+        "status": record.status,
+        "run_id": record.run_id,
+        "baseline": None if record.baseline is None else record.baseline.reference_run_id,
+        "last_night": None if record.last_night is None else record.last_night.reference_run_id,
+        "reasons": list(record.reasons),
     }

@@ -33,10 +33,12 @@ def write_manifest(
     policy_text: str,
     created_at: int,
     versions: dict[str, str] | None = None,
+    cell: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """Write manifest.json, scenario.yaml, policy.yaml and conf.json; returns the manifest.
 
-    ``versions`` adds what only the caller knows, e.g. ``{"kafka-broker": "4.3.1"}``.
+    ``versions`` adds what only the caller knows, e.g. ``{"kafka-broker": "4.3.1"}``;
+    ``cell`` holds the digests of policy and target by which runs of one cell are found.
     """
     manifest: dict[str, Any] = {
         "run_id": folder.run_id,
@@ -47,6 +49,7 @@ def write_manifest(
         "seed": seed,
         "fidelity": fidelity,
         "conf": conf,
+        **({} if cell is None else {"cell": cell}),
         "versions": {**installed_versions(), **(versions or {})},
         "git": git_state(PROJECT_ROOT),
         "machine": machine(),

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from lagbench.cli import (
+    baseline_command,
     bench_commands,
     cell_commands,
     explain_command,
@@ -42,6 +43,7 @@ app.command()(explain_command.explain)
 app.command()(cell_commands.show)
 app.command()(cell_commands.account)
 app.command()(cell_commands.report)
+app.command()(baseline_command.baseline)
 
 
 def _version(wanted: bool) -> None:

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lagbench.adapters.run_folder import RunFolder
+from lagbench.cli.comparison_table import print_comparison
 from lagbench.core import message_classes
 from lagbench.core.verdict import SloResult, Verdict
 
@@ -32,7 +33,7 @@ _GAPS = (
 
 
 def print_verdict(console: Console, folder: RunFolder) -> None:
-    """Print each SLO with threshold and value, why any did not hold, accounting, notes, report.
+    """Print each SLO with threshold and value, what did not hold, accounting, notes, gate, report.
 
     Why a run is invalid stands above all that, once.
     """
@@ -61,6 +62,7 @@ def print_verdict(console: Console, folder: RunFolder) -> None:
             console.print(f"  {reason}", highlight=False, markup=False)
     for note in verdict.notes:
         console.print(f"  note: {note}", highlight=False, markup=False)
+    print_comparison(console, folder)
     console.print(f"report: {folder.path / 'report.html'}", highlight=False, soft_wrap=True)
 
 

@@ -15,9 +15,18 @@ from lagbench.core.measures import NANOSECONDS, Measures
 from lagbench.core.verdict import Verdict
 from lagbench.report.figures import reaction_bar, timeline
 from lagbench.report.run_series import RunSeries, read_series
+from lagbench.results.gate import read_record
 
 UNKNOWN = "–"
 SHOWN_BAD_MESSAGES = 40
+GATE_CLASSES = {
+    "baseline": "pass",
+    "within": "pass",
+    "regressed": "fail",
+    "undetermined": "undetermined",
+    "not_compared": "not_judged",
+}
+"""The page's colours of verdicts, for what the gate says."""
 
 
 def write_report(folder: RunFolder) -> Path:
@@ -45,6 +54,7 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         "number": number,
         "seconds": seconds,
         "percent": percent,
+        "compared": lambda value: number(value, 1 if value is not None and value % 1 else 0),
         "instant": instant,
         "memory": memory,
         "sentence": sentence,
@@ -56,6 +66,8 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         m=measures,
         verdict=verdict,
         series=series,
+        gate=read_record(folder),
+        gate_class=GATE_CLASSES,
         timeline=_embed(timeline(series, measures)),
         reaction=None if reaction is None else _embed(reaction),
         manifest=_flat(manifest),

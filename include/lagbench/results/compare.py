@@ -1,4 +1,4 @@
-"""The regression gate: one run's measures against a reference run's, within stated bounds.
+"""One run's measures against a reference run's, within stated bounds.
 
 A measure regressed when it is worse than the reference by more than the larger of the absolute and
 the relative bound. Two runs of the same cell differ by chance: the HPA's sync has its own phase, so
@@ -9,14 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
-from lagbench.adapters.run_folder import RunFolder, list_runs
 from lagbench.core.measure_model import MeasureModel
 from lagbench.core.measures import Measures
-
-COMPARISON_FILE = "comparison.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,38 +139,6 @@ def compare_measures(
         reasons = reasons or [_text(m) for m in unsure]
         return _comparison(now, reference, "undetermined", reasons, compared)
     return _comparison(now, reference, "within", [], compared)
-
-
-def compare_runs(folder: RunFolder, reference: RunFolder) -> Comparison:
-    """Compare two measured runs and write comparison.json into ``folder``.
-
-    :raises NotReady: a run has no measures.
-    """
-    now, before = (
-        Measures.model_validate(run.read_json(run.measures)) for run in (folder, reference)
-    )
-    comparison = compare_measures(now, before)
-    folder.write_json(COMPARISON_FILE, comparison.model_dump(mode="json"))
-    return comparison
-
-
-def last_passing_run(folder: RunFolder, root: Path | None = None) -> RunFolder | None:
-    """Return the newest run before ``folder``'s that passed with the same scenario and policy.
-
-    Runs of another fidelity do not count. None: there is no such run.
-    """
-    root = root or folder.path.parent
-    own = folder.summary()
-    earlier = [
-        summary
-        for summary in list_runs(root)
-        if summary.verdict == "pass"
-        and summary.run_id != own.run_id
-        and (summary.created_at or 0) <= (own.created_at or 0)
-        and (summary.scenario, summary.policy, summary.fidelity)
-        == (own.scenario, own.policy, own.fidelity)
-    ]
-    return RunFolder(root / earlier[-1].run_id) if earlier else None
 
 
 def _compared(

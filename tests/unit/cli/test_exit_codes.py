@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.fakes.nights import rehearse, write_night
 
 from lagbench.cli import main
 from lagbench.errors import ExitCode
+from lagbench.results.baseline import pinned_baselines
 
 QUICK = (
     Path(__file__).resolve().parents[3] / "include" / "catalog" / "scenarios" / "quick_spike.yaml"
@@ -102,3 +104,21 @@ def test_a_run_that_does_not_fit_the_disk_starts_nothing(
     assert code == ExitCode.NOT_READY
     assert "not enough disk" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_only_a_rehearsal_becomes_the_baseline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2 for a run by hand, 0 for a night, which then is the baseline."""
+    cell = rehearse(tmp_path / "runs", "night-1", created_at=1).cell
+    rehearse(tmp_path / "runs", "night-2", created_at=2)
+    write_night(tmp_path / "runs", "by-hand", created_at=3)
+
+    refused = exit_code(["baseline", "by-hand"], tmp_path, monkeypatch)
+    message = " ".join(capsys.readouterr().err.split())
+    taken = exit_code(["baseline", "night-2"], tmp_path, monkeypatch)
+
+    assert (refused, taken) == (ExitCode.WRONG_INPUT, ExitCode.PASS)
+    assert "run = 'by-hand' is not allowed; allowed: a run of daily_spike_rehearsal" in message
+    assert pinned_baselines(tmp_path / "runs")[cell].run_id == "night-2"
+    assert capsys.readouterr().out == "baseline: night-2\nbefore:   night-1\n"

@@ -6,11 +6,14 @@ import re
 from pathlib import Path
 
 from rich.console import Console
+from tests.fakes.nights import rehearse, write_night
 from tests.fakes.run_folder_builder import quick_spike_run
 
 from lagbench.adapters.run_folder import RunFolder
+from lagbench.cli.comparison_table import print_comparison
 from lagbench.cli.verdict_table import print_verdict
 from lagbench.core.telemetry import ProducerProgress
+from lagbench.results.gate import accept
 from lagbench.results.measure import judge_run
 
 
@@ -20,6 +23,14 @@ def said(folder: RunFolder) -> str:
     console = Console(width=400)
     with console.capture() as captured:
         print_verdict(console, folder)
+    return captured.get()
+
+
+def compared(folder: RunFolder) -> str:
+    """Return what is said of the gate at 80 columns."""
+    console = Console(width=80)
+    with console.capture() as captured:
+        print_comparison(console, folder)
     return captured.get()
 
 
@@ -64,3 +75,29 @@ def test_why_a_run_is_invalid_stands_at_the_top_and_once(tmp_path: Path) -> None
     assert told.startswith("invalid: what Kafka had taken is not known")
     assert told.count("what Kafka had taken is not known") == 1
     assert "was Ready and assigned" in told
+
+
+def test_a_rehearsal_shows_what_the_gate_found(tmp_path: Path) -> None:
+    """Both references with their numbers, why the night is red, and how to accept it."""
+    rehearse(tmp_path, "night-1", created_at=1)
+    rehearse(tmp_path, "night-2", created_at=2)
+    rehearse(tmp_path, "night-3", created_at=3, reaction={"assigned_seconds": 80.0})
+    red = RunFolder(tmp_path / "night-3")
+
+    before = compared(red)
+    accept(red, now=4)
+    after = compared(red)
+
+    assert "against the baseline night-1" in before
+    assert "against the last night night-2" in before
+    assert re.search(r"Scale-out reaction, s +16\.5 +32\.5 +80 +regressed", before)
+    assert "gate: REGRESSED" in before
+    assert "accept it: lagbench baseline night-3" in before
+    assert "accept it" not in after
+    assert "this run was accepted as the baseline of its cell" in after
+
+
+def test_a_run_by_hand_shows_no_gate(tmp_path: Path) -> None:
+    """Only rehearsals are compared."""
+    assert compared(write_night(tmp_path, "by-hand", created_at=1)) == ""
+    assert "gate:" not in said(quick_spike_run().write(tmp_path))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import time
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
@@ -147,3 +149,21 @@ def test_params_are_valid_as_they_come(bag: DagBag) -> None:
     for name in DAGS:
         bag.dags[name].validate()
         bag.dags[name].params.validate()
+
+
+def test_a_night_that_is_cleared_keeps_the_record_of_the_first(bag: DagBag) -> None:
+    """Each try of a night is a Dag run of its own, and none is ever reset."""
+    rehearse = bag.dags["daily_spike_rehearsal"].get_task("rehearse")
+    names = []
+    for number in (1, 2, 3):
+        task = copy.copy(rehearse)
+        night = {"run_id": "scheduled__a", "ti": SimpleNamespace(try_number=number)}
+        task.render_template_fields({**night, "params": {"scenario": "s", "policy": None}})
+        names.append(task.trigger_run_id)
+
+    assert names == [
+        "rehearsal__scheduled__a",
+        "rehearsal__scheduled__a__try_2",
+        "rehearsal__scheduled__a__try_3",
+    ]
+    assert not rehearse.reset_dag_run

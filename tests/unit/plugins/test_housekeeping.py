@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.fakes.nights import rehearse, write_night
+from tests.fakes.run_folder_builder import quick_spike_run
 from tests.unit.plugins.conftest import SCENARIO
 
 from lagbench.adapters.run_folder import RunFolder
+from lagbench.core.cell_identity import content_digest
 from lagbench.core.cluster_lease import longest_run_seconds
 from lagbench.errors import NotReady
-from lagbench.results.compare import Comparison
+from lagbench.results.gate import COMPARISON_FILE
+from lagbench.results.measure import judge_run
 from lagbench.results.run_evidence import read_scenario
 from lagbench_airflow import rehearsal
 from lagbench_airflow.housekeeping import DAY_NS, tidy_run_folders
@@ -37,7 +41,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("old-pass", 50, "pass"),
         ("old-fail", 50, "fail"),
         ("old-crash", 50, None),
-        ("newest-pass", 40, "pass"),
         ("today", 0, "undetermined"),
     ):
         make_run(tmp_path, run_id, age_days=age_days, verdict=verdict)
@@ -47,7 +50,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_only_old_passing_runs_go(root: Path) -> None:
-    """A failed run and the reference of the next comparison are kept, whatever their age."""
+    """A failed run is kept, whatever its age."""
     assert tidy_run_folders(keep_days=30, including_failed=False, root=root, now=NOW) == [
         "old-pass"
     ]
@@ -59,7 +62,7 @@ def test_failed_runs_go_when_asked(root: Path) -> None:
     deleted = tidy_run_folders(keep_days=30, including_failed=True, root=root, now=NOW)
 
     assert sorted(deleted) == ["old-crash", "old-fail", "old-pass"]
-    assert sorted(path.name for path in root.iterdir()) == ["newest-pass", "not-ours", "today"]
+    assert sorted(path.name for path in root.iterdir()) == ["not-ours", "today"]
 
 
 def test_a_run_in_progress_is_never_tidied_away(root: Path) -> None:
@@ -81,35 +84,36 @@ def test_a_run_in_progress_is_never_tidied_away(root: Path) -> None:
     assert {"runs-now", "is-judged-now"} <= set(tidy(NOW + of_scenario))
 
 
-def test_a_night_is_compared_with_the_last_that_passed(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The reference is the newest passing run of the same scenario and policy."""
-    compared: list[tuple[str, str]] = []
+def test_a_night_is_put_through_the_gate(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Dag run names the folder; the record and the report with it are written there."""
+    content = quick_spike_run()
+    cell = {"policy": content_digest("policy"), "target": content_digest("embedded")}
+    for number in (1, 2):
+        content.run_id = f"night-{number}"
+        content.manifest |= {"created_at": NOW + number, "cell": cell}
+        content.manifest |= {"conf": {"dag_run": f"rehearsal__{number}"}}
+        folder = content.write(root)
+        judge_run(folder)
+        folder.write_json(folder.verdict, folder.read_json(folder.verdict) | {"status": "pass"})
 
-    def compare(now: RunFolder, reference: RunFolder) -> Comparison:
-        compared.append((now.run_id, reference.run_id))
-        return Comparison(
-            run_id=now.run_id,
-            reference_run_id=reference.run_id,
-            status="regressed",
-            reasons=("Lag drain: 90 s, reference 60 s (at most 76)",),
-            measures=(),
-        )
+    first, second = (rehearsal.compare_with_last_pass(f"rehearsal__{n}") for n in (1, 2))
 
-    monkeypatch.setattr(rehearsal, "compare_runs", compare)
-
-    outcome = rehearsal.compare_with_last_pass("dag-run-of-today")
-
-    assert compared == [("today", "newest-pass")]
-    assert outcome["status"] == "regressed"
+    assert (first["status"], first["baseline"]) == ("baseline", None)
+    assert (second["status"], second["baseline"]) == ("within", "night-1")
+    assert RunFolder(root / "night-2").read_json(COMPARISON_FILE)["status"] == "within"
+    assert "Against the baseline, night-1" in RunFolder(root / "night-2").report.read_text()
 
 
-def test_the_first_night_has_no_reference(root: Path) -> None:
-    """Nothing to be compared with is no regression."""
-    make_run(root, "other", age_days=0, verdict="pass", scenario="another")
+def test_the_references_of_the_gate_are_kept(tmp_path: Path) -> None:
+    """The baseline and the newest night that was no regression stay, whatever their age."""
+    rehearse(tmp_path, "baseline", created_at=1)
+    rehearse(tmp_path, "between", created_at=2)
+    rehearse(tmp_path, "newest", created_at=3)
+    write_night(tmp_path, "by-hand", created_at=4)
 
-    assert rehearsal.compare_with_last_pass("dag-run-of-other")["status"] == "first"
+    deleted = tidy_run_folders(keep_days=30, including_failed=True, root=tmp_path, now=NOW)
+
+    assert deleted == ["between", "by-hand"]
 
 
 def test_a_night_without_a_run_is_told(root: Path) -> None:

@@ -1,13 +1,19 @@
-"""A run's topics."""
+"""A run's topics, and what tells its cell."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.unit.plugins.conftest import SERVERS, World
 
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.catalog import load_policy
+from lagbench.core.cell_identity import content_digest
 from lagbench.core.cluster_settings import ClusterSettings
+from lagbench.results.baseline import cell_of
 from lagbench_airflow import planning
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.hooks import kafka
@@ -46,3 +52,38 @@ def test_replicas_of_topics_are_a_setting_of_the_cluster(
     planning.create_run_topics(cell)
 
     assert {spec.replication_factor for spec in world.admin.specs.values()} == {factor}
+
+
+@pytest.mark.parametrize(
+    ("is_embedded", "extra", "target"),
+    [
+        (True, {"kube_config_path": "/bench"}, "embedded"),
+        (False, {"cluster_context": "blue"}, "context:blue"),
+        (False, {"in_cluster": True}, "context:in_cluster"),
+    ],
+)
+def test_a_planned_run_tells_its_cell(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    *,
+    is_embedded: bool,
+    extra: dict[str, Any],
+    target: str,
+) -> None:
+    """The manifest has the digests of the policy's file and of the target's name."""
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
+    monkeypatch.setattr(planning, "is_embedded", lambda: is_embedded)
+    connection = SimpleNamespace(extra_dejson=extra)
+    monkeypatch.setattr(planning, "_connection", lambda _: connection)
+
+    planned = planning.plan_run({"scenario": "quick_spike"}, dag_run="d")
+
+    folder = RunFolder(tmp_path / planned["run_id"])
+    assert folder.read_json(folder.manifest)["cell"] == {
+        "policy": content_digest(load_policy(planned["policy"])),
+        "target": content_digest(target),
+    }
+    cell = cell_of(folder)
+    folder.write_text(folder.policy, "the policy as applied, with the run's own names")
+    assert cell is not None
+    assert cell_of(folder) == cell

@@ -13,6 +13,8 @@ from lagbench.core.measures import Measures
 from lagbench.report import page, write_report
 from lagbench.report.figures import timeline
 from lagbench.report.run_series import read_series
+from lagbench.results.compare import compare_measures
+from lagbench.results.gate import COMPARISON_FILE, GateRecord
 from lagbench.results.measure import judge_run, measure_run
 
 
@@ -128,3 +130,31 @@ def test_a_phrase_becomes_a_sentence() -> None:
     assert page.sentence("lag fell") == "Lag fell."
     assert page.sentence("Lag fell.") == "Lag fell."
     assert page.sentence("") == ""
+
+
+def test_the_page_of_a_rehearsal_shows_what_the_gate_found(folder: RunFolder) -> None:
+    """Reference, bound, value and status of each measure; a run by hand has no such section."""
+    assert "Nightly gate" not in write_report(folder).read_text()
+    measures = Measures.model_validate(folder.read_json(folder.measures))
+    good = measures.model_copy(update={"run_id": "night-1"})
+    reaction = measures.reaction.model_copy(update={"assigned_seconds": 80.0})
+    found = compare_measures(measures.model_copy(update={"reaction": reaction}), good)
+    record = GateRecord(
+        run_id=folder.run_id,
+        cell="cell",
+        status=found.status,
+        reasons=found.reasons,
+        baseline=found,
+    )
+    folder.write_json(COMPARISON_FILE, record.model_dump(mode="json"))
+
+    html = write_report(folder).read_text()
+
+    assert "The nightly gate is red: regressed" in html  # the badge says that the SLOs hold
+    assert "Nightly gate: regressed" in html
+    assert "Against the baseline, night-1" in html
+    assert re.search(
+        r"Scale-out reaction, s</td><td class=\"n\">16.5</td><td class=\"n\">32.5</td>\s*"
+        r"<td class=\"n\">80</td><td class=\"status fail\">regressed",
+        html,
+    )

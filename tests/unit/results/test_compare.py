@@ -1,23 +1,16 @@
-"""The regression gate."""
+"""One run's measures against another's."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
-from tests.fakes.run_folder_builder import quick_spike_run
 
-from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.measures import Measures
 from lagbench.results.compare import (
     BOUNDS,
-    COMPARISON_FILE,
     Bound,
     compare_measures,
-    compare_runs,
-    last_passing_run,
 )
-from lagbench.results.measure import measure_run
 
 GOOD = quick_spike_measures()
 
@@ -99,52 +92,3 @@ def test_fidelities_are_never_compared() -> None:
 
     assert found.status == "undetermined"
     assert found.reasons == ("fidelity kubernetes against processes: not comparable",)
-
-
-def run(root: Path, run_id: str, created_at: int, verdict: str, policy: str = "p") -> RunFolder:
-    """Make a run of which only the list's line is of interest."""
-    folder = RunFolder.create(run_id, root)
-    manifest = {
-        "created_at": created_at,
-        "scenario": "s",
-        "policy": policy,
-        "fidelity": "processes",
-    }
-    folder.write_json(folder.manifest, manifest)
-    folder.write_json(folder.verdict, {"status": verdict})
-    return folder
-
-
-def test_the_reference_is_the_last_run_that_passed(tmp_path: Path) -> None:
-    """Not the failed one after it, not another policy's, not a later one."""
-    run(tmp_path, "first", 1, "pass")
-    run(tmp_path, "second", 2, "pass")
-    run(tmp_path, "failed", 3, "fail")
-    run(tmp_path, "other", 4, "pass", policy="q")
-    now = run(tmp_path, "now", 5, "fail")
-    run(tmp_path, "later", 6, "pass")
-
-    reference = last_passing_run(now)
-
-    assert reference is not None
-    assert reference.run_id == "second"
-
-
-def test_the_first_run_has_no_reference(tmp_path: Path) -> None:
-    """None: there is nothing to compare with."""
-    assert last_passing_run(run(tmp_path, "only", 1, "pass")) is None
-
-
-def test_comparison_is_written_into_the_run(tmp_path: Path) -> None:
-    """Both values of each measure are kept."""
-    content = quick_spike_run()
-    folder = content.write(tmp_path)
-    content.run_id = "reference"
-    reference = content.write(tmp_path)
-    measure_run(folder)
-    measure_run(reference)
-
-    comparison = compare_runs(folder, reference)
-
-    assert comparison.status == "within"
-    assert folder.read_json(COMPARISON_FILE)["reference_run_id"] == "reference"

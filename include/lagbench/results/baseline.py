@@ -1,0 +1,81 @@
+"""The baseline of a cell: the run that the nightly rehearsals of the cell are held against.
+
+The run that is the baseline says so itself, in ``baseline.json``. Of several in a cell the one
+pinned last counts; who deletes its folder gets back the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from lagbench.adapters.run_folder import RunFolder, list_runs
+from lagbench.core.cell_identity import cell_id
+from lagbench.core.measure_model import MeasureModel
+from lagbench.errors import LagbenchError
+from lagbench.results.run_evidence import read_scenario
+
+BASELINE_FILE = "baseline.json"
+CELL_FIELD = "cell"
+"""Of the manifest: the digests of the policy's content and of the target's name."""
+
+
+class Baseline(MeasureModel):
+    """That a run is the baseline of its cell, since when and why."""
+
+    run_id: str
+    cell: str
+    pinned_at: int
+    reason: Literal["first pass", "accepted"]
+
+
+def cell_of(folder: RunFolder) -> str | None:
+    """Return the digest of the run's cell; None when its folder does not tell.
+
+    It is made anew from the folder: a default that changes later makes another cell.
+    """
+    with suppress(LagbenchError, KeyError, TypeError):
+        manifest = folder.read_json(folder.manifest)
+        return cell_id(
+            read_scenario(folder),
+            policy_digest=str(manifest[CELL_FIELD]["policy"]),
+            target_digest=str(manifest[CELL_FIELD]["target"]),
+            fidelity=manifest["fidelity"],
+        )
+    return None
+
+
+def pin_baseline(
+    folder: RunFolder, *, cell: str, reason: Literal["first pass", "accepted"], now: int
+) -> Baseline:
+    """Make the run the baseline of its cell from ``now`` (unix nanoseconds) on."""
+    baseline = Baseline(run_id=folder.run_id, cell=cell, pinned_at=now, reason=reason)
+    folder.write_json(BASELINE_FILE, baseline.model_dump(mode="json"))
+    return baseline
+
+
+def read_baseline(folder: RunFolder) -> Baseline | None:
+    """Return what the folder says of having been made a baseline; None: it never was."""
+    with suppress(LagbenchError, ValueError):
+        baseline = Baseline.model_validate(folder.read_json(BASELINE_FILE))
+        # A folder that was copied, or whose scenario was changed, is no baseline of that cell.
+        if baseline.run_id == folder.run_id and baseline.cell == cell_of(folder):
+            return baseline
+    return None
+
+
+def pinned_baselines(root: Path) -> dict[str, Baseline]:
+    """Return the baseline in force of each cell."""
+    every = sorted(_baselines(root), key=lambda baseline: (baseline.pinned_at, baseline.run_id))
+    return {baseline.cell: baseline for baseline in every}
+
+
+def _baselines(root: Path) -> Iterator[Baseline]:
+    for summary in list_runs(root):
+        folder = RunFolder(root / summary.run_id)
+        if (folder.path / BASELINE_FILE).exists():
+            baseline = read_baseline(folder)
+            if baseline is not None:
+                yield baseline

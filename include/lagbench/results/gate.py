@@ -1,0 +1,191 @@
+"""The gate of the nightly rehearsal: a night against its cell's baseline and against the last.
+
+The step from the last night finds what broke since; the baseline finds what creeps. A regression
+stays red until somebody accepts it as the baseline, for it is never a reference. Only rehearsals
+pass through the gate, so only they have its record, ``comparison.json``, and can be references.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from lagbench.adapters.run_folder import RunFolder, list_runs
+from lagbench.core.measure_model import MeasureModel
+from lagbench.core.measures import Measures
+from lagbench.errors import LagbenchError, NotReady, WrongInput
+from lagbench.results.baseline import (
+    BASELINE_FILE,
+    Baseline,
+    cell_of,
+    pin_baseline,
+    pinned_baselines,
+)
+from lagbench.results.compare import Comparison, compare_measures
+
+COMPARISON_FILE = "comparison.json"
+GateStatus = Literal["baseline", "within", "regressed", "undetermined"]
+PASSED = "pass"
+
+
+class GateRecord(MeasureModel):
+    """What the gate found of one night; ``reasons`` are those that decided the status.
+
+    ``last_night`` is None when there is none, or when it is the baseline itself.
+    """
+
+    run_id: str
+    cell: str
+    status: GateStatus
+    reasons: tuple[str, ...]
+    baseline: Comparison | None = None
+    last_night: Comparison | None = None
+
+    @property
+    def comparisons(self) -> tuple[tuple[str, Comparison], ...]:
+        """What the night was held against, by name."""
+        named = (("the baseline", self.baseline), ("the last night", self.last_night))
+        return tuple((name, found) for name, found in named if found is not None)
+
+
+def judge_night(folder: RunFolder, *, now: int, root: Path | None = None) -> GateRecord:
+    """Compare a measured rehearsal, and write comparison.json into its folder.
+
+    The first one that passes becomes the baseline of its cell, from ``now`` (unix ns) on.
+
+    :raises NotReady: the run has no measures, or its folder does not tell its cell.
+    """
+    root = root or folder.path.parent
+    cell = cell_of(folder)
+    if cell is None:
+        raise NotReady(
+            f"run {folder.run_id} does not tell its cell: scenario.yaml, or the manifest's field "
+            "cell, is missing or was changed"
+        )
+    record = _judged(folder, cell, root, now)
+    folder.write_json(COMPARISON_FILE, record.model_dump(mode="json"))
+    return record
+
+
+def accept(folder: RunFolder, *, now: int) -> tuple[Baseline, Baseline | None]:
+    """Make a rehearsal the baseline of its cell; return it and the one before, None without.
+
+    :raises WrongInput: the run is no rehearsal that the gate has seen, or did not pass.
+    """
+    cell = cell_of(folder)
+    if cell is None or read_record(folder) is None:
+        allowed = "a run of daily_spike_rehearsal that the gate has compared"
+        raise _refused(folder, allowed)
+    verdict = folder.summary().verdict
+    if verdict != PASSED:
+        raise _refused(folder, f"a run whose verdict is pass (it is {verdict})")
+    before = pinned_baselines(folder.path.parent).get(cell)
+    return pin_baseline(folder, cell=cell, reason="accepted", now=now), before
+
+
+def read_record(folder: RunFolder) -> GateRecord | None:
+    """Return what the gate wrote; None: the run is no rehearsal, or of an earlier lagbench."""
+    with suppress(LagbenchError, ValueError):
+        return GateRecord.model_validate(folder.read_json(COMPARISON_FILE))
+    return None
+
+
+def references(root: Path) -> dict[str, str]:
+    """Return each cell's newest rehearsal that may be a reference: cell -> run id."""
+    newest = {}
+    for summary in list_runs(root):
+        folder = RunFolder(root / summary.run_id)
+        if summary.verdict == PASSED and (cell := _cell_as_reference(folder)) is not None:
+            newest[cell] = summary.run_id
+    return newest
+
+
+def _judged(folder: RunFolder, cell: str, root: Path, now: int) -> GateRecord:
+    pinned = pinned_baselines(root).get(cell)
+    last = _last_night(folder, cell, root)
+    passed = folder.summary().verdict == PASSED
+    if pinned is None and last is None and not passed:
+        reason = "its verdict is not pass, and there is no baseline to compare it with"
+        return GateRecord(run_id=folder.run_id, cell=cell, status="undetermined", reasons=(reason,))
+    measures = _measures(folder)
+    if pinned is not None and pinned.run_id == folder.run_id:
+        return _baseline_itself(folder, cell, "this run is the baseline of its cell")
+    if pinned is None and last is None:
+        pin_baseline(folder, cell=cell, reason="first pass", now=now)
+        return _baseline_itself(
+            folder, cell, "the first rehearsal of this cell that passed: now its baseline"
+        )
+    against_baseline = against_last = None
+    if pinned is not None:
+        against_baseline = compare_measures(measures, _measures(RunFolder(root / pinned.run_id)))
+    if last is not None and (pinned is None or last.run_id != pinned.run_id):
+        against_last = compare_measures(measures, _measures(last))
+    record = _of_comparisons(folder, cell, against_baseline, against_last)
+    if pinned is None and passed and record.status == "within":
+        # Somebody deleted the baseline's folder: what is within the last night takes its place.
+        pin_baseline(folder, cell=cell, reason="first pass", now=now)
+    return record
+
+
+def _of_comparisons(
+    folder: RunFolder, cell: str, baseline: Comparison | None, last: Comparison | None
+) -> GateRecord:
+    """Return the worse of both, with the reasons of that status."""
+    named = GateRecord(
+        run_id=folder.run_id,
+        cell=cell,
+        status="within",
+        reasons=(),
+        baseline=baseline,
+        last_night=last,
+    )
+    statuses = [found.status for _, found in named.comparisons]
+    status: GateStatus = "within"
+    if "regressed" in statuses:
+        status = "regressed"
+    elif "undetermined" in statuses:
+        status = "undetermined"
+    reasons = tuple(
+        f"against {name} {found.reference_run_id}: {reason}"
+        for name, found in named.comparisons
+        if found.status == status
+        for reason in found.reasons
+    )
+    return named.model_copy(update={"status": status, "reasons": reasons})
+
+
+def _baseline_itself(folder: RunFolder, cell: str, reason: str) -> GateRecord:
+    return GateRecord(run_id=folder.run_id, cell=cell, status="baseline", reasons=(reason,))
+
+
+def _last_night(folder: RunFolder, cell: str, root: Path) -> RunFolder | None:
+    """Return the newest earlier rehearsal of the cell that may be a reference."""
+    own = folder.summary()
+    for summary in reversed(list_runs(root)):
+        is_earlier = (summary.created_at or 0) <= (own.created_at or 0)
+        if summary.run_id == own.run_id or not is_earlier or summary.verdict != PASSED:
+            continue
+        found = RunFolder(root / summary.run_id)
+        if _cell_as_reference(found) == cell:
+            return found
+    return None
+
+
+def _cell_as_reference(folder: RunFolder) -> str | None:
+    """Return the cell of a rehearsal that was no regression, or was accepted; None: of none."""
+    record = read_record(folder)
+    if record is None:
+        return None
+    is_accepted = (folder.path / BASELINE_FILE).exists()
+    if record.status not in ("baseline", "within") and not is_accepted:
+        return None
+    return cell_of(folder)
+
+
+def _measures(folder: RunFolder) -> Measures:
+    return Measures.model_validate(folder.read_json(folder.measures))
+
+
+def _refused(folder: RunFolder, allowed: str) -> WrongInput:
+    return WrongInput(where="baseline", field="run", value=folder.run_id, allowed=allowed)

@@ -1,0 +1,83 @@
+"""Which runs are of one cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from tests.fakes.run_folder_builder import POLICY_YAML, SCENARIO_YAML
+
+from lagbench.core.cell_identity import cell_id, content_digest
+from lagbench.core.scenario import ConsumerSettings, Scenario
+
+DATA: dict[str, Any] = yaml.safe_load(SCENARIO_YAML)
+POLICY: dict[str, Any] = yaml.safe_load(POLICY_YAML)
+
+
+def cell(scenario: Scenario | None = None, **changed: Any) -> str:
+    """Return the digest of the cell, or of one that differs in ``changed``."""
+    given: dict[str, Any] = {
+        "policy_digest": content_digest(POLICY),
+        "target_digest": content_digest("embedded"),
+        "fidelity": "processes",
+    }
+    return cell_id(scenario or Scenario.model_validate(DATA), **(given | changed))
+
+
+def test_fields_added_later_change_no_digest() -> None:
+    """A later lagbench has more fields, also inside others; at their default they do not count."""
+
+    class LaterConsumer(ConsumerSettings):
+        added: int = 7
+
+    class LaterScenario(Scenario):
+        consumer: LaterConsumer = LaterConsumer()
+        added_limit: float | None = 3.5
+
+    assert cell(LaterScenario.model_validate(DATA)) == cell()
+    assert cell(LaterScenario.model_validate(DATA | {"added_limit": 4})) != cell()
+    settings = DATA["consumer"] | {"added": 8}
+    assert cell(LaterScenario.model_validate(DATA | {"consumer": settings})) != cell()
+
+
+def test_a_default_that_is_written_out_changes_no_digest() -> None:
+    """The run folder holds the effective scenario, with all defaults written out."""
+    written = Scenario.model_validate(DATA).model_dump(mode="json")
+
+    assert cell(Scenario.model_validate(written)) == cell()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 99},
+        {"partitions": 24},
+        {"profile": DATA["profile"] | {"spike_mult": 2}},
+        {"consumer": {"balancer": "range"}},
+        {"keys": {"entities": 10}},
+    ],
+)
+def test_what_is_run_is_in_the_digest(change: dict[str, Any]) -> None:
+    """Load, seed, consumers: a run with another is of another cell."""
+    assert cell(Scenario.model_validate(DATA | change)) != cell()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"description": "In other words."}, {"policy": "renamed"}, {"slos": {"drain_seconds": 1}}],
+)
+def test_what_is_only_said_or_judged_is_not(change: dict[str, Any]) -> None:
+    """A text, a name or a limit of the verdict does not take the baseline away."""
+    assert cell(Scenario.model_validate(DATA | change)) == cell()
+
+
+def test_policy_target_and_fidelity_are_in_the_digest() -> None:
+    """The policy by its content: order and comments are nothing, one threshold is."""
+    reordered = dict(reversed(list(POLICY.items())))
+    changed = yaml.safe_load(POLICY_YAML.replace('lagThreshold: "1000"', 'lagThreshold: "1001"'))
+
+    assert cell(policy_digest=content_digest(reordered)) == cell()
+    assert cell(policy_digest=content_digest(changed)) != cell()
+    assert cell(target_digest=content_digest("context:a")) != cell()
+    assert cell(fidelity="kubernetes") != cell()

@@ -1,0 +1,217 @@
+"""The gate of the nightly rehearsal, on nights in a temporary folder."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fakes.measured_run import quick_spike_measures
+from tests.fakes.nights import rehearse, write_night
+from tests.fakes.run_folder_builder import SCENARIO_YAML
+
+from lagbench.adapters.run_folder import RunFolder
+from lagbench.errors import NotReady, WrongInput
+from lagbench.results.baseline import pinned_baselines
+from lagbench.results.gate import COMPARISON_FILE, accept, judge_night, read_record, references
+
+GOOD = quick_spike_measures()
+PEAK = GOOD.lag.peak_records or 0
+
+
+def peak(times: float) -> dict[str, Any]:
+    """Return a night's peak lag as a multiple of the good one's."""
+    return {"lag": {"peak_records": round(PEAK * times)}}
+
+
+def test_the_first_pass_is_the_baseline(tmp_path: Path) -> None:
+    """It is compared with nothing and pinned; the next night is held against it."""
+    first = rehearse(tmp_path, "night-1", created_at=1)
+    second = rehearse(tmp_path, "night-2", created_at=2)
+
+    assert (first.status, first.comparisons) == ("baseline", ())
+    (pinned,) = pinned_baselines(tmp_path).values()
+    assert (pinned.run_id, pinned.reason) == ("night-1", "first pass")
+    assert second.status == "within"
+    assert second.baseline is not None
+    assert second.baseline.reference_run_id == "night-1"
+    assert second.last_night is None  # it is the baseline itself
+
+
+def test_a_regression_is_red_every_night(tmp_path: Path) -> None:
+    """The second bad night is not held against the first bad one."""
+    rehearse(tmp_path, "night-1", created_at=1)
+    nights = [
+        rehearse(tmp_path, f"night-{n}", created_at=n, reaction={"assigned_seconds": 80.0})
+        for n in (2, 3, 4)
+    ]
+
+    assert [night.status for night in nights] == ["regressed"] * 3
+    for night in nights:
+        assert night.baseline is not None
+        assert night.baseline.reference_run_id == "night-1"
+
+
+def test_creep_is_red_though_each_step_is_small(tmp_path: Path) -> None:
+    """Peak lag by 1.4 each night is within the last night's bound and leaves the baseline's."""
+    nights = [rehearse(tmp_path, f"night-{n}", created_at=n + 1, **peak(1.4**n)) for n in range(4)]
+
+    assert [night.status for night in nights] == ["baseline", "within", "regressed", "regressed"]
+    third = nights[2]
+    assert third.baseline is not None
+    assert third.last_night is not None
+    assert (third.baseline.status, third.last_night.status) == ("regressed", "within")
+    assert third.last_night.reference_run_id == "night-1"
+    assert third.reasons[0].startswith("against the baseline night-0: Peak lag: ")
+
+
+def test_a_step_from_the_last_night_is_red_though_the_baseline_allows_it(tmp_path: Path) -> None:
+    """An improvement that is lost again is a regression."""
+    rehearse(tmp_path, "night-1", created_at=1)
+    assert rehearse(tmp_path, "night-2", created_at=2, **peak(0.5)).status == "within"
+
+    lost = rehearse(tmp_path, "night-3", created_at=3)
+
+    assert lost.status == "regressed"
+    assert lost.reasons[0].startswith("against the last night night-2: Peak lag: ")
+
+
+def test_accepting_a_regression_ends_the_red(tmp_path: Path) -> None:
+    """The accepted night is the baseline and a reference from then on."""
+    rehearse(tmp_path, "night-1", created_at=1)
+    assert rehearse(tmp_path, "night-2", created_at=2, **peak(3)).status == "regressed"
+
+    accepted, before = accept(RunFolder(tmp_path / "night-2"), now=3)
+
+    assert (accepted.run_id, accepted.reason) == ("night-2", "accepted")
+    assert before is not None
+    assert before.run_id == "night-1"
+    third = rehearse(tmp_path, "night-3", created_at=4, **peak(3))
+    assert third.status == "within"
+    assert third.baseline is not None
+    assert third.baseline.reference_run_id == "night-2"
+    record = read_record(RunFolder(tmp_path / "night-2"))
+    assert record is not None
+    assert record.status == "regressed"  # what the gate said that night stays
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"scenario": SCENARIO_YAML.replace("spike_mult: 10", "spike_mult: 20")},
+        {"scenario": SCENARIO_YAML.replace("seed: 1", "seed: 99")},
+        {"policy": "another policy of the same name"},
+        {"target": "context:other"},
+    ],
+)
+def test_a_night_of_another_cell_is_no_reference(tmp_path: Path, other: dict[str, Any]) -> None:
+    """Another load, seed, policy or target has a baseline of its own."""
+    rehearse(tmp_path, "night-1", created_at=1)
+
+    found = rehearse(tmp_path, "other", created_at=2, **other, **peak(5))
+    back = rehearse(tmp_path, "night-2", created_at=3)
+
+    assert found.status == "baseline"
+    assert back.baseline is not None
+    assert back.baseline.reference_run_id == "night-1"
+    assert back.last_night is None
+
+
+def test_a_run_by_hand_is_no_reference(tmp_path: Path) -> None:
+    """It passed, in the same cell, and has not been through the gate."""
+    rehearse(tmp_path, "night-1", created_at=1)
+    hand = write_night(tmp_path, "by-hand", created_at=2, **peak(5))
+
+    night = rehearse(tmp_path, "night-2", created_at=3, **peak(5))
+
+    assert night.status == "regressed"
+    assert night.last_night is None
+    with pytest.raises(WrongInput, match="a run of daily_spike_rehearsal"):
+        accept(hand, now=4)
+
+
+def test_a_night_that_missed_an_slo_is_no_reference(tmp_path: Path) -> None:
+    """Nor can it be accepted, or be the first baseline."""
+    failed = rehearse(tmp_path, "night-1", created_at=1, verdict="fail")
+
+    assert failed.status == "undetermined"
+    assert pinned_baselines(tmp_path) == {}
+    with pytest.raises(WrongInput, match="verdict is pass"):
+        accept(RunFolder(tmp_path / "night-1"), now=2)
+    assert rehearse(tmp_path, "night-2", created_at=3).status == "baseline"
+
+
+def test_a_measure_that_is_missing_is_undetermined_and_no_reference(tmp_path: Path) -> None:
+    """Missing is not within: the next night is not held against the gap."""
+    rehearse(tmp_path, "night-1", created_at=1)
+
+    gap = rehearse(tmp_path, "night-2", created_at=2, accounting={"lost": None})
+    after = rehearse(tmp_path, "night-3", created_at=3)
+
+    assert gap.status == "undetermined"
+    assert gap.reasons == ("against the baseline night-1: Messages lost: not measured in this run",)
+    assert (after.status, after.last_night) == ("within", None)
+
+
+def test_comparing_a_night_again_says_the_same(tmp_path: Path) -> None:
+    """A night is never its own reference, also after it became the baseline."""
+    rehearse(tmp_path, "night-1", created_at=1)
+    rehearse(tmp_path, "night-2", created_at=2)
+
+    again = [judge_night(RunFolder(tmp_path / f"night-{n}"), now=9) for n in (1, 2)]
+
+    assert [night.status for night in again] == ["baseline", "within"]
+    assert pinned_baselines(tmp_path)[again[0].cell].pinned_at == 1
+
+
+def test_a_cleared_night_is_a_night_more(tmp_path: Path) -> None:
+    """The first try's record stays as it was, and a regression of it is no reference."""
+    rehearse(tmp_path, "night-1", created_at=1)
+    rehearse(tmp_path, "night-2", created_at=2, **peak(3))
+    kept = (tmp_path / "night-2" / COMPARISON_FILE).read_bytes()
+
+    second_try = rehearse(tmp_path, "night-2-again", created_at=3)
+
+    assert (second_try.status, second_try.last_night) == ("within", None)
+    assert (tmp_path / "night-2" / COMPARISON_FILE).read_bytes() == kept
+
+
+def test_a_baseline_whose_folder_is_gone_is_replaced(tmp_path: Path) -> None:
+    """The next night within the last one takes its place."""
+    rehearse(tmp_path, "night-1", created_at=1)
+    rehearse(tmp_path, "night-2", created_at=2)
+    shutil.rmtree(tmp_path / "night-1")
+
+    third = rehearse(tmp_path, "night-3", created_at=3)
+
+    assert third.status == "within"
+    assert [pinned.run_id for pinned in pinned_baselines(tmp_path).values()] == ["night-3"]
+
+
+def test_a_changed_scenario_takes_the_baseline_s_right_away(tmp_path: Path) -> None:
+    """A folder whose content is no longer that of the cell is no reference of it."""
+    rehearse(tmp_path, "night-1", created_at=1)
+    folder = RunFolder(tmp_path / "night-1")
+    folder.write_text(folder.scenario, SCENARIO_YAML.replace("partitions: 12", "partitions: 24"))
+
+    assert rehearse(tmp_path, "night-2", created_at=2).status == "baseline"
+
+
+def test_the_newest_reference_of_each_cell_is_named(tmp_path: Path) -> None:
+    """Housekeeping keeps it; a regression is none."""
+    cell = rehearse(tmp_path, "night-1", created_at=1).cell
+    rehearse(tmp_path, "night-2", created_at=2)
+    rehearse(tmp_path, "night-3", created_at=3, **peak(3))
+    other = rehearse(tmp_path, "other", created_at=4, target="context:other").cell
+
+    assert references(tmp_path) == {cell: "night-2", other: "other"}
+
+
+def test_a_folder_without_a_cell_is_told(tmp_path: Path) -> None:
+    """A run of an earlier lagbench has no digests in its manifest."""
+    folder = write_night(tmp_path, "old", created_at=1)
+    folder.write_json(folder.manifest, {"created_at": 1, "fidelity": "processes"})
+
+    with pytest.raises(NotReady, match="run old does not tell its cell"):
+        judge_night(folder, now=2)
