@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
@@ -12,6 +13,7 @@ from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from lagbench.core.cluster_lease import AROUND_THE_LOAD_SECONDS, TRIES
 from lagbench.core.rebalance import BROKERS_SESSION_SECONDS
 from lagbench.project import PROJECT_ROOT
+from lagbench_airflow.run_lookup import NIGHTLY_DAG, REHEARSAL_PREFIX
 from lagbench_airflow.sensors.consumer_group import (
     ConsumerGroupSettledSensor,
     ConsumerGroupStableSensor,
@@ -147,3 +149,10 @@ def test_params_are_valid_as_they_come(bag: DagBag) -> None:
     for name in DAGS:
         bag.dags[name].validate()
         bag.dags[name].params.validate()
+
+
+def test_the_tab_of_a_night_looks_for_what_the_night_triggers(bag: DagBag) -> None:
+    """The lookup knows the Dag, and the beginning of the name that it gives its rehearsal."""
+    rehearse: Any = bag.dags[NIGHTLY_DAG].task_dict["rehearse"]
+
+    assert rehearse.trigger_run_id.startswith(f"{REHEARSAL_PREFIX}{{{{ run_id }}}}")
