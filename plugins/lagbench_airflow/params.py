@@ -92,8 +92,8 @@ def scenario_run_params() -> dict[str, Param]:
             format="multiline",
             section="Everything else",
             title="Settings",
-            description="One key=value a line, e.g. slos.time_lag_p99_seconds=30, or a JSON object, "
-            'e.g. {"consumer.concurrency": 4}.',
+            description="One key=value a line, e.g. slos.time_lag_p99_seconds=30, "
+            'or a JSON object, e.g. {"consumer.concurrency": 4}.',
         ),
         "run_id": _optional(
             "Everything else",

@@ -9,6 +9,7 @@ from rich.text import Text
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core import message_classes
 from lagbench.core.verdict import SloResult, Verdict
+from lagbench.errors import ExitCode
 
 _MARKS = {
     "pass": ("✓", "green"),
@@ -16,6 +17,7 @@ _MARKS = {
     "undetermined": ("?", "yellow"),
     "not_judged": ("·", "dim"),
 }
+_EXIT_CODES = {"pass": ExitCode.PASS, "fail": ExitCode.SLO_FAILED}
 _COUNTS = ("produced_acked", "in_log", "processed_distinct", "lost", "duplicated", "reordered")
 _GAPS = (
     *message_classes.FOREIGN_RECORDS,
@@ -31,10 +33,12 @@ _GAPS = (
 )
 
 
-def print_verdict(console: Console, folder: RunFolder) -> None:
+def print_verdict(console: Console, folder: RunFolder) -> ExitCode:
     """Print each SLO with threshold and value, why any did not hold, accounting, notes, report.
 
-    Why a run is invalid stands above all that, once.
+    Why a run is invalid stands above all that, once. Returns the exit code that says the verdict.
+
+    :raises NotReady: the run has no verdict yet.
     """
     verdict = Verdict.model_validate(folder.read_json(folder.verdict))
     for reason in verdict.invalid:
@@ -62,6 +66,7 @@ def print_verdict(console: Console, folder: RunFolder) -> None:
     for note in verdict.notes:
         console.print(f"  note: {note}", highlight=False, markup=False)
     console.print(f"report: {folder.path / 'report.html'}", highlight=False, soft_wrap=True)
+    return _EXIT_CODES.get(verdict.status, ExitCode.UNDETERMINED)
 
 
 def _print_accounting(console: Console, folder: RunFolder) -> None:

@@ -90,7 +90,7 @@ def test_the_tab_stands_behind_the_path_of_base_url(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_night_leads_to_the_report_of_its_last_rehearsal(runs: Path) -> None:
-    """The tab of the nightly Dag shows the run that it triggered, after a clearing the newer one."""
+    """The tab of the nightly Dag shows the run that it triggered; after a clearing, the new one."""
     night = "scheduled__2026-11-22T03:30:00+00:00"
     tries = {
         "first": f"rehearsal__{night}",
