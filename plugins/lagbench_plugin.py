@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from lagbench_airflow.links import URL_PREFIX, ReportLink
+from lagbench_airflow.links import URL_PREFIX, ReportLink, public_prefix
 
 Message = MutableMapping[str, Any]
 
@@ -43,7 +43,7 @@ class LagbenchPlugin(AirflowPlugin):
     external_views = [  # noqa: RUF012 - Airflow's base class declares it as an instance's
         {
             "name": "Report",
-            "href": f"{URL_PREFIX}/report/{{DAG_ID}}/{{RUN_ID}}",
+            "href": f"{public_prefix()}/report/{{DAG_ID}}/{{RUN_ID}}",
             "destination": "dag_run",
             "url_route": "bench-report",
         }

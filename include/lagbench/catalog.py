@@ -62,15 +62,20 @@ def list_policies() -> list[str]:
     return _names(policies_folder())
 
 
-def parse_settings(settings: Sequence[str]) -> dict[str, str]:
-    """Return ``key=value`` settings by dotted key; the last one of a key wins."""
+def parse_settings(
+    settings: Sequence[str], *, where: str = SETTING, field: str = "setting"
+) -> dict[str, str]:
+    """Return ``key=value`` settings by dotted key; the last one of a key wins.
+
+    :raises WrongInput: one is no key=value; it is named as ``field`` of ``where``.
+    """
     parsed: dict[str, str] = {}
     for setting in settings:
         key, sign, value = setting.partition("=")
         if not sign or not all(key.strip().split(".")):
             allowed = "key=value with a dotted key, e.g. profile.spike_mult=5"
-            raise WrongInput(where=SETTING, field="setting", value=setting, allowed=allowed)
-        parsed[key.strip()] = value
+            raise WrongInput(where=where, field=field, value=setting, allowed=allowed)
+        parsed[key.strip()] = value.strip()
     return parsed
 
 

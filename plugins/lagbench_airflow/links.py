@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from airflow.sdk import BaseOperatorLink
+from airflow.sdk.configuration import conf
 from airflow.sdk.execution_time.xcom import XCom
 
 if TYPE_CHECKING:
@@ -12,6 +14,21 @@ if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
 URL_PREFIX = "/bench"
+"""Where the pages of the bench are mounted in Airflow's API server."""
+
+
+def public_prefix() -> str:
+    """Return the path of the bench's pages as a browser asks for them.
+
+    That is behind the path of ``[api] base_url``, under which a proxy may publish Airflow.
+    """
+    base_path = urlsplit(conf.get("api", "base_url", fallback="") or "").path
+    return f"{base_path.rstrip('/')}{URL_PREFIX}"
+
+
+def report_path(run_id: str) -> str:
+    """Return the path of a run's report as a browser asks for it."""
+    return f"{public_prefix()}/runs/{run_id}/report.html"
 
 
 class ReportLink(BaseOperatorLink):
@@ -23,4 +40,4 @@ class ReportLink(BaseOperatorLink):
         """Return the report's address, empty before the task has run."""
         found: Any = XCom.get_value(ti_key=ti_key, key="return_value")
         run_id = found.get("run_id") if isinstance(found, dict) else None
-        return f"{URL_PREFIX}/runs/{run_id}/report.html" if run_id else ""
+        return report_path(run_id) if run_id else ""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -25,7 +25,6 @@ _SETTING_OF_PARAM = {
     "spike_mult": "profile.spike_mult",
     "spike_hold_seconds": "profile.spike_hold_seconds",
 }
-_LINE = re.compile(r"\s*([a-z_.]+)\s*=\s*(.*?)\s*")
 
 
 def scenario_names() -> list[str]:
@@ -93,7 +92,8 @@ def scenario_run_params() -> dict[str, Param]:
             format="multiline",
             section="Everything else",
             title="Settings",
-            description="One key=value a line, e.g. consumer.concurrency=4 (or a JSON object).",
+            description="One key=value a line, e.g. slos.time_lag_p99_seconds=30, "
+            'or a JSON object, e.g. {"consumer.concurrency": 4}.',
         ),
         "run_id": _optional(
             "Everything else",
@@ -130,7 +130,7 @@ def lifecycle_params() -> dict[str, Param]:
 def settings_of(params: Mapping[str, Any]) -> dict[str, str]:
     """Return the overrides of a run as dotted setting -> text; the form's own fields win.
 
-    :raises WrongInput: a line of ``overrides`` is no key=value.
+    :raises WrongInput: ``overrides`` is neither lines of key=value nor a JSON object.
     """
     settings = _overrides(params.get("overrides"))
     for name, setting in _SETTING_OF_PARAM.items():
@@ -141,19 +141,35 @@ def settings_of(params: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _overrides(given: Any) -> dict[str, str]:
+    """Read the box: Airflow's page sends lines as text, and a JSON object as an object."""
+    from lagbench.catalog import parse_settings  # brings numpy: not while the Dag is parsed
+
     if not given:
         return {}
+    if isinstance(given, str) and given.lstrip().startswith("{"):
+        given = _json_object(given)
     if isinstance(given, Mapping):
-        return {str(key): str(value) for key, value in given.items()}
-    settings = {}
-    for line in str(given).splitlines():
-        if not line.strip():
-            continue
-        match = _LINE.fullmatch(line)
-        if match is None:
-            raise WrongInput(where="conf", field="overrides", value=line, allowed="key=value")
-        settings[match[1]] = match[2]
-    return settings
+        return dict(_dotted(given))
+    lines = [line.strip() for line in str(given).splitlines() if line.strip()]
+    return parse_settings(lines, where="conf", field="overrides")
+
+
+def _json_object(text: str) -> Any:
+    """Read an object that came as text, e.g. in the conf of a client that quotes it."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        allowed = f"key=value lines, or a JSON object ({error})"
+        raise WrongInput(where="conf", field="overrides", value=text, allowed=allowed) from error
+
+
+def _dotted(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    """Yield dotted setting and text; an object inside the object is a section of the scenario."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _dotted(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value if isinstance(value, str) else json.dumps(value)
 
 
 def _optional(section: str, *, type: str, enum: list[str] | None = None, **schema: Any) -> Param:  # noqa: A002

@@ -30,7 +30,11 @@ from lagbench.core.spark_settings import SparkPlace
 from lagbench.embedded import bench
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.errors import NotReady, WrongInput
+<<<<<<< HEAD
 from lagbench.orchestrator.target import CONTEXT_PREFIX, EMBEDDED
+=======
+from lagbench_airflow.bench_versions import started_versions
+>>>>>>> form
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.hooks.kafka import KafkaHook
 from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube, settings_of_cluster
@@ -118,8 +122,8 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
 
     For a ``cell`` this takes a cluster's Lease and removes what crashed runs left: only a cell may,
     for it knows that no other runs. Returns whether this call started the bench (a cell's manifest
-    says it before anything else can fail), which Kubernetes it is, and what was swept away. After a
-    failure the Lease is free again.
+    says it before anything else can fail), which Kubernetes it is, versions of other parts, and
+    what was swept away. After a failure the Lease is free again.
     """
     from lagbench.embedded.spark_packages import spark_jars
 
@@ -133,6 +137,7 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
         bench.up(state_dir, attached=False, on_progress=say)
         if is_started and cell is not None:
             note_started_bench(cell.folder)
+    versions = started_versions(spark.place)
     swept: dict[str, Any] = {}
     with closing(open_kube()) as kube, KafkaHook().get_conn() as admin:
         version = kube.server_version()
@@ -153,6 +158,7 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
         "kubernetes": version,
         "swept": swept,
         "spark_jars": jars,
+        "versions": versions,
     }
 
 

@@ -12,8 +12,8 @@ from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from lagbench.adapters.run_folder import runs_root
-from lagbench_airflow.links import URL_PREFIX
-from lagbench_airflow.run_lookup import folder_of_dag_run
+from lagbench_airflow.links import report_path
+from lagbench_airflow.run_lookup import folder_of_page
 
 # A report brings its scripts and styles along and needs nothing from elsewhere.
 HEADERS = {
@@ -46,12 +46,12 @@ def report_app(*, is_open: bool = False) -> FastAPI:
     )
 
     @app.get("/report/{dag_id}/{dag_run:path}")
-    def report(dag_id: str, dag_run: str) -> Response:  # noqa: ARG001 - runs belong to one Dag
-        """Send the browser to the report of a Dag run."""
-        folder = folder_of_dag_run(dag_run)
+    def report(dag_id: str, dag_run: str) -> Response:
+        """Send the browser to the report of a Dag run, of a night to that of its rehearsal."""
+        folder = folder_of_page(dag_id, dag_run)
         if folder is None or not folder.report.is_file():
             return HTMLResponse(NOT_YET, headers=HEADERS)
-        return RedirectResponse(f"{URL_PREFIX}/runs/{folder.run_id}/report.html")
+        return RedirectResponse(report_path(folder.run_id))
 
     @app.get("/runs/{run_id}/{path:path}")
     def file(run_id: RunId, path: str) -> Response:

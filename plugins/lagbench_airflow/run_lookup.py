@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from lagbench.adapters.run_folder import RunFolder, runs_root
 
 NEWEST_RUNS_SEARCHED = 1000
+NIGHTLY_DAG = "daily_spike_rehearsal"
+REHEARSAL_PREFIX = "rehearsal__"
+"""Stands before a night's own Dag run id in the name of the Dag run that it triggers."""
+RETRY_MARK = "__try_"
+"""Stands after it, with a number, when the night was cleared and rehearses again."""
 
 
 def folder_of_dag_run(dag_run: str) -> RunFolder | None:
-    """Return the run folder that a Dag run made, None when it made none."""
+    """Return the run folder that a Dag run of scenario_run made, None when it made none."""
+    return _newest_folder(lambda made_by: made_by == dag_run)
+
+
+def folder_of_page(dag_id: str, dag_run: str) -> RunFolder | None:
+    """Return the run folder that the page of a Dag run shows; a night shows its last rehearsal."""
+    if dag_id != NIGHTLY_DAG:
+        return folder_of_dag_run(dag_run)
+    triggered = f"{REHEARSAL_PREFIX}{dag_run}"
+    return _newest_folder(
+        lambda made_by: made_by == triggered or made_by.startswith(f"{triggered}{RETRY_MARK}")
+    )
+
+
+def _newest_folder(is_wanted: Callable[[str], bool]) -> RunFolder | None:
+    """Return the newest run folder whose Dag run is wanted, by its id."""
     root = runs_root()
     if not root.is_dir():
         return None
@@ -21,6 +42,6 @@ def folder_of_dag_run(dag_run: str) -> RunFolder | None:
             conf = json.loads(folder.conf.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
-        if isinstance(conf, dict) and conf.get("dag_run") == dag_run:
+        if isinstance(conf, dict) and is_wanted(str(conf.get("dag_run"))):
             return folder
     return None

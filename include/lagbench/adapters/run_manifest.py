@@ -5,6 +5,7 @@ No host name, user or path is written: a run folder is made to be passed on.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -12,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
+import confluent_kafka
 import psutil
 
 from lagbench.adapters.run_folder import RunFolder
@@ -19,6 +21,7 @@ from lagbench.core.evidence_format import CURRENT_FORMAT, FORMAT_FIELD
 from lagbench.project import PROJECT_ROOT
 
 VERSIONED_PACKAGES = ("lagbench", "apache-airflow", "pyspark", "confluent-kafka", "kubernetes")
+LOCK = "requirements.txt"
 
 
 def write_manifest(
@@ -51,6 +54,7 @@ def write_manifest(
         "conf": conf,
         **({} if cell is None else {"cell": cell}),
         "versions": {**installed_versions(), **(versions or {})},
+        "lock": lock_digest(PROJECT_ROOT),
         "git": git_state(PROJECT_ROOT),
         "machine": machine(),
     }
@@ -61,15 +65,33 @@ def write_manifest(
     return manifest
 
 
+def add_versions(folder: RunFolder, versions: dict[str, str]) -> None:
+    """Add to the manifest what a later task of the run has found out."""
+    known = folder.read_json(folder.manifest).get("versions") or {}
+    folder.update_manifest(versions={**known, **versions})
+
+
 def installed_versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages whose behaviour shapes the numbers."""
-    versions = {"python": platform.python_version()}
+    """Return the versions of Python and of the packages whose behaviour shapes the numbers.
+
+    ``librdkafka`` is the C library inside the wheel confluent-kafka, which has its own version.
+    """
+    versions = {"python": platform.python_version(), "librdkafka": confluent_kafka.libversion()[0]}
     for package in VERSIONED_PACKAGES:
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue  # absent stays absent; a made-up version would be worse
     return versions
+
+
+def lock_digest(project: Path) -> dict[str, str | None]:
+    """Return the name and the SHA-256 of the file that pins every package; None without it."""
+    try:
+        digest = hashlib.sha256((project / LOCK).read_bytes()).hexdigest()
+    except FileNotFoundError:
+        digest = None
+    return {"file": LOCK, "sha256": digest}
 
 
 def git_state(project: Path) -> dict[str, Any]:
@@ -80,13 +102,25 @@ def git_state(project: Path) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """Return the size of the machine: usable cores, memory, kernel family."""
+    """Return the machine's processor, usable cores, memory (bytes) and kernel."""
     return {
         "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": psutil.virtual_memory().total,
+        "processor": _processor(),
         "system": platform.system(),
+        "kernel": platform.release(),
         "architecture": platform.machine(),
     }
+
+
+def _processor() -> str | None:
+    """Return the processor's model as Linux names it; None where it names none."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, None)
 
 
 def _git(project: Path, *arguments: str) -> str | None:

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from lagbench.errors import ExitCode
 
@@ -18,15 +17,16 @@ RunArgument = Annotated[
 def show(
     run: Annotated[str | None, typer.Argument(help="A run; without it, the list of runs.")] = None,
 ) -> int:
-    """Show a run's verdict; without RUN list all runs."""
-    from lagbench.adapters.run_folder import find
+    """Show a run's verdict, which is also the exit code; without RUN list all runs."""
+    from lagbench.adapters.run_folder import find, list_runs
+    from lagbench.cli.run_list import print_runs
     from lagbench.cli.verdict_table import print_verdict
 
     console = Console()
     if run is None:
-        return _list(console)
-    print_verdict(console, find(run))
-    return ExitCode.PASS
+        print_runs(console, list_runs())
+        return ExitCode.PASS
+    return print_verdict(console, find(run))
 
 
 def report(run: RunArgument = "latest") -> int:
@@ -53,19 +53,4 @@ def account(run: RunArgument = "latest") -> int:
     console, folder = Console(), find(run)
     account_here(folder, lambda line: console.print(line, highlight=False, soft_wrap=True))
     console.print(f"now: lagbench report {folder.run_id}", highlight=False, soft_wrap=True)
-    return ExitCode.PASS
-
-
-def _list(console: Console) -> int:
-    from lagbench.adapters.run_folder import list_runs
-    from lagbench.report.page import instant
-
-    table = Table(box=None)
-    for heading in ("run", "began", "scenario", "policy", "seed", "fidelity", "verdict"):
-        table.add_column(heading)
-    for summary in list_runs():
-        cells = (summary.scenario, summary.policy, summary.seed, summary.fidelity, summary.verdict)
-        began = instant(summary.created_at)
-        table.add_row(summary.run_id, began, *("–" if c is None else str(c) for c in cells))
-    console.print(table if table.row_count else "no runs yet: make rehearse")
     return ExitCode.PASS

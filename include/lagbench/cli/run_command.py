@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import signal
 import threading
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from lagbench.cli.cell_options import (
     PolicyOption,
@@ -28,12 +28,16 @@ from lagbench.cli.live_figures import LiveFigures
 from lagbench.cli.progress import PhaseLog, ProgressDisplay, TelemetryReader
 from lagbench.cli.run_lock import one_run_at_a_time
 from lagbench.core.run import RunNames, new_run_id
-from lagbench.errors import ExitCode, NotReady
+from lagbench.errors import NotReady
 
 if TYPE_CHECKING:
     from lagbench.catalog import Cell
 
 LOG_TAIL_LINES = 25
+WHAT_MAY_BE_LEFT = (
+    "What the run made may be left: pods, topics, its policy. The next run there removes it, and "
+    "so does lagbench down."
+)
 
 
 def run(
@@ -167,12 +171,14 @@ def _follow(
 
 
 def _conclude(console: Console, run_id: str) -> int:
-    """Print the verdict and where the report is; return the exit code."""
+    """Print verdict, report and what of the clean-up failed; return the verdict's exit code."""
     from lagbench.adapters.run_folder import RunFolder, runs_root
     from lagbench.cli.verdict_table import print_verdict
+    from lagbench.orchestrator.opened_clusters import clean_up_failures
 
     folder = RunFolder(runs_root() / run_id)
-    print_verdict(console, folder)
-    verdict = json.loads((folder.path / "verdict.json").read_text())
-    codes = {"pass": ExitCode.PASS, "fail": ExitCode.SLO_FAILED}
-    return int(codes.get(verdict["status"], ExitCode.UNDETERMINED))
+    code = print_verdict(console, folder)
+    for failure in clean_up_failures(folder.path):
+        console.print(Text(f"the clean-up failed: {failure}", style="yellow"), soft_wrap=True)
+        console.print(WHAT_MAY_BE_LEFT, highlight=False, soft_wrap=True)
+    return code

@@ -10,6 +10,7 @@ from lagbench.adapters.run_folder import RunFolder
 from lagbench.cli.comparison_table import print_comparison
 from lagbench.core import message_classes
 from lagbench.core.verdict import SloResult, Verdict
+from lagbench.errors import ExitCode
 
 _MARKS = {
     "pass": ("✓", "green"),
@@ -17,6 +18,7 @@ _MARKS = {
     "undetermined": ("?", "yellow"),
     "not_judged": ("·", "dim"),
 }
+_EXIT_CODES = {"pass": ExitCode.PASS, "fail": ExitCode.SLO_FAILED}
 _COUNTS = ("produced_acked", "in_log", "processed_distinct", "lost", "duplicated", "reordered")
 _GAPS = (
     *message_classes.FOREIGN_RECORDS,
@@ -32,10 +34,12 @@ _GAPS = (
 )
 
 
-def print_verdict(console: Console, folder: RunFolder) -> None:
+def print_verdict(console: Console, folder: RunFolder) -> ExitCode:
     """Print each SLO with threshold and value, what did not hold, accounting, notes, gate, report.
 
-    Why a run is invalid stands above all that, once.
+    Why a run is invalid stands above all that, once. Returns the exit code that says the verdict.
+
+    :raises NotReady: the run has no verdict yet.
     """
     verdict = Verdict.model_validate(folder.read_json(folder.verdict))
     for reason in verdict.invalid:
@@ -64,6 +68,7 @@ def print_verdict(console: Console, folder: RunFolder) -> None:
         console.print(f"  note: {note}", highlight=False, markup=False)
     print_comparison(console, folder)
     console.print(f"report: {folder.path / 'report.html'}", highlight=False, soft_wrap=True)
+    return _EXIT_CODES.get(verdict.status, ExitCode.UNDETERMINED)
 
 
 def _print_accounting(console: Console, folder: RunFolder) -> None:

@@ -13,6 +13,8 @@ from lagbench.core.scaling_annotations import EXCLUDED_LABELS
 
 SCALED_OBJECT_LABEL = "scaledobject.keda.sh/name"
 KEDA_VERSION = "2.21.0"
+VERSION_LABEL = "app.kubernetes.io/version"
+"""KEDA writes its own version here on each HPA that it makes."""
 # KEDA sorts by type; with scalingModifiers it keeps "Resource" only.
 _RANK = {"ContainerResource": 0, "External": 1, "Resource": 2}
 
@@ -55,7 +57,7 @@ def _labels(spec: ScaledObjectSpec, metadata: Mapping[str, Any]) -> dict[str, st
         "app.kubernetes.io/managed-by": "keda-operator",
         "app.kubernetes.io/name": spec.hpa_name,
         "app.kubernetes.io/part-of": spec.name,
-        "app.kubernetes.io/version": KEDA_VERSION,
+        VERSION_LABEL: KEDA_VERSION,
         **{key: value for key, value in own.items() if key not in excluded},
     }
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -26,6 +26,7 @@ from lagbench.orchestrator.target import KIND, ClusterTarget
 
 CLEAN_UP_LIMIT_SECONDS = 360
 """Policies of two kinds have 60 s each to go, pods 180 s; Kafka's calls end in 15 s each."""
+REMOVE_WORKLOADS, BENCH_DOWN = "remove_workloads", "bench_down"
 _WHERE_KUBECTL_LOOKS = "~/.kube/config"
 
 Say = Callable[[str], None]
@@ -122,13 +123,31 @@ def clean_up_clusters(state_dir: Path, say: Say) -> None:
 
 def has_removed_workloads(run_folder: Path) -> bool:
     """Say whether the run's own teardown has left nothing in the cluster."""
+    last = _last_entries(run_folder).get(REMOVE_WORKLOADS)
+    return last is not None and last["state"] == "finished"
+
+
+def clean_up_failures(run_folder: Path) -> list[str]:
+    """Return which of a finished run's teardowns did not succeed in the end, each with its reason.
+
+    A try that failed before one that succeeded is none.
+    """
+    last = _last_entries(run_folder)
+    failures = [] if REMOVE_WORKLOADS in last else [f"{REMOVE_WORKLOADS}: it did not run"]
+    for name in (REMOVE_WORKLOADS, BENCH_DOWN):
+        entry = last.get(name)
+        if entry is not None and entry["state"] != "finished":
+            failures.append(f"{name}: {entry.get('detail') or 'it did not end'}")
+    return failures
+
+
+def _last_entries(run_folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the last entry of each phase in ``phases.jsonl``, by the phase's name."""
     try:
         lines = (run_folder / "phases.jsonl").read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
-        return False
-    phases = [json.loads(line) for line in lines]
-    states = [phase["state"] for phase in phases if phase["name"] == "remove_workloads"]
-    return bool(states) and states[-1] == "finished"
+        return {}
+    return {entry["name"]: entry for entry in map(json.loads, lines)}
 
 
 def _folder(state_dir: Path) -> Path:

@@ -9,6 +9,7 @@ import yaml
 
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.manifest_files import base_manifest, base_objects
+from lagbench.adapters.run_manifest import add_versions
 from lagbench.core.handover import is_driven, is_handed_over
 from lagbench.core.manifests import (
     HPA,
@@ -25,6 +26,7 @@ from lagbench.core.manifests import (
 from lagbench.core.policy_limits import policy_limits
 from lagbench.core.run import LAG_SCALER, POLICY_OBJECT, RUN_ID_ANNOTATION, RUN_ID_LABEL
 from lagbench.errors import NotReady
+from lagbench_airflow.bench_versions import autoscaler_version
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 from lagbench_airflow.operators.run_consumers import wait_ready
@@ -68,6 +70,9 @@ class ApplyScalingPolicyOperator(CellOperator):
         self.log.info("policy in force, old -> new:\n%s", difference or "(no change)")
         cell.folder.write_text(cell.folder.policy, yaml.safe_dump(manifest, sort_keys=False))
         cell.folder.write_text("policy.diff", difference)
+        versions = autoscaler_version(manifest, hpa, is_embedded=is_embedded)
+        add_versions(cell.folder, versions)
+        del hpa["metadata"]
         cell.folder.write_json("hpa.json", hpa)
         return {
             "kind": manifest["kind"],
@@ -138,7 +143,9 @@ def _delete_other_kind(kube: Kube, kind: str) -> None:
 
 
 def _wait_taken_up(kube: Kube, manifest: dict[str, Any], *, is_changed: bool) -> dict[str, Any]:
-    """Wait until the autoscaler has read this policy; returns name, spec and conditions of the HPA.
+    """Wait until the autoscaler has read this policy; returns what stands in its HPA.
+
+    That is name, spec, conditions and metadata (None while the HPA is in a controller's memory).
 
     KEDA has when the ScaledObject is Ready and its HPA has the policy's bounds and, if the policy
     changed, the run's id, copied from it: a swap in place may leave the bounds as they were. The
@@ -158,6 +165,7 @@ def _wait_taken_up(kube: Kube, manifest: dict[str, Any], *, is_changed: bool) ->
         conditions = (policy.get("status") or {}).get("conditions") or []
         seen.update(hpa_bounds=bounds, wanted_bounds=wanted, conditions=conditions)
         found.update(name=name, spec=spec, conditions=(hpa.get("status") or {}).get("conditions"))
+        found.update(metadata=hpa.get("metadata"))
         if is_handed_over(manifest):  # its HPA is in the controller's memory
             return is_driven(policy)
         if kind != SCALED_OBJECT:

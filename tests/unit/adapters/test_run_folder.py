@@ -1,13 +1,17 @@
 """The run folder and the list of runs."""
 
+import hashlib
 import json
+import platform
 from pathlib import Path
 
+import confluent_kafka
 import pytest
 
 from lagbench.adapters.run_folder import RunFolder, find, latest, list_runs, runs_root
-from lagbench.adapters.run_manifest import git_state, write_manifest
+from lagbench.adapters.run_manifest import add_versions, git_state, write_manifest
 from lagbench.errors import NotReady, WrongInput
+from lagbench.project import PROJECT_ROOT
 
 
 def made(root: Path, run_id: str, created_at: int = 1) -> RunFolder:
@@ -154,10 +158,33 @@ def test_the_manifest_names_versions_but_no_machine(tmp_path: Path) -> None:
     )
 
     assert folder.read_json(folder.manifest) == manifest
-    assert set(manifest["machine"]) == {"cores", "memory_bytes", "system", "architecture"}
-    assert {"python", "pyspark", "kafka-broker"} <= set(manifest["versions"])
+    sizes = {"cores", "memory_bytes", "processor", "system", "kernel", "architecture"}
+    assert set(manifest["machine"]) == sizes
+    assert platform.node() not in json.dumps(manifest["machine"])
+    packages = {"python", "pyspark", "apache-airflow", "confluent-kafka", "librdkafka"}
+    assert packages | {"kafka-broker"} <= set(manifest["versions"])
+    assert manifest["versions"]["librdkafka"] == confluent_kafka.libversion()[0]
+    lock = (PROJECT_ROOT / "requirements.txt").read_bytes()
+    assert manifest["lock"] == {
+        "file": "requirements.txt",
+        "sha256": hashlib.sha256(lock).hexdigest(),
+    }
     assert str(tmp_path) not in json.dumps(manifest)
     assert folder.read_text(folder.scenario) == "name: s\n"
+
+
+def test_a_task_adds_versions_to_those_that_are_known(tmp_path: Path) -> None:
+    """What bench_up and apply_scaling_policy find out replaces nothing of plan_cell."""
+    folder = RunFolder.create("a", tmp_path)
+    folder.write_json(folder.manifest, {"seed": 7, "versions": {"python": "3.11.7"}})
+
+    add_versions(folder, {"java": "17.0.17"})
+    add_versions(folder, {"keda": "2.21.0"})
+
+    assert folder.read_json(folder.manifest) == {
+        "seed": 7,
+        "versions": {"python": "3.11.7", "java": "17.0.17", "keda": "2.21.0"},
+    }
 
 
 def test_git_state_outside_a_work_tree_is_unknown(tmp_path: Path) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from tests.fakes import airflow_home  # noqa: F401
 
-from lagbench.catalog import list_policies, list_scenarios
+from lagbench.catalog import list_policies, list_scenarios, load_scenario
 from lagbench.errors import WrongInput
 from lagbench_airflow.params import scenario_run_params, settings_of
+
+from airflow.sdk.definitions.param import ParamsDict  # isort: skip
 
 
 def test_the_form_offers_the_catalog() -> None:
@@ -54,3 +59,51 @@ def test_a_line_without_a_sign_is_refused() -> None:
     """The line is named."""
     with pytest.raises(WrongInput, match="overrides = 'seed 3'"):
         settings_of({"overrides": "seed 3"})
+
+
+def conf_of_the_page(written: str) -> dict[str, Any]:
+    """Return the conf that Airflow's trigger form makes of what is written into the box Settings.
+
+    The form sends all fields, empty ones as null. A box of several types (its FieldAnyOf, 3.3.2)
+    is an object when the text is JSON of such a type, else the text as it stands.
+    """
+    try:
+        value = json.loads(written)
+    except ValueError:
+        value = written
+    fields = {name: param.value for name, param in scenario_run_params().items()}
+    fields["overrides"] = value if isinstance(value, dict) else written
+    return dict(json.loads(json.dumps(fields)))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "slos.time_lag_p99_seconds=30\nconsumer.concurrency = 4\n",
+        '{"slos.time_lag_p99_seconds": 30, "consumer.concurrency": 4}',
+        '{"slos": {"time_lag_p99_seconds": 30}, "consumer": {"concurrency": 4}}',
+    ],
+)
+def test_what_the_page_sends_changes_the_scenario(written: str) -> None:
+    """Lines with digits, dotted keys and nested objects pass the form's schema and the catalog."""
+    form = ParamsDict(scenario_run_params())
+    form.update(conf_of_the_page(written))
+
+    scenario = load_scenario("quick_spike", settings_of(form.validate()))
+
+    assert scenario.slos.time_lag_p99_seconds == 30
+    assert scenario.consumer.concurrency == 4
+
+
+def test_an_object_as_text_is_read_as_an_object() -> None:
+    """A client that sends the conf of an earlier page quotes the object."""
+    assert settings_of({"overrides": ' {"consumer.static_membership": true}'}) == {
+        "consumer.static_membership": "true"
+    }
+
+
+@pytest.mark.parametrize("written", ['{"seed": 3', "=3", "a..b=3"])
+def test_what_is_neither_is_refused(written: str) -> None:
+    """Half an object and a line without a key are named with what is allowed."""
+    with pytest.raises(WrongInput, match=r"conf: overrides = .* allowed: .*key=value"):
+        settings_of({"overrides": written})

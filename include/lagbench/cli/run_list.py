@@ -1,0 +1,61 @@
+"""The list of runs as a terminal table that never cuts a run id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+
+from lagbench.adapters.run_folder import RunSummary
+from lagbench.report.page import instant
+
+_COLUMNS = ("run", "verdict", "policy", "began", "scenario", "seed", "fidelity")
+_LEAST_COLUMNS = 2
+"""Run and verdict are always shown; the others are, from the left, where there is room."""
+_ANY_WIDTH = 100_000
+
+
+def print_runs(console: Console, summaries: Sequence[RunSummary]) -> None:
+    """Print a line for each run; on a narrow terminal with fewer columns, and it says so.
+
+    A file or a pipe gets all columns, whatever its width is taken for.
+    """
+    if not summaries:
+        console.print("no runs yet: make rehearse")
+        return
+    count = len(_COLUMNS)
+    while (
+        console.is_terminal
+        and count > _LEAST_COLUMNS
+        and _width(console, _table(summaries, count)) > console.width
+    ):
+        count -= 1
+    table = _table(summaries, count)
+    wide_enough = _width(console, _table(summaries, len(_COLUMNS)))
+    narrow = console.width
+    console.width = max(narrow, _width(console, table))
+    console.print(table)
+    console.width = narrow
+    if count < len(_COLUMNS):
+        console.print(f"{', '.join(_COLUMNS[count:])}: in {wide_enough} columns", style="dim")
+
+
+def _table(summaries: Sequence[RunSummary], columns: int) -> Table:
+    table = Table(box=None)
+    for heading in _COLUMNS[:columns]:
+        table.add_column(heading, no_wrap=True)
+    for run in summaries:
+        began = instant(run.created_at)
+        cells = (
+            run.run_id, run.verdict, run.policy, began, run.scenario, run.seed, run.fidelity
+        )  # fmt: skip
+        table.add_row(*("–" if cell is None else str(cell) for cell in cells[:columns]))
+    return table
+
+
+def _width(console: Console, table: Table) -> int:
+    """Return the columns that the table takes when nothing is cut."""
+    options = console.options.update(width=_ANY_WIDTH)
+    return Measurement.get(console, options, table).maximum

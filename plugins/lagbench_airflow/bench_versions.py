@@ -1,0 +1,45 @@
+"""The versions of a run's surroundings that only its tasks can see, for the run's manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lagbench.core.handover import is_handed_over
+from lagbench.core.keda_hpa import KEDA_VERSION, VERSION_LABEL
+from lagbench.core.manifests import SCALED_OBJECT
+from lagbench.core.spark_settings import SparkPlace
+from lagbench.embedded import bench
+from lagbench.embedded.jars import BROKER
+from lagbench.embedded.java import find_java
+
+
+def started_versions(place: SparkPlace) -> dict[str, str]:
+    """Return the versions of the broker and of the Java that Spark's driver runs in.
+
+    What cannot be known is left out: a foreign Kafka tells clients none, and a driver in a pod has
+    its image's Java.
+    """
+    versions = {}
+    state = bench.running(bench.state_dir())
+    if state is not None and state.kafka == "embedded":
+        versions["kafka-broker"] = BROKER.version
+    if place is not SparkPlace.KUBERNETES:
+        versions["java"] = find_java().version
+    return versions
+
+
+def autoscaler_version(
+    policy: Mapping[str, Any], hpa: Mapping[str, Any], *, is_embedded: bool
+) -> dict[str, str]:
+    """Return the version of the KEDA that drives ``policy``, or whose rules our autoscaler has.
+
+    ``hpa``: the live HPA, on which KEDA writes its version. Empty for a policy that is an HPA:
+    Kubernetes alone scales then, and the manifest has its version.
+    """
+    if policy["kind"] != SCALED_OBJECT:
+        return {}
+    if is_embedded or is_handed_over(policy):
+        return {"keda-rules": KEDA_VERSION}
+    version = ((hpa.get("metadata") or {}).get("labels") or {}).get(VERSION_LABEL)
+    return {} if version is None else {"keda": version}

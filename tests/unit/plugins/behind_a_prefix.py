@@ -1,0 +1,44 @@
+"""Run in a process of its own: Airflow reads ``[api] base_url`` once, when it is imported.
+
+Prints as JSON what a logged-in browser gets behind the path of that setting.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from airflow.api_fastapi.app import create_app
+from airflow.models import import_all_models
+from airflow.models.base import Base
+from airflow.settings import engine
+from fastapi.testclient import TestClient
+
+
+def main(dag_id: str, dag_run: str, *, prefix: str) -> dict[str, Any]:
+    """Open the tab of a Dag run as the page does, and follow it."""
+    from lagbench_plugin import LagbenchPlugin
+
+    import_all_models()
+    Base.metadata.create_all(engine)  # the log-in asks for revoked tokens
+    href = str(LagbenchPlugin.external_views[0]["href"])
+    tab = href.replace("{DAG_ID}", dag_id).replace("{RUN_ID}", dag_run.replace("+", "%2B"))
+    with TestClient(create_app(apps="core"), follow_redirects=False) as browser:
+        stranger = browser.get(tab).status_code
+        log_in = {"username": "admin", "password": "secret"}
+        token = browser.post(f"{prefix}/auth/token", json=log_in).json()["access_token"]
+        browser.headers["Authorization"] = f"Bearer {token}"
+        redirect = browser.get(tab)
+        location = redirect.headers.get("location", "")
+        report = browser.get(location)
+    return {
+        "tab": tab,
+        "stranger": stranger,
+        "location": location,
+        "report": report.text,
+    }
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(main(sys.argv[1], sys.argv[2], prefix=sys.argv[3])) + "\n")
