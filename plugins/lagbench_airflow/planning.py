@@ -30,11 +30,8 @@ from lagbench.core.spark_settings import SparkPlace
 from lagbench.embedded import bench
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.errors import NotReady, WrongInput
-<<<<<<< HEAD
 from lagbench.orchestrator.target import CONTEXT_PREFIX, EMBEDDED
-=======
 from lagbench_airflow.bench_versions import started_versions
->>>>>>> form
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.hooks.kafka import KafkaHook
 from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube, settings_of_cluster

@@ -6,11 +6,8 @@ import copy
 import itertools
 import time
 from datetime import timedelta
-<<<<<<< HEAD
 from types import SimpleNamespace
-=======
 from typing import Any
->>>>>>> form
 
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
@@ -156,7 +153,6 @@ def test_params_are_valid_as_they_come(bag: DagBag) -> None:
         bag.dags[name].params.validate()
 
 
-<<<<<<< HEAD
 def test_a_night_that_is_cleared_keeps_the_record_of_the_first(bag: DagBag) -> None:
     """Each try of a night is a Dag run of its own, and none is ever reset."""
     rehearse = bag.dags["daily_spike_rehearsal"].get_task("rehearse")
@@ -173,10 +169,10 @@ def test_a_night_that_is_cleared_keeps_the_record_of_the_first(bag: DagBag) -> N
         "rehearsal__scheduled__a__try_3",
     ]
     assert not rehearse.reset_dag_run
-=======
+
+
 def test_the_tab_of_a_night_looks_for_what_the_night_triggers(bag: DagBag) -> None:
     """The lookup knows the Dag, and the beginning of the name that it gives its rehearsal."""
     rehearse: Any = bag.dags[NIGHTLY_DAG].task_dict["rehearse"]
 
     assert rehearse.trigger_run_id.startswith(f"{REHEARSAL_PREFIX}{{{{ run_id }}}}")
->>>>>>> form
