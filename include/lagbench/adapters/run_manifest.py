@@ -67,8 +67,8 @@ def write_manifest(
 
 def add_versions(folder: RunFolder, versions: dict[str, str]) -> None:
     """Add to the manifest what a later task of the run has found out."""
-    known = folder.read_json(folder.manifest).get("versions") or {}
-    folder.update_manifest(versions={**known, **versions})
+    known = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
+    folder.update_manifest(versions={**(known.get("versions") or {}), **versions})
 
 
 def installed_versions() -> dict[str, str]:
