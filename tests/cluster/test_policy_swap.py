@@ -15,7 +15,7 @@ import yaml
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.catalog import policy_file
-from lagbench.core.keda_hpa import KEDA_VERSION
+from lagbench.core.keda_hpa import VERSION_LABEL
 from lagbench.core.manifests import RunTarget, policy_for_run
 from lagbench.core.run import CONSUMER_DEPLOYMENT, POLICY_OBJECT, RunNames
 from lagbench.embedded.broker import Broker
@@ -113,7 +113,9 @@ def test_policies_are_swapped_in_place(swapping: Swapping) -> None:
     assert stored["metadata"]["annotations"] == wanted["metadata"]["annotations"]
     assert "team" not in stored["metadata"]["labels"]
     hpa = json.loads((folder.path / "hpa.json").read_text())
-    assert json.loads(folder.manifest.read_text())["versions"]["keda"] == KEDA_VERSION
+    live = swapping.kube.get("HorizontalPodAutoscaler", f"keda-hpa-{POLICY_OBJECT}") or {}
+    version = live["metadata"]["labels"][VERSION_LABEL]
+    assert json.loads(folder.manifest.read_text())["versions"]["keda"] == version
     assert "behavior" not in hpa["spec"]
     assert hpa["spec"]["metrics"][0]["external"]["metric"]["name"] == SECOND_METRIC
     conditions = {item["type"]: item["status"] for item in hpa["conditions"]}
