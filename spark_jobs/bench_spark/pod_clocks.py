@@ -69,8 +69,8 @@ def pod_clocks(
     for record in sorted(records, key=lambda record: record["at"]):
         stretches[record["clock"]][record["since_at"]] = (record["low_ns"], record["high_ns"])
         name_of_pod |= dict.fromkeys(record["pods"], record["clock"])
-    nodes = {record["pod"]: record.get("node") for record in seen}
-    name_of_pod |= {pod: node for pod, node in nodes.items() if node in stretches}
+    placed = [record for record in seen if record.get("node") in stretches]
+    name_of_pod |= {record["pod"]: record["node"] for record in placed}
     clocks = {name: _clock(list(bounds.values())) for name, bounds in stretches.items()}
     return PodClocks(
         is_one_clock=False, by_pod={pod: clocks[name] for pod, name in name_of_pod.items()}
