@@ -136,7 +136,7 @@ class _Both:
         namespace = self.kube.namespace
         live = self.api.send(case.manifest, namespace, field_validation=mode)
         if live.is_accepted:
-            _await_seen(self.api, live.body, namespace)
+            await_seen(self.api, live.body, namespace)
         # Read after the answer: what the webhook saw is in it, and the object itself is left out.
         own = live.body.get("metadata", {}).get("uid") if live.code == CREATED else None
         facts = read_cluster_facts(self.kube, self.discovery, [case.manifest], source="the rig")
@@ -187,12 +187,19 @@ def _is_marker_seen(answer: LiveAnswer) -> bool:
     return "request defined" in message or "managed by the hpa" in message
 
 
-def _await_seen(api: LiveApi, stored: Mapping[str, Any], namespace: str) -> None:
-    """Wait until the webhook's cache has a ScaledObject: it then refuses another on the target."""
+def await_seen(api: LiveApi, stored: Mapping[str, Any], namespace: str) -> None:
+    """Wait until the webhook's cache has a ScaledObject: it then refuses another on the target.
+
+    One whose owner is not there may be gone before: the garbage collector deletes it.
+    """
+    name = stored["metadata"]["name"]
     probe = _scaled_object("probe", stored["spec"]["scaleTargetRef"], "kafka")
     eventually(
-        lambda: not api.send(probe, namespace, is_dry_run=True).is_accepted,
-        f"the webhook to see {stored['metadata']['name']}",
+        lambda: (
+            not api.send(probe, namespace, is_dry_run=True).is_accepted
+            or not api.get("ScaledObject", namespace, name)
+        ),
+        f"the webhook to see {name}",
         within_seconds=_SEEN_LIMIT_SECONDS,
     )
 

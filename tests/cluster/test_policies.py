@@ -9,6 +9,7 @@ from tests.cluster.policy_agreement import (
     Agreement,
     Case,
     agreements,
+    await_seen,
     differences,
     read_cases,
     verdicts_of_files,
@@ -51,6 +52,14 @@ def test_the_check_of_a_file_agrees_but_for_what_it_cannot_know(answers: Answers
         "13-cpu-of-nothing",
         "14-cpu-of-no-stateful-set",
     }
+
+
+def test_an_object_that_was_collected_is_not_waited_for(rig: Rig) -> None:
+    """The garbage collector deletes what has no owner, maybe before the webhook has seen it."""
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "collected"}
+    collected = {"metadata": {"name": "collected"}, "spec": {"scaleTargetRef": target}}
+
+    await_seen(LiveApi(rig.kubeconfig), collected, "default")
 
 
 def test_the_cases_are_good_and_bad(answers: Answers) -> None:
