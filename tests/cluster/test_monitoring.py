@@ -50,11 +50,17 @@ def test_the_boards_queries_on_keda_have_values(rig: Rig, tmp_path: Path) -> Non
             for series in values(query.expr):
                 assert query.legend_labels <= series["metric"].keys(), query
         apps = {series["metric"]["app"] for series in values("up == 1")}
+        firing = eventually(
+            lambda: {rule.name for rule in prometheus.rules() if rule.is_firing},
+            "an alert on the trigger whose source is away",
+            within_seconds=ASKED_SECONDS,
+        )
 
     kube.delete("ScaledObject", NAME)
     kube.delete("Deployment", NAME)
     kube.close()
     assert len(queries) == 5
+    assert firing == {"ScalerErrors"}
     assert apps == {"keda-operator", "keda-metrics-apiserver"}
 
 

@@ -26,7 +26,9 @@ from tests.integration.localkube_process import eventually
 
 from lagbench.adapters.processes import end_process, start_tied
 from lagbench.embedded.ports import free_port
+from lagbench.project import PROJECT_ROOT
 
+_MONITORING = PROJECT_ROOT / "k8s" / "base" / "monitoring"
 _META = "__meta_kubernetes_"
 _ANSWER_SECONDS = 5.0
 
@@ -57,6 +59,23 @@ class PrometheusProcess:
         except urllib.error.HTTPError as refused:
             raise AssertionError(f"{parameters}: {refused.read().decode()}") from refused
 
+    def rules(self) -> list[LoadedRule]:
+        """Return the alert rules that it has loaded."""
+        return [
+            LoadedRule(rule["name"], rule["health"], rule["state"] == "firing")
+            for group in self.ask("rules", type="alert")["groups"]
+            for rule in group["rules"]
+        ]
+
+
+@dataclass(frozen=True)
+class LoadedRule:
+    """An alert rule as Prometheus has it; ``health`` is ok once it was evaluated without error."""
+
+    name: str
+    health: str
+    is_firing: bool
+
 
 def discovered(pod: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield one target per container port, labelled as Kubernetes discovery labels it."""
@@ -83,6 +102,7 @@ def adapted(
     ``addresses`` say where a service is that it names, for a place without cluster DNS.
     """
     config: dict[str, Any] = yaml.safe_load(config_file.read_text(encoding="utf-8"))
+    config["rule_files"] = [str(_MONITORING / name) for name in config["rule_files"]]
     for job in config["scrape_configs"]:
         if job.pop("kubernetes_sd_configs", None) is not None:
             job["file_sd_configs"] = [{"files": [str(targets_file)], "refresh_interval": "1s"}]

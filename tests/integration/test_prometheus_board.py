@@ -29,6 +29,7 @@ from lagbench.adapters.kube import Kube
 from lagbench.adapters.manifest_files import base_manifest, base_objects
 from lagbench.adapters.processes import end_process, start_tied
 from lagbench.adapters.telemetry_log import TelemetryLog
+from lagbench.alerts.policy_alerts import rules_of_bench
 from lagbench.core.manifests import (
     RunTarget,
     companion_for_run,
@@ -165,6 +166,22 @@ def test_every_program_answers_prometheus(run: BoardRun) -> None:
         (run.names.run_id, NAMESPACE)
     }
     assert all(found["pod"].startswith(found["app"]) for found in labels)
+
+
+def test_the_alert_rules_are_evaluated(run: BoardRun) -> None:
+    """The committed rules are loaded, and none of them joins series that do not match."""
+    loaded = eventually(
+        lambda: (
+            (found := run.prometheus.rules())
+            and "unknown" not in {r.health for r in found}
+            and found
+        ),
+        "every rule evaluated once",
+        within_seconds=40,
+    )
+
+    assert {rule.name for rule in loaded} == {rule.name for rule in rules_of_bench()}
+    assert {rule.health for rule in loaded} == {"ok"}
 
 
 OF_GROUP = 'consumergroup="enrich.$run_id", topic="lagbench.$run_id.events"'

@@ -73,11 +73,10 @@ class Kube:
         path: Path | str | None = None,
         *,
         context: str | None = None,
-        in_cluster: bool = False,
         namespace: str = NAMESPACE,
         patience_seconds: float = 0.0,
     ) -> Kube:
-        """Read a kubeconfig (None: where kubectl looks), or a pod's own service account.
+        """Read a kubeconfig (None: where kubectl looks).
 
         For ``patience_seconds`` each call waits for an API server that is away.
         """
@@ -85,15 +84,12 @@ class Kube:
 
         configuration = client.Configuration()
         try:
-            if in_cluster:
-                config.load_incluster_config(client_configuration=configuration)
-            else:
-                config.load_kube_config(
-                    config_file=str(path) if path is not None else None,
-                    context=context,
-                    client_configuration=configuration,
-                    persist_config=False,
-                )
+            config.load_kube_config(
+                config_file=str(path) if path is not None else None,
+                context=context,
+                client_configuration=configuration,
+                persist_config=False,
+            )
         except (config.ConfigException, OSError) as error:
             raise NotReady(
                 f"the kubeconfig {path or '(default)'} cannot be used: {error}. "

@@ -86,6 +86,38 @@ def check(
     return ExitCode.PASS if is_good else ExitCode.WRONG_INPUT
 
 
+@policy.command()
+def alerts(
+    file: Annotated[
+        str, typer.Argument(help="A policy by name or path; several documents are fine.")
+    ],
+    *,
+    operator: Annotated[
+        bool, typer.Option("--operator", help="Print PrometheusRule objects for its operator.")
+    ] = False,
+) -> int:
+    """Print alert rules for Prometheus that watch the policy in production.
+
+    They ask kafka_exporter, kube-state-metrics and KEDA by their names (docs/monitoring.md).
+
+    Exit code 2: the file holds no policy, or one that KEDA or Kubernetes would refuse.
+    """
+    from lagbench.alerts.policy_alerts import rules_of_documents
+    from lagbench.alerts.rule_files import as_yaml, prometheus_rule, rule_file
+    from lagbench.catalog import policy_file
+    from lagbench.strict_yaml import parse_documents, read_text
+
+    path = policy_file(file)
+    groups = rules_of_documents(parse_documents(read_text(path), where=str(path)), where=str(path))
+    head = f"Made by lagbench policy alerts {file}: make them anew when the policy changes."
+    if not operator:
+        typer.echo(as_yaml([rule_file(groups)], head=head), nl=False)
+        return ExitCode.PASS
+    objects = [prometheus_rule(group) for group in groups]
+    typer.echo(as_yaml(objects, head=head), nl=False)
+    return ExitCode.PASS
+
+
 def _context(
     scenario: str | None,
     partitions: int | None,

@@ -50,6 +50,7 @@ from lagbench.core.telemetry_recorder import (
     ReplicaSample,
     ReplicasChanged,
     ReplicasWatched,
+    ScaledObjectSample,
     UsageSample,
 )
 
@@ -84,6 +85,7 @@ __all__ = [
     "ReplicasChanged",
     "ReplicasWatched",
     "Scaled",
+    "ScaledObjectSample",
     "SigtermReceived",
     "StreamFinished",
     "StreamStarted",
@@ -112,6 +114,7 @@ TelemetryRecord = (
     | LagSample
     | ReplicaSample
     | HpaSample
+    | ScaledObjectSample
     | ReplicasChanged
     | ReplicasWatched
     | KubeEvent

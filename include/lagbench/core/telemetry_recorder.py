@@ -57,6 +57,13 @@ class HpaSample(Record, tag="hpa_sample"):
     last_scaled_at: int | None = None  # whole second of the controller's clock
 
 
+class ScaledObjectSample(Record, tag="scaled_object_sample"):
+    """The conditions of a ScaledObject, in the form of those of the HPA; absent from older runs."""
+
+    name: str
+    conditions: list[str]
+
+
 class KubeEvent(Record, tag="kube_event"):
     """A Kubernetes event on what scales or on a consumer; its instants are whole seconds."""
 

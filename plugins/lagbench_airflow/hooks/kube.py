@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube_retries import patient_retries
 from lagbench.core.cluster_settings import ClusterSettings, cluster_settings
 from lagbench.errors import NotReady
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
 
 DEFAULT_CONNECTION = "kubernetes_default"
 PATIENCE_SECONDS = 45.0
@@ -20,21 +26,40 @@ Sensors have their own limits and look again by themselves."""
 def open_kube(
     kubernetes_conn_id: str = DEFAULT_CONNECTION, *, patience_seconds: float = 0.0
 ) -> Kube:
-    """Return a client for the cluster that the connection names.
+    """Return a client for the cluster that the connection names, by the provider's own hook.
 
-    Of the provider's fields the bench uses ``kube_config_path``, ``cluster_context`` and
-    ``in_cluster``; its own hook would bring an asynchronous client and a second way to log in.
+    Every field of the provider's connection counts (``kube_config``, ``disable_verify_ssl`` …).
+    For ``patience_seconds`` each call waits for an API server that is away.
 
     :raises NotReady: the connection is not defined or its kubeconfig cannot be used.
     """
     extra = _extra(kubernetes_conn_id)
-    return Kube.from_kubeconfig(
-        _field(extra, "kube_config_path") or None,
-        context=_field(extra, "cluster_context") or None,
-        in_cluster=_field(extra, "in_cluster") in ("True", "true"),
-        namespace=settings_of_cluster(kubernetes_conn_id).namespace,
-        patience_seconds=patience_seconds,
-    )
+    namespace = settings_of_cluster(kubernetes_conn_id).namespace
+    return Kube(_log_in(kubernetes_conn_id, extra, patience_seconds), namespace=namespace)
+
+
+def _log_in(conn_id: str, extra: Mapping[str, object], patience_seconds: float) -> ApiClient:
+    """Return the hook's client with our retries, which the hook cannot be told for a pod's account.
+
+    A configuration of our own keeps a kubeconfig out of the library's default, which all threads
+    of a triggerer share. The hook would log a pod's own account in to the default only.
+    """
+    from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
+    from kubernetes import client, config
+
+    is_in_cluster = _field(extra, "in_cluster") in ("True", "true")
+    own = None if is_in_cluster else client.Configuration()
+    try:
+        hook = KubernetesHook(conn_id, client_configuration=own, in_cluster=is_in_cluster)
+        with hook.get_conn() as logged_in:
+            configuration = logged_in.configuration
+    except (config.ConfigException, AirflowException, OSError) as error:
+        raise NotReady(
+            f"the connection {conn_id} cannot be used: {error}. "
+            "Bring the bench up (lagbench up) or correct the connection"
+        ) from error
+    configuration.retries = patient_retries(patience_seconds) if patience_seconds else 1
+    return client.ApiClient(configuration)
 
 
 def settings_of_cluster(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> ClusterSettings:

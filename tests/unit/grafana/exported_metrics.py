@@ -10,6 +10,7 @@ from lagbench.programs.consumer.metrics import Exposition as ConsumerExposition
 from lagbench.programs.consumer.reports import PodFigures
 from lagbench.programs.external_scaler.figures import ScalerFigures
 from lagbench.programs.external_scaler.scrape import sampling_figures
+from lagbench.programs.recorder.metric_aliases import MetricAliases, ObservedNames
 from lagbench.programs.recorder.metrics import Exposition as RecorderExposition
 from lagbench.programs.recorder.newest_readings import NewestReadings
 
@@ -34,6 +35,13 @@ def exported_names() -> set[str]:
         | _names(RecorderExposition(NewestReadings(interval_seconds=1.0)).collect())
         | _names(figures.registry.collect())
     )
+
+
+def exported_alias_names() -> set[str]:
+    """Return the names of other exporters under which the recorder tells its readings."""
+    newest = NewestReadings(interval_seconds=1.0)
+    names = ObservedNames(group="g", topic="t", namespace="n", deployment="d")
+    return _names(MetricAliases(newest, names)(0))
 
 
 def _names(families: Iterable[Metric]) -> set[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from lagbench.adapters.kube import Kube
 from lagbench.core.quantity import parse_milli
-from lagbench.core.telemetry import HpaSample, Record, ReplicaSample
+from lagbench.core.telemetry import HpaSample, Record, ReplicaSample, ScaledObjectSample
 from lagbench.errors import NotReady
 
 # What these read is an amount of work; of a Resource it is a share of the pods' own.
@@ -68,6 +68,31 @@ class HpaReading:
         ]
 
 
+class ScaledObjectReading:
+    """The conditions of every ScaledObject that targets the Deployment, as KEDA stores them."""
+
+    def __init__(self, open_kube: Callable[[], Kube], *, deployment: str, source: str) -> None:
+        """Read the ScaledObjects of ``deployment``."""
+        self._open_kube = open_kube
+        self._kube: Kube | None = None
+        self._deployment = deployment
+        self._source = source
+
+    def __call__(self, at: int) -> Iterable[Record]:
+        """Return one sample per ScaledObject; none when another kind of policy is in force."""
+        self._kube = self._kube or self._open_kube()
+        return [
+            ScaledObjectSample(
+                at=at,
+                source=self._source,
+                name=found["metadata"]["name"],
+                conditions=_conditions(found.get("status") or {}),
+            )
+            for found in self._kube.list("ScaledObject")
+            if found["spec"]["scaleTargetRef"].get("name") == self._deployment
+        ]
+
+
 def hpa_sample(hpa: Mapping[str, Any], *, at: int, source: str) -> HpaSample:
     """Return an HPA's status as a record; what the status lacks is None or empty."""
     status = hpa.get("status") or {}
@@ -80,10 +105,7 @@ def hpa_sample(hpa: Mapping[str, Any], *, at: int, source: str) -> HpaSample:
         current=status.get("currentReplicas"),
         metrics=[_metric_text(metric, "current") for metric in status.get("currentMetrics") or []],
         targets=[_metric_text(metric, "target") for metric in hpa["spec"].get("metrics") or []],
-        conditions=[
-            f"{condition['type']}={condition['status']} {condition.get('reason', '')}".rstrip()
-            for condition in status.get("conditions") or []
-        ],
+        conditions=_conditions(status),
         totals=_totals(status),
         min_replicas=hpa["spec"].get("minReplicas"),
         max_replicas=hpa["spec"].get("maxReplicas"),
@@ -91,6 +113,13 @@ def hpa_sample(hpa: Mapping[str, Any], *, at: int, source: str) -> HpaSample:
         if scaled_at is None
         else round(datetime.fromisoformat(scaled_at).timestamp()) * 1_000_000_000,
     )
+
+
+def _conditions(status: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{condition['type']}={condition['status']} {condition.get('reason', '')}".rstrip()
+        for condition in status.get("conditions") or []
+    ]
 
 
 def _totals(status: Mapping[str, Any]) -> dict[str, float]:

@@ -14,7 +14,13 @@ from dataclasses import dataclass
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from lagbench.core.telemetry import GroupSample, HpaSample, LagSample, ReplicaSample
+from lagbench.core.telemetry import (
+    GroupSample,
+    HpaSample,
+    LagSample,
+    ReplicaSample,
+    ScaledObjectSample,
+)
 from lagbench.programs.recorder.exposed_lag import exposed_lag
 from lagbench.programs.recorder.newest_readings import NewestReadings
 
@@ -22,7 +28,8 @@ _OF_GROUP = ("consumergroup", "topic")
 _OF_PARTITION = ("consumergroup", "topic", "partition")
 _OF_HPA = ("namespace", "horizontalpodautoscaler")
 _OF_DEPLOYMENT = ("namespace", "deployment")
-_STATUSES = ("true", "false", "unknown")
+_OF_SCALED_OBJECT = ("namespace", "scaledobject")
+_STATUSES = ("True", "False", "Unknown")
 
 Row = tuple[Sequence[str], float | None]
 
@@ -49,6 +56,7 @@ class MetricAliases:
         """Yield every family as it is at ``now`` (unix ns)."""
         yield from self._kafka(now)
         yield from self._hpas(now)
+        yield from self._scaled_objects(now)
         yield from self._deployment(now)
 
     def _kafka(self, now: int) -> Iterator[Metric]:
@@ -88,17 +96,29 @@ class MetricAliases:
         for name, text, field in fields:
             rows: list[Row] = [(self._of_hpa(hpa), getattr(hpa, field)) for hpa in hpas]
             yield _gauge(f"kube_horizontalpodautoscaler_{name}", text, _OF_HPA, rows)
-        conditions: list[Row] = []
-        for hpa in hpas:
-            for condition in hpa.conditions:
-                name, _, status = condition.split(" ")[0].partition("=")
-                conditions += [
-                    ((*self._of_hpa(hpa), name, each), float(each == status.lower()))
-                    for each in _STATUSES
-                ]
         labels = (*_OF_HPA, "condition", "status")
+        conditions = self._conditions(hpas, [status.lower() for status in _STATUSES])
         text = "1 for the status that the condition has"
         yield _gauge("kube_horizontalpodautoscaler_status_condition", text, labels, conditions)
+
+    def _scaled_objects(self, now: int) -> Iterator[Metric]:
+        """Yield what docs/monitoring.md makes kube-state-metrics tell of ScaledObjects."""
+        scaled = self._newest.samples(ScaledObjectSample, now=now)
+        labels = (*_OF_SCALED_OBJECT, "condition", "status")
+        text = "1 for the status that the condition has"
+        name = "kube_customresource_scaledobject_status_condition"
+        yield _gauge(name, text, labels, self._conditions(scaled, _STATUSES))
+
+    def _conditions(
+        self, samples: Iterable[HpaSample | ScaledObjectSample], statuses: Sequence[str]
+    ) -> Iterator[Row]:
+        """Yield a row per condition and status, of which one is 1."""
+        for sample in samples:
+            for condition in sample.conditions:
+                name, _, status = condition.split(" ")[0].partition("=")
+                for each in statuses:
+                    is_so = float(each.lower() == status.lower())
+                    yield (self._names.namespace, sample.name, name, each), is_so
 
     def _deployment(self, now: int) -> Iterator[Metric]:
         labels = (self._names.namespace, self._names.deployment)

@@ -22,6 +22,7 @@ from lagbench.core.telemetry import (
     PodStarted,
     ProducerProgress,
     ReplicaSample,
+    ScaledObjectSample,
     UsageSample,
 )
 from lagbench.programs.recorder.exposed_lag import exposed_lag
@@ -108,12 +109,14 @@ class Exposition:
         yield _gauge("hpa_metric", "What the HPA last read, by type of value", values, by)
         targets = [row for hpa in hpas for row in _metric_rows(hpa.name, hpa.targets)]
         yield _gauge("hpa_metric_target", "What the HPA compares that with", targets, by)
-        conditions: list[Row] = []
-        for hpa in hpas:
-            for text in hpa.conditions:
-                name, _, status = text.split(" ")[0].partition("=")
-                conditions.append(([hpa.name, name], {"True": 1, "False": 0}.get(status)))
-        yield _gauge("hpa_condition", "1 true, 0 false", conditions, ("hpa", "condition"))
+        ceilings: list[Row] = [([hpa.name], hpa.max_replicas) for hpa in hpas]
+        yield _gauge("hpa_max_replicas", "Most replicas that the HPA may set", ceilings, ("hpa",))
+        by = ("hpa", "condition")
+        yield _gauge("hpa_condition", "1 true, 0 false", _condition_rows(hpas), by)
+        scaled = self._newest.samples(ScaledObjectSample, now=now)
+        by = ("scaled_object", "condition")
+        text = "1 true, 0 false; of the ScaledObject"
+        yield _gauge("scaled_object_condition", text, _condition_rows(scaled), by)
 
     def _group(self, now: int) -> Iterator[Metric]:
         groups = self._newest.samples(GroupSample, now=now)
@@ -190,6 +193,14 @@ def _counter(name: str, text: str, rows: Iterable[Row], labels: Sequence[str]) -
         if value is not None:
             family.add_metric(values, value)
     return family
+
+
+def _condition_rows(samples: Iterable[HpaSample | ScaledObjectSample]) -> Iterator[Row]:
+    """Yield every condition that is true or false; Unknown has no row."""
+    for sample in samples:
+        for text in sample.conditions:
+            name, _, status = text.split(" ")[0].partition("=")
+            yield [sample.name, name], {"True": 1, "False": 0}.get(status)
 
 
 def _metric_rows(hpa: str, texts: Iterable[str]) -> Iterator[Row]:

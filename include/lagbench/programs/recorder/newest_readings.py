@@ -16,6 +16,7 @@ from lagbench.core.telemetry import (
     PodStopped,
     ReadGap,
     Record,
+    ScaledObjectSample,
     StreamFinished,
     UsageSample,
 )
@@ -100,7 +101,7 @@ class NewestReadings:
 
 def _place(record: Record) -> str:
     """Return which of several records of a kind stand side by side."""
-    if isinstance(record, HpaSample):
+    if isinstance(record, (HpaSample, ScaledObjectSample)):
         return record.name
     if isinstance(record, UsageSample):
         return record.component

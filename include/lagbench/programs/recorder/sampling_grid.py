@@ -18,7 +18,9 @@ from lagbench.core.telemetry import ReadGap, Record
 
 log = logging.getLogger(__name__)
 
-What = Literal["lag", "replicas", "hpa", "group", "pods", "usage", "broker", "events"]
+What = Literal[
+    "lag", "replicas", "hpa", "scaled_object", "group", "pods", "usage", "broker", "events"
+]
 Read = Callable[[int], Iterable[Record]]
 """Takes the instant (unix ns) and returns what was seen."""
 

@@ -12,7 +12,11 @@ from lagbench.adapters.kube import Kube
 from lagbench.core.telemetry import Record
 from lagbench.programs.recorder.clock_probe import ClockProbe
 from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
-from lagbench.programs.recorder.kube_readings import HpaReading, ReplicaReading
+from lagbench.programs.recorder.kube_readings import (
+    HpaReading,
+    ReplicaReading,
+    ScaledObjectReading,
+)
 from lagbench.programs.recorder.node_clocks import ClockSources
 from lagbench.programs.recorder.object_watch import Event, ObjectApi, ObjectWatch
 from lagbench.programs.recorder.pod_watch import PodWatch
@@ -52,6 +56,9 @@ def build_sources(
         "group": GroupReading(servers, group=options.group, topic=options.topic, source=source),
         "replicas": ReplicaReading(open_kube, deployment=options.deployment, source=source),
         "hpa": HpaReading(open_kube, deployment=options.deployment, source=source),
+        "scaled_object": ScaledObjectReading(
+            open_kube, deployment=options.deployment, source=source
+        ),
         "usage": UsageReading(pids, source=source),
     }
     interval_ns = round(options.interval_seconds * 1e9)

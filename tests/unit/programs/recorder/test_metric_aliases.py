@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from lagbench.core.telemetry import GroupSample, HpaSample, LagSample, Record, ReplicaSample
+from lagbench.core.telemetry import (
+    GroupSample,
+    HpaSample,
+    LagSample,
+    Record,
+    ReplicaSample,
+    ScaledObjectSample,
+)
 from lagbench.programs.recorder.metric_aliases import MetricAliases, ObservedNames
 from lagbench.programs.recorder.metrics import Exposition
 from lagbench.programs.recorder.newest_readings import NewestReadings
@@ -92,6 +99,23 @@ def test_the_hpa_has_the_names_of_kube_state_metrics() -> None:
     assert [labels for labels, value in told if value == 1] == [
         {**OF_HPA, "condition": "AbleToScale", "status": "true"},
         {**OF_HPA, "condition": "ScalingActive", "status": "unknown"},
+    ]
+
+
+def test_a_scaled_object_has_the_name_that_kube_state_metrics_is_told_to_use() -> None:
+    """KEDA's conditions by namespace and name, with one of three statuses at 1."""
+    conditions = ["Ready=False TriggerError", "Fallback=False"]
+    sample = ScaledObjectSample(at=NOW, source="r", name="consumer", conditions=conditions)
+
+    found = scrape(sample)
+
+    told = found.pop("kube_customresource_scaledobject_status_condition")
+    of_object = {"namespace": OF_HPA["namespace"], "scaledobject": "consumer", "status": "False"}
+    assert found == {}
+    assert len(told) == 6
+    assert [labels for labels, value in told if value == 1] == [
+        {**of_object, "condition": "Ready"},
+        {**of_object, "condition": "Fallback"},
     ]
 
 

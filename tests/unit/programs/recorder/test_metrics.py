@@ -20,6 +20,7 @@ from lagbench.core.telemetry import (
     ReadGap,
     Record,
     ReplicaSample,
+    ScaledObjectSample,
     StreamFinished,
     UsageSample,
 )
@@ -167,6 +168,7 @@ def test_an_hpas_metric_stands_beside_its_target() -> None:
             metrics=["s0-kafka: averageValue 1500m", "cpu: averageUtilization 40, averageValue 9m"],
             conditions=["AbleToScale=True Ready", "ScalingActive=False No", "Other=Unknown"],
             targets=["s0-kafka: averageValue 1k", "s1-x: unknown"],
+            max_replicas=12,
         )
     )
 
@@ -182,6 +184,19 @@ def test_an_hpas_metric_stands_beside_its_target() -> None:
     assert named(series, "lagbench_hpa_condition") == {
         ("AbleToScale", "hpa"): 1,
         ("ScalingActive", "hpa"): 0,
+    }
+    assert named(series, "lagbench_hpa_max_replicas") == {("hpa",): 12}
+
+
+def test_the_conditions_of_a_scaled_object_are_told() -> None:
+    """Ready=False is 0, and what KEDA does not know has no series."""
+    conditions = ["Ready=False TriggerError", "Active=True", "Fallback=Unknown"]
+
+    series = scrape(ScaledObjectSample(at=NOW, source="r", name="consumer", conditions=conditions))
+
+    assert named(series, "lagbench_scaled_object_condition") == {
+        ("Ready", "consumer"): 0,
+        ("Active", "consumer"): 1,
     }
 
 

@@ -1,0 +1,162 @@
+"""The alert rules of one policy file, and those that the bench's own Prometheus has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from lagbench.alerts.rule_files import RuleGroup
+from lagbench.alerts.rules import AlertRule, Waits, alert_rules
+from lagbench.alerts.series import (
+    LagSeries,
+    lag_in_production,
+    lag_of_a_run,
+    object_in_production,
+    object_of_a_run,
+)
+from lagbench.core.external_trigger import ExternalTrigger
+from lagbench.core.hpa_behavior import parse_behavior
+from lagbench.core.hpa_spec import parse_hpa
+from lagbench.core.kafka_trigger import KafkaTrigger
+from lagbench.core.policy_check import POLICY_VERSIONS
+from lagbench.core.policy_limits import LAG_SCALER_DEFAULT_THRESHOLD
+from lagbench.core.scaled_object import parse_scaled_object
+from lagbench.core.scaled_object_spec import ScaledObjectSpec
+from lagbench.core.scaled_object_triggers import Trigger
+from lagbench.errors import WrongInput
+
+_SYNC_SECONDS = 15
+_SHORTEST_WAIT_SECONDS = 60
+
+
+def rules_of_documents(documents: Sequence[Any], *, where: str) -> list[RuleGroup]:
+    """Return a group per policy in a file.
+
+    :raises WrongInput: there is none, or one that KEDA or Kubernetes would refuse.
+    """
+    policies = [
+        found
+        for found in documents
+        if isinstance(found, Mapping) and found.get("kind") in POLICY_VERSIONS
+    ]
+    if not policies:
+        allowed = f"a policy: {' or '.join(POLICY_VERSIONS)}"
+        kinds = [found.get("kind") for found in documents if isinstance(found, Mapping)]
+        raise WrongInput(where=where, field="kind", value=kinds or None, allowed=allowed)
+    return [_group(manifest, where) for manifest in policies]
+
+
+def _group(manifest: Mapping[str, Any], where: str) -> RuleGroup:
+    rules = rules_of_policy(manifest, where=where)
+    metadata = manifest["metadata"]
+    return RuleGroup(str(metadata["name"]), str(metadata.get("namespace") or "default"), rules)
+
+
+def rules_of_policy(manifest: Mapping[str, Any], *, where: str) -> list[AlertRule]:
+    """Return the rules of a ScaledObject or of an HPA of one's own.
+
+    :raises WrongInput: it is not one that KEDA or Kubernetes would take.
+    """
+    if manifest.get("kind") == "HorizontalPodAutoscaler":
+        return _of_hpa(manifest, where)
+    spec = parse_scaled_object(manifest, where=where)
+    behavior = parse_behavior(spec.behavior, where=where, field="behavior")
+    climb = 0
+    if behavior is not None:
+        climb = (behavior.scale_up.window_seconds or 0) + behavior.scale_up.longest_period_seconds
+    scaled = object_in_production(
+        namespace=spec.namespace,
+        scaled_object=spec.name,
+        hpa=spec.hpa_name,
+        ceiling=spec.max_replica_count,
+    )
+    waits = Waits(
+        climb=max(climb + 2 * _SYNC_SECONDS, _SHORTEST_WAIT_SECONDS),
+        blind=_blind_seconds(spec),
+        stand_in=_stand_in(spec),
+    )
+    labels = {"namespace": spec.namespace, "scaledobject": spec.name}
+    return alert_rules(list(_lags(spec.triggers)), scaled, waits, labels)
+
+
+def rules_of_bench() -> list[AlertRule]:
+    """Return the rules for any run: bounds and thresholds are those of the policy in force."""
+    waits = Waits(
+        climb=_SHORTEST_WAIT_SECONDS,
+        blind=_SHORTEST_WAIT_SECONDS,
+        stand_in="The policy has no fallback, or it did not engage.",
+    )
+    return alert_rules([lag_of_a_run()], object_of_a_run(), waits, {})
+
+
+def _of_hpa(manifest: Mapping[str, Any], where: str) -> list[AlertRule]:
+    spec = parse_hpa(manifest, where=where)
+    metadata = manifest.get("metadata") or {}
+    namespace, name = str(metadata.get("namespace") or "default"), str(metadata.get("name"))
+    scaled = object_in_production(
+        namespace=namespace,
+        scaled_object=None,
+        hpa=name,
+        ceiling=spec.max_replicas,
+    )
+    waits = Waits(
+        climb=_SHORTEST_WAIT_SECONDS,
+        blind=_SHORTEST_WAIT_SECONDS,
+        stand_in="An HPA of one's own has no fallback.",
+    )
+    labels = {"namespace": namespace, "horizontalpodautoscaler": name}
+    return alert_rules([], scaled, waits, labels)
+
+
+def _lags(triggers: tuple[Trigger, ...]) -> Iterator[LagSeries]:
+    """Yield the lag of each trigger on it, once per group and topic."""
+    seen = set()
+    for trigger in triggers:
+        lag = _lag(trigger)
+        if lag is not None and (lag.group, lag.topic) not in seen:
+            seen.add((lag.group, lag.topic))
+            yield lag
+
+
+def _lag(trigger: Trigger) -> LagSeries | None:
+    is_per_replica = trigger.metric_type == "AverageValue"
+    if isinstance(trigger.parameters, KafkaTrigger):
+        return lag_in_production(
+            topic=trigger.parameters.topic,
+            group=trigger.parameters.consumer_group,
+            threshold=str(trigger.parameters.lag_threshold),
+            is_per_replica=is_per_replica,
+        )
+    if not isinstance(trigger.parameters, ExternalTrigger):
+        return None
+    metadata = trigger.parameters.metadata
+    group = metadata.get("consumerGroup") or metadata.get("consumerGroupId")
+    if not group:
+        return None  # somebody else's scaler: what it counts is not known
+    counts_seconds = metadata.get("lagMetric") == "seconds"
+    threshold = metadata.get("lagThreshold") or f"{LAG_SCALER_DEFAULT_THRESHOLD:g}"
+    return lag_in_production(
+        topic=metadata.get("topic", ""),
+        group=group,
+        threshold=None if counts_seconds else threshold,
+        is_per_replica=is_per_replica,
+    )
+
+
+def _blind_seconds(spec: ScaledObjectSpec) -> int:
+    if spec.valid_fallback is None:
+        return _SHORTEST_WAIT_SECONDS
+    polls = spec.valid_fallback.failure_threshold + 1
+    return polls * max(spec.polling_interval_seconds, _SYNC_SECONDS) + 2 * _SYNC_SECONDS
+
+
+def _stand_in(spec: ScaledObjectSpec) -> str:
+    if spec.fallback is None:
+        return "The policy has no fallback."
+    if spec.valid_fallback is None:
+        return "The policy has a fallback that KEDA does without."
+    fallback = spec.valid_fallback
+    return (
+        f"The fallback to {fallback.replicas} replicas after {fallback.failure_threshold} failures "
+        "did not engage."
+    )

@@ -1,0 +1,162 @@
+"""The rules: what goes wrong with a policy that nobody notices until the lag has grown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from lagbench.alerts.series import FALL_SECONDS, LagSeries, ObjectSeries
+from lagbench.core.hpa_state import HpaSettings
+
+Severity = Literal["warning", "critical"]
+
+_IDLE_SECONDS = 300
+_NOT_READY_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class AlertRule:
+    """One alerting rule of Prometheus."""
+
+    name: str
+    expr: str
+    for_seconds: int
+    severity: Severity
+    summary: str
+    description: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the rule as a rule file has it."""
+        return {
+            "alert": self.name,
+            "expr": self.expr,
+            "for": f"{self.for_seconds}s",
+            "labels": {"severity": self.severity, **self.labels},
+            "annotations": {"summary": self.summary, "description": self.description},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long a state may last before it is wrong, in seconds.
+
+    ``climb``: the longest time in which a policy that may scale up changes nothing. ``blind``: the
+    longest in which nothing stands in for a metric that cannot be read.
+    """
+
+    climb: int
+    blind: int
+    stand_in: str
+
+
+def alert_rules(
+    lags: Sequence[LagSeries],
+    scaled: ObjectSeries,
+    waits: Waits,
+    labels: Mapping[str, str],
+) -> list[AlertRule]:
+    """Return all rules; those on lag once per trigger that counts records."""
+    found = [rule for lag in lags for rule in _of_lag(lag, scaled, waits, labels)]
+    return [*found, *_of_object(scaled, waits, labels)]
+
+
+def _of_lag(
+    lag: LagSeries, scaled: ObjectSeries, waits: Waits, labels: Mapping[str, str]
+) -> Iterator[AlertRule]:
+    labels = {**labels, **_filled({"topic": lag.topic, "consumergroup": lag.group})}
+    if lag.threshold is not None:
+        yield AlertRule(
+            name="ConsumersStuckBelowPartitions",
+            expr=_all(
+                f"{lag.lag} > {_due(lag, scaled.desired)}",
+                f"{scaled.desired} < {scaled.ceiling}",
+                f"{scaled.desired} < {lag.partitions}",
+                f"{scaled.desired_changes(waits.climb)} == 0",
+            ),
+            for_seconds=waits.climb,
+            severity="critical",
+            summary="Lag asks for more consumers, and the autoscaler adds none",
+            description="The lag is above what the replicas may hold, fewer run than there are "
+            f"partitions and than maxReplicaCount allows, and for {waits.climb} s nothing changed.",
+            labels=labels,
+        )
+    yield AlertRule(
+        name="ConsumersIdleBeyondPartitions",
+        expr=f"{scaled.existing} > {lag.partitions}",
+        for_seconds=_IDLE_SECONDS,
+        severity="warning",
+        summary="More consumers than partitions",
+        description="Each consumer beyond the partitions gets none: it is paid for and idle.",
+        labels=labels,
+    )
+    floor = "0" if lag.threshold is None else _due(lag, scaled.desired)
+    at_ceiling, all_busy = (
+        f"{scaled.desired} >= {scaled.ceiling}",
+        f"{scaled.desired} >= {lag.partitions}",
+    )
+    yield AlertRule(
+        name="LagNotFallingAtCeiling",
+        expr=_all(
+            f"({at_ceiling}\n  or {all_busy})",
+            f"{lag.lag} > {floor}",
+            f"{lag.lag} >= {lag.lag_before}",
+        ),
+        for_seconds=FALL_SECONDS,
+        severity="critical",
+        summary="All consumers that can help are there, and the lag does not fall",
+        description="The policy can do no more: raise maxReplicaCount as far as there are "
+        "partitions, add partitions, or make a consumer faster. A hot partition looks like this, "
+        "too.",
+        labels=labels,
+    )
+
+
+def _of_object(
+    scaled: ObjectSeries, waits: Waits, labels: Mapping[str, str]
+) -> Iterator[AlertRule]:
+    yield AlertRule(
+        name="NoMetricAndNoFallback",
+        expr=scaled.cannot_read,
+        for_seconds=waits.blind,
+        severity="critical",
+        summary="The HPA cannot read its metric, and nothing stands in for it",
+        description=f"The replicas stay as they are whatever the lag does. {waits.stand_in}",
+        labels=dict(labels),
+    )
+    if scaled.not_ready:
+        yield AlertRule(
+            name="ScaledObjectNotReady",
+            expr=scaled.not_ready,
+            for_seconds=_NOT_READY_SECONDS,
+            severity="critical",
+            summary="The ScaledObject is not Ready",
+            description="KEDA cannot run the policy as it stands or cannot read a trigger. The "
+            "condition Ready of the object says which.",
+            labels=dict(labels),
+        )
+    if scaled.scaler_errors:
+        yield AlertRule(
+            name="ScalerErrors",
+            expr=scaled.scaler_errors,
+            for_seconds=0,
+            severity="warning",
+            summary="KEDA could not read a trigger",
+            description="The source of a trigger failed to answer within the last five minutes.",
+            labels=dict(labels),
+        )
+
+
+def _due(lag: LagSeries, desired: str) -> str:
+    """Return the lag above which the HPA asks for more: its tolerance stops it below."""
+    scale = 1 + HpaSettings().tolerance
+    return f"{scale:g} * {lag.threshold}" + (f" * {desired}" if lag.is_per_replica else "")
+
+
+def _all(*terms: str) -> str:
+    return "\nand ".join(terms)
+
+
+def _filled(labels: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in labels.items() if value}

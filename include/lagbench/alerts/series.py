@@ -1,0 +1,140 @@
+"""What the rules ask: PromQL of a policy in production, and of whatever run the bench makes.
+
+Both give vectors of one label set, so that the rules can compare and join them as they are: no
+label for a policy, whose names stand in the selectors, and ``run_id`` for the bench.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+ERROR_WINDOW = "5m"
+FALL_SECONDS = 120
+_ERRORS = "keda_scaler_detail_errors_total"
+
+
+@dataclass(frozen=True, slots=True)
+class LagSeries:
+    """The lag of one trigger. ``threshold`` (records): None where it counts something else."""
+
+    lag: str
+    lag_before: str
+    """The same, ``FALL_SECONDS`` ago."""
+    partitions: str
+    threshold: str | None
+    is_per_replica: bool = True
+    topic: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSeries:
+    """What scales: replicas and states; each of the last three has a sample only while it is so."""
+
+    desired: str
+    existing: str
+    ceiling: str
+    desired_changes: Callable[[int], str]
+    """Takes a window in seconds."""
+    cannot_read: str
+    not_ready: str
+    scaler_errors: str
+
+
+def lag_in_production(
+    *, topic: str, group: str, threshold: str | None, is_per_replica: bool
+) -> LagSeries:
+    """Return the lag as kafka_exporter tells it; an empty ``topic`` means all of the group."""
+    of_topic = {"topic": topic} if topic else {}
+    lag = _select("kafka_consumergroup_lag_sum", consumergroup=group, **of_topic)
+    ends = _select("kafka_topic_partition_current_offset", topic=topic)
+    of_group = _select("kafka_consumergroup_lag", consumergroup=group)
+    by_partition = ends if topic else of_group
+    return LagSeries(
+        lag=f"sum(max by (topic) ({lag}))",
+        lag_before=f"sum(max by (topic) ({lag} offset {FALL_SECONDS}s))",
+        partitions=f"count(count by (topic, partition) ({by_partition}))",
+        threshold=threshold,
+        is_per_replica=is_per_replica,
+        topic=topic,
+        group=group,
+    )
+
+
+def object_in_production(
+    *, namespace: str, scaled_object: str | None, hpa: str, ceiling: int
+) -> ObjectSeries:
+    """Return what kube-state-metrics and KEDA tell of a policy; None: an HPA of one's own."""
+    of_hpa = {"namespace": namespace, "horizontalpodautoscaler": hpa}
+    desired = _select("kube_horizontalpodautoscaler_status_desired_replicas", **of_hpa)
+    condition = "kube_horizontalpodautoscaler_status_condition"
+    inactive = _select(condition, **of_hpa, condition="ScalingActive", status="false")
+    existing = _select("kube_horizontalpodautoscaler_status_current_replicas", **of_hpa)
+    not_ready = _select(
+        "kube_customresource_scaledobject_status_condition",
+        namespace=namespace,
+        scaledobject=scaled_object or "",
+        condition="Ready",
+        status="False",
+    )
+    return ObjectSeries(
+        desired=f"max({desired})",
+        existing=f"max({existing})",
+        ceiling=str(ceiling),
+        desired_changes=lambda seconds: f"max(changes({desired}[{seconds}s]))",
+        cannot_read=f"max({inactive}) == 1\nand max({existing}) > 0",
+        not_ready=f"max({not_ready}) == 1" if scaled_object else "",
+        scaler_errors=_errors("", _of_scaled_object(namespace, scaled_object))
+        if scaled_object
+        else "",
+    )
+
+
+def lag_of_a_run() -> LagSeries:
+    """Return the lag of every run that the bench's Prometheus sees."""
+    target = 'lagbench_hpa_metric_target{metric!~"cpu|memory",type="averageValue"}'
+    return LagSeries(
+        lag="max by (run_id) (lagbench_lag_records)",
+        lag_before=f"max by (run_id) (lagbench_lag_records offset {FALL_SECONDS}s)",
+        partitions="count by (run_id) (lagbench_partition_end_offset)",
+        threshold=f"max by (run_id) ({target})",
+    )
+
+
+def object_of_a_run() -> ObjectSeries:
+    """Return what the recorder tells of the policy in force, and KEDA of all in the namespace."""
+    desired = "lagbench_hpa_desired_replicas"
+    return ObjectSeries(
+        desired=f"max by (run_id) ({desired})",
+        existing='max by (run_id) (lagbench_replicas{state="existing"})',
+        ceiling="max by (run_id) (lagbench_hpa_max_replicas)",
+        desired_changes=lambda seconds: f"max by (run_id) (changes({desired}[{seconds}s]))",
+        cannot_read='min by (run_id) (lagbench_hpa_condition{condition="ScalingActive"}) == 0'
+        '\nand max by (run_id) (lagbench_replicas{state="wanted"}) > 0',
+        not_ready='min by (run_id) (lagbench_scaled_object_condition{condition="Ready"}) == 0',
+        scaler_errors=_errors("by (namespace, scaledObject) ", [""]),
+    )
+
+
+def _errors(by: str, selectors: list[str]) -> str:
+    """Return the errors of the last minutes; a counter has no sample before its first error."""
+    grown = " or ".join(f"increase({_ERRORS}{where}[{ERROR_WINDOW}])" for where in selectors)
+    now = " or ".join(f"{_ERRORS}{where}" for where in selectors)
+    before = " or ".join(f"{_ERRORS}{where} offset {ERROR_WINDOW}" for where in selectors)
+    return f"sum {by}({grown}) > 0\nor (sum {by}({now}) > 0 unless sum {by}({before}))"
+
+
+def _of_scaled_object(namespace: str, name: str) -> list[str]:
+    """Return both ways to select it: a scrape with a ``namespace`` of its own renames KEDA's."""
+    return [
+        _select("", exported_namespace=namespace, scaledObject=name),
+        _select("", exported_namespace="", namespace=namespace, scaledObject=name),
+    ]
+
+
+def _select(metric: str, **labels: str) -> str:
+    # A PromQL string has the escapes of a JSON string.
+    where = ",".join(f"{key}={json.dumps(value)}" for key, value in labels.items())
+    return f"{metric}{{{where}}}"

@@ -1,0 +1,115 @@
+"""The client of the bench is the one that the Kubernetes provider's hook logs in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes.client import Configuration
+from kubernetes.config import incluster_config
+
+from lagbench.errors import NotReady
+from lagbench_airflow.hooks.kube import open_kube
+
+VARIABLE = "AIRFLOW_CONN_KUBERNETES_DEFAULT"
+
+
+@pytest.fixture(autouse=True)
+def default_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put back the library's default, which the provider's hook may set."""
+    monkeypatch.setattr(Configuration, "_default", None)
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, **extra: object) -> None:
+    """Define the connection."""
+    found = {"conn_type": "kubernetes", "extra": json.dumps(extra)}
+    monkeypatch.setenv(VARIABLE, json.dumps(found))
+
+
+def kubeconfig(*ports: int) -> dict[str, Any]:
+    """Return a kubeconfig with a context for each port, of which the first is the current one."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": f"c{ports[0]}",
+        "users": [{"name": "me", "user": {"token": "secret"}}],
+        "clusters": [
+            {"name": f"c{port}", "cluster": {"server": f"https://127.0.0.1:{port}"}}
+            for port in ports
+        ],
+        "contexts": [
+            {"name": f"c{port}", "context": {"cluster": f"c{port}", "user": "me"}} for port in ports
+        ],
+    }
+
+
+def test_a_file_and_its_context_are_the_connection_s(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The path and the context of the connection decide which API server is asked."""
+    path = tmp_path / "config"
+    path.write_text(json.dumps(kubeconfig(6001, 6002)))
+    connect(monkeypatch, kube_config_path=str(path), cluster_context="c6002", namespace="ours")
+
+    kube = open_kube()
+
+    assert kube.api_client.configuration.host == "https://127.0.0.1:6002"
+    assert kube.namespace == "ours"
+
+
+def test_a_kubeconfig_in_the_connection_itself_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The provider takes a whole kubeconfig, so the bench does; nobody else is logged in by it."""
+    connect(monkeypatch, kube_config=kubeconfig(6003), disable_verify_ssl=True)
+
+    configuration = open_kube().api_client.configuration
+
+    assert configuration.host == "https://127.0.0.1:6003"
+    assert configuration.verify_ssl is False
+    assert Configuration.get_default_copy().host != configuration.host
+
+
+def test_a_pod_uses_its_own_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """In a cluster the account's token logs in, and the client has the patience asked for."""
+    for name in ("token", "ca.crt"):
+        (tmp_path / name).write_text("of-the-pod")
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    monkeypatch.setattr("ssl.SSLContext.load_verify_locations", lambda *_, **__: None)
+    connect(monkeypatch, in_cluster="true")
+
+    configuration = open_kube(patience_seconds=45).api_client.configuration
+
+    assert configuration.host == "https://10.0.0.1:443"
+    assert configuration.auth_settings()["BearerToken"]["value"] == "bearer of-the-pod"
+    assert configuration.retries.connect > 20
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        pytest.param({"kube_config_path": "/nowhere/config"}, id="no such file"),
+        pytest.param({"kube_config_path": "/nowhere", "in_cluster": True}, id="two ways at once"),
+    ],
+)
+def test_a_connection_that_cannot_be_used_is_named(
+    monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any]
+) -> None:
+    """The message names the connection that is to be corrected."""
+    connect(monkeypatch, **extra)
+
+    with pytest.raises(NotReady, match="the connection kubernetes_default cannot be used"):
+        open_kube()
+
+
+def test_a_connection_that_nobody_defined_does_not_find_some_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The provider would look for a cluster by itself: a rehearsal must not land in it."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+    with pytest.raises(NotReady, match="is not defined"):
+        open_kube()
