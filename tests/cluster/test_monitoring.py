@@ -25,6 +25,11 @@ ADDRESSES = {
     "keda-operator.keda.svc:8080": "127.0.0.1:8080",
     "keda-metrics-apiserver.keda.svc:8080": "127.0.0.1:8082",
 }
+# Nobody listens there.
+AWAY = {
+    "type": "metrics-api",
+    "metadata": {"url": "http://127.0.0.1:9/", "valueLocation": "value", "targetValue": "1"},
+}
 # The HPA asks for the metric once in 15 s, and may just have done so.
 ASKED_SECONDS = 60
 
@@ -81,7 +86,7 @@ def _deployment() -> dict[str, Any]:
 
 
 def _scaled_object() -> dict[str, Any]:
-    """Return a ScaledObject whose trigger needs nothing but the time of day."""
+    """Return a ScaledObject with a trigger that needs the time of day only, and one that fails."""
     trigger = {
         "timezone": "Etc/UTC",
         "start": "0 0 * * *",
@@ -97,6 +102,6 @@ def _scaled_object() -> dict[str, Any]:
             "pollingInterval": 5,
             "minReplicaCount": 1,
             "maxReplicaCount": 2,
-            "triggers": [{"type": "cron", "metadata": trigger}],
+            "triggers": [{"type": "cron", "metadata": trigger}, AWAY],
         },
     }

@@ -8,6 +8,11 @@ import msgspec
 
 from lagbench.core.telemetry_record import Record
 
+What = Literal[
+    "lag", "replicas", "hpa", "scaled_object", "group", "pods", "usage", "broker", "events"
+]
+"""What the recorder reads, each by itself."""
+
 
 class LagSample(Record, tag="lag_sample"):
     """End and committed offset per partition: rows of [partition, end, committed or None]."""
@@ -158,5 +163,5 @@ class UsageSample(Record, tag="usage_sample"):
 class ReadGap(Record, tag="read_gap"):
     """A reading failed: ``what`` was not seen at this instant."""
 
-    what: Literal["lag", "replicas", "hpa", "group", "pods", "usage", "broker", "events"]
+    what: What
     reason: str

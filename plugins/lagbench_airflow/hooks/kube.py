@@ -108,7 +108,7 @@ def embedded_access(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> EmbeddedAcc
     )
 
 
-def _field(extra: dict[str, object], name: str) -> str:
+def _field(extra: Mapping[str, object], name: str) -> str:
     """Return a field of the provider, which older forms store with a prefix."""
     value = extra.get(name, extra.get(f"extra__kubernetes__{name}"))
     return "" if value is None else str(value)

@@ -111,12 +111,12 @@ class Exposition:
         yield _gauge("hpa_metric_target", "What the HPA compares that with", targets, by)
         ceilings: list[Row] = [([hpa.name], hpa.max_replicas) for hpa in hpas]
         yield _gauge("hpa_max_replicas", "Most replicas that the HPA may set", ceilings, ("hpa",))
-        by = ("hpa", "condition")
-        yield _gauge("hpa_condition", "1 true, 0 false", _condition_rows(hpas), by)
+        labels = ("hpa", "condition")
+        yield _gauge("hpa_condition", "1 true, 0 false", _condition_rows(hpas), labels)
         scaled = self._newest.samples(ScaledObjectSample, now=now)
-        by = ("scaled_object", "condition")
+        labels = ("scaled_object", "condition")
         text = "1 true, 0 false; of the ScaledObject"
-        yield _gauge("scaled_object_condition", text, _condition_rows(scaled), by)
+        yield _gauge("scaled_object_condition", text, _condition_rows(scaled), labels)
 
     def _group(self, now: int) -> Iterator[Metric]:
         groups = self._newest.samples(GroupSample, now=now)

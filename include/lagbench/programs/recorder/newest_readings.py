@@ -20,7 +20,7 @@ from lagbench.core.telemetry import (
     StreamFinished,
     UsageSample,
 )
-from lagbench.programs.recorder.sampling_grid import What
+from lagbench.core.telemetry_recorder import What
 
 Kind = TypeVar("Kind", bound=Record)
 

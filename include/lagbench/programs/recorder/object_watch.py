@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube_errors import reason_of
 from lagbench.core.telemetry import ReadGap, Record
-from lagbench.programs.recorder.sampling_grid import What
+from lagbench.core.telemetry_recorder import What
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

@@ -11,16 +11,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Literal
 
 from lagbench.adapters.kube_errors import reason_of
 from lagbench.core.telemetry import ReadGap, Record
+from lagbench.core.telemetry_recorder import What
 
 log = logging.getLogger(__name__)
 
-What = Literal[
-    "lag", "replicas", "hpa", "scaled_object", "group", "pods", "usage", "broker", "events"
-]
 Read = Callable[[int], Iterable[Record]]
 """Takes the instant (unix ns) and returns what was seen."""
 

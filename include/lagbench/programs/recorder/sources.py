@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lagbench.adapters.kube import Kube
 from lagbench.core.telemetry import Record
+from lagbench.core.telemetry_recorder import What
 from lagbench.programs.recorder.clock_probe import ClockProbe
 from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
 from lagbench.programs.recorder.kube_readings import (
@@ -20,7 +21,7 @@ from lagbench.programs.recorder.kube_readings import (
 from lagbench.programs.recorder.node_clocks import ClockSources
 from lagbench.programs.recorder.object_watch import Event, ObjectApi, ObjectWatch
 from lagbench.programs.recorder.pod_watch import PodWatch
-from lagbench.programs.recorder.sampling_grid import GridSampler, Read, What
+from lagbench.programs.recorder.sampling_grid import GridSampler, Read
 from lagbench.programs.recorder.scaling_watch import EventWatch, HpaWatch, ReplicaWatch
 from lagbench.programs.recorder.settings import RecorderOptions
 from lagbench.programs.recorder.usage_readings import UsageReading

@@ -7,9 +7,14 @@ from typing import Any, cast
 import pytest
 
 from lagbench.adapters.kube import Kube
-from lagbench.core.telemetry import HpaSample, ReplicaSample
+from lagbench.core.telemetry import HpaSample, ReplicaSample, ScaledObjectSample
 from lagbench.errors import NotReady
-from lagbench.programs.recorder.kube_readings import HpaReading, ReplicaReading, hpa_sample
+from lagbench.programs.recorder.kube_readings import (
+    HpaReading,
+    ReplicaReading,
+    ScaledObjectReading,
+    hpa_sample,
+)
 
 HPA: dict[str, Any] = {
     "metadata": {"name": "keda-hpa-consumer"},
@@ -113,6 +118,25 @@ def test_a_metrics_total_is_over_all_pods(current: dict[str, str], total: float)
     hpa = HPA | {"status": {"currentReplicas": 4, "currentMetrics": [metric]}}
 
     assert hpa_sample(hpa, at=7, source="recorder").totals == {"lag": total}
+
+
+def test_the_conditions_of_the_scaled_objects_of_the_deployment_are_told() -> None:
+    """Another workload's object is not this run's; one that KEDA has not seen has none."""
+    target = {"scaleTargetRef": {"name": "consumer"}}
+    conditions = [{"type": "Ready", "status": "False", "reason": "TriggerError"}]
+    told = {"metadata": {"name": "a"}, "spec": target, "status": {"conditions": conditions}}
+    new = {"metadata": {"name": "b"}, "spec": target}
+    other = {"metadata": {"name": "c"}, "spec": {"scaleTargetRef": {"name": "elsewhere"}}}
+    stored = kube(None, told, new, other)
+
+    reading = ScaledObjectReading(lambda: stored, deployment="consumer", source="recorder")
+
+    assert list(reading(7)) == [
+        ScaledObjectSample(
+            at=7, source="recorder", name="a", conditions=["Ready=False TriggerError"]
+        ),
+        ScaledObjectSample(at=7, source="recorder", name="b", conditions=[]),
+    ]
 
 
 def test_only_hpas_of_the_deployment_count() -> None:
