@@ -13,7 +13,7 @@ from bench_spark.arguments import add_fence, add_topics, fence_of, job_parser, t
 from bench_spark.executors import require_shared
 from bench_spark.landing import land
 from bench_spark.run_folder import RunFolder
-from bench_spark.session import open_session, size_shuffles
+from bench_spark.session import at_once, open_session, size_shuffles
 from bench_spark.timelines import draw
 from bench_spark.work import read_work
 
@@ -34,8 +34,7 @@ def main(argv: Sequence[str]) -> None:
         if not options.landed:
             land(folder, topics_of(options), fence)
         work = read_work(folder, fence)
-        account(work)
-        draw(work)
+        at_once(lambda: account(work), lambda: draw(work))
     finally:
         session.stop()
 

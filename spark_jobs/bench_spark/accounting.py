@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from bench_spark import schemas
 from bench_spark.run_facts import RunFacts
 from bench_spark.run_folder import RunFolder
+from bench_spark.session import at_once
 from bench_spark.suspicion import Suspicion, suspect
 from bench_spark.time_lag import time_lag
 from bench_spark.totals import BadCount, Counts, LogPart, Stranger, totals
@@ -36,8 +37,12 @@ _NAMED_STRANGERS = 5
 
 def account(work: Work) -> dict[str, Any]:
     """Write the table bad_messages and ``accounting.json``; return the latter's content."""
-    suspicion = suspect(work)
-    repeats, bad = _bad_messages(work, suspicion)
+    (suspicion, repeats, bad), unledgered, lag, (strangers, foreign_records) = at_once(
+        lambda: _suspected(work),
+        lambda: unledgered_work(work),
+        lambda: time_lag(work),
+        lambda: (_strangers(work), _foreign_records(work)),
+    )
     counts = Counts(
         log=suspicion.log,
         foreign_log=_foreign_log(work),
@@ -45,17 +50,23 @@ def account(work: Work) -> dict[str, Any]:
         processed_foreign=0 if work.strangers.work is None else work.strangers.work.count(),
         duplicated_messages=_distinct_messages(repeats),
         outside_run=work.outside_run,
-        strangers=_strangers(work),
-        foreign_records=_foreign_records(work),
+        strangers=strangers,
+        foreign_records=foreign_records,
         unknown_ownership=suspicion.unknown_ownership,
         unbounded_pods=suspicion.unbounded_pods,
-        unledgered=unledgered_work(work),
-        time_lag=time_lag(work),
+        unledgered=unledgered,
+        time_lag=lag,
         bad=_write_bad(work.folder, bad),
     )
     content = totals(counts, work.facts, work.fence)
     work.folder.write_json("accounting.json", content)
     return content
+
+
+def _suspected(work: Work) -> tuple[Suspicion, DataFrame | None, DataFrame | None]:
+    """Return what is suspected, what repeats, and the bad messages."""
+    suspicion = suspect(work)
+    return suspicion, *_bad_messages(work, suspicion)
 
 
 def _bad_messages(work: Work, suspicion: Suspicion) -> tuple[DataFrame | None, DataFrame | None]:

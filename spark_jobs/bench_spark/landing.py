@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import DataFrame
 
@@ -11,6 +12,7 @@ from bench_spark import schemas
 from bench_spark.fence import Fence
 from bench_spark.kafka_log import read_topic
 from bench_spark.run_folder import RunFolder
+from bench_spark.session import at_once
 from bench_spark.transforms.event_rows import decode_events
 from bench_spark.transforms.ledger_rows import decode_ledger
 from bench_spark.transforms.telemetry_rows import decode_telemetry, stream_started_at
@@ -39,9 +41,11 @@ def land(folder: RunFolder, topics: Topics | None, fence: Fence) -> None:
     if started_at is None:
         started_at = stream_started_at(folder.read_table("telemetry", schemas.TELEMETRY))
     events = decode_events(_records(folder, topics, "events", fence.events), started_at)
-    folder.write_table("events", schemas.EVENTS, events, rows=fence.messages)
     processed = decode_ledger(_records(folder, topics, "processed", fence.processed), started_at)
-    folder.write_table("processed", schemas.PROCESSED, processed, rows=fence.messages)
+    at_once(
+        partial(folder.write_table, "events", schemas.EVENTS, events, rows=fence.messages),
+        partial(folder.write_table, "processed", schemas.PROCESSED, processed, rows=fence.messages),
+    )
 
 
 def _records(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
@@ -41,3 +45,16 @@ def size_shuffles(session: SparkSession, messages: int) -> None:
     wanted = messages // _MESSAGES_PER_SHUFFLE_PARTITION
     partitions = min(max(wanted, _FEWEST_SHUFFLE_PARTITIONS), _MOST_SHUFFLE_PARTITIONS)
     session.conf.set("spark.sql.shuffle.partitions", partitions)
+
+
+def at_once(*parts: Callable[[], Any]) -> list[Any]:
+    """Run parts that need nothing of each other side by side; return what each returns.
+
+    The first failure is raised when all have ended.
+
+    A small run's jobs are planning in the driver for most of their time: while one is planned,
+    another is carried out.
+    """
+    with ThreadPoolExecutor(len(parts), thread_name_prefix="part") as pool:
+        running = [pool.submit(part) for part in parts]
+    return [part.result() for part in running]

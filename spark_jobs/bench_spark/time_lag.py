@@ -6,9 +6,10 @@ nothing of the policy, so it is told apart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 
 from bench_spark.transforms.telemetry_rows import stream_started_at
@@ -25,11 +26,11 @@ def time_lag(work: Work) -> tuple[Percentiles, Percentiles | None]:
     """Return the percentiles of the sample, and of what was planned after it (None: nothing)."""
     started_at, sample_ns = _started_at(work), work.facts.plan.sample_ns
     if started_at is None or sample_ns is None:
-        return _percentiles(work.processed), None
+        (every,) = _percentiles(work.processed, [F.expr("true")])
+        return every, None
     is_sample = F.coalesce(F.col("planned_at") < F.lit(started_at + sample_ns), F.expr("true"))
-    after = _percentiles(work.processed.filter(~is_sample))
-    is_empty = after["max"] is None
-    return _percentiles(work.processed.filter(is_sample)), None if is_empty else after
+    sample, after = _percentiles(work.processed, [is_sample, ~is_sample])
+    return sample, None if after["max"] is None else after
 
 
 def _started_at(work: Work) -> int | None:
@@ -43,11 +44,20 @@ def _started_at(work: Work) -> int | None:
     return work.facts.clocks.on_recorders(started_at, producer)
 
 
-def _percentiles(processed: DataFrame) -> Percentiles:
-    lag = F.try_subtract("done_at", "planned_at")
-    ranks = F.percentile_approx(lag, list(_PERCENTILES.values()), _ACCURACY)
-    row = processed.agg(ranks.alias("ranks"), F.max(lag).alias("max")).first()
-    if row is None or row["max"] is None:
+def _percentiles(processed: DataFrame, parts: Sequence[Column]) -> list[Percentiles]:
+    """Return the percentiles of each part of the processings, in one scan."""
+    columns = []
+    for number, is_part in enumerate(parts):
+        lag = F.when(is_part, F.try_subtract("done_at", "planned_at"))
+        ranks = F.percentile_approx(lag, list(_PERCENTILES.values()), _ACCURACY)
+        columns += [ranks.alias(f"ranks_{number}"), F.max(lag).alias(f"max_{number}")]
+    row = processed.agg(*columns).first()
+    return [_seconds(row, number) for number in range(len(parts))]
+
+
+def _seconds(row: Row | None, number: int) -> Percentiles:
+    if row is None or row[f"max_{number}"] is None:
         return dict.fromkeys([*_PERCENTILES, "max"])
-    found: dict[str, Any] = dict(zip(_PERCENTILES, row["ranks"], strict=True))
-    return {name: value / _NANOSECONDS for name, value in (found | {"max": row["max"]}).items()}
+    found: dict[str, Any] = dict(zip(_PERCENTILES, row[f"ranks_{number}"], strict=True))
+    named = found | {"max": row[f"max_{number}"]}
+    return {name: value / _NANOSECONDS for name, value in named.items()}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pyspark.sql import functions as F  # noqa: N812
 
 from bench_spark import schemas
+from bench_spark.session import at_once
 from bench_spark.transforms import rates, samples
 from bench_spark.transforms.handovers import partition_gaps
 from bench_spark.transforms.latency import latency
@@ -30,5 +33,9 @@ def draw(work: Work) -> None:
         "replicas": (schemas.REPLICAS, samples.replicas(work.telemetry)),
         "latency": (schemas.LATENCY, rates.within(latency(work.processed), work.stretch)),
     }
-    for name, (schema, table) in tables.items():
-        folder.write_table(name, schema, table)
+    at_once(
+        *(
+            partial(folder.write_table, name, schema, table)
+            for name, (schema, table) in tables.items()
+        )
+    )

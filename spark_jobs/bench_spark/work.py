@@ -18,6 +18,7 @@ from bench_spark.epochs import Span, spans_of
 from bench_spark.fence import Fence
 from bench_spark.run_facts import FACT_KINDS, RunFacts, facts_of
 from bench_spark.run_folder import RunFolder
+from bench_spark.session import at_once
 from bench_spark.transforms.foreign import foreign_events, own_events, work_on
 from bench_spark.transforms.repeats import overlaps, repeats
 from bench_spark.transforms.work_runs import work_runs
@@ -75,7 +76,8 @@ def read_work(folder: RunFolder, fence: Fence) -> Work:
     ledger = folder.read_table("processed", schemas.PROCESSED)
     stretch = _stretch(folder, fence, facts)
     whole = _on_recorders_clock(ledger, facts)
-    odd = _odd_rows(whole, fence, stretch)
+    foreign: DataFrame | None = foreign_events(logged, facts.plan).persist()
+    odd, is_pure = at_once(lambda: _odd_rows(whole, fence, stretch), foreign.isEmpty)
     no_ledger = _no_ledger(ledger).persist() if odd["foreign"] else None
     if odd["foreign"]:
         whole = whole.filter(F.col("foreign").isNull())
@@ -83,8 +85,7 @@ def read_work(folder: RunFolder, fence: Fence) -> Work:
         whole = whole.withColumns({name: _clamped(name, stretch) for name in _STAMPS})
     is_below = _is_below(fence)
     processed = whole.filter(is_below) if odd["beyond"] else whole
-    foreign: DataFrame | None = foreign_events(logged, facts.plan).persist()
-    if foreign is not None and foreign.isEmpty():
+    if is_pure:
         foreign = None
     strangers = Strangers(
         in_log=foreign,
