@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 
 import pytest
 
 from tests.e2e.rehearsal import Rehearsal
-
-# A shell starts background jobs with SIGINT ignored, and children inherit that: then no Ctrl-C of
-# these tests would reach the command. A handler of our own is reset to the default in each child.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module")
