@@ -306,7 +306,8 @@ def timeline_gaps(bins: Ints, offered: int, accounting: Mapping[str, Any] | None
 def lost_rebalances(records: Sequence[TelemetryRecord]) -> str:
     """Return of which pods a rebalance is not recorded; empty: of none.
 
-    Each pod counts its own from 1, and says what it owns after each. A container that was started
+    Each pod counts its own from 1, and says what it owns after each. An eager rebalance takes
+    everything away and then assigns: two records of one number. A container that was started
     again counts anew.
     """
     moves: dict[str, list[PartitionsAssigned | PartitionsRevoked]] = {}
@@ -315,16 +316,20 @@ def lost_rebalances(records: Sequence[TelemetryRecord]) -> str:
             moves.setdefault(record.source, []).append(record)
     broken = []
     for pod, own in sorted(moves.items()):
-        count, owned = 0, set[int]()
+        count, owned, is_open = 0, set[int](), False
         for move in sorted(own, key=lambda record: record.at):
-            if move.rebalance == 1:
+            is_eager = isinstance(move, PartitionsAssigned) and not move.is_incremental
+            ends_one = is_open and is_eager and move.rebalance == count
+            if move.rebalance == 1 and not ends_one:
                 count, owned = 0, set()
-            count += 1
+            count += not ends_one
+            is_open = isinstance(move, PartitionsRevoked)
+            is_unrevoked = is_eager and bool(owned)
             if isinstance(move, PartitionsRevoked):
                 owned = owned - set(move.partitions)
             else:
                 owned = owned | set(move.partitions) if move.is_incremental else set(move.owned)
-            if move.rebalance != count or owned != set(move.owned):
+            if is_unrevoked or move.rebalance != count or owned != set(move.owned):
                 broken.append(pod)
                 break
     if not broken:
