@@ -6,7 +6,6 @@ No host name, user or path is written: a run folder is made to be passed on.
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 import subprocess
 from importlib import metadata
@@ -16,6 +15,7 @@ from typing import Any, Literal
 import confluent_kafka
 import psutil
 
+from lagbench.adapters.processor import this_processor
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.evidence_format import CURRENT_FORMAT, FORMAT_FIELD
 from lagbench.project import PROJECT_ROOT
@@ -102,9 +102,11 @@ def git_state(project: Path) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """Return the machine's processor, usable cores, memory (bytes) and kernel."""
+    """Return the machine's processor, usable cores, their speed, memory (bytes) and kernel."""
+    here = this_processor()
     return {
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": here.cores,
+        "speed": round(here.speed, 2),  # 1.0: the machine that adapters/processor.py names
         "memory_bytes": psutil.virtual_memory().total,
         "processor": _processor(),
         "system": platform.system(),

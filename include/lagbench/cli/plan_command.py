@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import shutil
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -60,6 +59,7 @@ def plan(
 
 
 def _print_prediction(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -> None:
+    from lagbench.adapters.processor import this_processor
     from lagbench.core.machine_needs import cannot_carry
 
     scenario = cell.scenario
@@ -89,7 +89,8 @@ def _print_prediction(console: Console, cell: Cell, plan: Plan, *, free_bytes: i
     console.print(table)
     for warning in plan.warnings:
         console.print(f"[yellow]![/yellow] {warning}", highlight=False)
-    if lack := cannot_carry(plan, len(os.sched_getaffinity(0))):
+    here = this_processor()
+    if lack := cannot_carry(plan, here.cores, here.speed):
         console.print(f"[yellow]![/yellow] on the embedded bench {lack}", highlight=False)
     if plan.disk_bytes > free_bytes:
         console.print("[red]✗[/red] this disk is too small for the run")

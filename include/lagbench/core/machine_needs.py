@@ -33,12 +33,16 @@ def cores_needed(plan: Plan) -> float:
     return pods * pod + broker + plan.peak_rate * _PRODUCER_PER_MESSAGE + _OTHERS
 
 
-def cannot_carry(plan: Plan, cores: int) -> str:
-    """Say what a machine of ``cores`` lacks for the cell; empty: nothing."""
-    needed = cores_needed(plan)
+def cannot_carry(plan: Plan, cores: int, speed: float = 1.0) -> str:
+    """Say what a machine lacks for the cell; empty: nothing.
+
+    :param speed: of a core, where 1.0 is the machine on which the needs were measured.
+    """
+    needed = cores_needed(plan) / speed
     if needed <= cores:
         return ""
     return (
-        f"needs about {needed:.1f} cores at the peak of {plan.peak_rate:,.0f}/s, here are {cores}: "
-        "expect an invalid run (a late generator) or a dip that is the bench's own"
+        f"needs about {needed:.1f} cores of this speed at the peak of {plan.peak_rate:,.0f}/s, "
+        f"here are {cores}: expect an invalid run (a late generator) or a dip that is the bench's "
+        "own"
     )

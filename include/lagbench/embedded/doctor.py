@@ -9,6 +9,7 @@ from typing import Literal
 
 import psutil
 
+from lagbench.adapters.processor import Processor, this_processor
 from lagbench.catalog import checked_cell, list_scenarios
 from lagbench.core.machine_needs import cores_needed
 from lagbench.core.plan import plan_cell
@@ -27,6 +28,7 @@ _ENOUGH_MEMORY_BYTES = 4 * _GIB
 _LEAST_MEMORY_BYTES = 2 * _GIB
 _COMFORTABLE_DISK_BYTES = 10 * _GIB
 _ENOUGH_CORES = 2
+_ENOUGH_SPEED = 0.5
 _LEAST_PYTHON = (3, 11)
 
 
@@ -42,8 +44,9 @@ class Check:
 
 def examine(files: BenchFiles, state: BenchState | None, left_over: list[int]) -> list[Check]:
     """Return the findings, the machine first and then the bench."""
-    checks = [_python(), _java(), _jars(BROKER), _jars(SPARK), _disk(files), _memory(), _cores()]
-    checks.append(scenarios_carried(len(os.sched_getaffinity(0))))
+    checks = [_python(), _java(), _jars(BROKER), _jars(SPARK), _disk(files), _memory()]
+    processor = this_processor()
+    checks += [_cores(processor.cores), _speed(processor), scenarios_carried(processor)]
     checks += [_ports(state), _kafka(files), *_parts(state), _left_over(left_over)]
     return checks
 
@@ -92,29 +95,39 @@ def _memory() -> Check:
     return Check("memory", "ok", seen)
 
 
-def _cores() -> Check:
-    cores = len(os.sched_getaffinity(0))
+def _cores(cores: int) -> Check:
     if cores < _ENOUGH_CORES:
         remedy = "expect an invalid run: the generator and the consumers share one core"
         return Check("cores", "warn", f"{cores}", remedy)
     return Check("cores", "ok", f"{cores}")
 
 
-def scenarios_carried(cores: int) -> Check:
-    """Say which scenarios of the catalog, each with its own policy, need more than ``cores``."""
+def _speed(processor: Processor) -> Check:
+    seen = f"a core has {processor.speed:.0%} of the speed of the machine that runs were tried on"
+    if processor.speed < _ENOUGH_SPEED:
+        remedy = "end other work, or wait: this host may be shared; large scenarios may be invalid"
+        return Check("speed", "warn", seen, remedy)
+    return Check("speed", "ok", seen)
+
+
+def scenarios_carried(processor: Processor) -> Check:
+    """Say which scenarios of the catalog, each with its own policy, need more than there is."""
+    cores = processor.cores
     names = list_scenarios()
     lacking = []
     for name in names:
         try:
             cell = checked_cell(name)
-            needed = cores_needed(plan_cell(cell.scenario, cell.policy, where=cell.policy_name))
+            plan = plan_cell(cell.scenario, cell.policy, where=cell.policy_name)
+            needed = cores_needed(plan) / processor.speed
         except LagbenchError as error:
             return Check("scenarios", "fail", str(error), "correct the file of the catalog")
         if needed > cores:
             lacking.append(f"{name} ({needed:.1f} cores)")
     if lacking:
-        remedy = "expect them to be invalid here; `lagbench plan` says more"
-        return Check("scenarios", "warn", f"too much for {cores}: {', '.join(lacking)}", remedy)
+        remedy = "they may be invalid here; `lagbench plan` says more"
+        seen = f"too much for {cores} of this speed: {', '.join(lacking)}"
+        return Check("scenarios", "warn", seen, remedy)
     return Check("scenarios", "ok", f"{cores} cores carry all {len(names)} of the catalog")
 
 

@@ -158,7 +158,7 @@ def test_the_manifest_names_versions_but_no_machine(tmp_path: Path) -> None:
     )
 
     assert folder.read_json(folder.manifest) == manifest
-    sizes = {"cores", "memory_bytes", "processor", "system", "kernel", "architecture"}
+    sizes = {"cores", "speed", "memory_bytes", "processor", "system", "kernel", "architecture"}
     assert set(manifest["machine"]) == sizes
     assert platform.node() not in json.dumps(manifest["machine"])
     packages = {"python", "pyspark", "apache-airflow", "confluent-kafka", "librdkafka"}

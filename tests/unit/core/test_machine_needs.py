@@ -27,6 +27,12 @@ def test_a_machine_that_lacks_cores_is_told_how_many() -> None:
     assert "here are 1" in text
 
 
+def test_slower_cores_are_worth_less() -> None:
+    """Two cores of a quarter of the speed are half a core."""
+    assert cannot_carry(plan_of("quick_spike"), 2, speed=0.6) == ""
+    assert "here are 2" in cannot_carry(plan_of("quick_spike"), 2, speed=0.25)
+
+
 def test_more_load_needs_more_cores() -> None:
     """Twice the rate needs more than the rate, and less than twice of it."""
     once, twice = (

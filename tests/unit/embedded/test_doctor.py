@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from lagbench.adapters.processor import Processor, this_processor
 from lagbench.catalog import list_scenarios
 from lagbench.embedded.doctor import scenarios_carried
 
 
 def test_scenarios_that_a_machine_cannot_carry_are_named() -> None:
     """One core is too little for the largest scenario, and enough for the smallest."""
-    found = scenarios_carried(1)
+    found = scenarios_carried(Processor(cores=1, speed=1.0))
 
     assert found.status == "warn"
     assert "standard_spike" in found.seen
@@ -17,7 +18,23 @@ def test_scenarios_that_a_machine_cannot_carry_are_named() -> None:
 
 def test_a_machine_that_carries_all_is_told_so() -> None:
     """With cores to spare nothing is named."""
-    found = scenarios_carried(64)
+    found = scenarios_carried(Processor(cores=64, speed=1.0))
 
     assert found.status == "ok"
     assert str(len(list_scenarios())) in found.seen
+
+
+def test_a_slow_processor_carries_less() -> None:
+    """Cores of a fifth of the speed do a fifth of the work."""
+    fast, slow = (scenarios_carried(Processor(cores=4, speed=speed)) for speed in (1.0, 0.2))
+
+    assert fast.status == "ok"
+    assert "standard_spike" in slow.seen
+
+
+def test_the_processor_is_measured() -> None:
+    """A machine has a core at least, and a speed of some size."""
+    here = this_processor()
+
+    assert here.cores >= 1
+    assert 0.01 < here.speed < 100
