@@ -15,9 +15,9 @@ import pytest
 
 from lagbench.catalog import list_policies, policy_file
 from lagbench.core.cluster_settings import ClusterSettings
-from lagbench.core.keda_hpa import build_hpa
-from lagbench.core.keda_metric_specs import trigger_metric_spec
-from lagbench.core.keda_scaler import MetricSpec
+from lagbench.core.keda.loop.hpa_builder import build_hpa
+from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
+from lagbench.core.keda.loop.scaler import MetricSpec
 from lagbench.core.manifests import RunTarget, policy_for_run
 from lagbench.core.policy_limits import policy_limits
 from lagbench.core.run import CONSUMER_DEPLOYMENT, POLICY_OBJECT, RunNames

@@ -15,7 +15,7 @@ import yaml
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.catalog import policy_file
-from lagbench.core.keda_hpa import VERSION_LABEL
+from lagbench.core.keda.loop.hpa_builder import VERSION_LABEL
 from lagbench.core.manifests import RunTarget, policy_for_run
 from lagbench.core.run import CONSUMER_DEPLOYMENT, POLICY_OBJECT, RunNames
 from lagbench.embedded.broker import Broker

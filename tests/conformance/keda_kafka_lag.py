@@ -1,4 +1,4 @@
-"""Compare ``lagbench.core.lag_rules`` with recorded polls of KEDA's own lag code.
+"""Compare ``lagbench.core.keda.loop.kafka_lag`` with recorded polls of KEDA's own lag code.
 
 ``python -m tests.conformance.keda_kafka_lag FILE`` (.json or .json.gz) prints ``N of N agree``;
 exit code 1 on a difference. The polls of a case share one memory for persistent lag.
@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from lagbench.core.kafka_trigger import parse_kafka_trigger
-from lagbench.core.lag_rules import PartitionOffsets, PersistentLagMemory, read_lag
+from lagbench.core.keda.loop.kafka_lag import PartitionOffsets, PersistentLagMemory, read_lag
 from tests.conformance.comparison import Comparison, run_command
 
 COMPARED = ("metric", "lagWithPersistent", "active")

@@ -19,8 +19,8 @@ from lagbench.core.hpa_resource import propose_resource
 from lagbench.core.hpa_spec import HpaSpec, Metric, ResourceMetric
 from lagbench.core.hpa_state import HpaHistory, HpaSettings
 from lagbench.core.instants import NS_PER_SECOND
-from lagbench.core.keda_object import KedaObject
-from lagbench.core.keda_scaler import TargetView
+from lagbench.core.keda.loop.runtime import KedaObject
+from lagbench.core.keda.loop.scaler import TargetView
 from lagbench.core.quantity import parse_milli
 from lagbench.errors import NotReady
 from tests.conformance.real_keda_trace import Trace

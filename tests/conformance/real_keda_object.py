@@ -8,9 +8,9 @@ from typing import Any
 
 from lagbench.core.hpa_spec import parse_hpa
 from lagbench.core.instants import NS_PER_SECOND
-from lagbench.core.keda_hpa import build_hpa
-from lagbench.core.keda_object import KedaObject
-from lagbench.core.metric_health import MetricHealth
+from lagbench.core.keda.loop.health import MetricHealth
+from lagbench.core.keda.loop.hpa_builder import build_hpa
+from lagbench.core.keda.loop.runtime import KedaObject
 from lagbench.core.scaled_object import parse_scaled_object
 from lagbench.core.scaling_annotations import ScalingAnnotations, parse_scaling_annotations
 from lagbench.errors import NotReady

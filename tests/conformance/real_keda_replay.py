@@ -17,8 +17,8 @@ from typing import TypeVar
 
 from lagbench.core.hpa import HpaDecision
 from lagbench.core.instants import NS_PER_SECOND
-from lagbench.core.keda_object import KedaObject, Tick
-from lagbench.core.keda_scaler import ScalersNotBuilt, TargetView
+from lagbench.core.keda.loop.runtime import KedaObject, Tick
+from lagbench.core.keda.loop.scaler import ScalersNotBuilt, TargetView
 from tests.conformance.real_keda_clocks import poll_times
 from tests.conformance.real_keda_hpa import ReplayedHpa, StatusTimeline
 from tests.conformance.real_keda_inputs import World

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lagbench.core.cron_scaler import CronScaler
 from lagbench.core.cron_trigger import CronTrigger
 from lagbench.core.external_trigger import ExternalTrigger
 from lagbench.core.instants import NS_PER_SECOND
 from lagbench.core.kafka_trigger import KafkaTrigger, kept_partitions
-from lagbench.core.keda_metric_specs import trigger_metric_spec
-from lagbench.core.keda_scaler import (
+from lagbench.core.keda.loop.cron_scaler import CronScaler
+from lagbench.core.keda.loop.kafka_lag import PartitionOffsets, PersistentLagMemory, read_lag
+from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
+from lagbench.core.keda.loop.scaler import (
     MetricReading,
     MetricSpec,
     Scaler,
     ScalerFailed,
     ScalersNotBuilt,
 )
-from lagbench.core.lag_rules import PartitionOffsets, PersistentLagMemory, read_lag
 from lagbench.core.resource_trigger import ResourceTrigger
 from lagbench.core.scaled_object import Trigger
 from tests.conformance.real_keda_inputs import Group, World

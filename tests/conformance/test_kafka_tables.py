@@ -14,7 +14,7 @@ from lagbench.core.kafka_trigger import (
     parse_kafka_trigger,
     parse_partition_limitation,
 )
-from lagbench.core.lag_rules import (
+from lagbench.core.keda.loop.kafka_lag import (
     PartitionOffsets,
     PersistentLagMemory,
     divisors,

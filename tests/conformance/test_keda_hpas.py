@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lagbench.core.hpa_behavior import parse_behavior
-from lagbench.core.keda_hpa import build_hpa
-from lagbench.core.keda_metric_specs import trigger_metric_spec
-from lagbench.core.keda_scaler import MetricSpec
+from lagbench.core.keda.loop.hpa_builder import build_hpa
+from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
+from lagbench.core.keda.loop.scaler import MetricSpec
 from lagbench.core.scaled_object import ExternalTrigger, ScaledObjectSpec, parse_scaled_object
 
 _FILE = Path(__file__).parents[1] / "data" / "keda_hpas.json.gz"

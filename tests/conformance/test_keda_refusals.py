@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.composite_metric import compile_modifiers
+from lagbench.core.keda.loop.composite import compile_modifiers
 from lagbench.core.scaled_object import TriggerRefused, parse_scaled_object
 
 _FILE = Path(__file__).parents[1] / "data" / "keda_refusals.json.gz"

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lagbench.core.kafka_trigger import KafkaTrigger
-from lagbench.core.keda_scaler import (
+from lagbench.core.keda.loop.resource_scaler import ResourceScaler
+from lagbench.core.keda.loop.scaler import (
     MetricReading,
     MetricSpec,
     Scaler,
     ScalerFailed,
     ScalersNotBuilt,
 )
-from lagbench.core.resource_scaler import ResourceScaler
 from lagbench.core.resource_trigger import ResourceTrigger
 from lagbench.core.scaled_object import Trigger
 from lagbench.core.telemetry import Record

@@ -6,8 +6,8 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from lagbench.core.handover import is_handed_over
-from lagbench.core.keda import READY
+from lagbench.core.keda.loop.handover import is_handed_over
+from lagbench.core.keda.loop.scale_loop import READY
 from lagbench.core.run import NAMESPACE, POLICY_OBJECT
 from lagbench.errors import NotReady, StillWaiting
 

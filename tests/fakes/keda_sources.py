@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from lagbench.core.keda_metric_specs import trigger_metric_spec
-from lagbench.core.keda_object import KedaObject, Tick
-from lagbench.core.keda_scaler import (
+from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
+from lagbench.core.keda.loop.runtime import KedaObject, Tick
+from lagbench.core.keda.loop.scaler import (
     MetricReading,
     MetricSpec,
     ScalerFailed,

@@ -15,7 +15,7 @@ from lagbench.adapters.kafka_lag import (
     read_group_topics,
     read_offsets,
 )
-from lagbench.core.lag_rules import PartitionOffsets
+from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
 from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady
 

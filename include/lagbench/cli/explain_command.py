@@ -100,7 +100,7 @@ def _explain_kafka(console: Console, spec: ScaledObjectSpec, trigger: KafkaTrigg
     from lagbench.adapters.kafka_security import security_settings
     from lagbench.core.kafka_lag_steps import explain_kafka
     from lagbench.core.kafka_trigger import kept_partitions
-    from lagbench.core.lag_rules import needs_earliest
+    from lagbench.core.keda.loop.kafka_lag import needs_earliest
 
     admin = open_admin(",".join(trigger.bootstrap_servers), security_settings(trigger.security))
     group = trigger.consumer_group

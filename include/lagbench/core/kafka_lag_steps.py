@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lagbench.core.kafka_trigger import KafkaTrigger
-from lagbench.core.lag_rules import (
+from lagbench.core.keda.loop.kafka_lag import (
     LagReading,
     PartitionOffsets,
     PersistentLagMemory,

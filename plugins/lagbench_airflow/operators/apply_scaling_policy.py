@@ -10,7 +10,7 @@ import yaml
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.manifest_files import base_manifest, base_objects
 from lagbench.adapters.run_manifest import add_versions
-from lagbench.core.handover import is_driven, is_handed_over
+from lagbench.core.keda.loop.handover import is_driven, is_handed_over
 from lagbench.core.manifests import (
     HPA,
     POLICY_KINDS,

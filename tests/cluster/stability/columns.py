@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from lagbench.core.handover import CONTROLLER, SCALED_BY
+from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY
 from lagbench.core.scaling_annotations import PAUSED
 from lagbench.project import PROJECT_ROOT
 from tests.cluster.rig.images import PAUSE

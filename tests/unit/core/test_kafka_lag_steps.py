@@ -2,7 +2,7 @@
 
 from lagbench.core.kafka_lag_steps import explain_kafka
 from lagbench.core.kafka_trigger import KafkaTrigger
-from lagbench.core.lag_rules import PartitionOffsets
+from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
 
 
 def trigger(**changes: object) -> KafkaTrigger:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lagbench.core.hpa_spec import parse_hpa
-from lagbench.core.keda_hpa import build_hpa
-from lagbench.core.keda_metric_specs import trigger_metric_spec
+from lagbench.core.keda.loop.hpa_builder import build_hpa
+from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
 from lagbench.core.scaled_object import TriggerRefused, parse_scaled_object
 from lagbench.errors import WrongInput
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
 
 from lagbench.adapters.workloads import remove_workloads
-from lagbench.core.handover import CONTROLLER, SCALED_BY
+from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY
 from lagbench.core.run import RUN_ID_ANNOTATION, RUN_ID_LABEL
 from lagbench.core.scaling_annotations import PAUSED
 from lagbench.errors import NotReady, StillWaiting

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
 
-from lagbench.core.handover import CONTROLLER, SCALED_BY
-from lagbench.core.keda_hpa import KEDA_VERSION
+from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY
+from lagbench.core.keda.loop.hpa_builder import KEDA_VERSION
 from lagbench.core.spark_settings import SparkPlace
 from lagbench.embedded import bench
 from lagbench.embedded.jars import BROKER

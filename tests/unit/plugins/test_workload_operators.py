@@ -10,8 +10,8 @@ from lagbench.adapters import manifest_files
 from lagbench.adapters.kafka_admin import TopicSpec
 from lagbench.adapters.workloads import Removed, remove_everything
 from lagbench.core.cluster_settings import ClusterSettings
-from lagbench.core.keda import READY
-from lagbench.core.lag_rules import PartitionOffsets
+from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
+from lagbench.core.keda.loop.scale_loop import READY
 from lagbench.core.run import RUN_ID_LABEL
 from lagbench.errors import NotReady, StillWaiting
 from lagbench_airflow.operators import fence_run

@@ -10,8 +10,8 @@ from lagbench.core.hpa_metrics import propose_external_average
 from lagbench.core.hpa_spec import parse_hpa
 from lagbench.core.hpa_state import HpaSettings
 from lagbench.core.instants import NS_PER_SECOND
-from lagbench.core.keda_hpa import build_hpa
-from lagbench.core.keda_scaler import MetricSpec
+from lagbench.core.keda.loop.hpa_builder import build_hpa
+from lagbench.core.keda.loop.scaler import MetricSpec
 from lagbench.core.scaled_object import ScaledObjectSpec
 
 SYNC_SECONDS = 15

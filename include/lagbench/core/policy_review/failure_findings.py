@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lagbench.core.composite_metric import compile_modifiers
 from lagbench.core.formula.node import Node
 from lagbench.core.formula.syntax import parse_formula
 from lagbench.core.formula.tokens import FormulaError
+from lagbench.core.keda.loop.composite import compile_modifiers
 from lagbench.core.policy_review.finding import Finding, Subject, shown
 from lagbench.core.scaled_object import (
     BenchRefused,

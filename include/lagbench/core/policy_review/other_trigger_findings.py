@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from lagbench.core.handover import CONTROLLER, SCALED_BY, is_handed_over
+from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY, is_handed_over
 from lagbench.core.persistence.rule import LagRule
 from lagbench.core.persistence.settings import InvalidMetadata, parse_lag_settings
 from lagbench.core.policy_limits import is_lag_scaler

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import ceil
 
 from lagbench.core.hpa_state import HpaSettings
-from lagbench.core.lag_rules import divisors
+from lagbench.core.keda.loop.kafka_lag import divisors
 from lagbench.core.policy_limits import policy_limits
 from lagbench.core.policy_review.climb import climb
 from lagbench.core.policy_review.finding import Finding, Subject

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lagbench.core.kafka_trigger import KafkaTrigger
-from lagbench.core.lag_rules import capped_total
+from lagbench.core.keda.loop.kafka_lag import capped_total
 from lagbench.core.statistics import Ints
 
 

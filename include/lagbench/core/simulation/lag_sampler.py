@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from lagbench.core.keda_scaler import MetricReading, MetricSpec, ScalerFailed
+from lagbench.core.keda.loop.scaler import MetricReading, MetricSpec, ScalerFailed
 from lagbench.core.persistence.lag_source import GroupSample
 from lagbench.core.persistence.settings import parse_lag_settings
 from lagbench.core.persistence.window import GroupWindow

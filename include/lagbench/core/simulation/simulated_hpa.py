@@ -18,7 +18,7 @@ from lagbench.core.hpa_resource import propose_resource
 from lagbench.core.hpa_spec import HpaSpec, Metric, ResourceMetric
 from lagbench.core.hpa_state import HpaHistory
 from lagbench.core.instants import NS_PER_SECOND
-from lagbench.core.keda_scaler import TargetView
+from lagbench.core.keda.loop.scaler import TargetView
 from lagbench.core.simulation.world import World
 from lagbench.errors import NotReady
 

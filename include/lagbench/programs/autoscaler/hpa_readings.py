@@ -10,7 +10,7 @@ from lagbench.core.hpa_metrics import MetricFailure, propose_external
 from lagbench.core.hpa_pods import parse_pod, parse_pod_metrics
 from lagbench.core.hpa_resource import no_samples, propose_resource, resource_title
 from lagbench.core.hpa_spec import ExternalMetric, HpaSpec, Metric, ResourceMetric
-from lagbench.core.keda_hpa import SCALED_OBJECT_LABEL
+from lagbench.core.keda.loop.hpa_builder import SCALED_OBJECT_LABEL
 from lagbench.core.quantity import format_milli
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.bench import Bench

@@ -15,14 +15,14 @@ from lagbench.adapters.kafka_lag import (
 )
 from lagbench.adapters.kafka_security import security_settings
 from lagbench.core.kafka_trigger import KafkaTrigger, kept_partitions
-from lagbench.core.keda_metric_specs import trigger_metric_spec
-from lagbench.core.keda_scaler import (
+from lagbench.core.keda.loop.kafka_lag import PersistentLagMemory, needs_earliest, read_lag
+from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
+from lagbench.core.keda.loop.scaler import (
     MetricReading,
     MetricSpec,
     ScalerFailed,
     ScalersNotBuilt,
 )
-from lagbench.core.lag_rules import PersistentLagMemory, needs_earliest, read_lag
 from lagbench.core.scaled_object import Trigger
 from lagbench.errors import NotReady
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from lagbench.core.keda import READY
-from lagbench.core.keda_object import FALLBACK_UNKNOWN, NO_FALLBACK
-from lagbench.core.keda_scaler import MetricSpec
+from lagbench.core.keda.loop.runtime import FALLBACK_UNKNOWN, NO_FALLBACK
+from lagbench.core.keda.loop.scale_loop import READY
+from lagbench.core.keda.loop.scaler import MetricSpec
 from lagbench.core.scaled_object import ScaledObjectSpec
 from lagbench.programs.autoscaler.bench import Bench
 from lagbench.programs.autoscaler.cluster import ClusterError, Manifest, key_of

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from lagbench.core.hpa_spec import ScaleTarget, parse_hpa
-from lagbench.core.keda_hpa import SCALED_OBJECT_LABEL, build_hpa
-from lagbench.core.keda_scaler import MetricSpec
+from lagbench.core.keda.loop.hpa_builder import SCALED_OBJECT_LABEL, build_hpa
+from lagbench.core.keda.loop.scaler import MetricSpec
 from lagbench.core.scaled_object import ScaledObjectSpec, parse_scaled_object
 from lagbench.core.trigger_authentication import TargetEnvironment
 from lagbench.errors import LagbenchError

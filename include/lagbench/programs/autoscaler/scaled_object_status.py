@@ -7,9 +7,9 @@ from typing import Any
 
 from lagbench.core.hpa_spec import ScaleTarget
 from lagbench.core.hpa_state import Condition
-from lagbench.core.keda import TriggerPoll
-from lagbench.core.keda_scaler import COMPOSITE_METRIC, MetricSpec
-from lagbench.core.metric_health import MetricHealth
+from lagbench.core.keda.loop.health import MetricHealth
+from lagbench.core.keda.loop.scale_loop import TriggerPoll
+from lagbench.core.keda.loop.scaler import COMPOSITE_METRIC, MetricSpec
 from lagbench.core.scaled_object import ScaledObjectSpec
 
 READY_UNKNOWN = Condition("Ready", "Unknown")

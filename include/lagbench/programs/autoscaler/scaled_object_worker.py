@@ -6,8 +6,8 @@ import logging
 from typing import Any
 
 from lagbench.core.instants import parse_instant_ns
-from lagbench.core.keda_object import KedaObject
-from lagbench.core.keda_scaler import Scaler, ScalerFailed, ScalersNotBuilt
+from lagbench.core.keda.loop.runtime import KedaObject
+from lagbench.core.keda.loop.scaler import Scaler, ScalerFailed, ScalersNotBuilt
 from lagbench.core.scaled_object import ScaledObjectSpec, Trigger, TriggerRefused
 from lagbench.core.scaling_annotations import ScalingAnnotations, parse_scaling_annotations
 from lagbench.errors import WrongInput

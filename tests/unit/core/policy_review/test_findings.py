@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.handover import CONTROLLER, SCALED_BY
+from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY
 from lagbench.core.policy_review.finding import PolicyContext
 from lagbench.core.policy_review.policy_file import review_documents
 from lagbench.core.policy_review.review import PolicyReview, review_policy

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lagbench.core.kafka_trigger import KafkaTrigger, parse_kafka_trigger
-from lagbench.core.lag_rules import PartitionOffsets, PersistentLagMemory, read_lag
+from lagbench.core.keda.loop.kafka_lag import PartitionOffsets, PersistentLagMemory, read_lag
 from lagbench.core.simulation.lag_arrays import TopicOffsets, read_lag_arrays
 
 FLAGS = (

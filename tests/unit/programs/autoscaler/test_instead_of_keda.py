@@ -9,8 +9,8 @@ import pytest
 from tests.fakes.autoscaler_world import HPA_KEY, KEY, World, scaled_object, world
 from tests.fakes.cluster import FakeCluster
 
-from lagbench.core.handover import CONTROLLER, SCALED_BY, as_driven
 from lagbench.core.hpa_state import Condition
+from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY, as_driven
 from lagbench.core.scaling_annotations import PAUSED
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.autoscaler.cluster import EVENT, HPA, SCALED_OBJECT, ClusterError, Manifest

@@ -16,9 +16,9 @@ from tests.fakes.keda_sources import (
     tick,
 )
 
-from lagbench.core.keda_object import KedaObject
-from lagbench.core.keda_scaler import MetricSpec, ScalerFailed, ScalersNotBuilt, TargetView
-from lagbench.core.metric_health import MetricHealth
+from lagbench.core.keda.loop.health import MetricHealth
+from lagbench.core.keda.loop.runtime import KedaObject
+from lagbench.core.keda.loop.scaler import MetricSpec, ScalerFailed, ScalersNotBuilt, TargetView
 from lagbench.core.scaled_object import Trigger
 from lagbench.core.scaling_annotations import ScalingAnnotations
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagbench.core.kafka_trigger import KafkaTrigger, parse_kafka_trigger
-from lagbench.core.lag_rules import (
+from lagbench.core.keda.loop.kafka_lag import (
     LagReading,
     PartitionOffsets,
     PersistentLagMemory,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lagbench.core.composite_metric import CompositeFormula, FormulaFailed
-from lagbench.core.keda import TriggerPoll
+from lagbench.core.keda.loop.composite import CompositeFormula, FormulaFailed
+from lagbench.core.keda.loop.scale_loop import TriggerPoll
 
 
 @dataclass(frozen=True, slots=True)

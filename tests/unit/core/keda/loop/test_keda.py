@@ -16,9 +16,14 @@ from lagbench.core.hpa import (
 from lagbench.core.hpa_metrics import propose_external_average
 from lagbench.core.hpa_spec import parse_hpa
 from lagbench.core.hpa_state import HpaHistory, HpaSettings
-from lagbench.core.keda import ScaleLoopDecision, TriggerPoll, reuses_hpa_readings, step_scale_loop
-from lagbench.core.keda_hpa import build_hpa
-from lagbench.core.keda_metric_specs import trigger_metric_spec
+from lagbench.core.keda.loop.hpa_builder import build_hpa
+from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
+from lagbench.core.keda.loop.scale_loop import (
+    ScaleLoopDecision,
+    TriggerPoll,
+    reuses_hpa_readings,
+    step_scale_loop,
+)
 from lagbench.core.scaled_object import ScaledObjectSpec, parse_scaled_object
 
 SECOND = 1_000_000_000

@@ -10,32 +10,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.composite_metric import (
+from lagbench.core.hpa_state import Condition
+from lagbench.core.keda.loop.composite import (
     NO_INTEGER_MILLI,
     CompositeFormula,
     compile_modifiers,
 )
-from lagbench.core.hpa_state import Condition
-from lagbench.core.keda import (
+from lagbench.core.keda.loop.health import HealthBook, MetricHealth
+from lagbench.core.keda.loop.metric_specs import object_metric_specs
+from lagbench.core.keda.loop.observation import MetricRound, Observation
+from lagbench.core.keda.loop.observer import MetricObserver
+from lagbench.core.keda.loop.scale_loop import (
     ScaleLoopDecision,
     ScaleLoopView,
     TriggerPoll,
     execute,
     reuses_hpa_readings,
 )
-from lagbench.core.keda_metric_specs import object_metric_specs
-from lagbench.core.keda_scaler import (
+from lagbench.core.keda.loop.scaler import (
     COMPOSITE_METRIC,
     MetricSpec,
     ScalerBuilder,
     ScalerFailed,
     TargetView,
 )
-from lagbench.core.metric_health import HealthBook, MetricHealth
-from lagbench.core.metric_observer import MetricObserver
-from lagbench.core.metric_round import MetricRound, Observation
+from lagbench.core.keda.loop.scaler_cache import ScalerCache
 from lagbench.core.scaled_object import ScaledObjectSpec, ScalingAnnotations, Trigger
-from lagbench.core.scaler_cache import ScalerCache
 from lagbench.errors import NotReady
 
 # The HPA takes a sum below zero for an overflow and reckons with the largest number instead.

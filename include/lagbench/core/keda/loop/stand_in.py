@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.core.keda_scaler import MetricSpec, ScalerFailed, TargetView
+from lagbench.core.keda.loop.scaler import MetricSpec, ScalerFailed, TargetView
 from lagbench.core.scaled_object import Fallback, ScalingModifiers
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lagbench.core.keda_scaler import (
+from lagbench.core.keda.loop.scaler import (
     MetricReading,
     MetricSpec,
     Scaler,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lagbench.core.keda_metric_specs import trigger_metric_spec
-from lagbench.core.keda_scaler import MetricReading, MetricSpec, ScalerFailed
+from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
+from lagbench.core.keda.loop.scaler import MetricReading, MetricSpec, ScalerFailed
 from lagbench.core.scaled_object import Trigger
 
 

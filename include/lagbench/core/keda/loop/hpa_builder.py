@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lagbench.core.keda_metric_specs import composite_metric_spec
-from lagbench.core.keda_scaler import MetricSpec
+from lagbench.core.keda.loop.metric_specs import composite_metric_spec
+from lagbench.core.keda.loop.scaler import MetricSpec
 from lagbench.core.quantity import format_milli
 from lagbench.core.scaled_object import API_VERSION, KIND, ScaledObjectSpec
 from lagbench.core.scaling_annotations import EXCLUDED_LABELS

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from lagbench.core.hpa_spec import parse_hpa
-from lagbench.core.keda_hpa import build_hpa
-from lagbench.core.keda_metric_specs import trigger_metric_spec
-from lagbench.core.keda_scaler import MetricSpec
+from lagbench.core.keda.loop.hpa_builder import build_hpa
+from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
+from lagbench.core.keda.loop.scaler import MetricSpec
 from lagbench.core.scaled_object import parse_scaled_object
 
 KAFKA = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.handover import (
+from lagbench.core.keda.loop.handover import (
     CONTROLLER,
     SCALED_BY,
     as_driven,
@@ -16,7 +16,7 @@ from lagbench.core.handover import (
     unpaused_problem,
     with_paused_of,
 )
-from lagbench.core.keda import READY
+from lagbench.core.keda.loop.scale_loop import READY
 from lagbench.core.scaling_annotations import PAUSED, PAUSED_REPLICAS
 
 KEDA_PAUSED = {"type": "Paused", "status": "True", "reason": "ScaledObjectPaused"}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lagbench.core.fallback import fallback_milli
-from lagbench.core.keda_scaler import MetricSpec, ScalerFailed, TargetView, served_milli
-from lagbench.core.metric_health import HealthBook
-from lagbench.core.metric_round import Observation
+from lagbench.core.keda.loop.health import HealthBook
+from lagbench.core.keda.loop.observation import Observation
+from lagbench.core.keda.loop.scaler import MetricSpec, ScalerFailed, TargetView, served_milli
+from lagbench.core.keda.loop.scaler_cache import ScalerCache
+from lagbench.core.keda.loop.stand_in import fallback_milli
 from lagbench.core.scaled_object import ScaledObjectSpec, Trigger
-from lagbench.core.scaler_cache import ScalerCache
 from lagbench.errors import NotReady
 
 # KEDA's stand-in for a trigger that its formula sees as nil.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lagbench.core.keda import READY
+from lagbench.core.keda.loop.scale_loop import READY
 from lagbench.core.scaling_annotations import PAUSED, parse_scaling_annotations
 
 SCALED_BY = "lagbench.io/scaled-by"

@@ -1,0 +1,1 @@
+"""KEDA: its object, its triggers, its loops, its formulas."""

@@ -1,0 +1,1 @@
+"""KEDA at work: polls, values for the HPA, conditions, fallback."""
