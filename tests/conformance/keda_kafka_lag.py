@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from lagbench.core.kafka_trigger import parse_kafka_trigger
 from lagbench.core.keda.loop.kafka_lag import PartitionOffsets, PersistentLagMemory, read_lag
+from lagbench.core.keda.triggers.kafka import parse_kafka_trigger
 from tests.conformance.comparison import Comparison, run_command
 
 COMPARED = ("metric", "lagWithPersistent", "active")

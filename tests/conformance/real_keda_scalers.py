@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lagbench.core.cron_trigger import CronTrigger
-from lagbench.core.external_trigger import ExternalTrigger
 from lagbench.core.instants import NS_PER_SECOND
-from lagbench.core.kafka_trigger import KafkaTrigger, kept_partitions
 from lagbench.core.keda.loop.cron_scaler import CronScaler
 from lagbench.core.keda.loop.kafka_lag import PartitionOffsets, PersistentLagMemory, read_lag
 from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
@@ -18,7 +15,10 @@ from lagbench.core.keda.loop.scaler import (
     ScalerFailed,
     ScalersNotBuilt,
 )
-from lagbench.core.resource_trigger import ResourceTrigger
+from lagbench.core.keda.triggers.cron import CronTrigger
+from lagbench.core.keda.triggers.external import ExternalTrigger
+from lagbench.core.keda.triggers.kafka import KafkaTrigger, kept_partitions
+from lagbench.core.keda.triggers.resource import ResourceTrigger
 from lagbench.core.scaled_object import Trigger
 from tests.conformance.real_keda_inputs import Group, World
 from tests.conformance.real_keda_trace import Trace

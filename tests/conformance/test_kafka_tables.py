@@ -6,14 +6,6 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.external_trigger import ExternalTrigger, parse_external_trigger
-from lagbench.core.kafka_trigger import (
-    KafkaTrigger,
-    TriggerRefused,
-    kept_partitions,
-    parse_kafka_trigger,
-    parse_partition_limitation,
-)
 from lagbench.core.keda.loop.kafka_lag import (
     PartitionOffsets,
     PersistentLagMemory,
@@ -22,6 +14,14 @@ from lagbench.core.keda.loop.kafka_lag import (
     needs_earliest,
     partition_lag,
     read_lag,
+)
+from lagbench.core.keda.triggers.external import ExternalTrigger, parse_external_trigger
+from lagbench.core.keda.triggers.kafka import (
+    KafkaTrigger,
+    TriggerRefused,
+    kept_partitions,
+    parse_kafka_trigger,
+    parse_partition_limitation,
 )
 
 TABLES = json.loads((Path(__file__).parents[1] / "data" / "keda_kafka_cases.json").read_text())

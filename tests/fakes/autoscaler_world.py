@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from lagbench.core.kafka_trigger import KafkaTrigger
 from lagbench.core.keda.loop.resource_scaler import ResourceScaler
 from lagbench.core.keda.loop.scaler import (
     MetricReading,
@@ -15,7 +14,8 @@ from lagbench.core.keda.loop.scaler import (
     ScalerFailed,
     ScalersNotBuilt,
 )
-from lagbench.core.resource_trigger import ResourceTrigger
+from lagbench.core.keda.triggers.kafka import KafkaTrigger
+from lagbench.core.keda.triggers.resource import ResourceTrigger
 from lagbench.core.scaled_object import Trigger
 from lagbench.core.telemetry import Record
 from lagbench.programs.autoscaler.bench import Bench, make_bench

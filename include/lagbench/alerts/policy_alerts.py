@@ -14,10 +14,10 @@ from lagbench.alerts.series import (
     object_in_production,
     object_of_a_run,
 )
-from lagbench.core.external_trigger import ExternalTrigger
 from lagbench.core.hpa_behavior import parse_behavior
 from lagbench.core.hpa_spec import parse_hpa
-from lagbench.core.kafka_trigger import KafkaTrigger
+from lagbench.core.keda.triggers.external import ExternalTrigger
+from lagbench.core.keda.triggers.kafka import KafkaTrigger
 from lagbench.core.policy_check import POLICY_VERSIONS
 from lagbench.core.policy_limits import LAG_SCALER_DEFAULT_THRESHOLD
 from lagbench.core.scaled_object import parse_scaled_object

@@ -13,8 +13,8 @@ from rich.table import Table
 from lagbench.errors import ExitCode, NotReady, WrongInput
 
 if TYPE_CHECKING:
-    from lagbench.core.external_trigger import ExternalTrigger
-    from lagbench.core.kafka_trigger import KafkaTrigger
+    from lagbench.core.keda.triggers.external import ExternalTrigger
+    from lagbench.core.keda.triggers.kafka import KafkaTrigger
     from lagbench.core.persistence.explain import Step
     from lagbench.core.scaled_object import ScaledObjectSpec, Trigger
 
@@ -44,8 +44,8 @@ def explain(
     Reads offsets and changes nothing. A persistent lag needs samples: one read shows no more than
     whether a stretch could begin; --for-seconds takes more, --scaler asks the server that has them.
     """
-    from lagbench.core.external_trigger import ExternalTrigger
-    from lagbench.core.kafka_trigger import KafkaTrigger
+    from lagbench.core.keda.triggers.external import ExternalTrigger
+    from lagbench.core.keda.triggers.kafka import KafkaTrigger
 
     spec = _read_spec(scaled_object, bootstrap_servers)
     console = Console()
@@ -99,8 +99,8 @@ def _explain_kafka(console: Console, spec: ScaledObjectSpec, trigger: KafkaTrigg
     )
     from lagbench.adapters.kafka_security import security_settings
     from lagbench.core.kafka_lag_steps import explain_kafka
-    from lagbench.core.kafka_trigger import kept_partitions
     from lagbench.core.keda.loop.kafka_lag import needs_earliest
+    from lagbench.core.keda.triggers.kafka import kept_partitions
 
     admin = open_admin(",".join(trigger.bootstrap_servers), security_settings(trigger.security))
     group = trigger.consumer_group

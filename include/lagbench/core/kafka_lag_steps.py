@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lagbench.core.kafka_trigger import KafkaTrigger
 from lagbench.core.keda.loop.kafka_lag import (
     LagReading,
     PartitionOffsets,
@@ -14,6 +13,7 @@ from lagbench.core.keda.loop.kafka_lag import (
     even_factor,
     read_lag,
 )
+from lagbench.core.keda.triggers.kafka import KafkaTrigger
 from lagbench.core.persistence.explain import Step
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from lagbench.core.cron_trigger import CronTrigger
-from lagbench.core.external_trigger import ExternalTrigger
-from lagbench.core.kafka_trigger import KafkaTrigger
-from lagbench.core.resource_trigger import ResourceTrigger
+from lagbench.core.keda.triggers.authentication import AuthenticationRef, authentication_refs
+from lagbench.core.keda.triggers.cron import CronTrigger
+from lagbench.core.keda.triggers.external import ExternalTrigger
+from lagbench.core.keda.triggers.kafka import KafkaTrigger
+from lagbench.core.keda.triggers.registry import TriggerParameters
+from lagbench.core.keda.triggers.resource import ResourceTrigger
 from lagbench.core.scaled_object_checks import check_bounds, check_names
 from lagbench.core.scaled_object_fallback import Fallback, parse_fallback
 from lagbench.core.scaled_object_parts import (
@@ -34,9 +36,7 @@ from lagbench.core.scaled_object_triggers import (
 )
 from lagbench.core.scaling_annotations import ScalingAnnotations, parse_scaling_annotations
 from lagbench.core.scaling_modifiers import ScalingModifiers, parse_scaling_modifiers
-from lagbench.core.trigger_authentication import AuthenticationRef, authentication_refs
 from lagbench.core.trigger_refusals import BenchRefused, TriggerRefused
-from lagbench.core.trigger_registry import TriggerParameters
 from lagbench.errors import WrongInput
 
 __all__ = [

@@ -6,7 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from lagbench.adapters.kafka_security import security_settings
-from lagbench.core.kafka_trigger_security import KafkaSecurity
+from lagbench.core.keda.triggers.kafka_security import KafkaSecurity
 from lagbench.errors import NotReady
 
 

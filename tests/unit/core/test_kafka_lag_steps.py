@@ -1,8 +1,8 @@
 """KEDA's kafka trigger, told step by step."""
 
 from lagbench.core.kafka_lag_steps import explain_kafka
-from lagbench.core.kafka_trigger import KafkaTrigger
 from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
+from lagbench.core.keda.triggers.kafka import KafkaTrigger
 
 
 def trigger(**changes: object) -> KafkaTrigger:

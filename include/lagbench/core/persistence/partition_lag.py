@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.kafka_trigger import OffsetResetPolicy
+from lagbench.core.keda.triggers.kafka import OffsetResetPolicy
 from lagbench.core.persistence.lag_source import Offsets, PartitionIds
 from lagbench.core.persistence.offset_history import Columns, Instants, least
 

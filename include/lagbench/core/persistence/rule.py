@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from lagbench.core.kafka_trigger import OffsetResetPolicy
+from lagbench.core.keda.triggers.kafka import OffsetResetPolicy
 
 LagScope = Literal["partition", "total"]
 LagMetric = Literal["records", "seconds", "projected"]

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
 
-from lagbench.core.kafka_trigger import parse_partition_limitation
+from lagbench.core.keda.triggers.kafka import parse_partition_limitation
+from lagbench.core.keda.triggers.parameters import normalize_metric_name
 from lagbench.core.persistence.lag_source import GroupTopic
 from lagbench.core.persistence.metadata_keys import SECRET_KEYS, near_miss, unknown_keys
 from lagbench.core.persistence.metadata_reader import InvalidMetadata, MetadataReader
 from lagbench.core.persistence.rule import LagRule
 from lagbench.core.persistence.source_address import IggyServer, SourceAddress, read_source
-from lagbench.core.trigger_parameters import normalize_metric_name
 
 __all__ = ["InvalidMetadata", "LagSettings", "parse_lag_settings"]
 

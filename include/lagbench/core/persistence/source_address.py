@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
-from lagbench.core.kafka_trigger_security import KafkaSecurity, check_security, read_security
+from lagbench.core.keda.triggers.kafka_security import KafkaSecurity, check_security, read_security
+from lagbench.core.keda.triggers.parameters import ParameterReader, ParameterSources
 from lagbench.core.persistence.iggy_address import (
     ALLOWED_ADDRESS,
     shown_address,
@@ -20,7 +21,6 @@ from lagbench.core.persistence.metadata_keys import (
     KAFKA_LOGIN_DEFAULTS,
 )
 from lagbench.core.persistence.metadata_reader import MetadataReader
-from lagbench.core.trigger_parameters import ParameterReader, ParameterSources
 
 
 class KafkaCluster(BaseModel):

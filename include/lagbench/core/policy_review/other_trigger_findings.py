@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY, is_handed_over
+from lagbench.core.keda.triggers.parameters import go_boolean
 from lagbench.core.persistence.rule import LagRule
 from lagbench.core.persistence.settings import InvalidMetadata, parse_lag_settings
 from lagbench.core.policy_limits import is_lag_scaler
@@ -18,7 +19,6 @@ from lagbench.core.scaling_annotations import (
     PAUSED_SCALE_IN,
     PAUSED_SCALE_OUT,
 )
-from lagbench.core.trigger_parameters import go_boolean
 
 _ADDRESS = "spec.triggers[{}].metadata.scalerAddress"
 _LAG_SCALER_PORT = 6000

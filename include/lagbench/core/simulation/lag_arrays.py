@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lagbench.core.kafka_trigger import KafkaTrigger
 from lagbench.core.keda.loop.kafka_lag import capped_total
+from lagbench.core.keda.triggers.kafka import KafkaTrigger
 from lagbench.core.statistics import Ints
 
 

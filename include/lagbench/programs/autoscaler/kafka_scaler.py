@@ -14,7 +14,6 @@ from lagbench.adapters.kafka_lag import (
     read_partitions,
 )
 from lagbench.adapters.kafka_security import security_settings
-from lagbench.core.kafka_trigger import KafkaTrigger, kept_partitions
 from lagbench.core.keda.loop.kafka_lag import PersistentLagMemory, needs_earliest, read_lag
 from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
 from lagbench.core.keda.loop.scaler import (
@@ -23,6 +22,7 @@ from lagbench.core.keda.loop.scaler import (
     ScalerFailed,
     ScalersNotBuilt,
 )
+from lagbench.core.keda.triggers.kafka import KafkaTrigger, kept_partitions
 from lagbench.core.scaled_object import Trigger
 from lagbench.errors import NotReady
 

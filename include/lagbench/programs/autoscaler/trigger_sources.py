@@ -9,13 +9,13 @@ from pydantic import SecretStr
 
 from lagbench.adapters.external_scaler_client import ExternalObject, ExternalScalerClient
 from lagbench.adapters.grpc_channels import ChannelPool, GrpcEndpoint
-from lagbench.core.cron_trigger import CronTrigger
-from lagbench.core.external_trigger import ExternalTrigger
-from lagbench.core.kafka_trigger import KafkaTrigger
 from lagbench.core.keda.loop.cron_scaler import CronScaler
 from lagbench.core.keda.loop.resource_scaler import ResourceScaler
 from lagbench.core.keda.loop.scaler import Scaler, ScalersNotBuilt
-from lagbench.core.resource_trigger import ResourceTrigger
+from lagbench.core.keda.triggers.cron import CronTrigger
+from lagbench.core.keda.triggers.external import ExternalTrigger
+from lagbench.core.keda.triggers.kafka import KafkaTrigger
+from lagbench.core.keda.triggers.resource import ResourceTrigger
 from lagbench.core.scaled_object import Trigger
 from lagbench.programs.autoscaler.cluster import Cluster, ClusterError, ObjectKey
 from lagbench.programs.autoscaler.external_scaler import ExternalScaler

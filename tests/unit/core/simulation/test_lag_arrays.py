@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lagbench.core.kafka_trigger import KafkaTrigger, parse_kafka_trigger
 from lagbench.core.keda.loop.kafka_lag import PartitionOffsets, PersistentLagMemory, read_lag
+from lagbench.core.keda.triggers.kafka import KafkaTrigger, parse_kafka_trigger
 from lagbench.core.simulation.lag_arrays import TopicOffsets, read_lag_arrays
 
 FLAGS = (

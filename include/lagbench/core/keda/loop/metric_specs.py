@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lagbench.core.keda.loop.scaler import COMPOSITE_METRIC, MetricSpec, ScalerFailed
-from lagbench.core.resource_trigger import ResourceTrigger
+from lagbench.core.keda.triggers.resource import ResourceTrigger
 from lagbench.core.scaled_object import CronTrigger, KafkaTrigger, ScaledObjectSpec, Trigger
 from lagbench.core.scaling_modifiers import ScalingModifiers
 

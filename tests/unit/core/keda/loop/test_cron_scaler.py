@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lagbench.core.cron_trigger import CronTrigger
 from lagbench.core.keda.loop.cron_scaler import CronScaler
 from lagbench.core.keda.loop.scaler import ScalerFailed
+from lagbench.core.keda.triggers.cron import CronTrigger
 from lagbench.core.scaled_object import parse_scaled_object
 
 SECOND = 1_000_000_000

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.fakes.keda_sources import Sources, keda, read, tick
 
-from lagbench.core.kafka_trigger import TriggerRefused
+from lagbench.core.keda.triggers.kafka import TriggerRefused
 
 
 def modified(**modifiers: Any) -> dict[str, Any]:

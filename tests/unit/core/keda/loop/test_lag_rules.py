@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagbench.core.kafka_trigger import KafkaTrigger, parse_kafka_trigger
 from lagbench.core.keda.loop.kafka_lag import (
     LagReading,
     PartitionOffsets,
     PersistentLagMemory,
     read_lag,
 )
+from lagbench.core.keda.triggers.kafka import KafkaTrigger, parse_kafka_trigger
 
 
 def trigger(**metadata: str) -> KafkaTrigger:

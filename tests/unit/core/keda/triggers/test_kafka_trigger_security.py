@@ -2,7 +2,7 @@
 
 import pytest
 
-from lagbench.core.kafka_trigger import KafkaTrigger, parse_kafka_trigger
+from lagbench.core.keda.triggers.kafka import KafkaTrigger, parse_kafka_trigger
 from lagbench.core.trigger_refusals import TriggerRefused
 
 REQUIRED = {"bootstrapServers": "b:9092", "consumerGroup": "g", "topic": "t"}

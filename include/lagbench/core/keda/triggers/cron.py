@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict
 
-from lagbench.core.cron_schedule import ScheduleError, parse_schedule
-from lagbench.core.trigger_parameters import (
+from lagbench.core.keda.triggers.cron_schedule import ScheduleError, parse_schedule
+from lagbench.core.keda.triggers.parameters import (
     ParameterReader,
     ParameterSources,
     normalize_metric_name,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.trigger_authentication import (
+from lagbench.core.keda.triggers.authentication import (
     AuthenticationRef,
     TargetEnvironment,
     authentication_refs,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lagbench.core.resource_trigger import parse_resource_trigger
+from lagbench.core.keda.triggers.resource import parse_resource_trigger
 from lagbench.core.trigger_refusals import TriggerRefused
 from lagbench.errors import WrongInput
 

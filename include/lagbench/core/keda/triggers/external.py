@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from lagbench.core.trigger_parameters import ParameterReader, ParameterSources
+from lagbench.core.keda.triggers.parameters import ParameterReader, ParameterSources
 from lagbench.core.trigger_refusals import TriggerRefused
 
 _FROM_ENV = "FromEnv"

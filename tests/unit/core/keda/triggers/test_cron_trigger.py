@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lagbench.core.cron_trigger import CronTrigger, parse_cron_trigger
+from lagbench.core.keda.triggers.cron import CronTrigger, parse_cron_trigger
 from lagbench.core.trigger_refusals import TriggerRefused
 
 OFFICE = {

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from croniter import croniter
 
-from lagbench.core.cron_schedule import ScheduleError, parse_schedule
+from lagbench.core.keda.triggers.cron_schedule import ScheduleError, parse_schedule
 
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -9,10 +9,10 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from lagbench.core.cron_trigger import CronTrigger, parse_cron_trigger
-from lagbench.core.external_trigger import ExternalTrigger, parse_external_trigger
-from lagbench.core.kafka_trigger import KafkaTrigger, parse_kafka_trigger
-from lagbench.core.resource_trigger import Resource, ResourceTrigger, parse_resource_trigger
+from lagbench.core.keda.triggers.cron import CronTrigger, parse_cron_trigger
+from lagbench.core.keda.triggers.external import ExternalTrigger, parse_external_trigger
+from lagbench.core.keda.triggers.kafka import KafkaTrigger, parse_kafka_trigger
+from lagbench.core.keda.triggers.resource import Resource, ResourceTrigger, parse_resource_trigger
 from lagbench.core.trigger_refusals import BenchRefused, TriggerRefused
 
 TriggerParameters = KafkaTrigger | CronTrigger | ResourceTrigger | ExternalTrigger

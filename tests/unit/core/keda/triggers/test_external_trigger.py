@@ -2,7 +2,7 @@
 
 import pytest
 
-from lagbench.core.external_trigger import ExternalTrigger, parse_external_trigger
+from lagbench.core.keda.triggers.external import ExternalTrigger, parse_external_trigger
 from lagbench.core.trigger_refusals import TriggerRefused
 
 ADDRESS = {"scalerAddress": "scaler:6000"}

@@ -8,8 +8,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from lagbench.core.kafka_trigger_security import KafkaSecurity, check_security, read_security
-from lagbench.core.trigger_parameters import (
+from lagbench.core.keda.triggers.kafka_security import KafkaSecurity, check_security, read_security
+from lagbench.core.keda.triggers.parameters import (
     ParameterReader,
     ParameterSources,
     normalize_metric_name,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
-from lagbench.core.trigger_parameters import ParameterReader
+from lagbench.core.keda.triggers.parameters import ParameterReader
 
 _SASL_TYPES = ("none", "plaintext", "scram_sha256", "scram_sha512", "oauthbearer", "gssapi")
 _PASSWORD_TYPES = frozenset({"plaintext", "scram_sha256", "scram_sha512"})

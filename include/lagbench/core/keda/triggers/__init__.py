@@ -1,0 +1,1 @@
+"""The parameters of each trigger, as KEDA parses them."""
