@@ -11,8 +11,8 @@ from lagbench.core.instants import NS_PER_SECOND
 from lagbench.core.keda.loop.health import MetricHealth
 from lagbench.core.keda.loop.hpa_builder import build_hpa
 from lagbench.core.keda.loop.runtime import KedaObject
-from lagbench.core.scaled_object import parse_scaled_object
-from lagbench.core.scaling_annotations import ScalingAnnotations, parse_scaling_annotations
+from lagbench.core.keda.object.annotations import ScalingAnnotations, parse_scaling_annotations
+from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.errors import NotReady
 from tests.conformance.real_keda_hpa import ReplayedHpa
 from tests.conformance.real_keda_scalers import TraceScalers

@@ -14,9 +14,9 @@ from lagbench.core.keda.loop.scaler import (
     ScalerFailed,
     ScalersNotBuilt,
 )
+from lagbench.core.keda.object.scaled_object import Trigger
 from lagbench.core.keda.triggers.kafka import KafkaTrigger
 from lagbench.core.keda.triggers.resource import ResourceTrigger
-from lagbench.core.scaled_object import Trigger
 from lagbench.core.telemetry import Record
 from lagbench.programs.autoscaler.bench import Bench, make_bench
 from lagbench.programs.autoscaler.clocks import Clock, HpaClock

@@ -14,7 +14,7 @@ from lagbench.core.keda.loop.scaler import (
     ScalersNotBuilt,
     TargetView,
 )
-from lagbench.core.scaled_object import Trigger, parse_scaled_object
+from lagbench.core.keda.object.scaled_object import Trigger, parse_scaled_object
 
 SECOND = 1_000_000_000
 A, B = "s0-kafka-a", "s1-kafka-b"

@@ -16,13 +16,13 @@ from lagbench.alerts.series import (
 )
 from lagbench.core.hpa_behavior import parse_behavior
 from lagbench.core.hpa_spec import parse_hpa
+from lagbench.core.keda.object.scaled_object import parse_scaled_object
+from lagbench.core.keda.object.spec import ScaledObjectSpec
+from lagbench.core.keda.object.trigger import Trigger
 from lagbench.core.keda.triggers.external import ExternalTrigger
 from lagbench.core.keda.triggers.kafka import KafkaTrigger
 from lagbench.core.policy_check import POLICY_VERSIONS
 from lagbench.core.policy_limits import LAG_SCALER_DEFAULT_THRESHOLD
-from lagbench.core.scaled_object import parse_scaled_object
-from lagbench.core.scaled_object_spec import ScaledObjectSpec
-from lagbench.core.scaled_object_triggers import Trigger
 from lagbench.errors import WrongInput
 
 _SYNC_SECONDS = 15

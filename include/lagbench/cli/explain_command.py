@@ -13,10 +13,10 @@ from rich.table import Table
 from lagbench.errors import ExitCode, NotReady, WrongInput
 
 if TYPE_CHECKING:
+    from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, Trigger
     from lagbench.core.keda.triggers.external import ExternalTrigger
     from lagbench.core.keda.triggers.kafka import KafkaTrigger
     from lagbench.core.persistence.explain import Step
-    from lagbench.core.scaled_object import ScaledObjectSpec, Trigger
 
 
 def explain(
@@ -63,7 +63,7 @@ def explain(
 
 def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
     from lagbench.catalog import policy_file
-    from lagbench.core.scaled_object import parse_scaled_object
+    from lagbench.core.keda.object.scaled_object import parse_scaled_object
     from lagbench.strict_yaml import parse_documents, read_text
 
     path = policy_file(name)

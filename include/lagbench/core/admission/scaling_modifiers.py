@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lagbench.core.formula.compiled import FormulaRefusedError, compile_formula
-from lagbench.core.scaling_modifiers import missing_problem, target_problem
+from lagbench.core.keda.object.scaling_modifiers import missing_problem, target_problem
 
 
 def modifiers_problem(modifiers: Mapping[str, Any], trigger_names: Sequence[str]) -> str | None:

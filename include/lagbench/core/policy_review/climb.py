@@ -12,7 +12,7 @@ from lagbench.core.hpa_state import HpaSettings
 from lagbench.core.instants import NS_PER_SECOND
 from lagbench.core.keda.loop.hpa_builder import build_hpa
 from lagbench.core.keda.loop.scaler import MetricSpec
-from lagbench.core.scaled_object import ScaledObjectSpec
+from lagbench.core.keda.object.scaled_object import ScaledObjectSpec
 
 SYNC_SECONDS = 15
 # The longest window is an hour; what has not moved for that long will not.

@@ -8,14 +8,14 @@ from lagbench.core.formula.node import Node
 from lagbench.core.formula.syntax import parse_formula
 from lagbench.core.formula.tokens import FormulaError
 from lagbench.core.keda.loop.composite import compile_modifiers
-from lagbench.core.policy_review.finding import Finding, Subject, shown
-from lagbench.core.scaled_object import (
+from lagbench.core.keda.object.scaled_object import (
     BenchRefused,
     ExternalTrigger,
     Fallback,
     KafkaTrigger,
     Trigger,
 )
+from lagbench.core.policy_review.finding import Finding, Subject, shown
 
 _FALLBACK, _FORMULA = "spec.fallback", "spec.advanced.scalingModifiers.formula"
 

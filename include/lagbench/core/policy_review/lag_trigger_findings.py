@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from lagbench.core.keda.object.scaled_object import KafkaTrigger, Trigger
 from lagbench.core.policy_review.finding import LOGIN_PARAMETERS, Finding, Subject, shown
-from lagbench.core.scaled_object import KafkaTrigger, Trigger
 
 _READ = """
     bootstrapServers consumerGroup topic lagThreshold activationLagThreshold offsetResetPolicy

@@ -6,19 +6,24 @@ from collections.abc import Iterator, Mapping
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY, is_handed_over
-from lagbench.core.keda.triggers.parameters import go_boolean
-from lagbench.core.persistence.rule import LagRule
-from lagbench.core.persistence.settings import InvalidMetadata, parse_lag_settings
-from lagbench.core.policy_limits import is_lag_scaler
-from lagbench.core.policy_review.finding import Finding, Subject, shown
-from lagbench.core.scaled_object import CronTrigger, ExternalTrigger, KafkaTrigger, Trigger
-from lagbench.core.scaling_annotations import (
+from lagbench.core.keda.object.annotations import (
     FORCE_ACTIVATION,
     PAUSED,
     PAUSED_REPLICAS,
     PAUSED_SCALE_IN,
     PAUSED_SCALE_OUT,
 )
+from lagbench.core.keda.object.scaled_object import (
+    CronTrigger,
+    ExternalTrigger,
+    KafkaTrigger,
+    Trigger,
+)
+from lagbench.core.keda.triggers.parameters import go_boolean
+from lagbench.core.persistence.rule import LagRule
+from lagbench.core.persistence.settings import InvalidMetadata, parse_lag_settings
+from lagbench.core.policy_limits import is_lag_scaler
+from lagbench.core.policy_review.finding import Finding, Subject, shown
 
 _ADDRESS = "spec.triggers[{}].metadata.scalerAddress"
 _LAG_SCALER_PORT = 6000

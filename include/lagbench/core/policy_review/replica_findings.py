@@ -7,10 +7,10 @@ from math import ceil
 
 from lagbench.core.hpa_state import HpaSettings
 from lagbench.core.keda.loop.kafka_lag import divisors
+from lagbench.core.keda.object.scaled_object import KafkaTrigger, Trigger
 from lagbench.core.policy_limits import policy_limits
 from lagbench.core.policy_review.climb import climb
 from lagbench.core.policy_review.finding import Finding, Subject
-from lagbench.core.scaled_object import KafkaTrigger, Trigger
 
 _TOLERANCE = HpaSettings().tolerance
 _MAX = "spec.maxReplicaCount"

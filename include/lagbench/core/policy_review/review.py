@@ -11,6 +11,12 @@ from lagbench.core.admission.object_meta import finalizer_warnings
 from lagbench.core.admission.schema_check import without_nulls
 from lagbench.core.admission.verdict import RefusedBy, admit
 from lagbench.core.hpa_spec import ResourceMetric, parse_hpa
+from lagbench.core.keda.object.scaled_object import (
+    BenchRefused,
+    TriggerRefused,
+    find_problems,
+    parse_scaled_object,
+)
 from lagbench.core.policy_limits import policy_limits
 from lagbench.core.policy_review.climb import climb
 from lagbench.core.policy_review.failure_findings import failure_findings
@@ -32,12 +38,6 @@ from lagbench.core.policy_review.threshold_findings import (
     threshold_findings,
 )
 from lagbench.core.policy_review.timing_findings import behavior_findings, timing_findings
-from lagbench.core.scaled_object import (
-    BenchRefused,
-    TriggerRefused,
-    find_problems,
-    parse_scaled_object,
-)
 from lagbench.errors import WrongInput
 
 _LEVELS = ("refused", "broken", "warning", "note")

@@ -11,8 +11,8 @@ from lagbench.core.hpa_spec import HpaSpec, parse_hpa
 from lagbench.core.keda.loop.hpa_builder import build_hpa
 from lagbench.core.keda.loop.runtime import KedaObject
 from lagbench.core.keda.loop.scaler import Scaler, TargetView
+from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, Trigger, parse_scaled_object
 from lagbench.core.keda.triggers.external import ExternalTrigger
-from lagbench.core.scaled_object import ScaledObjectSpec, Trigger, parse_scaled_object
 from lagbench.core.simulation.clocks import SimulatedClock
 from lagbench.core.simulation.lag_sampler import LagSampler, LagScaler
 from lagbench.core.simulation.simulated_hpa import SimulatedHpa

@@ -22,8 +22,8 @@ from lagbench.core.keda.loop.scaler import (
     ScalerFailed,
     ScalersNotBuilt,
 )
+from lagbench.core.keda.object.scaled_object import Trigger
 from lagbench.core.keda.triggers.kafka import KafkaTrigger, kept_partitions
-from lagbench.core.scaled_object import Trigger
 from lagbench.errors import NotReady
 
 

@@ -15,7 +15,7 @@ from lagbench.core.keda.loop.scaler import (
     ScalersNotBuilt,
     TargetView,
 )
-from lagbench.core.scaled_object import ScaledObjectSpec, ScalingAnnotations
+from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, ScalingAnnotations
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.bench import Bench
 from lagbench.programs.autoscaler.cluster import ClusterError, Manifest, Scale

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lagbench.core.hpa_spec import ScaleTarget
-from lagbench.core.scaling_annotations import ScalingAnnotations
+from lagbench.core.keda.object.annotations import ScalingAnnotations
 from lagbench.programs.autoscaler.bench import Bench
 from lagbench.programs.autoscaler.cluster import HPA, Manifest
 from lagbench.programs.autoscaler.conditions import condition_of

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from lagbench.adapters.external_scaler_client import ExternalScalerClient, ExternalSpec
 from lagbench.core.keda.loop.scaler import MetricSpec
+from lagbench.core.keda.object.scaled_object import Trigger
 from lagbench.core.keda.triggers.external import ExternalTrigger
-from lagbench.core.scaled_object import Trigger
 from lagbench.programs.autoscaler.cluster import ObjectKey
 from lagbench.programs.autoscaler.external_scaler import told_specs
 from lagbench.programs.autoscaler.server_stream import StreamReader

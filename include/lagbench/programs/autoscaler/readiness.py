@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from lagbench.core.keda.loop.runtime import FALLBACK_UNKNOWN, NO_FALLBACK
 from lagbench.core.keda.loop.scale_loop import READY
 from lagbench.core.keda.loop.scaler import MetricSpec
-from lagbench.core.scaled_object import ScaledObjectSpec
+from lagbench.core.keda.object.scaled_object import ScaledObjectSpec
 from lagbench.programs.autoscaler.bench import Bench
 from lagbench.programs.autoscaler.cluster import ClusterError, Manifest, key_of
 from lagbench.programs.autoscaler.conditions import condition_of

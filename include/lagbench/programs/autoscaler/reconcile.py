@@ -8,8 +8,8 @@ from typing import Any
 from lagbench.core.hpa_spec import ScaleTarget, parse_hpa
 from lagbench.core.keda.loop.hpa_builder import SCALED_OBJECT_LABEL, build_hpa
 from lagbench.core.keda.loop.scaler import MetricSpec
+from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, parse_scaled_object
 from lagbench.core.keda.triggers.authentication import TargetEnvironment
-from lagbench.core.scaled_object import ScaledObjectSpec, parse_scaled_object
 from lagbench.errors import LagbenchError
 from lagbench.programs.autoscaler.authentication_values import read_authentications
 from lagbench.programs.autoscaler.cluster import (

@@ -10,7 +10,7 @@ from lagbench.core.hpa_state import Condition
 from lagbench.core.keda.loop.health import MetricHealth
 from lagbench.core.keda.loop.scale_loop import TriggerPoll
 from lagbench.core.keda.loop.scaler import COMPOSITE_METRIC, MetricSpec
-from lagbench.core.scaled_object import ScaledObjectSpec
+from lagbench.core.keda.object.scaled_object import ScaledObjectSpec
 
 READY_UNKNOWN = Condition("Ready", "Unknown")
 ACTIVE_UNKNOWN = Condition("Active", "Unknown")

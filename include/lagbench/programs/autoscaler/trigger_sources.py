@@ -12,11 +12,11 @@ from lagbench.adapters.grpc_channels import ChannelPool, GrpcEndpoint
 from lagbench.core.keda.loop.cron_scaler import CronScaler
 from lagbench.core.keda.loop.resource_scaler import ResourceScaler
 from lagbench.core.keda.loop.scaler import Scaler, ScalersNotBuilt
+from lagbench.core.keda.object.scaled_object import Trigger
 from lagbench.core.keda.triggers.cron import CronTrigger
 from lagbench.core.keda.triggers.external import ExternalTrigger
 from lagbench.core.keda.triggers.kafka import KafkaTrigger
 from lagbench.core.keda.triggers.resource import ResourceTrigger
-from lagbench.core.scaled_object import Trigger
 from lagbench.programs.autoscaler.cluster import Cluster, ClusterError, ObjectKey
 from lagbench.programs.autoscaler.external_scaler import ExternalScaler
 from lagbench.programs.autoscaler.kafka_scaler import KafkaScaler

@@ -11,7 +11,7 @@ from tests.fakes.cluster import FakeCluster
 
 from lagbench.core.hpa_state import Condition
 from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY, as_driven
-from lagbench.core.scaling_annotations import PAUSED
+from lagbench.core.keda.object.annotations import PAUSED
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.autoscaler.cluster import EVENT, HPA, SCALED_OBJECT, ClusterError, Manifest
 from lagbench.programs.autoscaler.event_recorder import EventRecorder

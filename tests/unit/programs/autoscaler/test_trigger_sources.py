@@ -10,7 +10,7 @@ from tests.fakes.autoscaler_world import KEY, scaled_object
 from tests.fakes.cluster import FakeCluster
 
 from lagbench.core.keda.loop.scaler import ScalerFailed
-from lagbench.core.scaled_object import Trigger, parse_scaled_object
+from lagbench.core.keda.object.scaled_object import Trigger, parse_scaled_object
 from lagbench.programs.autoscaler.server_stream import next_delay
 from lagbench.programs.autoscaler.service_address import dialled_address
 from lagbench.programs.autoscaler.trigger_sources import LiveSources

@@ -9,7 +9,7 @@ from lagbench.core.formula.compiled import FormulaRefusedError, compile_formula
 from lagbench.core.formula.evaluation import EvaluationFailedError, FormulaEvaluator
 from lagbench.core.formula.node import Node
 from lagbench.core.formula.python_tree import NotEvaluatedError
-from lagbench.core.scaled_object import ScaledObjectSpec
+from lagbench.core.keda.object.scaled_object import ScaledObjectSpec
 from lagbench.core.trigger_refusals import BenchRefused, TriggerRefused
 from lagbench.errors import NotReady
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lagbench.core.keda.loop.scaler import COMPOSITE_METRIC, MetricSpec, ScalerFailed
+from lagbench.core.keda.object.scaled_object import (
+    CronTrigger,
+    KafkaTrigger,
+    ScaledObjectSpec,
+    Trigger,
+)
+from lagbench.core.keda.object.scaling_modifiers import ScalingModifiers
 from lagbench.core.keda.triggers.resource import ResourceTrigger
-from lagbench.core.scaled_object import CronTrigger, KafkaTrigger, ScaledObjectSpec, Trigger
-from lagbench.core.scaling_modifiers import ScalingModifiers
 
 
 def trigger_metric_spec(trigger: Trigger) -> MetricSpec | None:

@@ -35,7 +35,7 @@ from lagbench.core.keda.loop.scaler import (
     TargetView,
 )
 from lagbench.core.keda.loop.scaler_cache import ScalerCache
-from lagbench.core.scaled_object import ScaledObjectSpec, ScalingAnnotations, Trigger
+from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, ScalingAnnotations, Trigger
 from lagbench.errors import NotReady
 
 # The HPA takes a sum below zero for an overflow and reckons with the largest number instead.

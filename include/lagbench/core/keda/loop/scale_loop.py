@@ -11,7 +11,7 @@ from typing import Literal
 
 from lagbench.core.hpa_state import Condition
 from lagbench.core.instants import NS_PER_SECOND, floor_to_second_ns
-from lagbench.core.scaled_object import ScaledObjectSpec
+from lagbench.core.keda.object.scaled_object import ScaledObjectSpec
 
 READY = Condition(
     "Ready",

@@ -6,8 +6,8 @@ import pytest
 
 from lagbench.core.keda.loop.cron_scaler import CronScaler
 from lagbench.core.keda.loop.scaler import ScalerFailed
+from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.keda.triggers.cron import CronTrigger
-from lagbench.core.scaled_object import parse_scaled_object
 
 SECOND = 1_000_000_000
 

@@ -24,7 +24,7 @@ from lagbench.core.keda.loop.scale_loop import (
     reuses_hpa_readings,
     step_scale_loop,
 )
-from lagbench.core.scaled_object import ScaledObjectSpec, parse_scaled_object
+from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, parse_scaled_object
 
 SECOND = 1_000_000_000
 ON, OFF = TriggerPoll("s0-kafka-t", 50.0, True), TriggerPoll("s0-kafka-t", 0.0, False)

@@ -8,7 +8,7 @@ from lagbench.core.hpa_spec import parse_hpa
 from lagbench.core.keda.loop.hpa_builder import build_hpa
 from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
 from lagbench.core.keda.loop.scaler import MetricSpec
-from lagbench.core.scaled_object import parse_scaled_object
+from lagbench.core.keda.object.scaled_object import parse_scaled_object
 
 KAFKA = {
     "type": "kafka",

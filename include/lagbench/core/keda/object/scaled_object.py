@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from lagbench.core.keda.triggers.authentication import AuthenticationRef, authentication_refs
-from lagbench.core.keda.triggers.cron import CronTrigger
-from lagbench.core.keda.triggers.external import ExternalTrigger
-from lagbench.core.keda.triggers.kafka import KafkaTrigger
-from lagbench.core.keda.triggers.registry import TriggerParameters
-from lagbench.core.keda.triggers.resource import ResourceTrigger
-from lagbench.core.scaled_object_checks import check_bounds, check_names
-from lagbench.core.scaled_object_fallback import Fallback, parse_fallback
-from lagbench.core.scaled_object_parts import (
+from lagbench.core.keda.object.annotations import ScalingAnnotations, parse_scaling_annotations
+from lagbench.core.keda.object.checks import check_bounds, check_names
+from lagbench.core.keda.object.fallback import Fallback, parse_fallback
+from lagbench.core.keda.object.scaling_modifiers import ScalingModifiers, parse_scaling_modifiers
+from lagbench.core.keda.object.spec import ScaledObjectSpec
+from lagbench.core.keda.object.spec_parts import (
     API_VERSION,
     KIND,
     check_kind,
@@ -27,15 +24,18 @@ from lagbench.core.scaled_object_parts import (
     read_spec,
     read_target,
 )
-from lagbench.core.scaled_object_spec import ScaledObjectSpec
-from lagbench.core.scaled_object_triggers import (
+from lagbench.core.keda.object.trigger import (
     Trigger,
     check_trigger_shapes,
     check_triggers_together,
     parse_one_trigger,
 )
-from lagbench.core.scaling_annotations import ScalingAnnotations, parse_scaling_annotations
-from lagbench.core.scaling_modifiers import ScalingModifiers, parse_scaling_modifiers
+from lagbench.core.keda.triggers.authentication import AuthenticationRef, authentication_refs
+from lagbench.core.keda.triggers.cron import CronTrigger
+from lagbench.core.keda.triggers.external import ExternalTrigger
+from lagbench.core.keda.triggers.kafka import KafkaTrigger
+from lagbench.core.keda.triggers.registry import TriggerParameters
+from lagbench.core.keda.triggers.resource import ResourceTrigger
 from lagbench.core.trigger_refusals import BenchRefused, TriggerRefused
 from lagbench.errors import WrongInput
 

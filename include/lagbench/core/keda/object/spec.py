@@ -7,10 +7,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from lagbench.core.hpa_spec import ScaleTarget
-from lagbench.core.scaled_object_fallback import Fallback
-from lagbench.core.scaled_object_triggers import Trigger
-from lagbench.core.scaling_annotations import ScalingAnnotations
-from lagbench.core.scaling_modifiers import ScalingModifiers
+from lagbench.core.keda.object.annotations import ScalingAnnotations
+from lagbench.core.keda.object.fallback import Fallback
+from lagbench.core.keda.object.scaling_modifiers import ScalingModifiers
+from lagbench.core.keda.object.trigger import Trigger
 
 
 class ScaledObjectSpec(BaseModel):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.scaling_annotations import ScalingAnnotations, parse_scaling_annotations
+from lagbench.core.keda.object.annotations import ScalingAnnotations, parse_scaling_annotations
 
 PREFIX = "autoscaling.keda.sh"
 

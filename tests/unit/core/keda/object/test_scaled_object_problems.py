@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.scaled_object import (
+from lagbench.core.keda.object.scaled_object import (
     BenchRefused,
     Fallback,
     TriggerRefused,

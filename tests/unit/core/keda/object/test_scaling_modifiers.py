@@ -2,7 +2,7 @@
 
 import pytest
 
-from lagbench.core.scaling_modifiers import ScalingModifiers, parse_scaling_modifiers
+from lagbench.core.keda.object.scaling_modifiers import ScalingModifiers, parse_scaling_modifiers
 from lagbench.core.trigger_refusals import BenchRefused, TriggerRefused
 
 

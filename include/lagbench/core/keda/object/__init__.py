@@ -1,0 +1,1 @@
+"""A ScaledObject as KEDA parses it."""
