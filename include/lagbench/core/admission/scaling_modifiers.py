@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lagbench.core.formula.compiled import FormulaRefusedError, compile_formula
+from lagbench.core.keda.formula.compiled import FormulaRefusedError, compile_formula
 from lagbench.core.keda.object.scaling_modifiers import missing_problem, target_problem
 
 

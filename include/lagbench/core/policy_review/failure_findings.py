@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lagbench.core.formula.node import Node
-from lagbench.core.formula.syntax import parse_formula
-from lagbench.core.formula.tokens import FormulaError
+from lagbench.core.keda.formula.node import Node
+from lagbench.core.keda.formula.syntax import parse_formula
+from lagbench.core.keda.formula.tokens import FormulaError
 from lagbench.core.keda.loop.composite import compile_modifiers
 from lagbench.core.keda.object.scaled_object import (
     BenchRefused,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isfinite, trunc
 
-from lagbench.core.formula.compiled import FormulaRefusedError, compile_formula
-from lagbench.core.formula.evaluation import EvaluationFailedError, FormulaEvaluator
-from lagbench.core.formula.node import Node
-from lagbench.core.formula.python_tree import NotEvaluatedError
+from lagbench.core.keda.formula.compiled import FormulaRefusedError, compile_formula
+from lagbench.core.keda.formula.evaluation import EvaluationFailedError, FormulaEvaluator
+from lagbench.core.keda.formula.node import Node
+from lagbench.core.keda.formula.python_tree import NotEvaluatedError
 from lagbench.core.keda.object.scaled_object import ScaledObjectSpec
 from lagbench.core.trigger_refusals import BenchRefused, TriggerRefused
 from lagbench.errors import NotReady

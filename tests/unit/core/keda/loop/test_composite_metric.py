@@ -4,8 +4,8 @@ import copy
 
 import pytest
 
-from lagbench.core.formula.compiled import FormulaRefusedError, compile_formula
-from lagbench.core.formula.python_tree import FUNCTIONS, NotEvaluatedError
+from lagbench.core.keda.formula.compiled import FormulaRefusedError, compile_formula
+from lagbench.core.keda.formula.python_tree import FUNCTIONS, NotEvaluatedError
 from lagbench.core.keda.loop.composite import NO_INTEGER_MILLI, CompositeFormula, FormulaFailed
 
 VALUES = {"a": 12.0, "b": 5.0}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from lagbench.core.formula.functions import FUNCTIONS, call_type
-from lagbench.core.formula.node import Node
-from lagbench.core.formula.operators import (
+from lagbench.core.keda.formula.functions import FUNCTIONS, call_type
+from lagbench.core.keda.formula.node import Node
+from lagbench.core.keda.formula.operators import (
     ANY,
     ARRAY,
     BOOL,
@@ -19,7 +19,7 @@ from lagbench.core.formula.operators import (
     binary_type,
     unary_type,
 )
-from lagbench.core.formula.tokens import FormulaError
+from lagbench.core.keda.formula.tokens import FormulaError
 
 _LITERALS = {"int": INT, "float": FLOAT, "string": STRING, "bool": BOOL, "nil": NIL, "pointer": ANY}
 _SCALARS = frozenset({FLOAT, INT, BOOL})

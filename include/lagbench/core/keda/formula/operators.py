@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from lagbench.core.formula.node import Node, integer_of
-from lagbench.core.formula.tokens import FormulaError
+from lagbench.core.keda.formula.node import Node, integer_of
+from lagbench.core.keda.formula.tokens import FormulaError
 
 ANY, ARRAY, MAP = "interface {}", "[]interface {}", "map[string]interface {}"
 FLOAT, INT, BOOL, STRING = "float64", "int", "bool", "string"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lagbench.core.formula.node import PREDICATES, Node, integer_of
-from lagbench.core.formula.tokens import FormulaError, Token
-from lagbench.core.formula.words import Words, unexpected
+from lagbench.core.keda.formula.node import PREDICATES, Node, integer_of
+from lagbench.core.keda.formula.tokens import FormulaError, Token
+from lagbench.core.keda.formula.words import Words, unexpected
 
 _UNARY = {"not": 50, "!": 50, "-": 90, "+": 90}
 _LEVELS = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from lagbench.core.formula.node import Node, integer_of
+from lagbench.core.keda.formula.node import Node, integer_of
 
 FUNCTIONS = frozenset(
     {"abs", "ceil", "floor", "round", "float", "int", "len", "count"}

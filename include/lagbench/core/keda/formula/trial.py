@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lagbench.core.formula.node import Node, integer_of
-from lagbench.core.formula.tokens import FormulaError
+from lagbench.core.keda.formula.node import Node, integer_of
+from lagbench.core.keda.formula.tokens import FormulaError
 
 _ENDS = frozenset({"first", "last"})
 

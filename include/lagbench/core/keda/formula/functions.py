@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-from lagbench.core.formula.node import PREDICATES, Node
-from lagbench.core.formula.operators import (
+from lagbench.core.go_float import go_float
+from lagbench.core.keda.formula.node import PREDICATES, Node
+from lagbench.core.keda.formula.operators import (
     ANY,
     ARRAY,
     BOOL,
@@ -19,8 +20,7 @@ from lagbench.core.formula.operators import (
     STRING,
     TIME,
 )
-from lagbench.core.formula.tokens import FormulaError
-from lagbench.core.go_float import go_float
+from lagbench.core.keda.formula.tokens import FormulaError
 
 # Of these only the result matters here; their arguments must be well-formed.
 _TABLE = (

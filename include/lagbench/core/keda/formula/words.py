@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lagbench.core.formula.tokens import FormulaError, Token, tokens
+from lagbench.core.keda.formula.tokens import FormulaError, Token, tokens
 
 # KEDA's language allows 10,000 nodes of any depth; here each level costs Python's stack.
 MOST_WORDS, MOST_LEVELS = 400, 50

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from lagbench.core.formula.node import Node
-from lagbench.core.formula.syntax import parse_formula
-from lagbench.core.formula.tokens import FormulaError
-from lagbench.core.formula.trial import check_trial
-from lagbench.core.formula.value_types import FormulaTypes
+from lagbench.core.keda.formula.node import Node
+from lagbench.core.keda.formula.syntax import parse_formula
+from lagbench.core.keda.formula.tokens import FormulaError
+from lagbench.core.keda.formula.trial import check_trial
+from lagbench.core.keda.formula.value_types import FormulaTypes
 
 _COMPOSITE = "let _kedaCompositeResult = "
 

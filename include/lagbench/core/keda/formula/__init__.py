@@ -1,0 +1,1 @@
+"""The formula of scalingModifiers: parsed, checked, evaluated."""
