@@ -10,7 +10,7 @@ from lagbench.core.keda.formula.evaluation import EvaluationFailedError, Formula
 from lagbench.core.keda.formula.node import Node
 from lagbench.core.keda.formula.python_tree import NotEvaluatedError
 from lagbench.core.keda.object.scaled_object import ScaledObjectSpec
-from lagbench.core.trigger_refusals import BenchRefused, TriggerRefused
+from lagbench.core.keda.refusals import BenchRefused, TriggerRefused
 from lagbench.errors import NotReady
 
 # What a Go program gets on amd64 when it turns NaN, an infinity or a huge float into an int64.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lagbench.core.trigger_refusals import TriggerRefused
+from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.errors import WrongInput
 
 _LABEL_LENGTH = 63

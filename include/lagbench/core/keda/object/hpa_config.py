@@ -11,8 +11,8 @@ from typing import Any
 
 from lagbench.core.field_names import refuse_unknown_fields
 from lagbench.core.hpa_behavior import parse_behavior
+from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.scaled_object_fields import text
-from lagbench.core.trigger_refusals import TriggerRefused
 from lagbench.errors import WrongInput
 
 _CONFIG = "spec.advanced.horizontalPodAutoscalerConfig"

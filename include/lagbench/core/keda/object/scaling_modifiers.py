@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict
 
 from lagbench.core.field_names import refuse_unknown_fields
 from lagbench.core.go_float import go_float
+from lagbench.core.keda.refusals import BenchRefused, TriggerRefused
 from lagbench.core.scaled_object_fields import text
-from lagbench.core.trigger_refusals import BenchRefused, TriggerRefused
 from lagbench.errors import WrongInput
 
 _FIELD = "spec.advanced.scalingModifiers"

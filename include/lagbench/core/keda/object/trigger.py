@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from lagbench.core.field_names import refuse_unknown_fields
+from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.keda.triggers.authentication import AuthenticationRef, parse_authentication_ref
 from lagbench.core.keda.triggers.external import ExternalTrigger
 from lagbench.core.keda.triggers.registry import (
@@ -18,7 +19,6 @@ from lagbench.core.keda.triggers.registry import (
 )
 from lagbench.core.keda.triggers.resource import ResourceTrigger
 from lagbench.core.scaled_object_fields import boolean, text
-from lagbench.core.trigger_refusals import TriggerRefused
 from lagbench.errors import WrongInput
 
 TRIGGER_FIELDS = (

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from lagbench.core.field_names import refuse_unknown_fields
-from lagbench.core.trigger_refusals import BenchRefused
+from lagbench.core.keda.refusals import BenchRefused
 from lagbench.errors import WrongInput
 
 API_VERSION = "keda.sh/v1alpha1"

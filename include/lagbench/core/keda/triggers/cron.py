@@ -9,13 +9,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict
 
+from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.keda.triggers.cron_schedule import ScheduleError, parse_schedule
 from lagbench.core.keda.triggers.parameters import (
     ParameterReader,
     ParameterSources,
     normalize_metric_name,
 )
-from lagbench.core.trigger_refusals import TriggerRefused
 
 # How KEDA spells a schedule inside a metric's name.
 _IN_A_NAME = (" ", ""), ("*", "x"), ("/", "Sl"), ("?", "Qm"), (",", "Cm")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.keda.triggers.parameters import ParameterReader, ParameterSources
-from lagbench.core.trigger_refusals import TriggerRefused
 
 _FROM_ENV = "FromEnv"
 

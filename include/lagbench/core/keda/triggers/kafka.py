@@ -8,13 +8,13 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.keda.triggers.kafka_security import KafkaSecurity, check_security, read_security
 from lagbench.core.keda.triggers.parameters import (
     ParameterReader,
     ParameterSources,
     normalize_metric_name,
 )
-from lagbench.core.trigger_refusals import TriggerRefused
 
 __all__ = [
     "KafkaTrigger",

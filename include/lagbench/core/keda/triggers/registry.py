@@ -9,11 +9,11 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from lagbench.core.keda.refusals import BenchRefused, TriggerRefused
 from lagbench.core.keda.triggers.cron import CronTrigger, parse_cron_trigger
 from lagbench.core.keda.triggers.external import ExternalTrigger, parse_external_trigger
 from lagbench.core.keda.triggers.kafka import KafkaTrigger, parse_kafka_trigger
 from lagbench.core.keda.triggers.resource import Resource, ResourceTrigger, parse_resource_trigger
-from lagbench.core.trigger_refusals import BenchRefused, TriggerRefused
 
 TriggerParameters = KafkaTrigger | CronTrigger | ResourceTrigger | ExternalTrigger
 RESOURCE_TYPES = ("cpu", "memory")

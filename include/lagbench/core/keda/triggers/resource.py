@@ -8,9 +8,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.keda.triggers.parameters import ParameterReader, ParameterSources
 from lagbench.core.quantity import parse_milli
-from lagbench.core.trigger_refusals import TriggerRefused
 from lagbench.errors import WrongInput
 
 Resource = Literal["cpu", "memory"]

@@ -3,7 +3,7 @@
 import pytest
 
 from lagbench.core.keda.object.scaling_modifiers import ScalingModifiers, parse_scaling_modifiers
-from lagbench.core.trigger_refusals import BenchRefused, TriggerRefused
+from lagbench.core.keda.refusals import BenchRefused, TriggerRefused
 
 
 def modifiers(**given: str) -> ScalingModifiers:

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.keda.triggers.cron import CronTrigger, parse_cron_trigger
-from lagbench.core.trigger_refusals import TriggerRefused
 
 OFFICE = {
     "timezone": "Europe/London",

@@ -2,8 +2,8 @@
 
 import pytest
 
+from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.keda.triggers.external import ExternalTrigger, parse_external_trigger
-from lagbench.core.trigger_refusals import TriggerRefused
 
 ADDRESS = {"scalerAddress": "scaler:6000"}
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.keda.triggers.kafka import KafkaTrigger, parse_kafka_trigger
-from lagbench.core.trigger_refusals import TriggerRefused
 
 REQUIRED = {"bootstrapServers": "b:9092", "consumerGroup": "g", "topic": "t"}
 SCRAM = {"sasl": "scram_sha512", "username": "u", "password": "p-secret"}

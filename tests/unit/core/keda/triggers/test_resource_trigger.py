@@ -2,8 +2,8 @@
 
 import pytest
 
+from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.keda.triggers.resource import parse_resource_trigger
-from lagbench.core.trigger_refusals import TriggerRefused
 from lagbench.errors import WrongInput
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from lagbench.core.keda.refusals import BenchRefused
 from lagbench.core.keda.triggers.authentication import (
     AuthenticationRef,
     TargetEnvironment,
@@ -12,7 +13,6 @@ from lagbench.core.keda.triggers.authentication import (
     referenced_objects,
     resolve_authentication,
 )
-from lagbench.core.trigger_refusals import BenchRefused
 from lagbench.errors import WrongInput
 
 
