@@ -5,7 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Any
 
-from lagbench.core.hpa import (
+from lagbench.core.hpa.metrics import MetricFailure, Proposal, propose_external
+from lagbench.core.hpa.pods import PodState, PodUsage
+from lagbench.core.hpa.resource import propose_resource
+from lagbench.core.hpa.spec import HpaSpec, Metric, ResourceMetric
+from lagbench.core.hpa.state import HpaHistory, HpaSettings
+from lagbench.core.hpa.sync import (
     HpaDecision,
     MetricOutcome,
     decide,
@@ -13,11 +18,6 @@ from lagbench.core.hpa import (
     start_history,
     wants_metrics,
 )
-from lagbench.core.hpa_metrics import MetricFailure, Proposal, propose_external
-from lagbench.core.hpa_pods import PodState, PodUsage
-from lagbench.core.hpa_resource import propose_resource
-from lagbench.core.hpa_spec import HpaSpec, Metric, ResourceMetric
-from lagbench.core.hpa_state import HpaHistory, HpaSettings
 from lagbench.core.instants import NS_PER_SECOND
 from lagbench.core.keda.loop.runtime import KedaObject
 from lagbench.core.keda.loop.scaler import TargetView

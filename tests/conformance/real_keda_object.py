@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.hpa_spec import parse_hpa
+from lagbench.core.hpa.spec import parse_hpa
 from lagbench.core.instants import NS_PER_SECOND
 from lagbench.core.keda.loop.health import MetricHealth
 from lagbench.core.keda.loop.hpa_builder import build_hpa

@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import TypeVar
 
-from lagbench.core.hpa import HpaDecision
+from lagbench.core.hpa.sync import HpaDecision
 from lagbench.core.instants import NS_PER_SECOND
 from lagbench.core.keda.loop.runtime import KedaObject, Tick
 from lagbench.core.keda.loop.scaler import ScalersNotBuilt, TargetView

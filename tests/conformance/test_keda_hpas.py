@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.hpa_behavior import parse_behavior
+from lagbench.core.hpa.behavior import parse_behavior
 from lagbench.core.keda.loop.hpa_builder import build_hpa
 from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
 from lagbench.core.keda.loop.scaler import MetricSpec

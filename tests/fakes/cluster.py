@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from lagbench.core.hpa_spec import ScaleTarget
+from lagbench.core.hpa.spec import ScaleTarget
 from lagbench.programs.autoscaler.cluster import (
     ClusterError,
     Kind,

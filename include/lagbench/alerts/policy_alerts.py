@@ -14,8 +14,8 @@ from lagbench.alerts.series import (
     object_in_production,
     object_of_a_run,
 )
-from lagbench.core.hpa_behavior import parse_behavior
-from lagbench.core.hpa_spec import parse_hpa
+from lagbench.core.hpa.behavior import parse_behavior
+from lagbench.core.hpa.spec import parse_hpa
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.keda.object.spec import ScaledObjectSpec
 from lagbench.core.keda.object.trigger import Trigger

@@ -8,7 +8,7 @@ from typing import Any
 from lagbench.core.admission.cluster import ClusterView
 from lagbench.core.admission.horizontal_pod_autoscaler import refuse_unknown_hpa_fields
 from lagbench.core.admission.verdict import admit
-from lagbench.core.hpa_spec import ResourceMetric, ScaleTarget, parse_hpa
+from lagbench.core.hpa.spec import ResourceMetric, ScaleTarget, parse_hpa
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.policy_limits import PolicyLimits, policy_limits
 from lagbench.core.policy_review.refusals import refusal_findings

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.hpa import MetricOutcome, decide, record_change, start_history
-from lagbench.core.hpa_metrics import propose_external_average
-from lagbench.core.hpa_spec import parse_hpa
-from lagbench.core.hpa_state import HpaSettings
+from lagbench.core.hpa.metrics import propose_external_average
+from lagbench.core.hpa.spec import parse_hpa
+from lagbench.core.hpa.state import HpaSettings
+from lagbench.core.hpa.sync import MetricOutcome, decide, record_change, start_history
 from lagbench.core.instants import NS_PER_SECOND
 from lagbench.core.keda.loop.hpa_builder import build_hpa
 from lagbench.core.keda.loop.scaler import MetricSpec

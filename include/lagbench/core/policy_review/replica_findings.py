@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
-from lagbench.core.hpa_state import HpaSettings
+from lagbench.core.hpa.state import HpaSettings
 from lagbench.core.keda.loop.kafka_lag import divisors
 from lagbench.core.keda.object.scaled_object import KafkaTrigger, Trigger
 from lagbench.core.policy_limits import policy_limits

@@ -10,7 +10,7 @@ from lagbench.core.admission.horizontal_pod_autoscaler import refuse_unknown_hpa
 from lagbench.core.admission.object_meta import finalizer_warnings
 from lagbench.core.admission.schema_check import without_nulls
 from lagbench.core.admission.verdict import RefusedBy, admit
-from lagbench.core.hpa_spec import ResourceMetric, parse_hpa
+from lagbench.core.hpa.spec import ResourceMetric, parse_hpa
 from lagbench.core.keda.object.scaled_object import (
     BenchRefused,
     TriggerRefused,

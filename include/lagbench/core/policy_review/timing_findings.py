@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lagbench.core.admission.webhook import polling_interval_decides
-from lagbench.core.hpa_behavior import HpaBehavior, ScalingRules, parse_behavior
+from lagbench.core.hpa.behavior import HpaBehavior, ScalingRules, parse_behavior
 from lagbench.core.policy_review.finding import Finding, Subject, shown
 
 _SYNC_SECONDS = 15

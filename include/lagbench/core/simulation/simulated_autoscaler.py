@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lagbench.core.hpa_spec import HpaSpec, parse_hpa
+from lagbench.core.hpa.spec import HpaSpec, parse_hpa
 from lagbench.core.keda.loop.hpa_builder import build_hpa
 from lagbench.core.keda.loop.runtime import KedaObject
 from lagbench.core.keda.loop.scaler import Scaler, TargetView

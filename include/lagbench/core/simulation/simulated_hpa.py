@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lagbench.core.hpa import (
+from lagbench.core.hpa.metrics import MetricFailure, Proposal, propose_external
+from lagbench.core.hpa.pods import PodState, PodUsage
+from lagbench.core.hpa.resource import propose_resource
+from lagbench.core.hpa.spec import HpaSpec, Metric, ResourceMetric
+from lagbench.core.hpa.state import HpaHistory
+from lagbench.core.hpa.sync import (
     HpaDecision,
     MetricOutcome,
     decide,
@@ -12,11 +17,6 @@ from lagbench.core.hpa import (
     start_history,
     wants_metrics,
 )
-from lagbench.core.hpa_metrics import MetricFailure, Proposal, propose_external
-from lagbench.core.hpa_pods import PodState, PodUsage
-from lagbench.core.hpa_resource import propose_resource
-from lagbench.core.hpa_spec import HpaSpec, Metric, ResourceMetric
-from lagbench.core.hpa_state import HpaHistory
 from lagbench.core.instants import NS_PER_SECOND
 from lagbench.core.keda.loop.scaler import TargetView
 from lagbench.core.simulation.world import World

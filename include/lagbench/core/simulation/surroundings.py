@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lagbench.core.hpa_state import HpaSettings
+from lagbench.core.hpa.state import HpaSettings
 from lagbench.core.start_delay import START_SPREAD
 
 

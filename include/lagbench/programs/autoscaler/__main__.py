@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Mapping
 
-from lagbench.core.hpa_state import HpaSettings
+from lagbench.core.hpa.state import HpaSettings
 from lagbench.core.keda.loop.handover import CONTROLLER
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.programs.autoscaler.bench import make_bench

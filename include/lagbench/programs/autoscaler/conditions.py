@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lagbench.core.hpa_state import Condition
+from lagbench.core.hpa.state import Condition
 from lagbench.core.instants import format_instant
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lagbench.core.hpa import MetricOutcome
-from lagbench.core.hpa_metrics import MetricFailure, propose_external
-from lagbench.core.hpa_pods import parse_pod, parse_pod_metrics
-from lagbench.core.hpa_resource import no_samples, propose_resource, resource_title
-from lagbench.core.hpa_spec import ExternalMetric, HpaSpec, Metric, ResourceMetric
+from lagbench.core.hpa.metrics import MetricFailure, propose_external
+from lagbench.core.hpa.pods import parse_pod, parse_pod_metrics
+from lagbench.core.hpa.resource import no_samples, propose_resource, resource_title
+from lagbench.core.hpa.spec import ExternalMetric, HpaSpec, Metric, ResourceMetric
+from lagbench.core.hpa.sync import MetricOutcome
 from lagbench.core.keda.loop.hpa_builder import SCALED_OBJECT_LABEL
 from lagbench.core.quantity import format_milli
 from lagbench.errors import NotReady

@@ -6,10 +6,10 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from lagbench.core.hpa import HpaDecision, decide, record_change, start_history, wants_metrics
-from lagbench.core.hpa_metrics import MetricFailure
-from lagbench.core.hpa_spec import HpaSpec, parse_hpa
-from lagbench.core.hpa_state import Condition, HpaHistory
+from lagbench.core.hpa.metrics import MetricFailure
+from lagbench.core.hpa.spec import HpaSpec, parse_hpa
+from lagbench.core.hpa.state import Condition, HpaHistory
+from lagbench.core.hpa.sync import HpaDecision, decide, record_change, start_history, wants_metrics
 from lagbench.core.instants import format_instant
 from lagbench.core.telemetry import HpaSync, Scaled
 from lagbench.errors import WrongInput

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from lagbench.core.hpa_spec import ScaleTarget
+from lagbench.core.hpa.spec import ScaleTarget
 from lagbench.core.keda.loop.handover import with_paused_of
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.cluster import (

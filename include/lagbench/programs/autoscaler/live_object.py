@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from lagbench.core.hpa_state import Condition
+from lagbench.core.hpa.state import Condition
 from lagbench.core.keda.loop.runtime import FALLBACK_UNKNOWN, KedaObject, Tick
 from lagbench.core.keda.loop.scaler import (
     MetricSpec,

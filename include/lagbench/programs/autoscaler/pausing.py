@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lagbench.core.hpa_spec import ScaleTarget
+from lagbench.core.hpa.spec import ScaleTarget
 from lagbench.core.keda.object.annotations import ScalingAnnotations
 from lagbench.programs.autoscaler.bench import Bench
 from lagbench.programs.autoscaler.cluster import HPA, Manifest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lagbench.core.hpa_spec import ScaleTarget, parse_hpa
+from lagbench.core.hpa.spec import ScaleTarget, parse_hpa
 from lagbench.core.keda.loop.hpa_builder import SCALED_OBJECT_LABEL, build_hpa
 from lagbench.core.keda.loop.scaler import MetricSpec
 from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, parse_scaled_object

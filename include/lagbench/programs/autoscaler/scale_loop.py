@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from lagbench.core.hpa_state import Condition
+from lagbench.core.hpa.state import Condition
 from lagbench.core.instants import format_instant
 from lagbench.core.keda.loop.runtime import Tick
 from lagbench.core.keda.loop.scale_loop import ScaleLoopDecision, TriggerPoll

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lagbench.core.hpa_spec import ScaleTarget
-from lagbench.core.hpa_state import Condition
+from lagbench.core.hpa.spec import ScaleTarget
+from lagbench.core.hpa.state import Condition
 from lagbench.core.keda.loop.health import MetricHealth
 from lagbench.core.keda.loop.scale_loop import TriggerPoll
 from lagbench.core.keda.loop.scaler import COMPOSITE_METRIC, MetricSpec

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.fakes.autoscaler_world import HPA_KEY, KEY, World, scaled_object, world
 
-from lagbench.core.hpa_metrics import MetricFailure, Proposal
-from lagbench.core.hpa_spec import parse_hpa
+from lagbench.core.hpa.metrics import MetricFailure, Proposal
+from lagbench.core.hpa.spec import parse_hpa
 from lagbench.programs.autoscaler.cluster import HPA
 from lagbench.programs.autoscaler.hpa_readings import Reading, read_metrics
 

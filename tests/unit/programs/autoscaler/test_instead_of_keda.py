@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.autoscaler_world import HPA_KEY, KEY, World, scaled_object, world
 from tests.fakes.cluster import FakeCluster
 
-from lagbench.core.hpa_state import Condition
+from lagbench.core.hpa.state import Condition
 from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY, as_driven
 from lagbench.core.keda.object.annotations import PAUSED
 from lagbench.errors import NotReady, WrongInput

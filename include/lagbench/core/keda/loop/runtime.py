@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.hpa_state import Condition
+from lagbench.core.hpa.state import Condition
 from lagbench.core.keda.loop.composite import (
     NO_INTEGER_MILLI,
     CompositeFormula,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lagbench.core.hpa_state import Condition
+from lagbench.core.hpa.state import Condition
 from lagbench.core.instants import NS_PER_SECOND, floor_to_second_ns
 from lagbench.core.keda.object.scaled_object import ScaledObjectSpec
 

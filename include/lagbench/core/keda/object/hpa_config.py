@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lagbench.core.field_names import refuse_unknown_fields
-from lagbench.core.hpa_behavior import parse_behavior
+from lagbench.core.hpa.behavior import parse_behavior
 from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.scaled_object_fields import text
 from lagbench.errors import WrongInput

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.hpa import (
+from lagbench.core.hpa.metrics import propose_external_average
+from lagbench.core.hpa.spec import parse_hpa
+from lagbench.core.hpa.state import HpaHistory, HpaSettings
+from lagbench.core.hpa.sync import (
     MetricOutcome,
     decide,
     record_change,
     start_history,
     wants_metrics,
 )
-from lagbench.core.hpa_metrics import propose_external_average
-from lagbench.core.hpa_spec import parse_hpa
-from lagbench.core.hpa_state import HpaHistory, HpaSettings
 from lagbench.core.keda.loop.hpa_builder import build_hpa
 from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
 from lagbench.core.keda.loop.scale_loop import (

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from lagbench.core.hpa_behavior import HpaBehavior, parse_behavior
+from lagbench.core.hpa.behavior import HpaBehavior, parse_behavior
 from lagbench.core.quantity import parse_milli
 from lagbench.errors import WrongInput
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, inf, isfinite, nan
 
-from lagbench.core.hpa_spec import ExternalMetric
+from lagbench.core.hpa.spec import ExternalMetric
 
 MAX_REPLICAS = 2**31 - 1
 

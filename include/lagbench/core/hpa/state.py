@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from lagbench.core.hpa_behavior import ScaleEvents
+from lagbench.core.hpa.behavior import ScaleEvents
 
 _Item = TypeVar("_Item")
 

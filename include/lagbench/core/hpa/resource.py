@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from lagbench.core.hpa_metrics import MetricFailure, Proposal, is_within_tolerance
-from lagbench.core.hpa_pods import PodGroups, PodState, PodUsage, group_pods
-from lagbench.core.hpa_spec import ResourceMetric
+from lagbench.core.hpa.metrics import MetricFailure, Proposal, is_within_tolerance
+from lagbench.core.hpa.pods import PodGroups, PodState, PodUsage, group_pods
+from lagbench.core.hpa.spec import ResourceMetric
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagbench.core.hpa import (
+from lagbench.core.hpa.behavior import ScaleEvent, ScaleEvents
+from lagbench.core.hpa.metrics import (
+    MetricFailure,
+    Proposal,
+    propose_external_average,
+    propose_external_value,
+)
+from lagbench.core.hpa.spec import HpaSpec, parse_hpa
+from lagbench.core.hpa.state import HpaHistory, HpaSettings, Recommendation
+from lagbench.core.hpa.sync import (
     HpaDecision,
     MetricOutcome,
     decide,
@@ -16,15 +25,6 @@ from lagbench.core.hpa import (
     start_history,
     wants_metrics,
 )
-from lagbench.core.hpa_behavior import ScaleEvent, ScaleEvents
-from lagbench.core.hpa_metrics import (
-    MetricFailure,
-    Proposal,
-    propose_external_average,
-    propose_external_value,
-)
-from lagbench.core.hpa_spec import HpaSpec, parse_hpa
-from lagbench.core.hpa_state import HpaHistory, HpaSettings, Recommendation
 
 SECOND = 1_000_000_000
 SETTINGS = HpaSettings()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from lagbench.core.hpa_behavior import (
+from lagbench.core.hpa.behavior import (
     HpaBehavior,
     scale_down_limit,
     scale_up_limit,
 )
-from lagbench.core.hpa_spec import HpaSpec
-from lagbench.core.hpa_state import (
+from lagbench.core.hpa.spec import HpaSpec
+from lagbench.core.hpa.state import (
     Condition,
     HpaHistory,
     HpaSettings,

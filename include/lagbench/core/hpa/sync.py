@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lagbench.core.hpa_behavior import ScaleEvent
-from lagbench.core.hpa_metrics import MetricFailure, Proposal
-from lagbench.core.hpa_normalisation import Sync, normalise
-from lagbench.core.hpa_spec import HpaSpec
-from lagbench.core.hpa_state import (
+from lagbench.core.hpa.behavior import ScaleEvent
+from lagbench.core.hpa.limits import Sync, normalise
+from lagbench.core.hpa.metrics import MetricFailure, Proposal
+from lagbench.core.hpa.spec import HpaSpec
+from lagbench.core.hpa.state import (
     Condition,
     HpaHistory,
     HpaSettings,

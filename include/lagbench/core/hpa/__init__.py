@@ -1,0 +1,1 @@
+"""The Horizontal Pod Autoscaler: its object, and what one sync decides."""
