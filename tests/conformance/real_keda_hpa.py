@@ -18,10 +18,10 @@ from lagbench.core.hpa.sync import (
     start_history,
     wants_metrics,
 )
-from lagbench.core.instants import NS_PER_SECOND
 from lagbench.core.keda.loop.runtime import KedaObject
 from lagbench.core.keda.loop.scaler import TargetView
-from lagbench.core.quantity import parse_milli
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.kubernetes.quantity import parse_milli
 from lagbench.errors import NotReady
 from tests.conformance.real_keda_trace import Trace
 

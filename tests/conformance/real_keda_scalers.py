@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lagbench.core.instants import NS_PER_SECOND
 from lagbench.core.keda.loop.cron_scaler import CronScaler
 from lagbench.core.keda.loop.kafka_lag import PartitionOffsets, PersistentLagMemory, read_lag
 from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
@@ -20,6 +19,7 @@ from lagbench.core.keda.triggers.cron import CronTrigger
 from lagbench.core.keda.triggers.external import ExternalTrigger
 from lagbench.core.keda.triggers.kafka import KafkaTrigger, kept_partitions
 from lagbench.core.keda.triggers.resource import ResourceTrigger
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
 from tests.conformance.real_keda_inputs import Group, World
 from tests.conformance.real_keda_trace import Trace
 

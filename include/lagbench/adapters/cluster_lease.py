@@ -21,7 +21,7 @@ from lagbench.core.cluster_lease import (
     lease_record,
     lease_standing,
 )
-from lagbench.core.instants import NS_PER_SECOND
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
 from lagbench.errors import NotReady
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from lagbench.core.instants import NS_PER_SECOND, format_instant, parse_instant_ns
+from lagbench.core.kubernetes.instants import NS_PER_SECOND, format_instant, parse_instant_ns
 from lagbench.core.profile import offered_load
 from lagbench.core.run import RUN_ID_ANNOTATION
 from lagbench.core.scenario import Scenario

@@ -16,7 +16,7 @@ from lagbench.core.cluster_lease import (
     lease_standing,
     longest_run_seconds,
 )
-from lagbench.core.instants import NS_PER_SECOND, parse_instant_ns
+from lagbench.core.kubernetes.instants import NS_PER_SECOND, parse_instant_ns
 from lagbench.core.scenario import Scenario
 
 NOW = "2026-11-21T12:00:00Z"

@@ -14,7 +14,7 @@ from lagbench.core.admission.qualified_names import (
 )
 from lagbench.core.admission.schema import anything, entry, flag, rows, text, texts, whole
 from lagbench.core.admission.schema_check import json_type, unknown_fields
-from lagbench.core.go_quote import go_quote
+from lagbench.core.kubernetes.go_quote import go_quote
 
 METADATA = entry(
     "ObjectMeta",

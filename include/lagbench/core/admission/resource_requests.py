@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lagbench.core.admission.cluster import ClusterView, Manifest
-from lagbench.core.quantity import parse_milli
+from lagbench.core.kubernetes.quantity import parse_milli
 
 
 def request_problems(

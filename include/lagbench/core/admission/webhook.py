@@ -13,7 +13,7 @@ from lagbench.core.admission.cluster import ClusterView, Manifest, target_type, 
 from lagbench.core.admission.resource_requests import request_problems
 from lagbench.core.admission.scaled_object_schema import DEFAULT_MAX_REPLICAS
 from lagbench.core.admission.scaling_modifiers import modifiers_problem
-from lagbench.core.go_quote import go_quote
+from lagbench.core.kubernetes.go_quote import go_quote
 
 RESOURCE_TRIGGERS = ("cpu", "memory")
 _NEVER_CACHED = ("cpu", "memory", "cron")

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from lagbench.core.field_names import refuse_unknown_fields
-from lagbench.core.instants import NS_PER_SECOND
+from lagbench.core.kubernetes.fields import refuse_unknown_fields
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
 from lagbench.errors import WrongInput
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lagbench.core.flapping import mark_flips
-from lagbench.core.instants import NS_PER_SECOND
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
 from lagbench.core.scaling_measures import ReplicaChange
 from lagbench.core.simulation.fleet import ReplicaStep
 from lagbench.core.simulation.outcome import SimulationMeasures

@@ -17,8 +17,8 @@ from lagbench.core.hpa.sync import (
     start_history,
     wants_metrics,
 )
-from lagbench.core.instants import NS_PER_SECOND
 from lagbench.core.keda.loop.scaler import TargetView
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
 from lagbench.core.simulation.world import World
 from lagbench.errors import NotReady
 

@@ -7,9 +7,9 @@ from functools import lru_cache
 import numpy as np
 
 from lagbench.core.drain import pod_rate_per_second
-from lagbench.core.instants import NS_PER_SECOND
 from lagbench.core.keda.loop.scaler import TargetView
 from lagbench.core.key_skew import partition_shares
+from lagbench.core.kubernetes.instants import NS_PER_SECOND
 from lagbench.core.profile import OfferedLoad, offered_load
 from lagbench.core.scenario import Keys, Profile, Scenario
 from lagbench.core.simulation.backlog import Backlog

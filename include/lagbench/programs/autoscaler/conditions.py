@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lagbench.core.hpa.state import Condition
-from lagbench.core.instants import format_instant
+from lagbench.core.kubernetes.instants import format_instant
 
 
 def merge_conditions(

@@ -11,7 +11,7 @@ from lagbench.core.hpa.resource import no_samples, propose_resource, resource_ti
 from lagbench.core.hpa.spec import ExternalMetric, HpaSpec, Metric, ResourceMetric
 from lagbench.core.hpa.sync import MetricOutcome
 from lagbench.core.keda.loop.hpa_builder import SCALED_OBJECT_LABEL
-from lagbench.core.quantity import format_milli
+from lagbench.core.kubernetes.quantity import format_milli
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.bench import Bench
 from lagbench.programs.autoscaler.cluster import POD, POD_METRICS, Scale

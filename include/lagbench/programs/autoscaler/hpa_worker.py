@@ -10,7 +10,7 @@ from lagbench.core.hpa.metrics import MetricFailure
 from lagbench.core.hpa.spec import HpaSpec, parse_hpa
 from lagbench.core.hpa.state import Condition, HpaHistory
 from lagbench.core.hpa.sync import HpaDecision, decide, record_change, start_history, wants_metrics
-from lagbench.core.instants import format_instant
+from lagbench.core.kubernetes.instants import format_instant
 from lagbench.core.telemetry import HpaSync, Scaled
 from lagbench.errors import WrongInput
 from lagbench.programs.autoscaler.bench import Bench

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from lagbench.core.hpa.state import Condition
-from lagbench.core.instants import format_instant
 from lagbench.core.keda.loop.runtime import Tick
 from lagbench.core.keda.loop.scale_loop import ScaleLoopDecision, TriggerPoll
 from lagbench.core.keda.loop.scaler import COMPOSITE_METRIC, ScalersNotBuilt
+from lagbench.core.kubernetes.instants import format_instant
 from lagbench.core.telemetry import KedaPoll, Scaled
 from lagbench.programs.autoscaler.bench import Bench
 from lagbench.programs.autoscaler.cluster import Manifest, key_of

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from lagbench.adapters.kube import Kube
-from lagbench.core.quantity import parse_milli
+from lagbench.core.kubernetes.quantity import parse_milli
 from lagbench.core.telemetry import HpaSample, Record, ReplicaSample, ScaledObjectSample
 from lagbench.errors import NotReady
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from lagbench.core.quantity import parse_milli
+from lagbench.core.kubernetes.quantity import parse_milli
 from lagbench.core.telemetry import (
     ConsumerProgress,
     GroupSample,

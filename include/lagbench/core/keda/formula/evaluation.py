@@ -17,9 +17,9 @@ from simpleeval import (  # type: ignore[import-untyped]  # the library has no t
     InvalidExpression,
 )
 
-from lagbench.core.go_float import go_float
 from lagbench.core.keda.formula.node import Node
 from lagbench.core.keda.formula.python_tree import Coalesce, Let, python_tree
+from lagbench.core.kubernetes.go_float import go_float
 
 
 class EvaluationFailedError(ValueError):

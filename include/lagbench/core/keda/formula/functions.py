@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-from lagbench.core.go_float import go_float
 from lagbench.core.keda.formula.node import PREDICATES, Node
 from lagbench.core.keda.formula.operators import (
     ANY,
@@ -21,6 +20,7 @@ from lagbench.core.keda.formula.operators import (
     TIME,
 )
 from lagbench.core.keda.formula.tokens import FormulaError
+from lagbench.core.kubernetes.go_float import go_float
 
 # Of these only the result matters here; their arguments must be well-formed.
 _TABLE = (

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lagbench.core.hpa.state import Condition
-from lagbench.core.instants import NS_PER_SECOND, floor_to_second_ns
 from lagbench.core.keda.object.scaled_object import ScaledObjectSpec
+from lagbench.core.kubernetes.instants import NS_PER_SECOND, floor_to_second_ns
 
 READY = Condition(
     "Ready",

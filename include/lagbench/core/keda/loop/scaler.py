@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Literal, Protocol
 
 from lagbench.core.keda.object.scaled_object import Trigger
-from lagbench.core.quantity import metric_milli
+from lagbench.core.kubernetes.quantity import metric_milli
 from lagbench.errors import NotReady
 
 COMPOSITE_METRIC = "composite-metric"

@@ -7,8 +7,8 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict
 
-from lagbench.core.field_names import refuse_unknown_fields
-from lagbench.core.scaled_object_fields import required_whole
+from lagbench.core.kubernetes.fields import refuse_unknown_fields
+from lagbench.core.kubernetes.object_fields import required_whole
 from lagbench.errors import WrongInput
 
 FallbackBehavior = Literal[

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.field_names import refuse_unknown_fields
 from lagbench.core.hpa.behavior import parse_behavior
 from lagbench.core.keda.refusals import TriggerRefused
-from lagbench.core.scaled_object_fields import text
+from lagbench.core.kubernetes.fields import refuse_unknown_fields
+from lagbench.core.kubernetes.object_fields import text
 from lagbench.errors import WrongInput
 
 _CONFIG = "spec.advanced.horizontalPodAutoscalerConfig"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.field_names import refuse_unknown_fields
 from lagbench.core.hpa.spec import ScaleTarget
 from lagbench.core.keda.object.hpa_config import check_hpa_config
-from lagbench.core.scaled_object_fields import boolean, optional_whole, text, whole
+from lagbench.core.kubernetes.fields import refuse_unknown_fields
+from lagbench.core.kubernetes.object_fields import boolean, optional_whole, text, whole
 from lagbench.errors import WrongInput
 
 API_VERSION, KIND = "keda.sh/v1alpha1", "ScaledObject"

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from lagbench.core.field_names import refuse_unknown_fields
 from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.keda.triggers.authentication import AuthenticationRef, parse_authentication_ref
 from lagbench.core.keda.triggers.external import ExternalTrigger
@@ -18,7 +17,8 @@ from lagbench.core.keda.triggers.registry import (
     parse_trigger,
 )
 from lagbench.core.keda.triggers.resource import ResourceTrigger
-from lagbench.core.scaled_object_fields import boolean, text
+from lagbench.core.kubernetes.fields import refuse_unknown_fields
+from lagbench.core.kubernetes.object_fields import boolean, text
 from lagbench.errors import WrongInput
 
 TRIGGER_FIELDS = (

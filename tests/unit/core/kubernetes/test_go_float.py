@@ -2,7 +2,7 @@
 
 import pytest
 
-from lagbench.core.go_float import go_float
+from lagbench.core.kubernetes.go_float import go_float
 
 
 @pytest.mark.parametrize(

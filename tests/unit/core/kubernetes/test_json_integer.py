@@ -2,7 +2,7 @@
 
 import pytest
 
-from lagbench.core.json_integer import json_integer_problem
+from lagbench.core.kubernetes.json_integer import json_integer_problem
 
 
 @pytest.mark.parametrize("text", ["0", "-1", " 10 ", "9223372036854775807", "null"])

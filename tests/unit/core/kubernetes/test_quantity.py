@@ -2,7 +2,7 @@
 
 import pytest
 
-from lagbench.core.quantity import format_milli, metric_milli, parse_milli
+from lagbench.core.kubernetes.quantity import format_milli, metric_milli, parse_milli
 from lagbench.errors import WrongInput
 
 

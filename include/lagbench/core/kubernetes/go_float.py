@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from math import isinf
 
-from lagbench.core.go_quote import go_quote
+from lagbench.core.kubernetes.go_quote import go_quote
 
 _DIGITS, _HEX_DIGITS = r"[0-9](?:_?[0-9])*", r"[0-9a-f](?:_?[0-9a-f])*"
 _SPECIAL = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
