@@ -12,7 +12,7 @@ from typing import Literal
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.adapters.telemetry_log import TelemetryLog
 from lagbench.core.run import RunNames
-from lagbench.core.telemetry import Phase
+from lagbench.core.telemetry.records import Phase
 
 PhaseState = Literal["started", "finished", "failed"]
 DETAIL_LENGTH = 500

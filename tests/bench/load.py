@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lagbench.adapters.telemetry_read import first_record
 from lagbench.core.run import RunNames
-from lagbench.core.telemetry import StreamFinished, StreamStarted
+from lagbench.core.telemetry.records import StreamFinished, StreamStarted
 from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady
 from tests.bench.stage import Child, Stage

@@ -16,7 +16,12 @@ from lagbench.core.manifests import RunTarget, consumer_for_run, producer_job_fo
 from lagbench.core.run import NAMESPACE, RunNames
 from lagbench.core.scenario import ConsumerSettings, Scenario, SteadyProfile
 from lagbench.core.start_delay import start_delay
-from lagbench.core.telemetry import PodStarted, ProducerProgress, StreamFinished, StreamStarted
+from lagbench.core.telemetry.records import (
+    PodStarted,
+    ProducerProgress,
+    StreamFinished,
+    StreamStarted,
+)
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.localkube_process import LocalkubeProcess

@@ -11,7 +11,7 @@ from lagbench.adapters.telemetry_log import TelemetryLog
 from lagbench.core.event_stream import BLOCK_EVENTS, EventBlock, EventStream
 from lagbench.core.key_skew import partitions_of
 from lagbench.core.run import RunNames
-from lagbench.core.telemetry import PartitionsAssigned, PodStopped
+from lagbench.core.telemetry.records import PartitionsAssigned, PodStopped
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.ledger import encode_batch, ledger_schema
 from lagbench.programs.consumer.partition_work import PartitionWork, Writes

@@ -16,7 +16,7 @@ import pytest
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.clocks import clock_set
 from lagbench.core.pod_lives import pod_lives
-from lagbench.core.telemetry import ReplicaSample
+from lagbench.core.telemetry.records import ReplicaSample
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
 from lagbench.results.run_tables import read_telemetry

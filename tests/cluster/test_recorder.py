@@ -30,7 +30,7 @@ from lagbench.core.reaction import reaction
 from lagbench.core.reaction_stamps import ReactionInput
 from lagbench.core.run import RUN_ID_LABEL, RunNames
 from lagbench.core.scenario import ConsumerSettings
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     FirstRecordDone,
     HpaSample,
     KubeEvent,

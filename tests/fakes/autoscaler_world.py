@@ -17,7 +17,7 @@ from lagbench.core.keda.loop.scaler import (
 from lagbench.core.keda.object.scaled_object import Trigger
 from lagbench.core.keda.triggers.kafka import KafkaTrigger
 from lagbench.core.keda.triggers.resource import ResourceTrigger
-from lagbench.core.telemetry import Record
+from lagbench.core.telemetry.records import Record
 from lagbench.programs.autoscaler.bench import Bench, make_bench
 from lagbench.programs.autoscaler.clocks import Clock, HpaClock
 from lagbench.programs.autoscaler.cluster import HPA, SCALED_OBJECT, Cluster, Manifest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from lagbench.core.telemetry import ReplicaSample, ReplicasChanged, Scaled
+from lagbench.core.telemetry.records import ReplicaSample, ReplicasChanged, Scaled
 
 SECOND = 1_000_000_000
 

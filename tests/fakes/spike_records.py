@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from lagbench.core import telemetry as t
+from lagbench.core.telemetry import records as t
 from tests.fakes.spike_simulation import Outcome, Pod, SpikeStory
 from tests.fakes.spike_tables import (
     STEPS_PER_SECOND,

@@ -22,7 +22,7 @@ from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.processes import end_process, start_tied
 from lagbench.core.event import EVENT_DTYPE, event_values, record_keys
 from lagbench.core.run import RunNames
-from lagbench.core.telemetry import Record, decode_record
+from lagbench.core.telemetry.records import Record, decode_record
 from lagbench.errors import NotReady
 
 Kind = TypeVar("Kind", bound=Record)

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.core.event import decode_events
-from lagbench.core.telemetry import StreamFinished, TelemetryRecord, decode_record
+from lagbench.core.telemetry.records import StreamFinished, TelemetryRecord, decode_record
 
 PARTITIONS = 6
 

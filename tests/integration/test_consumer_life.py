@@ -14,7 +14,7 @@ import pytest
 from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run, eventually
 
 from lagbench.adapters.kafka_admin import KafkaAdmin
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     ConsumerProgress,
     FirstRecordDone,
     GroupJoined,

@@ -16,7 +16,7 @@ from tests.integration.consumer_group import (
 )
 
 from lagbench.adapters.kafka_admin import KafkaAdmin
-from lagbench.core.telemetry import FirstRecordDone, PartitionsRevoked
+from lagbench.core.telemetry.records import FirstRecordDone, PartitionsRevoked
 from lagbench.embedded.broker import Broker
 
 pytestmark = pytest.mark.integration

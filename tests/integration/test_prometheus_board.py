@@ -41,7 +41,7 @@ from lagbench.core.manifests import (
 )
 from lagbench.core.run import NAMESPACE, RunNames
 from lagbench.core.scenario import Keys, Scenario, StepProfile
-from lagbench.core.telemetry import Phase
+from lagbench.core.telemetry.records import Phase
 from lagbench.embedded.broker import Broker
 from lagbench.project import PROJECT_ROOT
 

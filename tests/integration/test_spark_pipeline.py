@@ -11,7 +11,7 @@ import pytest
 from tests.integration.landed_run import REPEATED, samples
 from tests.unit.spark_jobs.synthetic_run import MILLISECOND, STREAM_STARTED_AT, SyntheticRun
 
-from lagbench.core.telemetry import encode_record
+from lagbench.core.telemetry.records import encode_record
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 

@@ -19,7 +19,7 @@ import msgspec
 from lagbench.core.clock_offset import OffsetBound
 from lagbench.core.measure_model import NANOSECONDS, Fidelity
 from lagbench.core.scaling_measures import ClockBound, Clocks
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     ClockOffset,
     ClockStepped,
     PodSeen,

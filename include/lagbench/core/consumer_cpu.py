@@ -14,7 +14,7 @@ import numpy as np
 
 from lagbench.core.measures import NANOSECONDS
 from lagbench.core.statistics import Ints, Reals
-from lagbench.core.telemetry import ConsumerProgress, TelemetryRecord
+from lagbench.core.telemetry.records import ConsumerProgress, TelemetryRecord
 from lagbench.core.unseen import BLIND_SECONDS
 
 

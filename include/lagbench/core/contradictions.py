@@ -21,7 +21,7 @@ from lagbench.core.policy_limits import PolicyLimits
 from lagbench.core.rate_dip import BIN_NS, RateSeries
 from lagbench.core.scenario import Scenario
 from lagbench.core.statistics import Ints
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     GroupSample,
     LagSample,
     PartitionsAssigned,

@@ -24,7 +24,7 @@ from lagbench.core.lag_fall import full_parallelism, lag_fall
 from lagbench.core.load_taken import HeldBack
 from lagbench.core.measures import NANOSECONDS, Drain
 from lagbench.core.rate_dip import RateSeries
-from lagbench.core.telemetry import ReplicaSample
+from lagbench.core.telemetry.records import ReplicaSample
 from lagbench.core.unseen import unseen_between
 
 

@@ -16,7 +16,7 @@ from lagbench.core.measures import NANOSECONDS, ReplicaChange
 from lagbench.core.replica_path import ReplicaPath
 from lagbench.core.replica_sight import unseen_replicas
 from lagbench.core.replica_steps import replica_steps
-from lagbench.core.telemetry import ReplicaSample, TelemetryRecord
+from lagbench.core.telemetry.records import ReplicaSample, TelemetryRecord
 from lagbench.core.unseen import unseen_text
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 from lagbench.core.clocks import ONE_CLOCK, ClockSet
 from lagbench.core.measure_model import NANOSECONDS
 from lagbench.core.pod_lives import pod_lives
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     GroupJoined,
     PartitionsAssigned,
     PartitionsRevoked,

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 from lagbench.core.measure_model import NANOSECONDS
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     PartitionsAssigned,
     PartitionsRevoked,
     PodSeen,

@@ -15,7 +15,7 @@ from itertools import groupby
 
 from lagbench.core.group_lives import member_limit, unowned_partitions
 from lagbench.core.measures import NANOSECONDS, GroupStranger, TelemetryGap
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     GroupJoined,
     GroupMember,
     GroupMembers,

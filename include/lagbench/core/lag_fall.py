@@ -25,7 +25,7 @@ from lagbench.core.lag import LagSeries
 from lagbench.core.measures import NANOSECONDS
 from lagbench.core.rate_dip import RateSeries
 from lagbench.core.statistics import Ints, Reals, longest_without_new_minimum
-from lagbench.core.telemetry import ReplicaSample
+from lagbench.core.telemetry.records import ReplicaSample
 from lagbench.core.unseen import Unseen, unseen_between, unseen_text
 
 RISE_WINDOW_SECONDS = 5.0

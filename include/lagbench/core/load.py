@@ -22,7 +22,7 @@ from lagbench.core.measures import (
 )
 from lagbench.core.profile import OfferedLoad
 from lagbench.core.spikes import Spike
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     LagSample,
     ProducerProgress,
     ReadGap,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from lagbench.core.measures import NANOSECONDS, ComponentCost, ObserverCost
-from lagbench.core.telemetry import TelemetryRecord, UsageSample
+from lagbench.core.telemetry.records import TelemetryRecord, UsageSample
 
 
 def observer_cost(records: Sequence[TelemetryRecord], from_at: int, until_at: int) -> ObserverCost:

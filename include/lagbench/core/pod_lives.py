@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from lagbench.core.clocks import ONE_CLOCK, Clock, ClockSet
 from lagbench.core.measure_model import NANOSECONDS
-from lagbench.core.telemetry import PodSeen, PodsListed, TelemetryRecord
+from lagbench.core.telemetry.records import PodSeen, PodsListed, TelemetryRecord
 
 FINAL_PHASES = frozenset({"Failed", "Succeeded"})
 """A pod in one of these starts no container again."""

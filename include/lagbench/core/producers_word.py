@@ -8,7 +8,7 @@ from typing import Any
 
 from lagbench.core.measures import NANOSECONDS
 from lagbench.core.tail import Tail
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     ProducerProgress,
     StreamFinished,
     StreamStarted,

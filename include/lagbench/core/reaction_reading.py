@@ -16,7 +16,7 @@ from itertools import pairwise
 from lagbench.core.clocks import Clock
 from lagbench.core.measures import NANOSECONDS, ReplicaChange
 from lagbench.core.scaling_measures import RulingClock
-from lagbench.core.telemetry import HpaSample, HpaSync, KedaPoll, TelemetryRecord
+from lagbench.core.telemetry.records import HpaSample, HpaSync, KedaPoll, TelemetryRecord
 
 
 @dataclass(frozen=True, slots=True)

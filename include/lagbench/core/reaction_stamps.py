@@ -12,7 +12,7 @@ from lagbench.core.pod_lives import PodLife
 from lagbench.core.policy_limits import PolicyLimits
 from lagbench.core.reaction_reading import Stamp, autoscaler_reading
 from lagbench.core.scaling_measures import RulingClock
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     FirstRecordDone,
     GroupJoined,
     LoadStep,

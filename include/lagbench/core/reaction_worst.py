@@ -18,7 +18,7 @@ from lagbench.core.reaction_due import Due, Standing, pods_due, standing
 from lagbench.core.reaction_stamps import ReactionInput
 from lagbench.core.replica_sight import unseen_replicas
 from lagbench.core.scaling_measures import ReactionOutcome
-from lagbench.core.telemetry import GroupJoined, PartitionsAssigned, PodSeen, ReadGap
+from lagbench.core.telemetry.records import GroupJoined, PartitionsAssigned, PodSeen, ReadGap
 from lagbench.core.unseen import unseen_text
 
 _RANK: dict[ReactionOutcome, int] = {"did_not_come": 3, "reacted": 2, "unknown": 1, "not_due": 0}

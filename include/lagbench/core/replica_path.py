@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from lagbench.core.measures import NANOSECONDS, ReplicaChange
 from lagbench.core.replica_steps import ReplicaStep
-from lagbench.core.telemetry import ReplicaSample
+from lagbench.core.telemetry.records import ReplicaSample
 from lagbench.core.unseen import BLIND_SECONDS
 
 # A sample is read up to a second after its stamp, and the watch tells of a step a little later.

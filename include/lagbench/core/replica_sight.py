@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from lagbench.core.measures import NANOSECONDS
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     HpaSync,
     KedaPoll,
     ReplicaSample,

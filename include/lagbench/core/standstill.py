@@ -24,7 +24,7 @@ from lagbench.core.group_events import GroupEvent, GroupState
 from lagbench.core.measures import NANOSECONDS, ReplicaChange, Standstill
 from lagbench.core.partition_work import PartitionWork, group_waiting
 from lagbench.core.rate_dip import BIN_NS, IN_FLIGHT_BINS, RateSeries
-from lagbench.core.telemetry import ReplicaSample
+from lagbench.core.telemetry.records import ReplicaSample
 
 BIN_SECONDS = BIN_NS / NANOSECONDS
 COSTS_PER_LIMIT = 3

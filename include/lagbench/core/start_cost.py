@@ -14,7 +14,7 @@ from pydantic import Field
 
 from lagbench.core.measure_model import NANOSECONDS, MeasureModel
 from lagbench.core.pod_lives import PodLife
-from lagbench.core.telemetry import PodStarted, TelemetryRecord
+from lagbench.core.telemetry.records import PodStarted, TelemetryRecord
 
 
 class StartCost(MeasureModel):

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from lagbench.core.clock_step import ClockReading, ClockSteps, closest_reading
-from lagbench.core.telemetry import ClockStepped, Record
+from lagbench.core.telemetry.records import ClockStepped, Record
 
 log = logging.getLogger(__name__)
 

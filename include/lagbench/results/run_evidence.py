@@ -29,7 +29,7 @@ from lagbench.core.profile import OfferedLoad, offered_load
 from lagbench.core.rate_dip import RateSeries
 from lagbench.core.scenario import Scenario
 from lagbench.core.spikes import load_spikes
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     LoadStep,
     ProducerProgress,
     ReplicaSample,

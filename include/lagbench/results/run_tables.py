@@ -18,7 +18,7 @@ from lagbench.core.measures import NANOSECONDS
 from lagbench.core.partition_gaps import Handover
 from lagbench.core.rate_dip import RateSeries, rate_series
 from lagbench.core.statistics import Ints
-from lagbench.core.telemetry import TelemetryRecord, decode_record
+from lagbench.core.telemetry.records import TelemetryRecord, decode_record
 from lagbench.errors import NotReady
 
 _LONGEST_RUN_NS = 4 * 86_400 * NANOSECONDS

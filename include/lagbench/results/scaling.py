@@ -10,7 +10,7 @@ from lagbench.core.measures import NANOSECONDS, LoadWindow, ReplicaChange, Scali
 from lagbench.core.pod_time import idle_ratio, surplus, zero_partition_seconds
 from lagbench.core.rebalance import EpisodeSpan, episode_spans
 from lagbench.core.replica_sight import unseen_replicas
-from lagbench.core.telemetry import GroupSample
+from lagbench.core.telemetry.records import GroupSample
 from lagbench.core.unseen import unseen_text
 from lagbench.results.run_evidence import RunEvidence
 

@@ -9,7 +9,7 @@ from lagbench.adapters.kube import Kube
 from lagbench.adapters.telemetry_read import first_record
 from lagbench.core.profile import offered_load
 from lagbench.core.tail import Tail
-from lagbench.core.telemetry import ProducerProgress, StreamFinished
+from lagbench.core.telemetry.records import ProducerProgress, StreamFinished
 from lagbench.errors import StillWaiting
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator

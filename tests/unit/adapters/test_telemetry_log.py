@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from lagbench.adapters.telemetry_log import TelemetryLog
-from lagbench.core.telemetry import GroupJoined
+from lagbench.core.telemetry.records import GroupJoined
 
 NOBODY = "127.0.0.1:1"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lagbench.cli.live_figures import LiveFigures
 from lagbench.cli.progress import sparkline
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     ConsumerProgress,
     LagSample,
     PodStopped,

@@ -12,7 +12,7 @@ from tests.fakes.run_folder_builder import quick_spike_run
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.cli.comparison_table import print_comparison
 from lagbench.cli.verdict_table import print_verdict
-from lagbench.core.telemetry import ProducerProgress
+from lagbench.core.telemetry.records import ProducerProgress
 from lagbench.results.gate import accept
 from lagbench.results.measure import judge_run
 

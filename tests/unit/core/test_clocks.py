@@ -10,7 +10,7 @@ from lagbench.core.clocks import (
     clocks_measure,
     on_recorders_clock,
 )
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     ClockOffset,
     ClockStepped,
     GroupJoined,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lagbench.core.consumer_cpu import consumer_cpu
-from lagbench.core.telemetry import ConsumerProgress
+from lagbench.core.telemetry.records import ConsumerProgress
 
 SECOND = 1_000_000_000
 

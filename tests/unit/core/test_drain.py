@@ -8,7 +8,7 @@ from lagbench.core.lag import LagSeries, lag_series
 from lagbench.core.lag_fall import full_parallelism, lag_fall, max_rise
 from lagbench.core.measures import Drain
 from lagbench.core.rate_dip import RateSeries
-from lagbench.core.telemetry import ReplicaSample
+from lagbench.core.telemetry.records import ReplicaSample
 from lagbench.core.unseen import Unseen
 
 SECOND = 1_000_000_000

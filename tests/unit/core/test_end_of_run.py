@@ -7,7 +7,7 @@ from lagbench.core.group_events import EventKind, GroupEvent
 from lagbench.core.measured_stretch import measured_until
 from lagbench.core.measures import EndState
 from lagbench.core.observer_cost import observer_cost
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     GroupSample,
     Phase,
     ReplicaSample,

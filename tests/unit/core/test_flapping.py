@@ -6,7 +6,7 @@ from tests.fakes.replica_records import SECOND, samples, scaled
 
 from lagbench.core.flapping import baseline_at_floor, replica_changes
 from lagbench.core.measures import ReplicaChange
-from lagbench.core.telemetry import TelemetryRecord
+from lagbench.core.telemetry.records import TelemetryRecord
 
 
 def changes(

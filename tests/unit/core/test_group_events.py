@@ -1,7 +1,7 @@
 """Membership and ownership from the pods' records."""
 
 from lagbench.core.group_events import GroupEvent, GroupState, group_events
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     GroupJoined,
     PartitionsAssigned,
     PartitionsRevoked,

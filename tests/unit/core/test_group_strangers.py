@@ -9,7 +9,7 @@ from lagbench.core.group_strangers import group_strangers, group_unseen
 from lagbench.core.measures import GroupStranger
 from lagbench.core.scenario import Slos
 from lagbench.core.stranger_reasons import stranger_reasons
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     GroupMember,
     GroupMembers,
     GroupSample,

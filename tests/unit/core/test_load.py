@@ -5,7 +5,7 @@ from lagbench.core.measures import LoadWindow
 from lagbench.core.profile import offered_load
 from lagbench.core.scenario import BurstyProfile, Profile
 from lagbench.core.spikes import load_spikes
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     LagSample,
     ProducerProgress,
     ReadGap,

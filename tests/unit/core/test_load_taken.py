@@ -7,7 +7,7 @@ import pytest
 from lagbench.core.load_taken import held_back
 from lagbench.core.profile import offered_load
 from lagbench.core.scenario import StepProfile
-from lagbench.core.telemetry import ProducerProgress, StreamStarted, TelemetryRecord
+from lagbench.core.telemetry.records import ProducerProgress, StreamStarted, TelemetryRecord
 
 SECOND = 1_000_000_000
 LOAD = offered_load(

@@ -9,7 +9,7 @@ from lagbench.core.pod_lives import PodLife
 from lagbench.core.policy_limits import PolicyLimits
 from lagbench.core.reaction import reaction
 from lagbench.core.reaction_stamps import ReactionInput
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     FirstRecordDone,
     GroupJoined,
     HpaSync,

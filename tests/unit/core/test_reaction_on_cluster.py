@@ -15,7 +15,7 @@ from tests.unit.core.test_reaction import (
 
 from lagbench.core.clock_offset import OffsetBound
 from lagbench.core.clocks import API_SERVER, Clock, ClockSet, on_recorders_clock
-from lagbench.core.telemetry import HpaSample, LoadStep
+from lagbench.core.telemetry.records import HpaSample, LoadStep
 
 MILLISECOND = 1_000_000
 

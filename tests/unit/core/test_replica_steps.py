@@ -7,7 +7,7 @@ from tests.fakes.replica_records import SECOND, sample, scaled, watched_step
 
 from lagbench.core.flapping import replica_changes
 from lagbench.core.measures import ReplicaChange
-from lagbench.core.telemetry import KubeEvent, TelemetryRecord
+from lagbench.core.telemetry.records import KubeEvent, TelemetryRecord
 
 
 def rescale(second: float, size: int) -> KubeEvent:

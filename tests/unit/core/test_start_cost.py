@@ -6,7 +6,7 @@ import pytest
 
 from lagbench.core.pod_lives import PodLife
 from lagbench.core.start_cost import StartCost, start_cost
-from lagbench.core.telemetry import PodStarted
+from lagbench.core.telemetry.records import PodStarted
 
 SECOND = 1_000_000_000
 

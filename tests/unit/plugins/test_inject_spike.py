@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from tests.unit.plugins.conftest import FakeTelemetryLog, World
 
-from lagbench.core.telemetry import StreamStarted
+from lagbench.core.telemetry.records import StreamStarted
 from lagbench.errors import StillWaiting
 from lagbench_airflow.operators import inject_spike
 from lagbench_airflow.operators.inject_spike import InjectSpikeOperator

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from tests.unit.plugins.conftest import SCENARIO, World, workload
 
-from lagbench.core.telemetry import ProducerProgress, Record, StreamFinished
+from lagbench.core.telemetry.records import ProducerProgress, Record, StreamFinished
 from lagbench_airflow.operators import stop_tail
 from lagbench_airflow.operators.stop_tail import StopTailOperator
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.core.telemetry import HpaSample, KubeEvent
+from lagbench.core.telemetry.records import HpaSample, KubeEvent
 from lagbench.report.scaling_log import scaling_log
 
 SECOND = 1_000_000_000

@@ -10,7 +10,7 @@ from tests.fakes.tampered_run import SECOND, Row, TamperedRun
 
 from lagbench.core.producers_word import contradictions_of_the_producer
 from lagbench.core.tail import Tail
-from lagbench.core.telemetry import ProducerProgress, StreamFinished, StreamStarted
+from lagbench.core.telemetry.records import ProducerProgress, StreamFinished, StreamStarted
 
 Edit = Callable[[Row], Row]
 

@@ -13,7 +13,7 @@ from tests.fakes.spike_messages import write_messages
 
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.slo_result import SloResult
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     GroupJoined,
     PartitionsAssigned,
     PartitionsRevoked,

@@ -12,7 +12,7 @@ from tests.unit.spark_jobs.synthetic_run import (
     revoked,
 )
 
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     ClockOffset,
     OffsetsCommitted,
     PodSeen,

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from tests.unit.spark_jobs.synthetic_run import STREAM_STARTED_AT, SyntheticRun
 
 from lagbench.core.event import EVENT_BYTES
-from lagbench.core.telemetry import encode_record
+from lagbench.core.telemetry.records import encode_record
 
 _LEDGER_PARTITIONS = 6
 _BATCH_ROWS = 100

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lagbench.core.event import EVENT_DTYPE, event_values, record_keys
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     OffsetsCommitted,
     PartitionsAssigned,
     PartitionsRevoked,

@@ -7,7 +7,7 @@ from tests.unit.spark_jobs.synthetic_run import assigned, clean_run, revoked
 
 from bench_spark.causes import Commit, Instant
 from bench_spark.run_facts import facts_of
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     ClockOffset,
     OffsetsCommitted,
     PodSeen,

@@ -11,7 +11,7 @@ from lagbench.core.hpa.spec import HpaSpec, parse_hpa
 from lagbench.core.hpa.state import Condition, HpaHistory
 from lagbench.core.hpa.sync import HpaDecision, decide, record_change, start_history, wants_metrics
 from lagbench.core.kubernetes.instants import format_instant
-from lagbench.core.telemetry import HpaSync, Scaled
+from lagbench.core.telemetry.records import HpaSync, Scaled
 from lagbench.errors import WrongInput
 from lagbench.programs.autoscaler.bench import Bench
 from lagbench.programs.autoscaler.cluster import HPA, ClusterError, Manifest, Scale, key_of

@@ -12,7 +12,7 @@ from lagbench.core.keda.loop.runtime import Tick
 from lagbench.core.keda.loop.scale_loop import ScaleLoopDecision, TriggerPoll
 from lagbench.core.keda.loop.scaler import COMPOSITE_METRIC, ScalersNotBuilt
 from lagbench.core.kubernetes.instants import format_instant
-from lagbench.core.telemetry import KedaPoll, Scaled
+from lagbench.core.telemetry.records import KedaPoll, Scaled
 from lagbench.programs.autoscaler.bench import Bench
 from lagbench.programs.autoscaler.cluster import Manifest, key_of
 from lagbench.programs.autoscaler.conditions import condition_of

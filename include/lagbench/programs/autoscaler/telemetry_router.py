@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from lagbench.adapters.telemetry_log import TelemetryLog
 from lagbench.core.run import BOOTSTRAP_ANNOTATION, RUN_ID_ANNOTATION, TELEMETRY_TOPIC_ANNOTATION
-from lagbench.core.telemetry import Record
+from lagbench.core.telemetry.records import Record
 
 log = logging.getLogger(__name__)
 

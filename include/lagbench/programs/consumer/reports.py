@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, Protocol, TypedDict
 
-from lagbench.core import telemetry
+from lagbench.core.telemetry import records as telemetry
 from lagbench.programs.consumer.settings import ConsumerOptions
 from lagbench.programs.steady_clock import ClockWatch, SteadyClock
 

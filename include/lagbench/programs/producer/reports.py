@@ -9,14 +9,14 @@ import sys
 from lagbench.adapters.telemetry_log import TelemetryLog
 from lagbench.core.load import fell_behind, lateness_text
 from lagbench.core.profile import NS
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.producer import FAILED_RANGES_TOLD
+from lagbench.core.telemetry.records import (
     LoadStep,
     ProducerProgress,
     Record,
     StreamFinished,
     StreamStarted,
 )
-from lagbench.core.telemetry_producer import FAILED_RANGES_TOLD
 from lagbench.programs.producer.flags import ProducerSettings
 from lagbench.programs.producer.lateness import LatenessCounts
 from lagbench.programs.producer.outbox import Outbox

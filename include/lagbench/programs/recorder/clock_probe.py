@@ -19,7 +19,7 @@ from email.utils import parsedate_to_datetime
 
 from lagbench.core.clock_offset import RunningBound, answer_bound, probe_at
 from lagbench.core.clocks import API_SERVER
-from lagbench.core.telemetry import ClockOffset, Record
+from lagbench.core.telemetry.records import ClockOffset, Record
 
 log = logging.getLogger(__name__)
 

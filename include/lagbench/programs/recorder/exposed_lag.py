@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from lagbench.core.lag import lag_series
-from lagbench.core.telemetry import LagSample
+from lagbench.core.telemetry.records import LagSample
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from lagbench.core.kubernetes.quantity import parse_milli
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     ConsumerProgress,
     GroupSample,
     HpaSample,

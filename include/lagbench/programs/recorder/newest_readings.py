@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TypeVar, get_args
 
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.recorder import What
+from lagbench.core.telemetry.records import (
     ConsumerProgress,
     HpaSample,
     LoadStep,
@@ -20,7 +21,6 @@ from lagbench.core.telemetry import (
     StreamFinished,
     UsageSample,
 )
-from lagbench.core.telemetry_recorder import What
 
 Kind = TypeVar("Kind", bound=Record)
 

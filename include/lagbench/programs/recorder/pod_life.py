@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lagbench.core.pod_lives import FINAL_PHASES
-from lagbench.core.telemetry import PodSeen
+from lagbench.core.telemetry.records import PodSeen
 
 # localkube writes exact instants here; a cluster has whole seconds (metav1.Time) only.
 _EXACT = "lagbench.io/{}-at-ns"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.fakes.autoscaler_world import HPA_KEY, KEY, scaled_object, world
 
-from lagbench.core.telemetry import HpaSync, KedaPoll, Scaled
+from lagbench.core.telemetry.records import HpaSync, KedaPoll, Scaled
 from lagbench.programs.autoscaler.clocks import HpaClock
 from lagbench.programs.autoscaler.cluster import HPA, SCALED_OBJECT
 

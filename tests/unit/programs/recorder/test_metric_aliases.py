@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     GroupSample,
     HpaSample,
     LagSample,

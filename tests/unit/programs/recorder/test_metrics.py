@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     ConsumerProgress,
     GroupSample,
     HpaSample,

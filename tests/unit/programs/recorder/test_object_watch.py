@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lagbench.core.telemetry import ReadGap, Record
+from lagbench.core.telemetry.records import ReadGap, Record
 from lagbench.programs.recorder.object_watch import Event, ObjectWatch
 from lagbench.programs.recorder.pod_watch import PodWatch
 from lagbench.programs.recorder.scaling_watch import ReplicaWatch

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from lagbench.core.telemetry import PodSeen, PodsListed, ReadGap, Record
+from lagbench.core.telemetry.records import PodSeen, PodsListed, ReadGap, Record
 from lagbench.programs.recorder.pod_watch import Event, PodWatch
 
 

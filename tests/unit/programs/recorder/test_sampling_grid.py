@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from lagbench.core.telemetry import ReadGap, Record, ReplicaSample
+from lagbench.core.telemetry.records import ReadGap, Record, ReplicaSample
 from lagbench.programs.recorder.sampling_grid import GridSampler
 
 MS = 1_000_000

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.telemetry import (
+from lagbench.core.telemetry.records import (
     HpaSample,
     KubeEvent,
     Record,

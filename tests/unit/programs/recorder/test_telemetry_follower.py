@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.telemetry import Phase, ReadGap, Record, encode_record
+from lagbench.core.telemetry.records import Phase, ReadGap, Record, encode_record
 from lagbench.programs.recorder.telemetry_follower import TelemetryFollower
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from lagbench.core.telemetry_record import Record
+from lagbench.core.telemetry.record import Record
 
 FAILED_RANGES_TOLD = 10_000
 """A record of telemetry holds as many ranges of seqs (240 kB of JSON); beyond, none is told."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from lagbench.core.telemetry_record import Record
+from lagbench.core.telemetry.record import Record
 
 
 class Phase(Record, tag="phase"):

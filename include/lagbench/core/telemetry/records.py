@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import msgspec
 
-from lagbench.core.telemetry_autoscaler import (
+from lagbench.core.telemetry.autoscaler import (
     HpaSync,
     KedaPoll,
     Scaled,
 )
-from lagbench.core.telemetry_consumer import (
+from lagbench.core.telemetry.consumer import (
     CommitFailed,
     ConsumerProgress,
     FirstRecordDone,
@@ -26,17 +26,17 @@ from lagbench.core.telemetry_consumer import (
     PodStopped,
     SigtermReceived,
 )
-from lagbench.core.telemetry_phases import (
+from lagbench.core.telemetry.phases import (
     Phase,
 )
-from lagbench.core.telemetry_producer import (
+from lagbench.core.telemetry.producer import (
     LoadStep,
     ProducerProgress,
     StreamFinished,
     StreamStarted,
 )
-from lagbench.core.telemetry_record import ClockStepped, Record
-from lagbench.core.telemetry_recorder import (
+from lagbench.core.telemetry.record import ClockStepped, Record
+from lagbench.core.telemetry.recorder import (
     ClockOffset,
     GroupMember,
     GroupMembers,

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from lagbench.core.telemetry_record import Record
+from lagbench.core.telemetry.record import Record
 
 What = Literal[
     "lag", "replicas", "hpa", "scaled_object", "group", "pods", "usage", "broker", "events"

@@ -1,0 +1,1 @@
+"""What the programs of a run record, and how the records are encoded."""
