@@ -18,9 +18,9 @@ import yaml
 from pydantic import ValidationError
 
 from lagbench.core.policy_check import check_limits, check_policy
-from lagbench.core.profile import offered_load
-from lagbench.core.scenario import Scenario
-from lagbench.core.trace_csv import trace_points
+from lagbench.core.scenario.profile import offered_load
+from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.trace_csv import trace_points
 from lagbench.errors import WrongInput
 from lagbench.project import PROJECT_ROOT
 from lagbench.scenario_errors import wrong_scenario

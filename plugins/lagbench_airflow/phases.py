@@ -11,7 +11,7 @@ from typing import Literal
 
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.adapters.telemetry_log import TelemetryLog
-from lagbench.core.run import RunNames
+from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.telemetry.records import Phase
 
 PhaseState = Literal["started", "finished", "failed"]

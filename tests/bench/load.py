@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lagbench.adapters.telemetry_read import first_record
-from lagbench.core.run import RunNames
+from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.telemetry.records import StreamFinished, StreamStarted
 from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady

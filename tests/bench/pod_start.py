@@ -13,8 +13,8 @@ import yaml
 
 from lagbench.adapters.kube import Kube
 from lagbench.core.manifests import RunTarget, consumer_for_run
-from lagbench.core.run import NAMESPACE, RunNames
-from lagbench.core.scenario import ConsumerSettings
+from lagbench.core.scenario.run_names import NAMESPACE, RunNames
+from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.embedded.localkube_process import LocalkubeProcess
 from lagbench.localkube.objects import CREATED_AT_NS, READY_AT_NS, STARTED_AT_NS

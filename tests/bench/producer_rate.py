@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lagbench.core.run import RunNames
+from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker
 from tests.bench.figures import Figure, at_least, at_most
 from tests.bench.load import Sent, send_load

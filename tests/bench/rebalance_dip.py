@@ -20,7 +20,7 @@ from lagbench.core.rate_dip import (
     rate_series,
     stretch_of,
 )
-from lagbench.core.run import RunNames
+from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady
 from tests.bench.figures import Figure, at_most

@@ -7,7 +7,13 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lagbench.core.scenario import ConsumerSettings, Keys, Scenario, TracePoint, TraceProfile
+from lagbench.core.scenario.scenario import (
+    ConsumerSettings,
+    Keys,
+    Scenario,
+    TracePoint,
+    TraceProfile,
+)
 from lagbench.core.simulate import simulate
 from lagbench.core.simulation.surroundings import Surroundings
 from tests.bench.figures import Figure, at_least

@@ -13,7 +13,7 @@ import pyspark
 
 from lagbench.adapters.kafka_admin import KafkaAdmin
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.run import RunNames
+from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.spark_packages import spark_environment, spark_jars
 from lagbench.errors import NotReady

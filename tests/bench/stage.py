@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.processes import GroupReaper, end_process, is_alive, start_tied
-from lagbench.core.run import RunNames
+from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady, StillWaiting
 

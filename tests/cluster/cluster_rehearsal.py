@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lagbench.core.cluster_lease import LEASE
-from lagbench.core.run import NAMESPACE
+from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.embedded.broker import Broker
 from lagbench.project import PROJECT_ROOT
 from tests.cluster.rig.binaries import build_all

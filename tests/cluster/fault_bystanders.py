@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
-from lagbench.core.run import NAMESPACE, RUN_ID_LABEL
+from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_LABEL
 from lagbench.embedded.broker import Broker
 from tests.cluster.cluster_rehearsal import kubectl
 from tests.cluster.rig.rig import Rig

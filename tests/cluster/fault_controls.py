@@ -12,7 +12,12 @@ from pathlib import Path
 
 from kubernetes import client, config
 
-from lagbench.core.run import CONSUMER_DEPLOYMENT, LAG_SCALER, NAMESPACE, RUN_ID_LABEL
+from lagbench.core.scenario.run_names import (
+    CONSUMER_DEPLOYMENT,
+    LAG_SCALER,
+    NAMESPACE,
+    RUN_ID_LABEL,
+)
 from tests.cluster.cluster_rehearsal import kubectl
 from tests.cluster.rig.node import NODE
 from tests.cluster.rig.rig import Rig

@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
-from lagbench.core.run import CONSUMER_DEPLOYMENT, RunNames
+from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, RunNames
 from tests.cluster.rig.images import PAUSE
 
 PARTITIONS = 12

@@ -14,7 +14,7 @@ import pytest
 from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.workloads import ON_A_CLUSTER, WORKLOADS
-from lagbench.core.run import NAMESPACE, RUN_ID_LABEL, RunNames
+from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_LABEL, RunNames
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
 from lagbench.orchestrator.opened_clusters import ClusterNote, cluster_notes

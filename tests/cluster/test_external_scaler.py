@@ -12,7 +12,7 @@ from kubernetes import client, config
 
 from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kube import Kube
-from lagbench.core.run import NAMESPACE
+from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.embedded.broker import Broker
 from tests.cluster.rig.images import PAUSE
 from tests.cluster.rig.rig import Rig

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lagbench.core.run import CONSUMER_DEPLOYMENT, NAMESPACE
+from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, NAMESPACE
 from lagbench.errors import ExitCode
 from tests.cluster.cluster_rehearsal import CONTEXT, kubectl, stand_up
 from tests.cluster.lagging_group import idle_consumers

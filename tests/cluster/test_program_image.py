@@ -13,8 +13,8 @@ from lagbench.adapters.kube import Kube
 from lagbench.adapters.manifest_files import base_manifest
 from lagbench.core.cluster_settings import ClusterSettings
 from lagbench.core.manifests import RunTarget, consumer_for_run
-from lagbench.core.run import RunNames
-from lagbench.core.scenario import ConsumerSettings
+from lagbench.core.scenario.run_names import RunNames
+from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.embedded.broker import Broker
 from tests.cluster.rig.rig import Rig
 from tests.integration.localkube_process import eventually

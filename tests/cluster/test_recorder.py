@@ -28,8 +28,8 @@ from lagbench.core.pod_lives import pod_lives
 from lagbench.core.policy_limits import PolicyLimits
 from lagbench.core.reaction import reaction
 from lagbench.core.reaction_stamps import ReactionInput
-from lagbench.core.run import RUN_ID_LABEL, RunNames
-from lagbench.core.scenario import ConsumerSettings
+from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
+from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.core.telemetry.records import (
     FirstRecordDone,
     HpaSample,

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from lagbench.core.cluster_lease import LEASE
-from lagbench.core.run import (
+from lagbench.core.scenario.run_names import (
     CONSUMER_DEPLOYMENT,
     NAMESPACE,
     RUN_ID_ANNOTATION,

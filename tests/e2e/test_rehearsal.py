@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from lagbench.core.run import RunNames
+from lagbench.core.scenario.run_names import RunNames
 from tests.e2e.rehearsal import Rehearsal, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from lagbench.core.keda.loop.handover import is_handed_over
 from lagbench.core.keda.loop.scale_loop import READY
-from lagbench.core.run import NAMESPACE, POLICY_OBJECT
+from lagbench.core.scenario.run_names import NAMESPACE, POLICY_OBJECT
 from lagbench.errors import NotReady, StillWaiting
 
 Manifest = dict[str, Any]

@@ -17,7 +17,7 @@ from lagbench.adapters.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.processes import end_process, start_tied
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.run import GROUP_PREFIX, RUN_ID_LABEL, RunNames
+from lagbench.core.scenario.run_names import GROUP_PREFIX, RUN_ID_LABEL, RunNames
 from lagbench.embedded import bench
 from lagbench.embedded.bench import BenchState
 from lagbench.orchestrator.airflow_environment import (

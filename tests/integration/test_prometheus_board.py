@@ -39,8 +39,8 @@ from lagbench.core.manifests import (
     producer_job_for_run,
     recorder_for_run,
 )
-from lagbench.core.run import NAMESPACE, RunNames
-from lagbench.core.scenario import Keys, Scenario, StepProfile
+from lagbench.core.scenario.run_names import NAMESPACE, RunNames
+from lagbench.core.scenario.scenario import Keys, Scenario, StepProfile
 from lagbench.core.telemetry.records import Phase
 from lagbench.embedded.broker import Broker
 from lagbench.project import PROJECT_ROOT

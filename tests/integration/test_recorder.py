@@ -23,7 +23,7 @@ from lagbench.adapters.kube import Kube
 from lagbench.adapters.processes import end_process, start_tied
 from lagbench.core.group_strangers import group_strangers
 from lagbench.core.pod_lives import pod_lives
-from lagbench.core.run import RUN_ID_LABEL
+from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.core.telemetry.records import (
     GroupMembers,
     GroupSample,

@@ -20,7 +20,7 @@ from tests.unit.plugins.conftest import SCENARIO
 from tests.unit.spark_jobs.synthetic_run import SyntheticRun
 
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.scenario import Scenario
+from lagbench.core.scenario.scenario import Scenario
 from lagbench.embedded.broker import Broker
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.submit_spark_job import SubmitSparkJobOperator

@@ -11,7 +11,7 @@ from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.integration.autoscaler_setting import LagControl
 from tests.integration.localkube_process import eventually
 
-from lagbench.core.run import RunNames
+from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker
 
 from lagbench_airflow.hooks import kafka  # isort: skip

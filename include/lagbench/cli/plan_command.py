@@ -23,7 +23,7 @@ from lagbench.errors import ExitCode
 if TYPE_CHECKING:
     from lagbench.catalog import Cell
     from lagbench.core.plan import Plan
-    from lagbench.core.spikes import Spike
+    from lagbench.core.scenario.spikes import Spike
 
 SPIKES_SHOWN = 4
 AROUND_SECONDS = 203
@@ -109,8 +109,8 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     from lagbench.adapters.manifest_files import base_manifest
     from lagbench.core import manifests as patch
     from lagbench.core.policy_check import check_limits
-    from lagbench.core.run import RunNames
-    from lagbench.core.tail import tail_of
+    from lagbench.core.scenario.run_names import RunNames
+    from lagbench.core.scenario.tail import tail_of
 
     target = patch.RunTarget(RunNames("planned"), "kafka:9092")
     consumer = base_manifest("consumer", "Deployment")

@@ -27,7 +27,7 @@ from lagbench.cli.cell_options import (
 from lagbench.cli.live_figures import LiveFigures
 from lagbench.cli.progress import PhaseLog, ProgressDisplay, TelemetryReader
 from lagbench.cli.run_lock import one_run_at_a_time
-from lagbench.core.run import RunNames, new_run_id
+from lagbench.core.scenario.run_names import RunNames, new_run_id
 from lagbench.errors import NotReady
 
 if TYPE_CHECKING:

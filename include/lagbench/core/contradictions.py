@@ -19,7 +19,7 @@ from lagbench.core.measured_stretch import STOPPING_PHASE
 from lagbench.core.measures import NANOSECONDS
 from lagbench.core.policy_limits import PolicyLimits
 from lagbench.core.rate_dip import BIN_NS, RateSeries
-from lagbench.core.scenario import Scenario
+from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.statistics import Ints
 from lagbench.core.telemetry.records import (
     GroupSample,

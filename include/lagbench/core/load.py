@@ -20,8 +20,8 @@ from lagbench.core.measures import (
     TelemetryGap,
     Validity,
 )
-from lagbench.core.profile import OfferedLoad
-from lagbench.core.spikes import Spike
+from lagbench.core.scenario.profile import OfferedLoad
+from lagbench.core.scenario.spikes import Spike
 from lagbench.core.telemetry.records import (
     LagSample,
     ProducerProgress,

@@ -16,7 +16,7 @@ import numpy as np
 
 from lagbench.core.lag import LagSeries
 from lagbench.core.measures import NANOSECONDS, LoadWindow
-from lagbench.core.profile import OfferedLoad
+from lagbench.core.scenario.profile import OfferedLoad
 from lagbench.core.telemetry.records import (
     LoadStep,
     ProducerProgress,

@@ -14,7 +14,7 @@ from typing import Any
 
 from lagbench.core.cluster_settings import NO_STORAGE, ClusterSettings
 from lagbench.core.policy_limits import is_lag_scaler
-from lagbench.core.run import (
+from lagbench.core.scenario.run_names import (
     BOOTSTRAP_ANNOTATION,
     LAG_SCALER,
     POD_ORDINAL_ANNOTATION,
@@ -24,9 +24,9 @@ from lagbench.core.run import (
     TELEMETRY_TOPIC_ANNOTATION,
     RunNames,
 )
-from lagbench.core.scenario import ConsumerSettings, Scenario
-from lagbench.core.start_delay import StartDelay
-from lagbench.core.tail import Tail
+from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
+from lagbench.core.scenario.start_delay import StartDelay
+from lagbench.core.scenario.tail import Tail
 from lagbench.errors import WrongInput
 
 Manifest = dict[str, Any]

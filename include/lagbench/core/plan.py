@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from lagbench.core.key_skew import partition_shares
 from lagbench.core.plan_backlog import ReplicaSteps, predict_backlog
 from lagbench.core.policy_check import check_limits
 from lagbench.core.policy_limits import PolicyLimits
-from lagbench.core.profile import offered_load
-from lagbench.core.scenario import Scenario
-from lagbench.core.spikes import Spike, load_spikes
-from lagbench.core.tail import Tail, tail_of
+from lagbench.core.scenario.key_skew import partition_shares
+from lagbench.core.scenario.profile import offered_load
+from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.spikes import Spike, load_spikes
+from lagbench.core.scenario.tail import Tail, tail_of
 
 # Bytes of broker log per event, lz4, 12 partitions: 146 at 60,000/s, 156 at 6,000/s (measured);
 # 208 at 600/s, where a batch holds one record, but such a stream is small anyway.

@@ -12,8 +12,8 @@ from lagbench.core.hpa.spec import ResourceMetric, ScaleTarget, parse_hpa
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.policy_limits import PolicyLimits, policy_limits
 from lagbench.core.policy_review.refusals import refusal_findings
-from lagbench.core.run import CONSUMER_DEPLOYMENT
-from lagbench.core.scenario import Scenario
+from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT
+from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import WrongInput
 
 POLICY_VERSIONS = {

@@ -16,7 +16,7 @@ from lagbench.core.lag import LagSeries
 from lagbench.core.measures import NANOSECONDS, ReplicaChange
 from lagbench.core.policy_limits import PolicyLimits
 from lagbench.core.replica_sight import unseen_replicas
-from lagbench.core.spikes import SYNC_SECONDS
+from lagbench.core.scenario.spikes import SYNC_SECONDS
 from lagbench.core.telemetry.records import ReplicaSample, TelemetryRecord
 from lagbench.core.unseen import unseen_between, unseen_text
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from lagbench.core.policy_check import check_limits
 from lagbench.core.policy_limits import policy_limits
-from lagbench.core.scenario import Scenario
+from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.simulation.measure import measure
 from lagbench.core.simulation.outcome import Simulation, Timeline
 from lagbench.core.simulation.simulated_autoscaler import SimulatedAutoscaler

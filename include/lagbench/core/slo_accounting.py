@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lagbench.core.measures import Accounting, BadMessageGroup, Measures
-from lagbench.core.scenario import Slos
+from lagbench.core.scenario.scenario import Slos
 from lagbench.core.slo_result import Slo, SloResult, moment
 
 NAMED_GROUPS = 3

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from lagbench.core.measures import Measures, RebalanceEpisode
 from lagbench.core.rate_dip import NO_WORK_REASONS, RECOVERED_SHARE
-from lagbench.core.scenario import Slos
+from lagbench.core.scenario.scenario import Slos
 from lagbench.core.slo_result import Slo, SloResult, moment, not_applicable
 from lagbench.core.standstill import COSTS_PER_LIMIT
 

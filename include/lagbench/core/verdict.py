@@ -19,7 +19,7 @@ from typing import Literal
 from lagbench.core.checks import reconciliation
 from lagbench.core.measure_model import MeasureModel
 from lagbench.core.measures import Measures
-from lagbench.core.scenario import Slos
+from lagbench.core.scenario.scenario import Slos
 from lagbench.core.slo_accounting import accounting_results, unsettled_end
 from lagbench.core.slo_lag import lag_results
 from lagbench.core.slo_rebalance import rebalance_results

@@ -25,7 +25,7 @@ POD_TEMPLATE = PROJECT_ROOT / "k8s" / "base" / "spark" / "pod-template.yaml"
 _LAGBENCH_FILES = (
     "__init__.py",
     "core/__init__.py",
-    "core/event.py",
+    "core/scenario/event.py",
     "core/message_classes.py",
 )
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # same code, same zip

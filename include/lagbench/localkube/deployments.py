@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from lagbench.core.run import POD_ORDINAL_ANNOTATION
+from lagbench.core.scenario.run_names import POD_ORDINAL_ANNOTATION
 from lagbench.localkube.deletion import Deletion
 from lagbench.localkube.events import EventRecorder
 from lagbench.localkube.objects import (

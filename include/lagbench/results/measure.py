@@ -49,8 +49,8 @@ from lagbench.core.producers_word import contradictions_of_the_producer
 from lagbench.core.reaction_stamps import ReactionInput
 from lagbench.core.reaction_worst import worst_reaction
 from lagbench.core.rebalance import session_timeout_seconds
+from lagbench.core.scenario.tail import tail_of
 from lagbench.core.start_cost import start_cost
-from lagbench.core.tail import tail_of
 from lagbench.core.verdict import Verdict, judge
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.results.rebalance import rebalance_measures

@@ -24,7 +24,12 @@ from lagbench.core.manifests import (
     policy_for_run,
 )
 from lagbench.core.policy_limits import policy_limits
-from lagbench.core.run import LAG_SCALER, POLICY_OBJECT, RUN_ID_ANNOTATION, RUN_ID_LABEL
+from lagbench.core.scenario.run_names import (
+    LAG_SCALER,
+    POLICY_OBJECT,
+    RUN_ID_ANNOTATION,
+    RUN_ID_LABEL,
+)
 from lagbench.errors import NotReady
 from lagbench_airflow.bench_versions import autoscaler_version
 from lagbench_airflow.cell_run import CellRun

@@ -11,7 +11,7 @@ from lagbench.adapters.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.manifests import GRACE_MARGIN_SECONDS, POLICY_KINDS, is_foreign
-from lagbench.core.run import (
+from lagbench.core.scenario.run_names import (
     CONSUMER_DEPLOYMENT,
     POLICY_OBJECT,
     RECORDER_DEPLOYMENT,

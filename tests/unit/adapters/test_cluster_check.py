@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.fake_kube import FakeKube
 
 from lagbench.adapters.cluster_check import policies_in_the_way
-from lagbench.core.run import RUN_ID_LABEL
+from lagbench.core.scenario.run_names import RUN_ID_LABEL
 
 HPA, SCALED_OBJECT = "HorizontalPodAutoscaler", "ScaledObject"
 

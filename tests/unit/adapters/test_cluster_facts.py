@@ -10,7 +10,7 @@ from tests.unit.core.policy_review.test_refusals import policy
 
 from lagbench.adapters.cluster_facts import read_cluster_facts
 from lagbench.core.policy_review.cluster_facts import ClusterFacts
-from lagbench.core.run import NAMESPACE
+from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.errors import NotAllowed, NotReady
 
 CPU = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "50"}}

@@ -13,7 +13,7 @@ from tests.fakes.fake_leases import FakeLeases
 
 from lagbench.adapters.cluster_lease import ClusterLease
 from lagbench.adapters.workloads import clear_cluster
-from lagbench.core.run import RUN_ID_LABEL
+from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.errors import NotReady
 
 HOUR = 3600

@@ -9,7 +9,7 @@ import yaml
 from tests.fakes.run_folder_builder import POLICY_YAML, SCENARIO_YAML
 
 from lagbench.core.cell_identity import cell_id, content_digest
-from lagbench.core.scenario import ConsumerSettings, Scenario
+from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 
 DATA: dict[str, Any] = yaml.safe_load(SCENARIO_YAML)
 POLICY: dict[str, Any] = yaml.safe_load(POLICY_YAML)

@@ -17,7 +17,7 @@ from lagbench.core.cluster_lease import (
     longest_run_seconds,
 )
 from lagbench.core.kubernetes.instants import NS_PER_SECOND, parse_instant_ns
-from lagbench.core.scenario import Scenario
+from lagbench.core.scenario.scenario import Scenario
 
 NOW = "2026-11-21T12:00:00Z"
 NOW_NS = parse_instant_ns(NOW)

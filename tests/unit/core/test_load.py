@@ -2,9 +2,9 @@
 
 from lagbench.core.load import generator, load_window, telemetry_gaps, validity
 from lagbench.core.measures import LoadWindow
-from lagbench.core.profile import offered_load
-from lagbench.core.scenario import BurstyProfile, Profile
-from lagbench.core.spikes import load_spikes
+from lagbench.core.scenario.profile import offered_load
+from lagbench.core.scenario.scenario import BurstyProfile, Profile
+from lagbench.core.scenario.spikes import load_spikes
 from lagbench.core.telemetry.records import (
     LagSample,
     ProducerProgress,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lagbench.core.load_taken import held_back
-from lagbench.core.profile import offered_load
-from lagbench.core.scenario import StepProfile
+from lagbench.core.scenario.profile import offered_load
+from lagbench.core.scenario.scenario import StepProfile
 from lagbench.core.telemetry.records import ProducerProgress, StreamStarted, TelemetryRecord
 
 SECOND = 1_000_000_000

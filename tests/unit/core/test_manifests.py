@@ -18,11 +18,11 @@ from lagbench.core.manifests import (
     producer_job_for_run,
     recorder_for_run,
 )
-from lagbench.core.profile import offered_load
-from lagbench.core.run import BOOTSTRAP_ANNOTATION, RUN_ID_LABEL, RunNames
-from lagbench.core.scenario import ConsumerSettings, Scenario
-from lagbench.core.start_delay import StartDelay
-from lagbench.core.tail import Tail
+from lagbench.core.scenario.profile import offered_load
+from lagbench.core.scenario.run_names import BOOTSTRAP_ANNOTATION, RUN_ID_LABEL, RunNames
+from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
+from lagbench.core.scenario.start_delay import StartDelay
+from lagbench.core.scenario.tail import Tail
 from lagbench.errors import WrongInput
 from lagbench.programs.consumer.settings import parse_options
 from lagbench.programs.producer.flags import read_settings

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.core.test_verdict import GOOD, SLOS, changed, result
 
 from lagbench.core.measures import Measures, UnknownOwnership, UnledgeredWork
-from lagbench.core.scenario import Slos
+from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict import judge
 
 

@@ -15,7 +15,7 @@ from tests.fakes.fake_kube import FakeKube
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.cluster_settings import ClusterSettings
 from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
-from lagbench.core.run import RunNames
+from lagbench.core.scenario.run_names import RunNames
 
 RUN_ID = "quick-spike-20261121-120000-abcd"
 SERVERS = "127.0.0.1:19092"

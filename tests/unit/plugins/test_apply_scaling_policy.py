@@ -11,7 +11,7 @@ from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
 from lagbench.adapters.workloads import remove_workloads
 from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY
 from lagbench.core.keda.object.annotations import PAUSED
-from lagbench.core.run import RUN_ID_ANNOTATION, RUN_ID_LABEL
+from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION, RUN_ID_LABEL
 from lagbench.errors import NotReady, StillWaiting
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 

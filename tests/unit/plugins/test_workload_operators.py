@@ -12,7 +12,7 @@ from lagbench.adapters.workloads import Removed, remove_everything
 from lagbench.core.cluster_settings import ClusterSettings
 from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
 from lagbench.core.keda.loop.scale_loop import READY
-from lagbench.core.run import RUN_ID_LABEL
+from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.errors import NotReady, StillWaiting
 from lagbench_airflow.operators import fence_run
 from lagbench_airflow.operators.fence_run import FenceRunOperator

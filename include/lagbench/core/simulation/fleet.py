@@ -9,11 +9,11 @@ from typing import Literal
 
 import numpy as np
 
-from lagbench.core.scenario import Balancer
+from lagbench.core.scenario.scenario import Balancer
+from lagbench.core.scenario.start_delay import StartDelay
 from lagbench.core.simulation.assignment import assign_stickily
 from lagbench.core.simulation.backlog import NOBODY, Backlog
 from lagbench.core.simulation.surroundings import Surroundings
-from lagbench.core.start_delay import StartDelay
 
 _Event = Literal["status", "ready", "resume"]
 _EAGER: tuple[Balancer, ...] = ("range", "roundrobin")

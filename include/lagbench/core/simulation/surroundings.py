@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lagbench.core.hpa.state import HpaSettings
-from lagbench.core.start_delay import START_SPREAD
+from lagbench.core.scenario.start_delay import START_SPREAD
 
 
 @dataclass(frozen=True, slots=True)

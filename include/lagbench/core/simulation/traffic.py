@@ -6,7 +6,7 @@ from bisect import bisect_right
 
 import numpy as np
 
-from lagbench.core.profile import OfferedLoad
+from lagbench.core.scenario.profile import OfferedLoad
 from lagbench.core.statistics import Reals
 
 

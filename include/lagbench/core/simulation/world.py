@@ -8,18 +8,18 @@ import numpy as np
 
 from lagbench.core.drain import pod_rate_per_second
 from lagbench.core.keda.loop.scaler import TargetView
-from lagbench.core.key_skew import partition_shares
 from lagbench.core.kubernetes.instants import NS_PER_SECOND
-from lagbench.core.profile import OfferedLoad, offered_load
-from lagbench.core.scenario import Keys, Profile, Scenario
+from lagbench.core.scenario.key_skew import partition_shares
+from lagbench.core.scenario.profile import OfferedLoad, offered_load
+from lagbench.core.scenario.scenario import Keys, Profile, Scenario
+from lagbench.core.scenario.start_delay import StartDelay, mean_start_seconds
+from lagbench.core.scenario.tail import Tail, tail_of
 from lagbench.core.simulation.backlog import Backlog
 from lagbench.core.simulation.fleet import Fleet
 from lagbench.core.simulation.lag_arrays import TopicOffsets
 from lagbench.core.simulation.surroundings import Surroundings
 from lagbench.core.simulation.traffic import Traffic
-from lagbench.core.start_delay import StartDelay, mean_start_seconds
 from lagbench.core.statistics import Reals
-from lagbench.core.tail import Tail, tail_of
 
 
 @lru_cache(maxsize=64)  # 25 ms each, and every policy on a seed has the same

@@ -8,7 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from lagbench.adapters.telemetry_log import TelemetryLog
-from lagbench.core.run import BOOTSTRAP_ANNOTATION, RUN_ID_ANNOTATION, TELEMETRY_TOPIC_ANNOTATION
+from lagbench.core.scenario.run_names import (
+    BOOTSTRAP_ANNOTATION,
+    RUN_ID_ANNOTATION,
+    TELEMETRY_TOPIC_ANNOTATION,
+)
 from lagbench.core.telemetry.records import Record
 
 log = logging.getLogger(__name__)

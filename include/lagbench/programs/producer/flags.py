@@ -14,11 +14,11 @@ from typing import Any, NoReturn
 
 from pydantic import TypeAdapter, ValidationError
 
-from lagbench.core.profile import OfferedLoad, offered_load
-from lagbench.core.run import RunNames
-from lagbench.core.scenario import MAX_SEED, Keys, Profile, SteadyProfile
-from lagbench.core.tail import Tail
-from lagbench.core.trace_csv import trace_points
+from lagbench.core.scenario.profile import OfferedLoad, offered_load
+from lagbench.core.scenario.run_names import RunNames
+from lagbench.core.scenario.scenario import MAX_SEED, Keys, Profile, SteadyProfile
+from lagbench.core.scenario.tail import Tail
+from lagbench.core.scenario.trace_csv import trace_points
 from lagbench.errors import WrongInput
 
 WHERE = "producer"

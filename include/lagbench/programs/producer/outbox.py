@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from lagbench.core.event import seq_of_value
+from lagbench.core.scenario.event import seq_of_value
 from lagbench.core.seq_ranges import SeqRanges
 from lagbench.errors import NotReady, WrongInput
 

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagbench.core.profile import OfferedLoad, Segment
-from lagbench.core.scenario import Balancer
+from lagbench.core.scenario.profile import OfferedLoad, Segment
+from lagbench.core.scenario.scenario import Balancer
+from lagbench.core.scenario.start_delay import StartDelay
 from lagbench.core.simulation.assignment import assign_stickily
 from lagbench.core.simulation.backlog import NOBODY, Backlog
 from lagbench.core.simulation.fleet import Fleet
 from lagbench.core.simulation.surroundings import Surroundings
 from lagbench.core.simulation.traffic import Traffic
-from lagbench.core.start_delay import StartDelay
 
 TIMES = Surroundings(handover_seconds=1.0)
 

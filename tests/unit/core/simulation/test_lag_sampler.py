@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lagbench.core.scenario import ConsumerSettings, Keys, Scenario, SteadyProfile
+from lagbench.core.scenario.scenario import ConsumerSettings, Keys, Scenario, SteadyProfile
 from lagbench.core.simulation.lag_sampler import LagSampler
 from lagbench.core.simulation.surroundings import Surroundings
 from lagbench.core.simulation.world import World

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.scenario import (
+from lagbench.core.scenario.scenario import (
     BurstyProfile,
     ConsumerSettings,
     Keys,

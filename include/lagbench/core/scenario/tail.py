@@ -14,8 +14,14 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from lagbench.core.profile import OfferedLoad, offered_load
-from lagbench.core.scenario import ConsumerSettings, Profile, Scenario, SteadyProfile, TraceProfile
+from lagbench.core.scenario.profile import OfferedLoad, offered_load
+from lagbench.core.scenario.scenario import (
+    ConsumerSettings,
+    Profile,
+    Scenario,
+    SteadyProfile,
+    TraceProfile,
+)
 
 TAIL_MARGIN_SECONDS = 120.0
 """Beyond the waits for drain and settling: what lies between the tasks that wait, and one retry."""

@@ -1,7 +1,7 @@
 """A recorded load as CSV: columns ``second`` and ``rate``, one row per change of the rate.
 
 A third column ``spike`` (0 or 1) says which stretches are spikes; without it a rule decides
-(``core/spikes.py``).
+(``core/scenario/spikes.py``).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import csv
 import json
 import math
 
-from lagbench.core.scenario import TracePoint
+from lagbench.core.scenario.scenario import TracePoint
 from lagbench.errors import WrongInput
 
 _COLUMNS = ["second", "rate"]

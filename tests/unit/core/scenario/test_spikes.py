@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.profile import OfferedLoad, Segment, offered_load
-from lagbench.core.scenario import BurstyProfile, SteadyProfile, StepProfile, TraceProfile
-from lagbench.core.spikes import Spike, load_spikes
-from lagbench.core.trace_csv import trace_points
+from lagbench.core.scenario.profile import OfferedLoad, Segment, offered_load
+from lagbench.core.scenario.scenario import BurstyProfile, SteadyProfile, StepProfile, TraceProfile
+from lagbench.core.scenario.spikes import Spike, load_spikes
+from lagbench.core.scenario.trace_csv import trace_points
 
 
 def trace(*rows: tuple[float, float], marks: str = "") -> OfferedLoad:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lagbench.core.run import RunNames, new_run_id
+from lagbench.core.scenario.run_names import RunNames, new_run_id
 
 AT = datetime(2026, 11, 21, 22, 5, 9, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from lagbench.core.scenario import ConsumerSettings
+from lagbench.core.scenario.scenario import ConsumerSettings
 
 DEFAULT_START_SECONDS = 1.2
 """What a pod took from its creation to Ready while each was an interpreter of its own."""

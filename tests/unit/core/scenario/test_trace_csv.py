@@ -2,7 +2,7 @@
 
 import pytest
 
-from lagbench.core.trace_csv import trace_points
+from lagbench.core.scenario.trace_csv import trace_points
 from lagbench.errors import WrongInput
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lagbench.core.profile import NS, OfferedLoad, offered_load
-from lagbench.core.scenario import (
+from lagbench.core.scenario.profile import NS, OfferedLoad, offered_load
+from lagbench.core.scenario.scenario import (
     BurstyProfile,
     SteadyProfile,
     StepProfile,

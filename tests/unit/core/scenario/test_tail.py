@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from lagbench.catalog import checked_cell, list_scenarios
-from lagbench.core.event_stream import EventStream, StreamDigest
 from lagbench.core.policy_limits import policy_limits
-from lagbench.core.profile import offered_load
-from lagbench.core.scenario import Keys, Scenario
-from lagbench.core.tail import Tail, resting_lag_records, resting_replicas, tail_of
+from lagbench.core.scenario.event_stream import EventStream, StreamDigest
+from lagbench.core.scenario.profile import offered_load
+from lagbench.core.scenario.scenario import Keys, Scenario
+from lagbench.core.scenario.tail import Tail, resting_lag_records, resting_replicas, tail_of
 
 STEP = {
     "kind": "step",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lagbench.core.scenario import ConsumerSettings
-from lagbench.core.start_delay import DEFAULT_START_SECONDS, StartDelay, start_delay
+from lagbench.core.scenario.scenario import ConsumerSettings
+from lagbench.core.scenario.start_delay import DEFAULT_START_SECONDS, StartDelay, start_delay
 
 
 def test_a_pod_has_the_same_delay_in_every_run_of_a_seed() -> None:

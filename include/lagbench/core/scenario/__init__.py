@@ -1,0 +1,1 @@
+"""What is asked of a run: load, events, keys, timeouts, names."""
