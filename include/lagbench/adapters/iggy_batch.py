@@ -15,7 +15,7 @@ import numpy as np
 from lagbench.adapters import iggy_wire as wire
 from lagbench.adapters.iggy_channel import Deadline, IggyChannel, Request
 from lagbench.adapters.iggy_frames import FrameLayout
-from lagbench.core.persistence.lag_source import (
+from lagbench.core.lag_scaler.lag_source import (
     NO_OFFSET,
     GroupSample,
     GroupTopic,

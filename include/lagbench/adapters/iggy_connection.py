@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from lagbench.core.persistence.iggy_address import (
+from lagbench.core.lag_scaler.iggy_address import (
     ALLOWED_ADDRESS,
     shown_address,
     split_iggy_address,

@@ -35,7 +35,7 @@ from lagbench.adapters.sample_time import (
     MARGIN_SECONDS,
     longest_sample_seconds,
 )
-from lagbench.core.persistence.lag_source import (
+from lagbench.core.lag_scaler.lag_source import (
     NO_OFFSET,
     GroupSample,
     GroupTopic,

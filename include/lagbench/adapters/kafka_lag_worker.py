@@ -20,7 +20,7 @@ from lagbench.adapters.offset_messages import (
     receive,
     send,
 )
-from lagbench.core.persistence.lag_source import GroupTopic, failed_sample
+from lagbench.core.lag_scaler.lag_source import GroupTopic, failed_sample
 from lagbench.errors import NotReady
 
 

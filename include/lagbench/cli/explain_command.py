@@ -145,9 +145,9 @@ def _sampled_steps(metadata: Mapping[str, str], for_seconds: float) -> tuple[Ste
     import threading
     import time
 
+    from lagbench.core.lag_scaler.settings import parse_lag_settings
+    from lagbench.core.lag_scaler.window import GroupWindow
     from lagbench.core.persistence.explain import explain as tell
-    from lagbench.core.persistence.settings import parse_lag_settings
-    from lagbench.core.persistence.window import GroupWindow
     from lagbench.programs.external_scaler.sources import open_source
 
     settings = parse_lag_settings(metadata, os.environ)

@@ -14,7 +14,7 @@ from tests.integration.autoscaler_setting import LagControl
 from tests.integration.localkube_process import eventually
 
 from lagbench.adapters.kafka_lag_process import KafkaLagProcess
-from lagbench.core.persistence.lag_source import GroupTopic
+from lagbench.core.lag_scaler.lag_source import GroupTopic
 from lagbench.embedded.broker import Broker
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]

@@ -10,7 +10,7 @@ from tests.fakes.iggy_answers import FakePartition, FakeTopic, IggyState
 
 from lagbench.adapters.iggy_connection import IggyConnection
 from lagbench.adapters.iggy_source import IggySource
-from lagbench.core.persistence.lag_source import GroupSample, GroupTopic
+from lagbench.core.lag_scaler.lag_source import GroupSample, GroupTopic
 
 ORDERS = GroupTopic("enrich", "shop/orders")
 

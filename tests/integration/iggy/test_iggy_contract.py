@@ -17,7 +17,7 @@ from tests.fakes.iggy_server import FakeIggyServer
 from tests.integration.iggy.iggy_setting import ORDERS, offsets_of, sampled, source_of, state_of
 
 from lagbench.adapters.iggy_source import IggySource
-from lagbench.core.persistence.lag_source import GroupTopic
+from lagbench.core.lag_scaler.lag_source import GroupTopic
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 ROOT = Path(__file__).parents[3]

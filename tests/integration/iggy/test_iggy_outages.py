@@ -20,7 +20,7 @@ from tests.integration.iggy.iggy_setting import (
     state_of,
 )
 
-from lagbench.core.persistence.lag_source import GroupSample
+from lagbench.core.lag_scaler.lag_source import GroupSample
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
 PARTITIONS = [FakePartition(10), FakePartition(5)]

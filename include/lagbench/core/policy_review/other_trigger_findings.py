@@ -20,8 +20,8 @@ from lagbench.core.keda.object.scaled_object import (
     Trigger,
 )
 from lagbench.core.keda.triggers.parameters import go_boolean
-from lagbench.core.persistence.rule import LagRule
-from lagbench.core.persistence.settings import InvalidMetadata, parse_lag_settings
+from lagbench.core.lag_scaler.rule import LagRule
+from lagbench.core.lag_scaler.settings import InvalidMetadata, parse_lag_settings
 from lagbench.core.policy_limits import is_lag_scaler
 from lagbench.core.policy_review.finding import Finding, Subject, shown
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from lagbench.core.keda.loop.scaler import MetricReading, MetricSpec, ScalerFailed
 from lagbench.core.keda.object.scaled_object import Trigger
-from lagbench.core.persistence.lag_source import GroupSample
-from lagbench.core.persistence.settings import parse_lag_settings
-from lagbench.core.persistence.window import GroupWindow
+from lagbench.core.lag_scaler.lag_source import GroupSample
+from lagbench.core.lag_scaler.settings import parse_lag_settings
+from lagbench.core.lag_scaler.window import GroupWindow
 from lagbench.core.simulation.world import World
 
 

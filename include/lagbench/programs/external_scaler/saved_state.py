@@ -11,10 +11,10 @@ from collections.abc import Iterable
 import msgspec
 import structlog
 
-from lagbench.core.persistence.metadata_keys import FROM_ENV, SECRET_KEYS
-from lagbench.core.persistence.snapshot import SnapshotDiscarded, restore_window
-from lagbench.core.persistence.source_address import SourceAddress
-from lagbench.core.persistence.window import GroupWindow
+from lagbench.core.lag_scaler.metadata_keys import FROM_ENV, SECRET_KEYS
+from lagbench.core.lag_scaler.snapshot import SnapshotDiscarded, restore_window
+from lagbench.core.lag_scaler.source_address import SourceAddress
+from lagbench.core.lag_scaler.window import GroupWindow
 from lagbench.errors import NotReady
 from lagbench.programs.external_scaler.feed import FeedKey
 

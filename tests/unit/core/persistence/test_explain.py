@@ -4,7 +4,7 @@ import json
 
 from tests.fakes.lag_samples import at, judged, lags, offsets, rule
 
-from lagbench.core.persistence.decision import Decision
+from lagbench.core.lag_scaler.decision import Decision
 from lagbench.core.persistence.explain import explain
 
 

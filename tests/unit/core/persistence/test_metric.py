@@ -5,9 +5,9 @@ import math
 import pytest
 from tests.fakes.lag_samples import at, judged, lags, offsets, rule, window
 
-from lagbench.core.persistence.decision import LagUnavailable
-from lagbench.core.persistence.lag_source import GroupSample
-from lagbench.core.persistence.rule import LagRule
+from lagbench.core.lag_scaler.decision import LagUnavailable
+from lagbench.core.lag_scaler.lag_source import GroupSample
+from lagbench.core.lag_scaler.rule import LagRule
 
 AT_ONCE = {"sustain_seconds": 0.0, "lag_threshold": 10}
 

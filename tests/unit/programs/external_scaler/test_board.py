@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import pytest
 from tests.unit.programs.external_scaler.fake_source import FakeCluster
 
-from lagbench.core.persistence.decision import LagUnavailable
-from lagbench.core.persistence.metadata_reader import InvalidMetadata
+from lagbench.core.lag_scaler.decision import LagUnavailable
+from lagbench.core.lag_scaler.metadata_reader import InvalidMetadata
 from lagbench.programs.external_scaler.board import Board
 from lagbench.programs.external_scaler.figures import ScalerFigures
 from lagbench.programs.external_scaler.saved_state import decode_state, encode_state

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from tests.fakes.lag_samples import at, judged, lags, offsets, rule, window
 
-from lagbench.core.persistence.lag_source import GroupSample
-from lagbench.core.persistence.rule import LagRule
-from lagbench.core.persistence.window import GroupWindow
+from lagbench.core.lag_scaler.lag_source import GroupSample
+from lagbench.core.lag_scaler.rule import LagRule
+from lagbench.core.lag_scaler.window import GroupWindow
 
 
 def test_new_partitions_leave_the_stretches_of_the_others() -> None:

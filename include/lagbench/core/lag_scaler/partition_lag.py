@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lagbench.core.keda.triggers.kafka import OffsetResetPolicy
-from lagbench.core.persistence.lag_source import Offsets, PartitionIds
-from lagbench.core.persistence.offset_history import Columns, Instants, least
+from lagbench.core.lag_scaler.lag_source import Offsets, PartitionIds
+from lagbench.core.lag_scaler.offset_history import Columns, Instants, least
 
 Records = npt.NDArray[np.int64]
 Nanoseconds = npt.NDArray[np.int64]

@@ -8,19 +8,19 @@ from pydantic import BaseModel, ConfigDict, SecretStr
 
 from lagbench.core.keda.triggers.kafka_security import KafkaSecurity, check_security, read_security
 from lagbench.core.keda.triggers.parameters import ParameterReader, ParameterSources
-from lagbench.core.persistence.iggy_address import (
+from lagbench.core.lag_scaler.iggy_address import (
     ALLOWED_ADDRESS,
     shown_address,
     split_iggy_address,
 )
-from lagbench.core.persistence.lag_source import GroupTopic
-from lagbench.core.persistence.metadata_keys import (
+from lagbench.core.lag_scaler.lag_source import GroupTopic
+from lagbench.core.lag_scaler.metadata_keys import (
     ENVIRONMENT_DEFAULTS,
     FROM_ENV,
     IGGY_LOGIN_DEFAULTS,
     KAFKA_LOGIN_DEFAULTS,
 )
-from lagbench.core.persistence.metadata_reader import MetadataReader
+from lagbench.core.lag_scaler.metadata_reader import MetadataReader
 
 
 class KafkaCluster(BaseModel):

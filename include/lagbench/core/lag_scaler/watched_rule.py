@@ -6,18 +6,18 @@ from typing import Protocol
 
 import numpy as np
 
-from lagbench.core.persistence.decision import Decision, GroupFigures, Growth, LagUnavailable
-from lagbench.core.persistence.group_reading import GroupReading
-from lagbench.core.persistence.hold import Hold
-from lagbench.core.persistence.metric_value import capped
-from lagbench.core.persistence.offset_history import Instants
-from lagbench.core.persistence.projection import (
+from lagbench.core.lag_scaler.decision import Decision, GroupFigures, Growth, LagUnavailable
+from lagbench.core.lag_scaler.group_reading import GroupReading
+from lagbench.core.lag_scaler.hold import Hold
+from lagbench.core.lag_scaler.metric_value import capped
+from lagbench.core.lag_scaler.offset_history import Instants
+from lagbench.core.lag_scaler.projection import (
     cannot_drain,
     evidence_intervals,
     projected_total,
 )
-from lagbench.core.persistence.rule import NS_PER_SECOND, LagRule, max_gap_ns
-from lagbench.core.persistence.stretches import NO_STRETCH
+from lagbench.core.lag_scaler.rule import NS_PER_SECOND, LagRule, max_gap_ns
+from lagbench.core.lag_scaler.stretches import NO_STRETCH
 
 
 class Trouble(Protocol):

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from lagbench.core.keda.loop.kafka_lag import divisors
-from lagbench.core.persistence.rule import LagRule
+from lagbench.core.lag_scaler.rule import LagRule
 
 
 class CappedMetric(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.persistence.offset_history import Instants
+from lagbench.core.lag_scaler.offset_history import Instants
 
 Values = npt.NDArray[np.int64]
 # A value that is below the threshold now has no stretch.

@@ -2,8 +2,8 @@
 
 from tests.fakes.lag_samples import at, lags, rule, window
 
-from lagbench.core.persistence.decision import Decision
-from lagbench.core.persistence.rule import LagRule
+from lagbench.core.lag_scaler.decision import Decision
+from lagbench.core.lag_scaler.rule import LagRule
 
 
 def decisions(each: list[int], by: LagRule) -> list[Decision]:

@@ -22,9 +22,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.persistence.offset_history import Instants
-from lagbench.core.persistence.rule import NS_PER_SECOND, SPAN_TOLERANCE_INTERVALS, LagRule
-from lagbench.core.persistence.stretches import NO_STRETCH, Values
+from lagbench.core.lag_scaler.offset_history import Instants
+from lagbench.core.lag_scaler.rule import NS_PER_SECOND, SPAN_TOLERANCE_INTERVALS, LagRule
+from lagbench.core.lag_scaler.stretches import NO_STRETCH, Values
 
 Rates = npt.NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.persistence.lag_source import NO_OFFSET, GroupSample, Offsets, PartitionIds
+from lagbench.core.lag_scaler.lag_source import NO_OFFSET, GroupSample, Offsets, PartitionIds
 
 Instants = npt.NDArray[np.int64]
 Columns = npt.NDArray[np.intp]

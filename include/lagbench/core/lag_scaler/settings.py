@@ -15,11 +15,11 @@ from pydantic import BaseModel, ConfigDict
 
 from lagbench.core.keda.triggers.kafka import parse_partition_limitation
 from lagbench.core.keda.triggers.parameters import normalize_metric_name
-from lagbench.core.persistence.lag_source import GroupTopic
-from lagbench.core.persistence.metadata_keys import SECRET_KEYS, near_miss, unknown_keys
-from lagbench.core.persistence.metadata_reader import InvalidMetadata, MetadataReader
-from lagbench.core.persistence.rule import LagRule
-from lagbench.core.persistence.source_address import IggyServer, SourceAddress, read_source
+from lagbench.core.lag_scaler.lag_source import GroupTopic
+from lagbench.core.lag_scaler.metadata_keys import SECRET_KEYS, near_miss, unknown_keys
+from lagbench.core.lag_scaler.metadata_reader import InvalidMetadata, MetadataReader
+from lagbench.core.lag_scaler.rule import LagRule
+from lagbench.core.lag_scaler.source_address import IggyServer, SourceAddress, read_source
 
 __all__ = ["InvalidMetadata", "LagSettings", "parse_lag_settings"]
 

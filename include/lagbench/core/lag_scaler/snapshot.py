@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
-from lagbench.core.persistence.group_reading import view_key
-from lagbench.core.persistence.hold import Queue
-from lagbench.core.persistence.rule import NS_PER_SECOND, LagRule
-from lagbench.core.persistence.watched_rule import WatchedRule
-from lagbench.core.persistence.window import GroupWindow
+from lagbench.core.lag_scaler.group_reading import view_key
+from lagbench.core.lag_scaler.hold import Queue
+from lagbench.core.lag_scaler.rule import NS_PER_SECOND, LagRule
+from lagbench.core.lag_scaler.watched_rule import WatchedRule
+from lagbench.core.lag_scaler.window import GroupWindow
 
 SNAPSHOT_VERSION = 1
 _MAGIC = b"lagwin"

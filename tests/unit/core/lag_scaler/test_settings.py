@@ -4,10 +4,10 @@ import pickle
 
 import pytest
 
-from lagbench.core.persistence.lag_source import GroupTopic
-from lagbench.core.persistence.rule import LagRule
-from lagbench.core.persistence.settings import InvalidMetadata, LagSettings, parse_lag_settings
-from lagbench.core.persistence.source_address import KafkaCluster
+from lagbench.core.lag_scaler.lag_source import GroupTopic
+from lagbench.core.lag_scaler.rule import LagRule
+from lagbench.core.lag_scaler.settings import InvalidMetadata, LagSettings, parse_lag_settings
+from lagbench.core.lag_scaler.source_address import KafkaCluster
 
 NAMED = {
     "scalerAddress": "lagbench-external-scaler:6000",

@@ -3,8 +3,8 @@
 import pytest
 from tests.fakes.lag_samples import at, judged, lags, rule, window
 
-from lagbench.core.persistence.decision import LagUnavailable
-from lagbench.core.persistence.lag_source import failed_sample
+from lagbench.core.lag_scaler.decision import LagUnavailable
+from lagbench.core.lag_scaler.lag_source import failed_sample
 
 
 def test_lag_persists_once_its_stretch_spans_the_sustain_time() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from lagbench.core.persistence.metadata_keys import (
+from lagbench.core.lag_scaler.metadata_keys import (
     ENVIRONMENT_DEFAULTS,
     FROM_ENV,
     SECRET_KEYS,

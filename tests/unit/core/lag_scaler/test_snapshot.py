@@ -3,8 +3,8 @@
 import pytest
 from tests.fakes.lag_samples import at, lags, rule, window
 
-from lagbench.core.persistence.snapshot import SnapshotDiscarded, restore_window, save_window
-from lagbench.core.persistence.window import GroupWindow
+from lagbench.core.lag_scaler.snapshot import SnapshotDiscarded, restore_window, save_window
+from lagbench.core.lag_scaler.window import GroupWindow
 
 HELD = rule(scale_down_stabilization_seconds=60)
 

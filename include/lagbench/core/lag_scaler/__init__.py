@@ -1,0 +1,1 @@
+"""The lag scaler: the rule on lag that persists, and its settings."""
