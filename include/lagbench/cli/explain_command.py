@@ -13,10 +13,10 @@ from rich.table import Table
 from lagbench.errors import ExitCode, NotReady, WrongInput
 
 if TYPE_CHECKING:
+    from lagbench.core.explain.lag_scaler import Step
     from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, Trigger
     from lagbench.core.keda.triggers.external import ExternalTrigger
     from lagbench.core.keda.triggers.kafka import KafkaTrigger
-    from lagbench.core.persistence.explain import Step
 
 
 def explain(
@@ -98,7 +98,7 @@ def _explain_kafka(console: Console, spec: ScaledObjectSpec, trigger: KafkaTrigg
         read_partitions,
     )
     from lagbench.adapters.kafka_security import security_settings
-    from lagbench.core.kafka_lag_steps import explain_kafka
+    from lagbench.core.explain.kafka import explain_kafka
     from lagbench.core.keda.loop.kafka_lag import needs_earliest
     from lagbench.core.keda.triggers.kafka import kept_partitions
 
@@ -145,9 +145,9 @@ def _sampled_steps(metadata: Mapping[str, str], for_seconds: float) -> tuple[Ste
     import threading
     import time
 
+    from lagbench.core.explain.lag_scaler import explain as tell
     from lagbench.core.lag_scaler.settings import parse_lag_settings
     from lagbench.core.lag_scaler.window import GroupWindow
-    from lagbench.core.persistence.explain import explain as tell
     from lagbench.programs.external_scaler.sources import open_source
 
     settings = parse_lag_settings(metadata, os.environ)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lagbench.core.explain.lag_scaler import Step
 from lagbench.core.keda.loop.kafka_lag import (
     LagReading,
     PartitionOffsets,
@@ -14,7 +15,6 @@ from lagbench.core.keda.loop.kafka_lag import (
     read_lag,
 )
 from lagbench.core.keda.triggers.kafka import KafkaTrigger
-from lagbench.core.persistence.explain import Step
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ import json
 
 from tests.fakes.lag_samples import at, judged, lags, offsets, rule
 
+from lagbench.core.explain.lag_scaler import explain
 from lagbench.core.lag_scaler.decision import Decision
-from lagbench.core.persistence.explain import explain
 
 
 def told(decision: Decision, seconds: float) -> dict[str, str]:

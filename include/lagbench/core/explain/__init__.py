@@ -1,0 +1,1 @@
+"""A metric's value worked out step by step."""
