@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from lagbench.core.policy_check import check_limits, check_policy
+from lagbench.core.policy.load import check_limits, check_policy
 from lagbench.core.scenario.profile import offered_load
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.scenario.trace_csv import trace_points

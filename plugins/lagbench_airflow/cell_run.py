@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.policy_limits import policy_limits
+from lagbench.core.policy.limits import policy_limits
 from lagbench.core.scenario.profile import NS, offered_load
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import Scenario

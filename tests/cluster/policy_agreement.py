@@ -21,7 +21,7 @@ from lagbench.adapters.cluster_facts import read_cluster_facts
 from lagbench.adapters.kube import Kube
 from lagbench.core.admission.cluster import ClusterView
 from lagbench.core.admission.verdict import Admission, FieldValidation, admit
-from lagbench.core.policy_check import POLICY_VERSIONS
+from lagbench.core.policy.load import POLICY_VERSIONS
 from lagbench.core.policy_review.finding import Surroundings
 from lagbench.core.policy_review.policy_file import review_documents
 from lagbench.core.policy_review.review import review_policy

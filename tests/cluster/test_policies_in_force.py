@@ -20,7 +20,7 @@ from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
 from lagbench.core.keda.loop.scaler import MetricSpec
 from lagbench.core.keda.object.scaled_object import Trigger, parse_scaled_object
 from lagbench.core.manifests import RunTarget, policy_for_run
-from lagbench.core.policy_limits import policy_limits
+from lagbench.core.policy.limits import policy_limits
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, POLICY_OBJECT, RunNames
 from lagbench.embedded.broker import Broker
 from lagbench.strict_yaml import parse_yaml, read_text

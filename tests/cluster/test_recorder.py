@@ -25,7 +25,7 @@ from lagbench.core.manifests import (
 )
 from lagbench.core.measures import NANOSECONDS, LoadWindow, Reaction
 from lagbench.core.pod_lives import pod_lives
-from lagbench.core.policy_limits import PolicyLimits
+from lagbench.core.policy.limits import PolicyLimits
 from lagbench.core.reaction import reaction
 from lagbench.core.reaction_stamps import ReactionInput
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames

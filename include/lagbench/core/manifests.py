@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lagbench.core.cluster_settings import NO_STORAGE, ClusterSettings
-from lagbench.core.policy_limits import is_lag_scaler
+from lagbench.core.policy.limits import is_lag_scaler
 from lagbench.core.scenario.run_names import (
     BOOTSTRAP_ANNOTATION,
     LAG_SCALER,

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from lagbench.core.plan_backlog import ReplicaSteps, predict_backlog
-from lagbench.core.policy_check import check_limits
-from lagbench.core.policy_limits import PolicyLimits
+from lagbench.core.policy.limits import PolicyLimits
+from lagbench.core.policy.load import check_limits
 from lagbench.core.scenario.key_skew import partition_shares
 from lagbench.core.scenario.profile import offered_load
 from lagbench.core.scenario.scenario import Scenario

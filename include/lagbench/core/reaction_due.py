@@ -14,7 +14,7 @@ import numpy as np
 
 from lagbench.core.lag import LagSeries
 from lagbench.core.measures import NANOSECONDS, ReplicaChange
-from lagbench.core.policy_limits import PolicyLimits
+from lagbench.core.policy.limits import PolicyLimits
 from lagbench.core.replica_sight import unseen_replicas
 from lagbench.core.scenario.spikes import SYNC_SECONDS
 from lagbench.core.telemetry.records import ReplicaSample, TelemetryRecord

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from lagbench.core.policy_check import check_limits
-from lagbench.core.policy_limits import policy_limits
+from lagbench.core.policy.limits import policy_limits
+from lagbench.core.policy.load import check_limits
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.simulation.measure import measure
 from lagbench.core.simulation.outcome import Simulation, Timeline

@@ -24,7 +24,7 @@ from lagbench.core.measures import CommitMove, LoadWindow
 from lagbench.core.partition_gaps import Handover
 from lagbench.core.partition_work import PartitionWork, work_by_lag
 from lagbench.core.pod_lives import PodLife, pod_lives
-from lagbench.core.policy_limits import PolicyLimits, policy_limits
+from lagbench.core.policy.limits import PolicyLimits, policy_limits
 from lagbench.core.rate_dip import RateSeries
 from lagbench.core.scenario.profile import OfferedLoad, offered_load
 from lagbench.core.scenario.scenario import Scenario

@@ -23,7 +23,7 @@ from lagbench.core.manifests import (
     lag_scaler_for_run,
     policy_for_run,
 )
-from lagbench.core.policy_limits import policy_limits
+from lagbench.core.policy.limits import policy_limits
 from lagbench.core.scenario.run_names import (
     LAG_SCALER,
     POLICY_OBJECT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.core.policy_limits import KEDA_DEFAULT_LAG_THRESHOLD, policy_limits
+from lagbench.core.policy.limits import KEDA_DEFAULT_LAG_THRESHOLD, policy_limits
 from lagbench.core.scenario.tail import resting_lag_records
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.cell_sensor import CellSensor

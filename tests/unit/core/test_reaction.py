@@ -6,7 +6,7 @@ from lagbench.core.clocks import ONE_CLOCK, ClockSet
 from lagbench.core.lag import lag_series
 from lagbench.core.measures import LoadWindow, Reaction, ReplicaChange
 from lagbench.core.pod_lives import PodLife
-from lagbench.core.policy_limits import PolicyLimits
+from lagbench.core.policy.limits import PolicyLimits
 from lagbench.core.reaction import reaction
 from lagbench.core.reaction_stamps import ReactionInput
 from lagbench.core.telemetry.records import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lagbench.core.admission.cluster import Manifest, target_type
-from lagbench.core.policy_check import POLICY_VERSIONS
+from lagbench.core.policy.load import POLICY_VERSIONS
 from lagbench.core.policy_review.cluster_facts import (
     AUTHENTICATIONS,
     WORKLOADS,

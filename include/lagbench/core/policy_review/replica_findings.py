@@ -8,7 +8,7 @@ from math import ceil
 from lagbench.core.hpa.state import HpaSettings
 from lagbench.core.keda.loop.kafka_lag import divisors
 from lagbench.core.keda.object.scaled_object import KafkaTrigger, Trigger
-from lagbench.core.policy_limits import policy_limits
+from lagbench.core.policy.limits import policy_limits
 from lagbench.core.policy_review.climb import climb
 from lagbench.core.policy_review.finding import Finding, Subject
 

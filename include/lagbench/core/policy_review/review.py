@@ -17,7 +17,7 @@ from lagbench.core.keda.object.scaled_object import (
     find_problems,
     parse_scaled_object,
 )
-from lagbench.core.policy_limits import policy_limits
+from lagbench.core.policy.limits import policy_limits
 from lagbench.core.policy_review.climb import climb
 from lagbench.core.policy_review.failure_findings import failure_findings
 from lagbench.core.policy_review.finding import Finding, PolicyContext, Subject, Surroundings, shown

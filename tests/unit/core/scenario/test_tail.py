@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lagbench.catalog import checked_cell, list_scenarios
-from lagbench.core.policy_limits import policy_limits
+from lagbench.core.policy.limits import policy_limits
 from lagbench.core.scenario.event_stream import EventStream, StreamDigest
 from lagbench.core.scenario.profile import offered_load
 from lagbench.core.scenario.scenario import Keys, Scenario

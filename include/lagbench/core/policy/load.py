@@ -10,7 +10,7 @@ from lagbench.core.admission.horizontal_pod_autoscaler import refuse_unknown_hpa
 from lagbench.core.admission.verdict import admit
 from lagbench.core.hpa.spec import ResourceMetric, ScaleTarget, parse_hpa
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
-from lagbench.core.policy_limits import PolicyLimits, policy_limits
+from lagbench.core.policy.limits import PolicyLimits, policy_limits
 from lagbench.core.policy_review.refusals import refusal_findings
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT
 from lagbench.core.scenario.scenario import Scenario

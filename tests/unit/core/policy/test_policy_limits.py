@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.policy_limits import policy_limits
+from lagbench.core.policy.limits import policy_limits
 from lagbench.errors import WrongInput
 
 

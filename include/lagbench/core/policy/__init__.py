@@ -1,0 +1,1 @@
+"""A scaling policy before it is applied: what it is, its limits."""
