@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from kubernetes import config
 
-from lagbench.core.admission.verdict import FieldValidation
+from lagbench.core.policy.admission.answer import FieldValidation
 
 Manifest = Mapping[str, Any]
 

@@ -19,8 +19,8 @@ from typing import Any
 from lagbench.adapters.api_discovery import ApiDiscovery
 from lagbench.adapters.cluster_facts import read_cluster_facts
 from lagbench.adapters.kube import Kube
-from lagbench.core.admission.cluster import ClusterView
-from lagbench.core.admission.verdict import Admission, FieldValidation, admit
+from lagbench.core.policy.admission.answer import Admission, FieldValidation, admit
+from lagbench.core.policy.admission.cluster import ClusterView
 from lagbench.core.policy.load import POLICY_VERSIONS
 from lagbench.core.policy_review.finding import Surroundings
 from lagbench.core.policy_review.policy_file import review_documents

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from lagbench.adapters.cluster_check import INSTALL_KEDA, KEDA_GROUP
-from lagbench.core.admission.cluster import Manifest
-from lagbench.core.admission.qualified_names import subdomain_problems
+from lagbench.core.policy.admission.cluster import Manifest
+from lagbench.core.policy.admission.qualified_names import subdomain_problems
 from lagbench.core.policy_review.cluster_facts import (
     ClusterFacts,
     scaled_objects_of,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lagbench.core.admission.cluster import Manifest, target_type
+from lagbench.core.policy.admission.cluster import Manifest, target_type
 from lagbench.core.policy.load import POLICY_VERSIONS
 from lagbench.core.policy_review.cluster_facts import (
     AUTHENTICATIONS,

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from lagbench.core.admission.scaled_object_schema import SCALED_OBJECT
-from lagbench.core.admission.schema import Schema
-from lagbench.core.admission.verdict import Admission
-from lagbench.core.admission.webhook import NOT_FOUND
+from lagbench.core.policy.admission.answer import Admission
+from lagbench.core.policy.admission.scaled_object_schema import SCALED_OBJECT
+from lagbench.core.policy.admission.schema import Schema
+from lagbench.core.policy.admission.webhook import NOT_FOUND
 from lagbench.core.policy_review.finding import Finding, shown
 
 _UNKNOWN = re.compile(r'unknown field "(.+)"')

@@ -6,10 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lagbench.core.admission.horizontal_pod_autoscaler import refuse_unknown_hpa_fields
-from lagbench.core.admission.object_meta import finalizer_warnings
-from lagbench.core.admission.schema_check import without_nulls
-from lagbench.core.admission.verdict import RefusedBy, admit
 from lagbench.core.hpa.spec import ResourceMetric, parse_hpa
 from lagbench.core.keda.object.scaled_object import (
     BenchRefused,
@@ -17,6 +13,10 @@ from lagbench.core.keda.object.scaled_object import (
     find_problems,
     parse_scaled_object,
 )
+from lagbench.core.policy.admission.answer import RefusedBy, admit
+from lagbench.core.policy.admission.horizontal_pod_autoscaler import refuse_unknown_hpa_fields
+from lagbench.core.policy.admission.object_meta import finalizer_warnings
+from lagbench.core.policy.admission.schema_check import without_nulls
 from lagbench.core.policy.limits import policy_limits
 from lagbench.core.policy_review.climb import climb
 from lagbench.core.policy_review.failure_findings import failure_findings

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import Any
 
-from lagbench.core.admission.cluster import Manifest
+from lagbench.core.policy.admission.cluster import Manifest
 from lagbench.core.policy_review.cluster_facts import mapping
 from lagbench.core.policy_review.finding import Finding, Subject
 

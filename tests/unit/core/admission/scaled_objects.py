@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from lagbench.core.admission.cluster import ClusterView
-from lagbench.core.admission.verdict import Admission, FieldValidation, admit
+from lagbench.core.policy.admission.answer import Admission, FieldValidation, admit
+from lagbench.core.policy.admission.cluster import ClusterView
 
 TRIGGER: dict[str, Any] = {
     "type": "kafka",

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.admission.scaling_modifiers import modifiers_problem
 from lagbench.core.keda.formula.compiled import FormulaRefusedError, compile_formula
+from lagbench.core.policy.admission.scaling_modifiers import modifiers_problem
 
 RECORDED = json.loads((Path(__file__).parents[3] / "data" / "scaling_formulas.json").read_text())
 

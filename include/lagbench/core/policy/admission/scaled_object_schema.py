@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.core.admission.schema import (
+from lagbench.core.policy.admission.schema import (
     Schema,
     anything,
     entry,

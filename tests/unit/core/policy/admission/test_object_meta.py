@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.unit.core.admission.scaled_objects import manifest
 
-from lagbench.core.admission.cluster import ClusterView
-from lagbench.core.admission.verdict import admit
+from lagbench.core.policy.admission.answer import admit
+from lagbench.core.policy.admission.cluster import ClusterView
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from tests.unit.core.admission.scaled_objects import CPU, TRIGGER, answer, manifest, workload
 
-from lagbench.core.admission.cluster import ClusterView
-from lagbench.core.admission.verdict import FieldValidation, admit
+from lagbench.core.policy.admission.answer import FieldValidation, admit
+from lagbench.core.policy.admission.cluster import ClusterView
 
 
 def test_a_good_object_is_accepted() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lagbench.core.admission.cluster import ClusterView, Manifest
 from lagbench.core.kubernetes.quantity import parse_milli
+from lagbench.core.policy.admission.cluster import ClusterView, Manifest
 
 
 def request_problems(

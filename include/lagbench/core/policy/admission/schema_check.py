@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lagbench.core.admission.field_error import FieldError, json_text
-from lagbench.core.admission.schema import Schema
+from lagbench.core.policy.admission.field_error import FieldError, json_text
+from lagbench.core.policy.admission.schema import Schema
 
 _FIRST_COARSE_FLOAT = 2**53
 

@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from lagbench.core.admission.field_error import FieldError
-from lagbench.core.admission.qualified_names import (
+from lagbench.core.kubernetes.go_quote import go_quote
+from lagbench.core.policy.admission.field_error import FieldError
+from lagbench.core.policy.admission.qualified_names import (
     label_value_problems,
     qualified_name_problems,
     subdomain_problems,
 )
-from lagbench.core.admission.schema import anything, entry, flag, rows, text, texts, whole
-from lagbench.core.admission.schema_check import json_type, unknown_fields
-from lagbench.core.kubernetes.go_quote import go_quote
+from lagbench.core.policy.admission.schema import anything, entry, flag, rows, text, texts, whole
+from lagbench.core.policy.admission.schema_check import json_type, unknown_fields
 
 METADATA = entry(
     "ObjectMeta",

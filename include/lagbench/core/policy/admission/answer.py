@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from lagbench.core.admission.cluster import ClusterView
-from lagbench.core.admission.field_error import SKIPPED_RULES, FieldError, aggregate
-from lagbench.core.admission.object_meta import (
+from lagbench.core.policy.admission.cluster import ClusterView
+from lagbench.core.policy.admission.field_error import SKIPPED_RULES, FieldError, aggregate
+from lagbench.core.policy.admission.object_meta import (
     finalizer_warnings,
     metadata_errors,
     undecodable_metadata,
     unknown_metadata,
 )
-from lagbench.core.admission.scaled_object_schema import DEFAULT_MAX_REPLICAS, SCALED_OBJECT
-from lagbench.core.admission.schema import Schema
-from lagbench.core.admission.schema_check import schema_errors, unknown_fields, without_nulls
-from lagbench.core.admission.webhook import NOT_FOUND, webhook_refusals, webhook_warnings
+from lagbench.core.policy.admission.scaled_object_schema import DEFAULT_MAX_REPLICAS, SCALED_OBJECT
+from lagbench.core.policy.admission.schema import Schema
+from lagbench.core.policy.admission.schema_check import schema_errors, unknown_fields, without_nulls
+from lagbench.core.policy.admission.webhook import NOT_FOUND, webhook_refusals, webhook_warnings
 
 API_VERSION, KIND = "keda.sh/v1alpha1", "ScaledObject"
 FieldValidation = Literal["Strict", "Warn", "Ignore"]

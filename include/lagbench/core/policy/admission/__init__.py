@@ -1,0 +1,1 @@
+"""What the API server and KEDA's webhook accept."""
