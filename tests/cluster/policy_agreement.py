@@ -22,9 +22,9 @@ from lagbench.adapters.kube import Kube
 from lagbench.core.policy.admission.answer import Admission, FieldValidation, admit
 from lagbench.core.policy.admission.cluster import ClusterView
 from lagbench.core.policy.load import POLICY_VERSIONS
-from lagbench.core.policy_review.finding import Surroundings
-from lagbench.core.policy_review.policy_file import review_documents
-from lagbench.core.policy_review.review import review_policy
+from lagbench.core.policy.review.finding import Surroundings
+from lagbench.core.policy.review.policy_file import review_documents
+from lagbench.core.policy.review.review import review_policy
 from lagbench.strict_yaml import parse_yaml
 from tests.cluster.live_admission import LiveAnswer, LiveApi
 from tests.integration.localkube_process import eventually

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from lagbench.adapters.cluster_check import INSTALL_KEDA, KEDA_GROUP
 from lagbench.core.policy.admission.cluster import Manifest
 from lagbench.core.policy.admission.qualified_names import subdomain_problems
-from lagbench.core.policy_review.cluster_facts import (
+from lagbench.core.policy.review.cluster_facts import (
     ClusterFacts,
     scaled_objects_of,
     wanted_authentications,

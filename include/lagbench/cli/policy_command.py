@@ -13,9 +13,9 @@ from lagbench.cli.cell_options import TargetSettingsOption
 from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
-    from lagbench.core.policy_review.cluster_facts import ClusterFacts
-    from lagbench.core.policy_review.finding import PolicyContext
-    from lagbench.core.policy_review.policy_file import FileReview
+    from lagbench.core.policy.review.cluster_facts import ClusterFacts
+    from lagbench.core.policy.review.finding import PolicyContext
+    from lagbench.core.policy.review.policy_file import FileReview
 
 policy = typer.Typer(
     name="policy", help="Look at a scaling policy before it is applied.", no_args_is_help=True
@@ -64,7 +64,7 @@ def check(
     """
     from lagbench.catalog import policy_file
     from lagbench.cli.policy_report import print_review
-    from lagbench.core.policy_review.policy_file import review_documents
+    from lagbench.core.policy.review.policy_file import review_documents
     from lagbench.strict_yaml import parse_documents, read_text
 
     path = policy_file(file)
@@ -128,7 +128,7 @@ def _context(
     """Return what is known of the workload; a flag wins over the scenario."""
     from lagbench.catalog import load_scenario
     from lagbench.core.manifests import grace_seconds
-    from lagbench.core.policy_review.finding import PolicyContext
+    from lagbench.core.policy.review.finding import PolicyContext
     from lagbench.core.scenario.profile import offered_load
 
     if scenario is None:

@@ -10,10 +10,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from lagbench.core.policy_review.cluster_facts import ClusterFacts
-from lagbench.core.policy_review.finding import Finding, Level, PolicyContext
-from lagbench.core.policy_review.policy_file import FileReview
-from lagbench.core.policy_review.review import PolicyReview
+from lagbench.core.policy.review.cluster_facts import ClusterFacts
+from lagbench.core.policy.review.finding import Finding, Level, PolicyContext
+from lagbench.core.policy.review.policy_file import FileReview
+from lagbench.core.policy.review.review import PolicyReview
 
 _MARKS: dict[Level, tuple[str, str]] = {
     "refused": ("✗", "bold red"),

@@ -10,7 +10,7 @@ from typing import Any
 from lagbench.adapters.api_discovery import ApiDiscovery
 from lagbench.adapters.cluster_facts import read_cluster_facts
 from lagbench.adapters.kube import Kube
-from lagbench.core.policy_review.cluster_facts import ClusterFacts
+from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.embedded import bench
 from lagbench.errors import NotReady
 from lagbench.orchestrator.target import find_target

@@ -9,7 +9,7 @@ from tests.fakes.fake_kube import FakeKube
 from tests.unit.core.policy_review.test_refusals import policy
 
 from lagbench.adapters.cluster_facts import read_cluster_facts
-from lagbench.core.policy_review.cluster_facts import ClusterFacts
+from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.errors import NotAllowed, NotReady
 

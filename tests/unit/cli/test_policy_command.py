@@ -12,7 +12,7 @@ import yaml
 
 from lagbench.catalog import policy_file
 from lagbench.cli import main
-from lagbench.core.policy_review.cluster_facts import ClusterFacts
+from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.errors import ExitCode
 from lagbench.orchestrator import target_facts

@@ -11,7 +11,7 @@ from lagbench.core.policy.admission.answer import admit
 from lagbench.core.policy.admission.cluster import ClusterView
 from lagbench.core.policy.admission.horizontal_pod_autoscaler import refuse_unknown_hpa_fields
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
-from lagbench.core.policy_review.refusals import refusal_findings
+from lagbench.core.policy.review.refusals import refusal_findings
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import WrongInput

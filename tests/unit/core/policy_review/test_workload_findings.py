@@ -11,9 +11,9 @@ from tests.unit.core.policy_review.test_findings import (
     policy,
 )
 
-from lagbench.core.policy_review.finding import Finding, PolicyContext
-from lagbench.core.policy_review.policy_file import review_documents
-from lagbench.core.policy_review.review import review_policy
+from lagbench.core.policy.review.finding import Finding, PolicyContext
+from lagbench.core.policy.review.policy_file import review_documents
+from lagbench.core.policy.review.review import review_policy
 
 
 def found(code: str, context: PolicyContext | None = None, **spec: Any) -> list[Finding]:

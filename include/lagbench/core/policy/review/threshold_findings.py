@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lagbench.core.policy.limits import policy_limits
-from lagbench.core.policy_review.finding import Finding, Subject
+from lagbench.core.policy.review.finding import Finding, Subject
 
 # A quarter of the promise is left for the reaction: a sync, a pod's start, a rebalance.
 SHARE_OF_SLO = 0.75

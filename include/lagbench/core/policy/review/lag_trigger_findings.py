@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from lagbench.core.keda.object.scaled_object import KafkaTrigger, Trigger
-from lagbench.core.policy_review.finding import LOGIN_PARAMETERS, Finding, Subject, shown
+from lagbench.core.policy.review.finding import LOGIN_PARAMETERS, Finding, Subject, shown
 
 _READ = """
     bootstrapServers consumerGroup topic lagThreshold activationLagThreshold offsetResetPolicy

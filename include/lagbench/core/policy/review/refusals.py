@@ -11,7 +11,7 @@ from lagbench.core.policy.admission.answer import Admission
 from lagbench.core.policy.admission.scaled_object_schema import SCALED_OBJECT
 from lagbench.core.policy.admission.schema import Schema
 from lagbench.core.policy.admission.webhook import NOT_FOUND
-from lagbench.core.policy_review.finding import Finding, shown
+from lagbench.core.policy.review.finding import Finding, shown
 
 _UNKNOWN = re.compile(r'unknown field "(.+)"')
 _UNDECODABLE = re.compile(

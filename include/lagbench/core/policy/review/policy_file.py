@@ -8,15 +8,15 @@ from typing import Any
 
 from lagbench.core.policy.admission.cluster import Manifest, target_type
 from lagbench.core.policy.load import POLICY_VERSIONS
-from lagbench.core.policy_review.cluster_facts import (
+from lagbench.core.policy.review.cluster_facts import (
     AUTHENTICATIONS,
     WORKLOADS,
     ClusterFacts,
     mapping,
     name_of,
 )
-from lagbench.core.policy_review.finding import PolicyContext, Surroundings
-from lagbench.core.policy_review.review import PolicyReview, review_policy
+from lagbench.core.policy.review.finding import PolicyContext, Surroundings
+from lagbench.core.policy.review.review import PolicyReview, review_policy
 from lagbench.errors import WrongInput
 
 _NO_FACTS = ClusterFacts("", "default")

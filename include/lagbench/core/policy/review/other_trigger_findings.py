@@ -23,7 +23,7 @@ from lagbench.core.keda.triggers.parameters import go_boolean
 from lagbench.core.lag_scaler.rule import LagRule
 from lagbench.core.lag_scaler.settings import InvalidMetadata, parse_lag_settings
 from lagbench.core.policy.limits import is_lag_scaler
-from lagbench.core.policy_review.finding import Finding, Subject, shown
+from lagbench.core.policy.review.finding import Finding, Subject, shown
 
 _ADDRESS = "spec.triggers[{}].metadata.scalerAddress"
 _LAG_SCALER_PORT = 6000

@@ -7,7 +7,7 @@ from typing import Any
 
 from lagbench.core.hpa.behavior import HpaBehavior, ScalingRules, parse_behavior
 from lagbench.core.policy.admission.webhook import polling_interval_decides
-from lagbench.core.policy_review.finding import Finding, Subject, shown
+from lagbench.core.policy.review.finding import Finding, Subject, shown
 
 _SYNC_SECONDS = 15
 _DEFAULT_WINDOW_SECONDS = 300

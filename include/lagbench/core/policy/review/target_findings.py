@@ -7,8 +7,8 @@ from math import ceil
 from typing import Any
 
 from lagbench.core.policy.admission.cluster import Manifest
-from lagbench.core.policy_review.cluster_facts import mapping
-from lagbench.core.policy_review.finding import Finding, Subject
+from lagbench.core.policy.review.cluster_facts import mapping
+from lagbench.core.policy.review.finding import Finding, Subject
 
 _DEFAULT_GRACE_SECONDS = 30  # of Kubernetes
 _TARGET = "spec.scaleTargetRef"

@@ -15,7 +15,7 @@ from lagbench.core.keda.object.scaled_object import (
     KafkaTrigger,
     Trigger,
 )
-from lagbench.core.policy_review.finding import Finding, Subject, shown
+from lagbench.core.policy.review.finding import Finding, Subject, shown
 
 _FALLBACK, _FORMULA = "spec.fallback", "spec.advanced.scalingModifiers.formula"
 

@@ -18,26 +18,26 @@ from lagbench.core.policy.admission.horizontal_pod_autoscaler import refuse_unkn
 from lagbench.core.policy.admission.object_meta import finalizer_warnings
 from lagbench.core.policy.admission.schema_check import without_nulls
 from lagbench.core.policy.limits import policy_limits
-from lagbench.core.policy_review.climb import climb
-from lagbench.core.policy_review.failure_findings import failure_findings
-from lagbench.core.policy_review.finding import Finding, PolicyContext, Subject, Surroundings, shown
-from lagbench.core.policy_review.lag_trigger_findings import (
+from lagbench.core.policy.review.climb import climb
+from lagbench.core.policy.review.failure_findings import failure_findings
+from lagbench.core.policy.review.finding import Finding, PolicyContext, Subject, Surroundings, shown
+from lagbench.core.policy.review.lag_trigger_findings import (
     lag_trigger_findings,
     unread_parameters,
 )
-from lagbench.core.policy_review.other_trigger_findings import (
+from lagbench.core.policy.review.other_trigger_findings import (
     annotation_findings,
     other_trigger_findings,
     resource_only_findings,
 )
-from lagbench.core.policy_review.refusals import refusal_findings
-from lagbench.core.policy_review.replica_findings import replica_findings
-from lagbench.core.policy_review.target_findings import target_findings
-from lagbench.core.policy_review.threshold_findings import (
+from lagbench.core.policy.review.refusals import refusal_findings
+from lagbench.core.policy.review.replica_findings import replica_findings
+from lagbench.core.policy.review.target_findings import target_findings
+from lagbench.core.policy.review.threshold_findings import (
     suggest_lag_threshold,
     threshold_findings,
 )
-from lagbench.core.policy_review.timing_findings import behavior_findings, timing_findings
+from lagbench.core.policy.review.timing_findings import behavior_findings, timing_findings
 from lagbench.errors import WrongInput
 
 _LEVELS = ("refused", "broken", "warning", "note")

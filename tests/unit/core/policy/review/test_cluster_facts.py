@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.unit.core.policy_review.test_refusals import KAFKA, policy
 
-from lagbench.core.policy_review.cluster_facts import ClusterFacts
-from lagbench.core.policy_review.policy_file import review_documents
-from lagbench.core.policy_review.review import PolicyReview
+from lagbench.core.policy.review.cluster_facts import ClusterFacts
+from lagbench.core.policy.review.policy_file import review_documents
+from lagbench.core.policy.review.review import PolicyReview
 from lagbench.errors import WrongInput
 
 PLACE: tuple[str, str] = ("context:prod", "orders")

@@ -9,8 +9,8 @@ from lagbench.core.hpa.state import HpaSettings
 from lagbench.core.keda.loop.kafka_lag import divisors
 from lagbench.core.keda.object.scaled_object import KafkaTrigger, Trigger
 from lagbench.core.policy.limits import policy_limits
-from lagbench.core.policy_review.climb import climb
-from lagbench.core.policy_review.finding import Finding, Subject
+from lagbench.core.policy.review.climb import climb
+from lagbench.core.policy.review.finding import Finding, Subject
 
 _TOLERANCE = HpaSettings().tolerance
 _MAX = "spec.maxReplicaCount"

@@ -10,9 +10,9 @@ import pytest
 
 from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY
 from lagbench.core.keda.object.annotations import PAUSED
-from lagbench.core.policy_review.finding import PolicyContext
-from lagbench.core.policy_review.policy_file import review_documents
-from lagbench.core.policy_review.review import PolicyReview, review_policy
+from lagbench.core.policy.review.finding import PolicyContext
+from lagbench.core.policy.review.policy_file import review_documents
+from lagbench.core.policy.review.review import PolicyReview, review_policy
 from lagbench.errors import WrongInput
 
 CASES = Path(__file__).parents[3] / "data" / "keda_webhook_cases.json.gz"
