@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from lagbench.core.cluster.manifests import SCALED_OBJECT
 from lagbench.core.keda.loop.handover import is_handed_over
 from lagbench.core.keda.loop.hpa_builder import KEDA_VERSION, VERSION_LABEL
-from lagbench.core.manifests import SCALED_OBJECT
 from lagbench.core.spark_settings import SparkPlace
 from lagbench.embedded import bench
 from lagbench.embedded.jars import BROKER

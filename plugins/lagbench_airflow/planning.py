@@ -23,8 +23,8 @@ from lagbench.adapters.topic_copies import keep_evidence
 from lagbench.adapters.workloads import clear_cluster, remove_everything
 from lagbench.catalog import checked_cell
 from lagbench.core.cell_identity import content_digest
-from lagbench.core.cluster_lease import longest_run_seconds
-from lagbench.core.run_rights import rights_of_run
+from lagbench.core.cluster.lease import longest_run_seconds
+from lagbench.core.cluster.run_rights import rights_of_run
 from lagbench.core.scenario.run_names import NAMESPACE, RunNames, new_run_id
 from lagbench.core.spark_settings import SparkPlace
 from lagbench.embedded import bench

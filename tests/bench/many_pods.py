@@ -12,7 +12,7 @@ import yaml
 
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.telemetry_read import first_record, read_records
-from lagbench.core.manifests import RunTarget, consumer_for_run, producer_job_for_run
+from lagbench.core.cluster.manifests import RunTarget, consumer_for_run, producer_job_for_run
 from lagbench.core.scenario.run_names import NAMESPACE, RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario, SteadyProfile
 from lagbench.core.scenario.start_delay import start_delay

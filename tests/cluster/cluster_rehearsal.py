@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lagbench.core.cluster_lease import LEASE
+from lagbench.core.cluster.lease import LEASE
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.embedded.broker import Broker
 from lagbench.project import PROJECT_ROOT

@@ -18,7 +18,7 @@ import pytest
 
 from lagbench.adapters.cluster_lease import ClusterLease
 from lagbench.adapters.kube import Kube
-from lagbench.core.cluster_lease import LEASE
+from lagbench.core.cluster.lease import LEASE
 from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_ANNOTATION
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode, NotReady

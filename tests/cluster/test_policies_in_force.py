@@ -14,12 +14,12 @@ import grpc
 import pytest
 
 from lagbench.catalog import list_policies, policy_file
-from lagbench.core.cluster_settings import ClusterSettings
+from lagbench.core.cluster.manifests import RunTarget, policy_for_run
+from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.keda.loop.hpa_builder import build_hpa
 from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
 from lagbench.core.keda.loop.scaler import MetricSpec
 from lagbench.core.keda.object.scaled_object import Trigger, parse_scaled_object
-from lagbench.core.manifests import RunTarget, policy_for_run
 from lagbench.core.policy.limits import policy_limits
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, POLICY_OBJECT, RunNames
 from lagbench.embedded.broker import Broker

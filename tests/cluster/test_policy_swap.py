@@ -15,8 +15,8 @@ import yaml
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.catalog import policy_file
+from lagbench.core.cluster.manifests import RunTarget, policy_for_run
 from lagbench.core.keda.loop.hpa_builder import VERSION_LABEL
-from lagbench.core.manifests import RunTarget, policy_for_run
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, POLICY_OBJECT, RunNames
 from lagbench.embedded.broker import Broker
 from lagbench.project import PROJECT_ROOT

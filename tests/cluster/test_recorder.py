@@ -14,15 +14,15 @@ from confluent_kafka import KafkaException
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.manifest_files import base_manifest, base_objects
 from lagbench.core.clocks import API_SERVER, ClockSet, clock_set, on_recorders_clock
-from lagbench.core.cluster_settings import ClusterSettings
-from lagbench.core.flapping import replica_changes
-from lagbench.core.lag import lag_series
-from lagbench.core.manifests import (
+from lagbench.core.cluster.manifests import (
     RunTarget,
     companion_for_run,
     consumer_for_run,
     recorder_for_run,
 )
+from lagbench.core.cluster.settings import ClusterSettings
+from lagbench.core.flapping import replica_changes
+from lagbench.core.lag import lag_series
 from lagbench.core.measures import NANOSECONDS, LoadWindow, Reaction
 from lagbench.core.pod_lives import pod_lives
 from lagbench.core.policy.limits import PolicyLimits

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lagbench.core.cluster_lease import LEASE
+from lagbench.core.cluster.lease import LEASE
 from lagbench.core.scenario.run_names import (
     CONSUMER_DEPLOYMENT,
     NAMESPACE,

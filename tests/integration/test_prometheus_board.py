@@ -30,7 +30,7 @@ from lagbench.adapters.manifest_files import base_manifest, base_objects
 from lagbench.adapters.processes import end_process, start_tied
 from lagbench.adapters.telemetry_log import TelemetryLog
 from lagbench.alerts.policy_alerts import rules_of_bench
-from lagbench.core.manifests import (
+from lagbench.core.cluster.manifests import (
     RunTarget,
     companion_for_run,
     consumer_for_run,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from lagbench.adapters.cluster_check import INSTALL_KEDA, KEDA_GROUP
+from lagbench.core.cluster.run_rights import Right
 from lagbench.core.policy.admission.cluster import Manifest
 from lagbench.core.policy.admission.qualified_names import subdomain_problems
 from lagbench.core.policy.review.cluster_facts import (
@@ -19,7 +20,6 @@ from lagbench.core.policy.review.cluster_facts import (
     wanted_workloads,
     wants_limit_ranges,
 )
-from lagbench.core.run_rights import Right
 from lagbench.errors import NotAllowed, NotReady
 
 _API_GROUPS_AND_RESOURCES = {

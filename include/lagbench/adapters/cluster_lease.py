@@ -1,6 +1,6 @@
 """The Lease by which one Airflow at a time rehearses in a cluster's namespace.
 
-The rule is in ``lagbench.core.cluster_lease``; here it is read and written. Each answer of the API
+The rule is in ``lagbench.core.cluster.lease``; here it is read and written. Each answer of the API
 server brings its clock along. The embedded bench takes none: it has a lock of files.
 """
 
@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube_errors import translated
-from lagbench.core.cluster_lease import (
+from lagbench.core.cluster.lease import (
     LEASE,
     LeaseClaim,
     Standing,

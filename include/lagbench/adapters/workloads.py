@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from lagbench.adapters.cluster_lease import ClusterLease
 from lagbench.adapters.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube import Kube
-from lagbench.core.cluster_lease import SWEEP_SECONDS
-from lagbench.core.manifests import POLICY_KINDS
+from lagbench.core.cluster.lease import SWEEP_SECONDS
+from lagbench.core.cluster.manifests import POLICY_KINDS
 from lagbench.core.scenario.run_names import GROUP_PREFIX, RUN_ID_LABEL, TOPIC_PREFIX
 
 PODS_GONE_TIMEOUT_SECONDS = 180.0

@@ -127,7 +127,7 @@ def _context(
 ) -> PolicyContext:
     """Return what is known of the workload; a flag wins over the scenario."""
     from lagbench.catalog import load_scenario
-    from lagbench.core.manifests import grace_seconds
+    from lagbench.core.cluster.manifests import grace_seconds
     from lagbench.core.policy.review.finding import PolicyContext
     from lagbench.core.scenario.profile import offered_load
 
@@ -157,7 +157,7 @@ def _workload_under_test(scenario: str | None) -> tuple[dict[str, Any], ...]:
     """
     from lagbench.adapters.manifest_files import base_manifest
     from lagbench.catalog import load_scenario
-    from lagbench.core.manifests import grace_seconds
+    from lagbench.core.cluster.manifests import grace_seconds
 
     manifest = base_manifest("consumer", "Deployment")
     if scenario is not None:

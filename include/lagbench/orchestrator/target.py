@@ -18,7 +18,8 @@ from lagbench.adapters.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.lease_holder import HOLDER_VARIABLE, stored_holder
 from lagbench.adapters.workloads import clear_cluster
-from lagbench.core.cluster_settings import (
+from lagbench.core.cluster.run_rights import rights_of_run
+from lagbench.core.cluster.settings import (
     ALIASES_FIELD,
     IMAGE_FIELD,
     NAMESPACE_FIELD,
@@ -28,7 +29,6 @@ from lagbench.core.cluster_settings import (
     ClusterSettings,
     cluster_settings,
 )
-from lagbench.core.run_rights import rights_of_run
 from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE
 from lagbench.embedded.project import STATE_VARIABLE, state_dir
 from lagbench.embedded.spark_packages import spark_environment

@@ -10,8 +10,7 @@ import yaml
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.manifest_files import base_manifest, base_objects
 from lagbench.adapters.run_manifest import add_versions
-from lagbench.core.keda.loop.handover import is_driven, is_handed_over
-from lagbench.core.manifests import (
+from lagbench.core.cluster.manifests import (
     HPA,
     POLICY_KINDS,
     SCALED_OBJECT,
@@ -23,6 +22,7 @@ from lagbench.core.manifests import (
     lag_scaler_for_run,
     policy_for_run,
 )
+from lagbench.core.keda.loop.handover import is_driven, is_handed_over
 from lagbench.core.policy.limits import policy_limits
 from lagbench.core.scenario.run_names import (
     LAG_SCALER,

@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.manifest_files import base_manifest
 from lagbench.adapters.telemetry_read import first_record
-from lagbench.core.manifests import producer_job_for_run
+from lagbench.core.cluster.manifests import producer_job_for_run
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.core.telemetry.records import StreamStarted
 from lagbench_airflow.cell_run import CellRun

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.manifest_files import base_manifest, base_objects
-from lagbench.core.manifests import companion_for_run, consumer_for_run
+from lagbench.core.cluster.manifests import companion_for_run, consumer_for_run
 from lagbench.core.policy.limits import policy_limits
 from lagbench.core.scenario.start_delay import start_delay
 from lagbench.errors import NotReady

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
-from lagbench.core.cluster_lease import AROUND_THE_LOAD_SECONDS, TRIES
+from lagbench.core.cluster.lease import AROUND_THE_LOAD_SECONDS, TRIES
 from lagbench.core.rebalance import BROKERS_SESSION_SECONDS
 from lagbench.project import PROJECT_ROOT
 from lagbench_airflow.run_lookup import NIGHTLY_DAG, REHEARSAL_PREFIX

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from tests.unit.k8s.base_pods import K8S, pod_spec, workloads
 
-from lagbench.core.manifests import RunTarget, consumer_for_run
+from lagbench.core.cluster.manifests import RunTarget, consumer_for_run
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.programs.consumer.settings import ConsumerOptions, parse_options

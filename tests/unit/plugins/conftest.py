@@ -13,7 +13,7 @@ from tests.fakes.fake_kafka_admin import FakeKafkaAdmin
 from tests.fakes.fake_kube import FakeKube
 
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.cluster_settings import ClusterSettings
+from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
 from lagbench.core.scenario.run_names import RunNames
 

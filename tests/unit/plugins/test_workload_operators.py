@@ -9,7 +9,7 @@ from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
 from lagbench.adapters import manifest_files
 from lagbench.adapters.kafka_admin import TopicSpec
 from lagbench.adapters.workloads import Removed, remove_everything
-from lagbench.core.cluster_settings import ClusterSettings
+from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
 from lagbench.core.keda.loop.scale_loop import READY
 from lagbench.core.scenario.run_names import RUN_ID_LABEL

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from lagbench.catalog import load_policy
-from lagbench.core.cluster_settings import ClusterSettings
-from lagbench.core.run_rights import CLAIM_RIGHT, RUN_RIGHTS, rights_of_run
+from lagbench.core.cluster.run_rights import CLAIM_RIGHT, RUN_RIGHTS, rights_of_run
+from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.project import PROJECT_ROOT
 
 BASE = PROJECT_ROOT / "k8s" / "base"

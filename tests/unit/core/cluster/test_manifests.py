@@ -7,8 +7,7 @@ import json
 import pytest
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, SCENARIO, workload
 
-from lagbench.core.cluster_settings import ClusterSettings
-from lagbench.core.manifests import (
+from lagbench.core.cluster.manifests import (
     RunTarget,
     claim_for_cluster,
     companion_for_run,
@@ -18,6 +17,7 @@ from lagbench.core.manifests import (
     producer_job_for_run,
     recorder_for_run,
 )
+from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.scenario.profile import offered_load
 from lagbench.core.scenario.run_names import BOOTSTRAP_ANNOTATION, RUN_ID_LABEL, RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario

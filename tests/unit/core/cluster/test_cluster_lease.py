@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.cluster_lease import (
+from lagbench.core.cluster.lease import (
     AROUND_THE_LOAD_SECONDS,
     LeaseClaim,
     Standing,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.cluster_settings import ClusterSettings, cluster_settings
+from lagbench.core.cluster.settings import ClusterSettings, cluster_settings
 from lagbench.errors import WrongInput
 
 WHERE = "the connection kubernetes_default"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lagbench.core.cluster_settings import NO_STORAGE, ClusterSettings
+from lagbench.core.cluster.settings import NO_STORAGE, ClusterSettings
 from lagbench.core.policy.limits import is_lag_scaler
 from lagbench.core.scenario.run_names import (
     BOOTSTRAP_ANNOTATION,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lagbench.core.cluster_settings import NO_STORAGE, ClusterSettings
-from lagbench.core.manifests import asks_lag_scaler
+from lagbench.core.cluster.manifests import asks_lag_scaler
+from lagbench.core.cluster.settings import NO_STORAGE, ClusterSettings
 from lagbench.core.scenario.run_names import LAG_SCALER
 
 _CYCLE = ("get", "list", "create", "patch", "delete")

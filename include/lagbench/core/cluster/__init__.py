@@ -1,0 +1,1 @@
+"""What a run makes on a cluster: manifests, settings, rights, Lease."""
