@@ -22,7 +22,7 @@ from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
     from lagbench.catalog import Cell
-    from lagbench.core.plan import Plan
+    from lagbench.core.plan.plan import Plan
     from lagbench.core.scenario.spikes import Spike
 
 SPIKES_SHOWN = 4
@@ -42,7 +42,7 @@ def plan(
     """Predict a run without starting anything: totals, duration, limits, disk, manifests."""
     from lagbench.adapters.run_folder import runs_root
     from lagbench.catalog import checked_cell, parse_settings
-    from lagbench.core.plan import plan_cell
+    from lagbench.core.plan.plan import plan_cell
 
     overrides = parse_settings(settings or [])
     if seed is not None:
@@ -60,7 +60,7 @@ def plan(
 
 def _print_prediction(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -> None:
     from lagbench.adapters.processor import this_processor
-    from lagbench.core.machine_needs import cannot_carry
+    from lagbench.core.plan.machine_needs import cannot_carry
 
     scenario = cell.scenario
     table = Table(title=f"{scenario.name} with {cell.policy_name}", box=None, show_header=False)

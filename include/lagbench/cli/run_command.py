@@ -116,7 +116,7 @@ class Reach:
 def _require_disk(cell: Cell) -> None:
     """Refuse a run whose predicted data does not fit, before anything starts."""
     from lagbench.adapters.run_folder import runs_root
-    from lagbench.core.plan import plan_cell
+    from lagbench.core.plan.plan import plan_cell
     from lagbench.embedded.broker import require_disk
 
     needed = plan_cell(cell.scenario, cell.policy, where=cell.policy_name).disk_bytes

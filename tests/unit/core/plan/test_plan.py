@@ -5,7 +5,7 @@ import math
 import pytest
 
 from lagbench.catalog import checked_cell
-from lagbench.core.plan import Plan, plan_cell
+from lagbench.core.plan.plan import Plan, plan_cell
 from lagbench.core.scenario.tail import Tail
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from lagbench.core.plan import Plan
+from lagbench.core.plan.plan import Plan
 
 # quick_spike: 12 pods at 500/s took 0.037 cores each, 0.009 of them at rest.
 _POD_AT_REST = 0.009

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lagbench.core.plan_backlog import ReplicaSteps, predict_backlog
+from lagbench.core.plan.backlog import ReplicaSteps, predict_backlog
 from lagbench.core.policy.limits import PolicyLimits
 from lagbench.core.policy.load import check_limits
 from lagbench.core.scenario.key_skew import partition_shares

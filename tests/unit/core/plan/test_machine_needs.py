@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lagbench.catalog import checked_cell
-from lagbench.core.machine_needs import cannot_carry, cores_needed
-from lagbench.core.plan import Plan, plan_cell
+from lagbench.core.plan.machine_needs import cannot_carry, cores_needed
+from lagbench.core.plan.plan import Plan, plan_cell
 
 
 def plan_of(scenario: str, **overrides: str) -> Plan:

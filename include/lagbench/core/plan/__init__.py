@@ -1,0 +1,1 @@
+"""What a cell needs, known before it starts."""
