@@ -23,7 +23,7 @@ from lagbench.core.cluster.manifests import (
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.flapping import replica_changes
 from lagbench.core.lag import lag_series
-from lagbench.core.measures import NANOSECONDS, LoadWindow, Reaction
+from lagbench.core.measures.measures import NANOSECONDS, LoadWindow, Reaction
 from lagbench.core.pod_lives import pod_lives
 from lagbench.core.policy.limits import PolicyLimits
 from lagbench.core.reaction import reaction

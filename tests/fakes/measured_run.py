@@ -6,7 +6,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from lagbench.core.measures import Measures
+from lagbench.core.measures.measures import Measures
 from lagbench.results.measure import measure_run
 from tests.fakes.run_folder_builder import quick_spike_run
 

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.measures import Measures
+from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.verdict import SloResult, Verdict
 from lagbench.results.measure import judge_run, measure_run

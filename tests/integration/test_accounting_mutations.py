@@ -24,7 +24,7 @@ from bench_spark.timelines import draw
 from bench_spark.work import read_work
 from lagbench.core import message_classes
 from lagbench.core.accounting import BadMessage, accounting_measure
-from lagbench.core.checks import reconciliation
+from lagbench.core.measures.checks import reconciliation
 from lagbench.core.telemetry.records import StreamStarted
 
 pytestmark = pytest.mark.integration

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from lagbench.core.lag import LagSeries
-from lagbench.core.measures import NANOSECONDS, BuildUp, ReplicaChange, SpikeWindow
+from lagbench.core.measures.measures import NANOSECONDS, BuildUp, ReplicaChange, SpikeWindow
 from lagbench.core.unseen import unseen_between, unseen_text
 
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 from typing import Any
 
-from lagbench.core.measure_model import Fidelity
+from lagbench.core.measures.model import Fidelity
 from lagbench.core.scenario.scenario import Scenario
 
 NOT_RUN = {"description", "policy", "slos", "seed"}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lagbench.core.measure_model import NANOSECONDS
+from lagbench.core.measures.model import NANOSECONDS
 
 
 @dataclass(frozen=True, slots=True)

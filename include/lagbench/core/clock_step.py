@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lagbench.core.measure_model import NANOSECONDS
+from lagbench.core.measures.model import NANOSECONDS
 
 STEP_SECONDS = 0.1
 """More than this is a step: a bin of the timeline, and what the producer's p99 may be late."""

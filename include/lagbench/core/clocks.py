@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from lagbench.core.clock_offset import OffsetBound
-from lagbench.core.measure_model import NANOSECONDS, Fidelity
-from lagbench.core.scaling_measures import ClockBound, Clocks
+from lagbench.core.measures.model import NANOSECONDS, Fidelity
+from lagbench.core.measures.scaling_models import ClockBound, Clocks
 from lagbench.core.telemetry.records import (
     ClockOffset,
     ClockStepped,

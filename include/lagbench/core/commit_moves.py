@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lagbench.core.measures import CommitMove
+from lagbench.core.measures.measures import CommitMove
 
 
 def commits_moved_back(

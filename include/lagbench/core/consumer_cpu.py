@@ -12,8 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from lagbench.core.measures import NANOSECONDS
-from lagbench.core.statistics import Ints, Reals
+from lagbench.core.measures.measures import NANOSECONDS
+from lagbench.core.measures.statistics import Ints, Reals
 from lagbench.core.telemetry.records import ConsumerProgress, TelemetryRecord
 from lagbench.core.unseen import BLIND_SECONDS
 

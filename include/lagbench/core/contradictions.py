@@ -16,11 +16,11 @@ import numpy as np
 from lagbench.core.lag import LagSeries
 from lagbench.core.load_taken import FEWEST_WAITING
 from lagbench.core.measured_stretch import STOPPING_PHASE
-from lagbench.core.measures import NANOSECONDS
+from lagbench.core.measures.measures import NANOSECONDS
+from lagbench.core.measures.statistics import Ints
 from lagbench.core.policy.limits import PolicyLimits
 from lagbench.core.rate_dip import BIN_NS, RateSeries
 from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.statistics import Ints
 from lagbench.core.telemetry.records import (
     GroupSample,
     LagSample,

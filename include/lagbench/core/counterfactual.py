@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from lagbench.core.counting_owners import NOBODY, CountingOwners
+from lagbench.core.measures.statistics import Reals
 from lagbench.core.partition_work import POD_BINS, PartitionWork
 from lagbench.core.rate_dip import WINDOW_BINS
-from lagbench.core.statistics import Reals
 
 FEWEST_BUSY_SECONDS = 3
 

@@ -22,7 +22,7 @@ import numpy as np
 from lagbench.core.lag import LagSeries
 from lagbench.core.lag_fall import full_parallelism, lag_fall
 from lagbench.core.load_taken import HeldBack
-from lagbench.core.measures import NANOSECONDS, Drain
+from lagbench.core.measures.measures import NANOSECONDS, Drain
 from lagbench.core.rate_dip import RateSeries
 from lagbench.core.telemetry.records import ReplicaSample
 from lagbench.core.unseen import unseen_between

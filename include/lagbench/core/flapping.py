@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from lagbench.core.measures import NANOSECONDS, ReplicaChange
+from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
 from lagbench.core.replica_path import ReplicaPath
 from lagbench.core.replica_sight import unseen_replicas
 from lagbench.core.replica_steps import replica_steps

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lagbench.core.clocks import ONE_CLOCK, ClockSet
-from lagbench.core.measure_model import NANOSECONDS
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.pod_lives import pod_lives
 from lagbench.core.telemetry.records import (
     GroupJoined,

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
-from lagbench.core.measure_model import NANOSECONDS
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.telemetry.records import (
     PartitionsAssigned,
     PartitionsRevoked,

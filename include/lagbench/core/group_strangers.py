@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from lagbench.core.group_lives import member_limit, unowned_partitions
-from lagbench.core.measures import NANOSECONDS, GroupStranger, TelemetryGap
+from lagbench.core.measures.measures import NANOSECONDS, GroupStranger, TelemetryGap
 from lagbench.core.telemetry.records import (
     GroupJoined,
     GroupMember,

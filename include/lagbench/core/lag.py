@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lagbench.core.measures import NANOSECONDS, Lag, Seconds
-from lagbench.core.statistics import Ints, Reals
+from lagbench.core.measures.measures import NANOSECONDS, Lag, Seconds
+from lagbench.core.measures.statistics import Ints, Reals
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ from itertools import pairwise
 import numpy as np
 
 from lagbench.core.lag import LagSeries
-from lagbench.core.measures import NANOSECONDS
+from lagbench.core.measures.measures import NANOSECONDS
+from lagbench.core.measures.statistics import Ints, Reals, longest_without_new_minimum
 from lagbench.core.rate_dip import RateSeries
-from lagbench.core.statistics import Ints, Reals, longest_without_new_minimum
 from lagbench.core.telemetry.records import ReplicaSample
 from lagbench.core.unseen import Unseen, unseen_between, unseen_text
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lagbench.core.load_taken import most_waiting
-from lagbench.core.measures import (
+from lagbench.core.measures.measures import (
     NANOSECONDS,
     Generator,
     LoadWindow,

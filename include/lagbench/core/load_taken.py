@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lagbench.core.lag import LagSeries
-from lagbench.core.measures import NANOSECONDS, LoadWindow
+from lagbench.core.measures.measures import NANOSECONDS, LoadWindow
 from lagbench.core.scenario.profile import OfferedLoad
 from lagbench.core.telemetry.records import (
     LoadStep,

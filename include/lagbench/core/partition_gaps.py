@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lagbench.core.scaling_measures import GapBin, PartitionGaps
-from lagbench.core.statistics import histogram, percentile
+from lagbench.core.measures.scaling_models import GapBin, PartitionGaps
+from lagbench.core.measures.statistics import histogram, percentile
 
 BOUNDS_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 

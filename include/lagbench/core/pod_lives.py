@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lagbench.core.clocks import ONE_CLOCK, Clock, ClockSet
-from lagbench.core.measure_model import NANOSECONDS
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.telemetry.records import PodSeen, PodsListed, TelemetryRecord
 
 FINAL_PHASES = frozenset({"Failed", "Succeeded"})

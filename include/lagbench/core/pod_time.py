@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lagbench.core.group_events import GroupEvent, GroupState
-from lagbench.core.measures import NANOSECONDS, SurplusPod
+from lagbench.core.measures.measures import NANOSECONDS, SurplusPod
 from lagbench.core.pod_lives import PodLife
 from lagbench.core.rebalance import EpisodeSpan
 

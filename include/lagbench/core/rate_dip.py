@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.measures import NANOSECONDS
-from lagbench.core.statistics import Ints, Reals
+from lagbench.core.measures.measures import NANOSECONDS
+from lagbench.core.measures.statistics import Ints, Reals
 
 BIN_NS = 100_000_000
 WINDOW_BINS = 10

@@ -30,10 +30,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lagbench.core.clocks import clocks_measure
-from lagbench.core.measures import NANOSECONDS, Reaction, ReactionLink
+from lagbench.core.measures.measures import NANOSECONDS, Reaction, ReactionLink
+from lagbench.core.measures.scaling_models import Clocks, RulingClock
 from lagbench.core.reaction_reading import Stamp
 from lagbench.core.reaction_stamps import ReactionInput, reaction_stamps, ruling_clock
-from lagbench.core.scaling_measures import Clocks, RulingClock
 
 TITLES = {
     "t0": "load step",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lagbench.core.lag import LagSeries
-from lagbench.core.measures import NANOSECONDS, ReplicaChange
+from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
 from lagbench.core.policy.limits import PolicyLimits
 from lagbench.core.replica_sight import unseen_replicas
 from lagbench.core.scenario.spikes import SYNC_SECONDS

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from lagbench.core.clocks import Clock
-from lagbench.core.measures import NANOSECONDS, ReplicaChange
-from lagbench.core.scaling_measures import RulingClock
+from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
+from lagbench.core.measures.scaling_models import RulingClock
 from lagbench.core.telemetry.records import HpaSample, HpaSync, KedaPoll, TelemetryRecord
 
 

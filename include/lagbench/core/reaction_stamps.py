@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from lagbench.core.clocks import ONE_CLOCK, ClockSet
 from lagbench.core.lag import LagSeries, first_crossing
-from lagbench.core.measures import NANOSECONDS, LoadWindow, ReplicaChange
+from lagbench.core.measures.measures import NANOSECONDS, LoadWindow, ReplicaChange
+from lagbench.core.measures.scaling_models import RulingClock
 from lagbench.core.pod_lives import PodLife
 from lagbench.core.policy.limits import PolicyLimits
 from lagbench.core.reaction_reading import Stamp, autoscaler_reading
-from lagbench.core.scaling_measures import RulingClock
 from lagbench.core.telemetry.records import (
     FirstRecordDone,
     GroupJoined,

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lagbench.core.group_events import GroupEvent, GroupState
-from lagbench.core.measures import NANOSECONDS, ReplicaChange
+from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
+from lagbench.core.measures.scaling_models import EpisodeTrigger, RebalanceProtocol
 from lagbench.core.replica_pods import ReplicaPods
-from lagbench.core.scaling_measures import EpisodeTrigger, RebalanceProtocol
 
 QUIET_SECONDS = 2.0
 HEARTBEAT_SECONDS = 6.0

@@ -10,13 +10,14 @@ import numpy as np
 from lagbench.core.counterfactual import Counterfactual, pod_rate_per_second
 from lagbench.core.counting_owners import counting_owners
 from lagbench.core.group_events import GroupEvent
-from lagbench.core.measures import (
+from lagbench.core.measures.measures import (
     NANOSECONDS,
     PartitionGaps,
     RebalanceEpisode,
     Rebalances,
     ReplicaChange,
 )
+from lagbench.core.measures.scaling_models import RebalanceProtocol
 from lagbench.core.partition_work import POD_BINS, PartitionWork
 from lagbench.core.pod_lives import PodLife
 from lagbench.core.rate_dip import (
@@ -33,7 +34,6 @@ from lagbench.core.rate_dip import (
 )
 from lagbench.core.rebalance import EpisodeSpan, episode_trigger
 from lagbench.core.replica_pods import ReplicaPods, replica_pods
-from lagbench.core.scaling_measures import RebalanceProtocol
 from lagbench.core.undisturbed import Noise, Undisturbed
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lagbench.core.measures import NANOSECONDS, ReplicaChange
+from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
 from lagbench.core.replica_steps import ReplicaStep
 from lagbench.core.telemetry.records import ReplicaSample
 from lagbench.core.unseen import BLIND_SECONDS

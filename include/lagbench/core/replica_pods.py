@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lagbench.core.group_events import GroupEvent
-from lagbench.core.measures import NANOSECONDS, ReplicaChange
+from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
 from lagbench.core.pod_lives import PodLife
 
 STAMP_SLACK_SECONDS = 1.0

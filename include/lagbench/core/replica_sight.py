@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from lagbench.core.measures import NANOSECONDS
+from lagbench.core.measures.measures import NANOSECONDS
 from lagbench.core.telemetry.records import (
     HpaSync,
     KedaPoll,

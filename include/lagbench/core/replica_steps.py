@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lagbench.core.measures import NANOSECONDS, ReplicaChange
+from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
 from lagbench.core.telemetry.records import KubeEvent, ReplicasChanged, Scaled, TelemetryRecord
 
 By = Literal["keda", "hpa", "user", "unknown"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lagbench.core.measures import Accounting, BadMessageGroup, Measures
+from lagbench.core.measures.measures import Accounting, BadMessageGroup, Measures
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.slo_result import Slo, SloResult, moment
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lagbench.core.measures import Measures, RebalanceEpisode
+from lagbench.core.measures.measures import Measures, RebalanceEpisode
 from lagbench.core.rate_dip import NO_WORK_REASONS, RECOVERED_SHARE
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.slo_result import Slo, SloResult, moment, not_applicable

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from lagbench.core.measure_model import MeasureModel
-from lagbench.core.measures import NANOSECONDS, Measures
+from lagbench.core.measures.measures import NANOSECONDS, Measures
+from lagbench.core.measures.model import MeasureModel
 
 SloStatus = Literal["pass", "fail", "undetermined", "not_judged"]
 

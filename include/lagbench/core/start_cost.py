@@ -12,7 +12,7 @@ from statistics import median
 
 from pydantic import Field
 
-from lagbench.core.measure_model import NANOSECONDS, MeasureModel
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.pod_lives import PodLife
 from lagbench.core.telemetry.records import PodStarted, TelemetryRecord
 

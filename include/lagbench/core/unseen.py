@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lagbench.core.measures import NANOSECONDS
+from lagbench.core.measures.measures import NANOSECONDS
 
 BLIND_SECONDS = 3.5
 """Readings further apart than this leave a stretch unseen.

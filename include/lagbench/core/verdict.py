@@ -7,7 +7,7 @@
 * With strangers in the group nothing passes or fails, bad messages neither: they may be theirs. Of
   strangers that were only counted, and never named, the SLOs on scaling that fail stay failed.
 * Not drained, not stable, an empty log, an accounting that contradicts itself
-  (``lagbench.core.checks``), files that contradict each other
+  (``lagbench.core.measures.checks``), files that contradict each other
   (``lagbench.core.contradictions``), or a measure missing for a judged SLO: ``undetermined``, never
   ``pass``. So is a run of which nothing was judged.
 """
@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from lagbench.core.checks import reconciliation
-from lagbench.core.measure_model import MeasureModel
-from lagbench.core.measures import Measures
+from lagbench.core.measures.checks import reconciliation
+from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.model import MeasureModel
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.slo_accounting import accounting_results, unsettled_end
 from lagbench.core.slo_lag import lag_results

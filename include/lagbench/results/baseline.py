@@ -13,7 +13,7 @@ from typing import Literal
 
 from lagbench.adapters.run_folder import RunFolder, list_runs
 from lagbench.core.cell_identity import cell_id
-from lagbench.core.measure_model import MeasureModel
+from lagbench.core.measures.model import MeasureModel
 from lagbench.errors import LagbenchError
 from lagbench.results.run_evidence import read_scenario
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lagbench.core.measure_model import MeasureModel
-from lagbench.core.measures import Measures
+from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.model import MeasureModel
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from typing import Any
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.accounting import accounting_measure
 from lagbench.core.build_up import build_up
-from lagbench.core.checks import moved_back, rebalance_count, scale_down
 from lagbench.core.clocks import clock_steps
 from lagbench.core.contradictions import (
     contradictions_of_an_empty_group,
@@ -24,14 +23,15 @@ from lagbench.core.contradictions import (
     unrecorded_members,
 )
 from lagbench.core.drain import DrainThreshold, drain_measure
-from lagbench.core.end_state import end_state
 from lagbench.core.evidence_format import MEMBERS_FORMAT, folder_format, unrecorded_text
 from lagbench.core.group_strangers import group_strangers, group_unseen
 from lagbench.core.idle_scale_downs import idle_scale_downs_text
 from lagbench.core.lag import lag_measure
 from lagbench.core.load import generator, telemetry_gaps, validity
 from lagbench.core.load_taken import doubts_of_the_load, held_back, log_ahead, log_behind
-from lagbench.core.measures import (
+from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
+from lagbench.core.measures.end_state import end_state
+from lagbench.core.measures.measures import (
     NANOSECONDS,
     Drain,
     EndState,
@@ -43,7 +43,7 @@ from lagbench.core.measures import (
     Seconds,
     Validity,
 )
-from lagbench.core.observer_cost import observer_cost
+from lagbench.core.measures.observer_cost import observer_cost
 from lagbench.core.paid_for_itself import paid_for_itself
 from lagbench.core.producers_word import contradictions_of_the_producer
 from lagbench.core.reaction_stamps import ReactionInput

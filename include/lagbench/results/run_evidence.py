@@ -20,7 +20,7 @@ from lagbench.core.group_events import GroupEvent, group_events
 from lagbench.core.lag import LagSeries, last_committed
 from lagbench.core.load import load_window
 from lagbench.core.measured_stretch import measured_until
-from lagbench.core.measures import CommitMove, LoadWindow
+from lagbench.core.measures.measures import CommitMove, LoadWindow
 from lagbench.core.partition_gaps import Handover
 from lagbench.core.partition_work import PartitionWork, work_by_lag
 from lagbench.core.pod_lives import PodLife, pod_lives

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.accounting import BadMessage
 from lagbench.core.lag import LagSeries, lag_series
-from lagbench.core.measures import NANOSECONDS
+from lagbench.core.measures.measures import NANOSECONDS
+from lagbench.core.measures.statistics import Ints
 from lagbench.core.partition_gaps import Handover
 from lagbench.core.rate_dip import RateSeries, rate_series
-from lagbench.core.statistics import Ints
 from lagbench.core.telemetry.records import TelemetryRecord, decode_record
 from lagbench.errors import NotReady
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lagbench.core.flapping import baseline_at_floor, replica_changes
-from lagbench.core.measures import NANOSECONDS, LoadWindow, ReplicaChange, Scaling
+from lagbench.core.measures.measures import NANOSECONDS, LoadWindow, ReplicaChange, Scaling
 from lagbench.core.pod_time import idle_ratio, surplus, zero_partition_seconds
 from lagbench.core.rebalance import EpisodeSpan, episode_spans
 from lagbench.core.replica_sight import unseen_replicas

@@ -6,7 +6,7 @@ import pytest
 
 from lagbench.core.build_up import build_up
 from lagbench.core.lag import LagSeries, lag_series
-from lagbench.core.measures import BuildUp, ReplicaChange, SpikeWindow
+from lagbench.core.measures.measures import BuildUp, ReplicaChange, SpikeWindow
 
 SECOND = 1_000_000_000
 

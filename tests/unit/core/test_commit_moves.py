@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lagbench.core.commit_moves import commits_moved_back
-from lagbench.core.measures import CommitMove
+from lagbench.core.measures.measures import CommitMove
 
 
 def test_an_offset_that_falls_was_set_back() -> None:

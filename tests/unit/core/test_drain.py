@@ -6,7 +6,7 @@ import pytest
 from lagbench.core.drain import DrainThreshold, drain_measure, pod_rate_per_second
 from lagbench.core.lag import LagSeries, lag_series
 from lagbench.core.lag_fall import full_parallelism, lag_fall, max_rise
-from lagbench.core.measures import Drain
+from lagbench.core.measures.measures import Drain
 from lagbench.core.rate_dip import RateSeries
 from lagbench.core.telemetry.records import ReplicaSample
 from lagbench.core.unseen import Unseen

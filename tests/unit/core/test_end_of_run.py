@@ -2,11 +2,11 @@
 
 import pytest
 
-from lagbench.core.end_state import end_state
 from lagbench.core.group_events import EventKind, GroupEvent
 from lagbench.core.measured_stretch import measured_until
-from lagbench.core.measures import EndState
-from lagbench.core.observer_cost import observer_cost
+from lagbench.core.measures.end_state import end_state
+from lagbench.core.measures.measures import EndState
+from lagbench.core.measures.observer_cost import observer_cost
 from lagbench.core.telemetry.records import (
     GroupSample,
     Phase,

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.fakes.replica_records import SECOND, samples, scaled
 
 from lagbench.core.flapping import baseline_at_floor, replica_changes
-from lagbench.core.measures import ReplicaChange
+from lagbench.core.measures.measures import ReplicaChange
 from lagbench.core.telemetry.records import TelemetryRecord
 
 

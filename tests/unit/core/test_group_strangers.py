@@ -6,7 +6,7 @@ import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.core.group_strangers import group_strangers, group_unseen
-from lagbench.core.measures import GroupStranger
+from lagbench.core.measures.measures import GroupStranger
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.stranger_reasons import stranger_reasons
 from lagbench.core.telemetry.records import (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lagbench.core.lag import LagSeries, first_crossing, lag_measure, lag_series
-from lagbench.core.measures import Seconds
+from lagbench.core.measures.measures import Seconds
 
 SECOND = 1_000_000_000
 NO_TIME_LAG = Seconds(p50=None, p95=None, p99=None, max=None)

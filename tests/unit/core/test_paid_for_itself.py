@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lagbench.core.measures import PaidForItself, RebalanceEpisode, ReplicaChange
+from lagbench.core.measures.measures import PaidForItself, RebalanceEpisode, ReplicaChange
 from lagbench.core.paid_for_itself import paid_for_itself
 from lagbench.core.pod_lives import PodLife
 from lagbench.core.rate_dip import RateSeries

@@ -3,7 +3,7 @@
 import pytest
 
 from lagbench.core.group_events import EventKind, GroupEvent
-from lagbench.core.measures import ReplicaChange
+from lagbench.core.measures.measures import ReplicaChange
 from lagbench.core.pod_lives import PodLife
 from lagbench.core.rebalance import (
     episode_spans,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lagbench.core.group_events import EventKind, GroupEvent
-from lagbench.core.measures import RebalanceEpisode, ReplicaChange
+from lagbench.core.measures.measures import RebalanceEpisode, ReplicaChange
 from lagbench.core.partition_work import PartitionWork
 from lagbench.core.pod_lives import PodLife
 from lagbench.core.rate_dip import NOTHING_TO_DO, RateSeries

@@ -6,7 +6,7 @@ import pytest
 from tests.fakes.replica_records import SECOND, sample, scaled, watched_step
 
 from lagbench.core.flapping import replica_changes
-from lagbench.core.measures import ReplicaChange
+from lagbench.core.measures.measures import ReplicaChange
 from lagbench.core.telemetry.records import KubeEvent, TelemetryRecord
 
 

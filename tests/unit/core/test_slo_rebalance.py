@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
-from lagbench.core.measures import Measures
+from lagbench.core.measures.measures import Measures
 from lagbench.core.rate_dip import NOTHING_TO_DO
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.slo_rebalance import rebalance_results

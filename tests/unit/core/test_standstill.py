@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lagbench.core.group_events import EventKind, GroupEvent
-from lagbench.core.measures import ReplicaChange, Standstill
+from lagbench.core.measures.measures import ReplicaChange, Standstill
 from lagbench.core.partition_work import PartitionWork, waiting_after
 from lagbench.core.rate_dip import BIN_NS, RateSeries
 from lagbench.core.standstill import asleep_stretches, standstill

@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.run_folder_builder import quick_spike_run
 
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.measures import Measures
+from lagbench.core.measures.measures import Measures
 from lagbench.report import page, write_report
 from lagbench.report.figures import timeline
 from lagbench.report.run_series import read_series

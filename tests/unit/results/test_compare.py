@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
-from lagbench.core.measures import Measures
+from lagbench.core.measures.measures import Measures
 from lagbench.results.compare import (
     BOUNDS,
     Bound,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run, write_table
 
-from lagbench.core.measures import Measures
+from lagbench.core.measures.measures import Measures
 from lagbench.core.telemetry.records import (
     HpaSync,
     LagSample,

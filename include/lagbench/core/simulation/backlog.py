@@ -15,9 +15,9 @@ from math import inf
 
 import numpy as np
 
+from lagbench.core.measures.statistics import Ints, Reals
 from lagbench.core.simulation.fair_shares import share_fairly
 from lagbench.core.simulation.traffic import Traffic
-from lagbench.core.statistics import Ints, Reals
 
 # Less than this of a record is rounding: counts stay below 1e9 and doubles hold 1e-7 of that.
 _EMPTY_RECORDS = 1e-6

@@ -12,7 +12,7 @@ import numpy as np
 
 from lagbench.core.keda.loop.kafka_lag import capped_total
 from lagbench.core.keda.triggers.kafka import KafkaTrigger
-from lagbench.core.statistics import Ints
+from lagbench.core.measures.statistics import Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ import numpy as np
 
 from lagbench.core.flapping import mark_flips
 from lagbench.core.kubernetes.instants import NS_PER_SECOND
-from lagbench.core.scaling_measures import ReplicaChange
+from lagbench.core.measures.scaling_models import ReplicaChange
+from lagbench.core.measures.statistics import Reals
 from lagbench.core.scenario.spikes import Spike, load_spikes
 from lagbench.core.simulation.fleet import ReplicaStep
 from lagbench.core.simulation.outcome import SimulationMeasures
 from lagbench.core.simulation.traffic import Traffic
 from lagbench.core.simulation.world import World
-from lagbench.core.statistics import Reals
 
 
 def measure(

@@ -13,9 +13,9 @@ from lagbench.core.keda.triggers.cron import CronTrigger
 from lagbench.core.keda.triggers.external import ExternalTrigger
 from lagbench.core.keda.triggers.kafka import KafkaTrigger, kept_partitions
 from lagbench.core.keda.triggers.resource import ResourceTrigger
+from lagbench.core.measures.statistics import Ints
 from lagbench.core.simulation.lag_arrays import TopicOffsets, read_lag_arrays
 from lagbench.core.simulation.world import World
-from lagbench.core.statistics import Ints
 from lagbench.errors import WrongInput
 
 

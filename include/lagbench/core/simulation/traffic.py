@@ -6,8 +6,8 @@ from bisect import bisect_right
 
 import numpy as np
 
+from lagbench.core.measures.statistics import Reals
 from lagbench.core.scenario.profile import OfferedLoad
-from lagbench.core.statistics import Reals
 
 
 class Traffic:

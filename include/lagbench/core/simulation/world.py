@@ -9,6 +9,7 @@ import numpy as np
 from lagbench.core.drain import pod_rate_per_second
 from lagbench.core.keda.loop.scaler import TargetView
 from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.measures.statistics import Reals
 from lagbench.core.scenario.key_skew import partition_shares
 from lagbench.core.scenario.profile import OfferedLoad, offered_load
 from lagbench.core.scenario.scenario import Keys, Profile, Scenario
@@ -19,7 +20,6 @@ from lagbench.core.simulation.fleet import Fleet
 from lagbench.core.simulation.lag_arrays import TopicOffsets
 from lagbench.core.simulation.surroundings import Surroundings
 from lagbench.core.simulation.traffic import Traffic
-from lagbench.core.statistics import Reals
 
 
 @lru_cache(maxsize=64)  # 25 ms each, and every policy on a seed has the same

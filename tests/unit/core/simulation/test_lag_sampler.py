@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from lagbench.core.measures.statistics import Ints
 from lagbench.core.scenario.scenario import ConsumerSettings, Keys, Scenario, SteadyProfile
 from lagbench.core.simulation.lag_sampler import LagSampler
 from lagbench.core.simulation.surroundings import Surroundings
 from lagbench.core.simulation.world import World
-from lagbench.core.statistics import Ints
 
 METADATA = {
     "bootstrapServers": "kafka:9092",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lagbench.core.statistics import (
+from lagbench.core.measures.statistics import (
     histogram,
     longest_without_new_minimum,
     percentile,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from lagbench.core.measures import NANOSECONDS, ComponentCost, ObserverCost
+from lagbench.core.measures.measures import NANOSECONDS, ComponentCost, ObserverCost
 from lagbench.core.telemetry.records import TelemetryRecord, UsageSample
 
 

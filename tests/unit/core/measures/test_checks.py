@@ -8,8 +8,8 @@ import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.core.accounting_sums import SUMS
-from lagbench.core.checks import moved_back, rebalance_count, reconciliation, scale_down
-from lagbench.core.measures import Accounting, CommitMove, Measures, StrangeRecord
+from lagbench.core.measures.checks import moved_back, rebalance_count, reconciliation, scale_down
+from lagbench.core.measures.measures import Accounting, CommitMove, Measures, StrangeRecord
 
 SUM_NAMES = {name for wanted in SUMS for name in (*wanted.parts, *wanted.total)}
 GOOD = quick_spike_measures()

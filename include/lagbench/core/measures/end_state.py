@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lagbench.core.measures import NANOSECONDS, EndState
+from lagbench.core.measures.measures import NANOSECONDS, EndState
 from lagbench.core.telemetry.records import GroupSample, ReplicaSample, TelemetryRecord
 from lagbench.core.unseen import BLIND_SECONDS
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from lagbench.core.measure_model import MeasureModel
+from lagbench.core.measures.model import MeasureModel
 
 EpisodeTrigger = Literal["start", "scale_up", "scale_down", "pod_death", "other"]
 RebalanceProtocol = Literal["eager", "cooperative", "consumer"]

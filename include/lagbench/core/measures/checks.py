@@ -15,8 +15,8 @@ from typing import Any
 
 from lagbench.core import message_classes
 from lagbench.core.accounting_sums import SUMS, broken_sums
-from lagbench.core.measures import Accounting, Measures, RebalanceEpisode
-from lagbench.core.scaling_measures import EpisodeTrigger
+from lagbench.core.measures.measures import Accounting, Measures, RebalanceEpisode
+from lagbench.core.measures.scaling_models import EpisodeTrigger
 from lagbench.core.slo_result import moment
 
 NAMED_EPISODES = 3

@@ -10,8 +10,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from lagbench.core.measure_model import NANOSECONDS, Fidelity, MeasureModel
-from lagbench.core.scaling_measures import (
+from lagbench.core.measures.model import NANOSECONDS, Fidelity, MeasureModel
+from lagbench.core.measures.scaling_models import (
     GapBin,
     PaidForItself,
     PartitionGaps,

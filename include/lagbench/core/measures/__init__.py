@@ -1,0 +1,1 @@
+"""Measures of a finished run, as pure functions of its records."""
