@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.clocks import clock_set
-from lagbench.core.pod_lives import pod_lives
+from lagbench.core.measures.evidence.clocks import clock_set
+from lagbench.core.measures.evidence.pod_lives import pod_lives
 from lagbench.core.telemetry.records import ReplicaSample
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode

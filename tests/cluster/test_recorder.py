@@ -13,7 +13,6 @@ from confluent_kafka import KafkaException
 
 from lagbench.adapters.kube import Kube
 from lagbench.adapters.manifest_files import base_manifest, base_objects
-from lagbench.core.clocks import API_SERVER, ClockSet, clock_set, on_recorders_clock
 from lagbench.core.cluster.manifests import (
     RunTarget,
     companion_for_run,
@@ -23,8 +22,14 @@ from lagbench.core.cluster.manifests import (
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.flapping import replica_changes
 from lagbench.core.lag import lag_series
+from lagbench.core.measures.evidence.clocks import (
+    API_SERVER,
+    ClockSet,
+    clock_set,
+    on_recorders_clock,
+)
+from lagbench.core.measures.evidence.pod_lives import pod_lives
 from lagbench.core.measures.measures import NANOSECONDS, LoadWindow, Reaction
-from lagbench.core.pod_lives import pod_lives
 from lagbench.core.policy.limits import PolicyLimits
 from lagbench.core.reaction import reaction
 from lagbench.core.reaction_stamps import ReactionInput

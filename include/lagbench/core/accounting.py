@@ -13,7 +13,7 @@ from typing import Any
 
 from lagbench.core import message_classes
 from lagbench.core.accounting_sums import broken_classes
-from lagbench.core.evidence_format import CURRENT_FORMAT
+from lagbench.core.measures.evidence.format import CURRENT_FORMAT
 from lagbench.core.measures.measures import (
     Accounting,
     BadMessageGroup,

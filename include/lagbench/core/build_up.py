@@ -15,8 +15,8 @@ from itertools import pairwise
 import numpy as np
 
 from lagbench.core.lag import LagSeries
+from lagbench.core.measures.evidence.unseen import unseen_between, unseen_text
 from lagbench.core.measures.measures import NANOSECONDS, BuildUp, ReplicaChange, SpikeWindow
-from lagbench.core.unseen import unseen_between, unseen_text
 
 
 def build_up(

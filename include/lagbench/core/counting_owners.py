@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.group_events import GroupEvent
+from lagbench.core.measures.evidence.group_events import GroupEvent
 from lagbench.core.rate_dip import BIN_NS
 
 NOBODY = -1

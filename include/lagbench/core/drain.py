@@ -3,7 +3,7 @@
 Threshold: one lagThreshold (the lag that one replica may hold). ``drained_at`` is the first sample
 at or after the spike's end with total lag at or below it; samples are 1 s apart. A total that is
 unknown drains nothing, nor does a low one while too much waits in the producer's client, where it
-is no lag yet (``core/load_taken.py``).
+is no lag yet (``core/measures/evidence/load_taken.py``).
 
 The lag came down after the last sample that is known to be above the threshold, so the drain's
 precision is the distance to that one (``above_until_at``): a gap in between widens it.
@@ -21,11 +21,11 @@ import numpy as np
 
 from lagbench.core.lag import LagSeries
 from lagbench.core.lag_fall import full_parallelism, lag_fall
-from lagbench.core.load_taken import HeldBack
+from lagbench.core.measures.evidence.load_taken import HeldBack
+from lagbench.core.measures.evidence.unseen import unseen_between
 from lagbench.core.measures.measures import NANOSECONDS, Drain
 from lagbench.core.rate_dip import RateSeries
 from lagbench.core.telemetry.records import ReplicaSample
-from lagbench.core.unseen import unseen_between
 
 
 @dataclass(frozen=True, slots=True)

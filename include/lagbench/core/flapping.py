@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from lagbench.core.measures.evidence.unseen import unseen_text
 from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
 from lagbench.core.replica_path import ReplicaPath
 from lagbench.core.replica_sight import unseen_replicas
 from lagbench.core.replica_steps import replica_steps
 from lagbench.core.telemetry.records import ReplicaSample, TelemetryRecord
-from lagbench.core.unseen import unseen_text
 
 
 def replica_changes(

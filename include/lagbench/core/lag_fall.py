@@ -5,7 +5,7 @@ PLATEAU_SECONDS without a new minimum. Full parallelism: the spike is over, the 
 at their maximum of the run and that many pods are Ready; it ends when the replicas are lowered. The
 claim ends when the lag is drained.
 
-A stretch in which lag or replicas were not seen (core/unseen.py) is left out: lag that rose outside
+A stretch in which lag or replicas were not seen (core/measures/evidence/unseen.py) is left out: lag that rose outside
 it did rise; lag that fell outside it is not known to have fallen throughout.
 
 The tolerance is the larger of 2 % of the peak lag and what the group does in one second: committed
@@ -22,11 +22,11 @@ from itertools import pairwise
 import numpy as np
 
 from lagbench.core.lag import LagSeries
+from lagbench.core.measures.evidence.unseen import Unseen, unseen_between, unseen_text
 from lagbench.core.measures.measures import NANOSECONDS
 from lagbench.core.measures.statistics import Ints, Reals, longest_without_new_minimum
 from lagbench.core.rate_dip import RateSeries
 from lagbench.core.telemetry.records import ReplicaSample
-from lagbench.core.unseen import Unseen, unseen_between, unseen_text
 
 RISE_WINDOW_SECONDS = 5.0
 PLATEAU_SECONDS = 15.0

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from lagbench.core.measures.evidence.pod_lives import PodLife
 from lagbench.core.measures.measures import (
     NANOSECONDS,
     PaidForItself,
     RebalanceEpisode,
     ReplicaChange,
 )
-from lagbench.core.pod_lives import PodLife
 from lagbench.core.rate_dip import RateSeries, mean_rate_before
 
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.group_events import GroupEvent, GroupState
+from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
+from lagbench.core.measures.evidence.pod_lives import PodLife
 from lagbench.core.measures.measures import NANOSECONDS, SurplusPod
-from lagbench.core.pod_lives import PodLife
 from lagbench.core.rebalance import EpisodeSpan
 
 

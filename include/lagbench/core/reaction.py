@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lagbench.core.clocks import clocks_measure
+from lagbench.core.measures.evidence.clocks import clocks_measure
 from lagbench.core.measures.measures import NANOSECONDS, Reaction, ReactionLink
 from lagbench.core.measures.scaling_models import Clocks, RulingClock
 from lagbench.core.reaction_reading import Stamp

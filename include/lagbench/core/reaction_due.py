@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from lagbench.core.lag import LagSeries
+from lagbench.core.measures.evidence.unseen import unseen_between, unseen_text
 from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
 from lagbench.core.policy.limits import PolicyLimits
 from lagbench.core.replica_sight import unseen_replicas
 from lagbench.core.scenario.spikes import SYNC_SECONDS
 from lagbench.core.telemetry.records import ReplicaSample, TelemetryRecord
-from lagbench.core.unseen import unseen_between, unseen_text
 
 TOLERANCE = 1.1
 """The HPA leaves the replicas alone while what it wants is within 10 % of what it has."""

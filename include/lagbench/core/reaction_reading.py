@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from lagbench.core.clocks import Clock
+from lagbench.core.measures.evidence.clocks import Clock
 from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
 from lagbench.core.measures.scaling_models import RulingClock
 from lagbench.core.telemetry.records import HpaSample, HpaSync, KedaPoll, TelemetryRecord

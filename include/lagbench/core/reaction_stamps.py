@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.clocks import ONE_CLOCK, ClockSet
 from lagbench.core.lag import LagSeries, first_crossing
+from lagbench.core.measures.evidence.clocks import ONE_CLOCK, ClockSet
+from lagbench.core.measures.evidence.pod_lives import PodLife
+from lagbench.core.measures.evidence.unseen import Unseen, unseen_between, unseen_text
 from lagbench.core.measures.measures import NANOSECONDS, LoadWindow, ReplicaChange
 from lagbench.core.measures.scaling_models import RulingClock
-from lagbench.core.pod_lives import PodLife
 from lagbench.core.policy.limits import PolicyLimits
 from lagbench.core.reaction_reading import Stamp, autoscaler_reading
 from lagbench.core.telemetry.records import (
@@ -24,7 +25,6 @@ from lagbench.core.telemetry.records import (
     StreamStarted,
     TelemetryRecord,
 )
-from lagbench.core.unseen import Unseen, unseen_between, unseen_text
 
 
 @dataclass(frozen=True, slots=True)

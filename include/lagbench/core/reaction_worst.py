@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from lagbench.core.measures.evidence.unseen import unseen_text
 from lagbench.core.measures.measures import Reaction, ReplicaChange
 from lagbench.core.measures.scaling_models import ReactionOutcome
 from lagbench.core.reaction import reaction
@@ -19,7 +20,6 @@ from lagbench.core.reaction_due import Due, Standing, pods_due, standing
 from lagbench.core.reaction_stamps import ReactionInput
 from lagbench.core.replica_sight import unseen_replicas
 from lagbench.core.telemetry.records import GroupJoined, PartitionsAssigned, PodSeen, ReadGap
-from lagbench.core.unseen import unseen_text
 
 _RANK: dict[ReactionOutcome, int] = {"did_not_come": 3, "reacted": 2, "unknown": 1, "not_due": 0}
 

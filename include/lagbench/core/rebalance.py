@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lagbench.core.group_events import GroupEvent, GroupState
+from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
 from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
 from lagbench.core.measures.scaling_models import EpisodeTrigger, RebalanceProtocol
 from lagbench.core.replica_pods import ReplicaPods

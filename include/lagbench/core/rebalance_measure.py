@@ -9,7 +9,8 @@ import numpy as np
 
 from lagbench.core.counterfactual import Counterfactual, pod_rate_per_second
 from lagbench.core.counting_owners import counting_owners
-from lagbench.core.group_events import GroupEvent
+from lagbench.core.measures.evidence.group_events import GroupEvent
+from lagbench.core.measures.evidence.pod_lives import PodLife
 from lagbench.core.measures.measures import (
     NANOSECONDS,
     PartitionGaps,
@@ -19,7 +20,6 @@ from lagbench.core.measures.measures import (
 )
 from lagbench.core.measures.scaling_models import RebalanceProtocol
 from lagbench.core.partition_work import POD_BINS, PartitionWork
-from lagbench.core.pod_lives import PodLife
 from lagbench.core.rate_dip import (
     AFTERMATH_SECONDS,
     NO_WORK_REASONS,

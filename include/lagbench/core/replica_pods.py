@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lagbench.core.group_events import GroupEvent
+from lagbench.core.measures.evidence.group_events import GroupEvent
+from lagbench.core.measures.evidence.pod_lives import PodLife
 from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
-from lagbench.core.pod_lives import PodLife
 
 STAMP_SLACK_SECONDS = 1.0
 """How much later than the change itself its stamp may be."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from lagbench.core.measures.evidence.unseen import BLIND_SECONDS, Unseen, unseen_between
 from lagbench.core.measures.measures import NANOSECONDS
 from lagbench.core.telemetry.records import (
     HpaSync,
@@ -22,7 +23,6 @@ from lagbench.core.telemetry.records import (
     Scaled,
     TelemetryRecord,
 )
-from lagbench.core.unseen import BLIND_SECONDS, Unseen, unseen_between
 
 AUTOSCALER_SILENCE_SECONDS = 35.0
 """Longer than the 30 s of KEDA's poll and the 15 s of the HPA's sync, as they come by default."""

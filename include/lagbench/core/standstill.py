@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.group_events import GroupEvent, GroupState
+from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
 from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange, Standstill
 from lagbench.core.partition_work import PartitionWork, group_waiting
 from lagbench.core.rate_dip import BIN_NS, IN_FLIGHT_BINS, RateSeries

@@ -12,8 +12,8 @@ from statistics import median
 
 from pydantic import Field
 
+from lagbench.core.measures.evidence.pod_lives import PodLife
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.pod_lives import PodLife
 from lagbench.core.telemetry.records import PodStarted, TelemetryRecord
 
 

@@ -8,7 +8,7 @@
   strangers that were only counted, and never named, the SLOs on scaling that fail stay failed.
 * Not drained, not stable, an empty log, an accounting that contradicts itself
   (``lagbench.core.measures.checks``), files that contradict each other
-  (``lagbench.core.contradictions``), or a measure missing for a judged SLO: ``undetermined``, never
+  (``lagbench.core.measures.evidence.contradictions``), or a measure missing for a judged SLO: ``undetermined``, never
   ``pass``. So is a run of which nothing was judged.
 """
 

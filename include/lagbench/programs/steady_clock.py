@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from lagbench.core.clock_step import ClockReading, ClockSteps, closest_reading
+from lagbench.core.measures.evidence.clock_step import ClockReading, ClockSteps, closest_reading
 from lagbench.core.telemetry.records import ClockStepped, Record
 
 log = logging.getLogger(__name__)

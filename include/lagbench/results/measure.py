@@ -8,8 +8,13 @@ from typing import Any
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.accounting import accounting_measure
 from lagbench.core.build_up import build_up
-from lagbench.core.clocks import clock_steps
-from lagbench.core.contradictions import (
+from lagbench.core.drain import DrainThreshold, drain_measure
+from lagbench.core.idle_scale_downs import idle_scale_downs_text
+from lagbench.core.lag import lag_measure
+from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
+from lagbench.core.measures.end_state import end_state
+from lagbench.core.measures.evidence.clocks import clock_steps
+from lagbench.core.measures.evidence.contradictions import (
     contradictions_of_an_empty_group,
     contradictions_of_commits,
     contradictions_of_lag,
@@ -22,15 +27,16 @@ from lagbench.core.contradictions import (
     lost_rebalances,
     unrecorded_members,
 )
-from lagbench.core.drain import DrainThreshold, drain_measure
-from lagbench.core.evidence_format import MEMBERS_FORMAT, folder_format, unrecorded_text
-from lagbench.core.group_strangers import group_strangers, group_unseen
-from lagbench.core.idle_scale_downs import idle_scale_downs_text
-from lagbench.core.lag import lag_measure
-from lagbench.core.load import generator, telemetry_gaps, validity
-from lagbench.core.load_taken import doubts_of_the_load, held_back, log_ahead, log_behind
-from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
-from lagbench.core.measures.end_state import end_state
+from lagbench.core.measures.evidence.format import MEMBERS_FORMAT, folder_format, unrecorded_text
+from lagbench.core.measures.evidence.group_strangers import group_strangers, group_unseen
+from lagbench.core.measures.evidence.load import generator, telemetry_gaps, validity
+from lagbench.core.measures.evidence.load_taken import (
+    doubts_of_the_load,
+    held_back,
+    log_ahead,
+    log_behind,
+)
+from lagbench.core.measures.evidence.producer_records import contradictions_of_the_producer
 from lagbench.core.measures.measures import (
     NANOSECONDS,
     Drain,
@@ -45,7 +51,6 @@ from lagbench.core.measures.measures import (
 )
 from lagbench.core.measures.observer_cost import observer_cost
 from lagbench.core.paid_for_itself import paid_for_itself
-from lagbench.core.producers_word import contradictions_of_the_producer
 from lagbench.core.reaction_stamps import ReactionInput
 from lagbench.core.reaction_worst import worst_reaction
 from lagbench.core.rebalance import session_timeout_seconds

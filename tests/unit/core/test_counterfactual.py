@@ -5,7 +5,7 @@ import pytest
 
 from lagbench.core.counterfactual import Counterfactual, pod_rate_per_second
 from lagbench.core.counting_owners import NOBODY, CountingOwners, counting_owners
-from lagbench.core.group_events import EventKind, GroupEvent
+from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
 from lagbench.core.partition_work import PartitionWork, PodRates
 from lagbench.core.rate_dip import BIN_NS
 

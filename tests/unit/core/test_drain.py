@@ -6,10 +6,10 @@ import pytest
 from lagbench.core.drain import DrainThreshold, drain_measure, pod_rate_per_second
 from lagbench.core.lag import LagSeries, lag_series
 from lagbench.core.lag_fall import full_parallelism, lag_fall, max_rise
+from lagbench.core.measures.evidence.unseen import Unseen
 from lagbench.core.measures.measures import Drain
 from lagbench.core.rate_dip import RateSeries
 from lagbench.core.telemetry.records import ReplicaSample
-from lagbench.core.unseen import Unseen
 
 SECOND = 1_000_000_000
 NO_RATE = RateSeries(0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from lagbench.core.measures.evidence.pod_lives import PodLife
 from lagbench.core.measures.measures import PaidForItself, RebalanceEpisode, ReplicaChange
 from lagbench.core.paid_for_itself import paid_for_itself
-from lagbench.core.pod_lives import PodLife
 from lagbench.core.rate_dip import RateSeries
 
 SECOND = 1_000_000_000

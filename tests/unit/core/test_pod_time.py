@@ -2,8 +2,8 @@
 
 import pytest
 
-from lagbench.core.group_events import EventKind, GroupEvent
-from lagbench.core.pod_lives import PodLife
+from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
+from lagbench.core.measures.evidence.pod_lives import PodLife
 from lagbench.core.pod_time import idle_ratio, surplus, zero_partition_seconds
 from lagbench.core.rebalance import episode_spans
 

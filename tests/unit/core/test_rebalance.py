@@ -2,9 +2,9 @@
 
 import pytest
 
-from lagbench.core.group_events import EventKind, GroupEvent
+from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
+from lagbench.core.measures.evidence.pod_lives import PodLife
 from lagbench.core.measures.measures import ReplicaChange
-from lagbench.core.pod_lives import PodLife
 from lagbench.core.rebalance import (
     episode_spans,
     episode_trigger,

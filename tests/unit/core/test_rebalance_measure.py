@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lagbench.core.group_events import EventKind, GroupEvent
+from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
+from lagbench.core.measures.evidence.pod_lives import PodLife
 from lagbench.core.measures.measures import RebalanceEpisode, ReplicaChange
 from lagbench.core.partition_work import PartitionWork
-from lagbench.core.pod_lives import PodLife
 from lagbench.core.rate_dip import NOTHING_TO_DO, RateSeries
 from lagbench.core.rebalance import episode_spans
 from lagbench.core.rebalance_measure import (

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lagbench.core.group_events import EventKind, GroupEvent
+from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
 from lagbench.core.measures.measures import ReplicaChange, Standstill
 from lagbench.core.partition_work import PartitionWork, waiting_after
 from lagbench.core.rate_dip import BIN_NS, RateSeries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.pod_lives import PodLife
+from lagbench.core.measures.evidence.pod_lives import PodLife
 from lagbench.core.start_cost import StartCost, start_cost
 from lagbench.core.telemetry.records import PodStarted
 

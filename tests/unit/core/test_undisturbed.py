@@ -5,7 +5,7 @@ import pytest
 
 from lagbench.core.counterfactual import Counterfactual
 from lagbench.core.counting_owners import counting_owners
-from lagbench.core.group_events import GroupEvent
+from lagbench.core.measures.evidence.group_events import GroupEvent
 from lagbench.core.partition_work import PartitionWork
 from lagbench.core.rate_dip import WINDOW_BINS, RateSeries
 from lagbench.core.undisturbed import Undisturbed

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.fakes.tampered_run import SECOND, Row, TamperedRun
 
-from lagbench.core.producers_word import contradictions_of_the_producer
+from lagbench.core.measures.evidence.producer_records import contradictions_of_the_producer
 from lagbench.core.scenario.tail import Tail
 from lagbench.core.telemetry.records import ProducerProgress, StreamFinished, StreamStarted
 

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from bench_spark.pod_clocks import ONE_CLOCK, PodClock, pod_clocks
-from lagbench.core.clocks import clock_set
+from lagbench.core.measures.evidence.clocks import clock_set
 from lagbench.core.telemetry.records import ClockOffset, PodSeen, TelemetryRecord
 
 MILLISECOND = 1_000_000

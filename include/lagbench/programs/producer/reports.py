@@ -7,7 +7,7 @@ import logging
 import sys
 
 from lagbench.adapters.telemetry_log import TelemetryLog
-from lagbench.core.load import fell_behind, lateness_text
+from lagbench.core.measures.evidence.load import fell_behind, lateness_text
 from lagbench.core.scenario.profile import NS
 from lagbench.core.telemetry.producer import FAILED_RANGES_TOLD
 from lagbench.core.telemetry.records import (

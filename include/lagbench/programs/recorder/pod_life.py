@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from lagbench.core.pod_lives import FINAL_PHASES
+from lagbench.core.measures.evidence.pod_lives import FINAL_PHASES
 from lagbench.core.telemetry.records import PodSeen
 
 # localkube writes exact instants here; a cluster has whole seconds (metav1.Time) only.

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lagbench.core.lag import LagSeries
+from lagbench.core.measures.evidence.unseen import Unseen, unseen_between, unseen_text
 from lagbench.core.measures.measures import NANOSECONDS, LoadWindow
 from lagbench.core.scenario.profile import OfferedLoad
 from lagbench.core.telemetry.records import (
@@ -24,7 +25,6 @@ from lagbench.core.telemetry.records import (
     StreamStarted,
     TelemetryRecord,
 )
-from lagbench.core.unseen import Unseen, unseen_between, unseen_text
 
 FEWEST_WAITING = 1000
 """Below that a client's batches on their way are no backlog."""

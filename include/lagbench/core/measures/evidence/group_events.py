@@ -1,7 +1,7 @@
 """Membership and ownership of the consumer group, replayed from the pods' own records.
 
 A pod is a member from its first join or assignment until it stopped; a pod that was killed says
-nothing, so it counts as gone from the end that Kubernetes tells (``core/pod_lives.py``).
+nothing, so it counts as gone from the end that Kubernetes tells (``core/measures/evidence/pod_lives.py``).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lagbench.core.clocks import ONE_CLOCK, ClockSet
+from lagbench.core.measures.evidence.clocks import ONE_CLOCK, ClockSet
+from lagbench.core.measures.evidence.pod_lives import pod_lives
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.pod_lives import pod_lives
 from lagbench.core.telemetry.records import (
     GroupJoined,
     PartitionsAssigned,

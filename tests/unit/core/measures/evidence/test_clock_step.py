@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.clock_step import ClockReading, ClockSteps, closest_reading
+from lagbench.core.measures.evidence.clock_step import ClockReading, ClockSteps, closest_reading
 
 NS = 1_000_000_000
 STARTED_AT = 1_795_000_000 * NS

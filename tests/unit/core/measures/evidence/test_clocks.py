@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.core.clocks import (
+from lagbench.core.measures.evidence.clocks import (
     API_SERVER,
     ONE_CLOCK,
     clock_set,

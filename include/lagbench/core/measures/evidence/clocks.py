@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from lagbench.core.clock_offset import OffsetBound
+from lagbench.core.measures.evidence.clock_offset import OffsetBound
 from lagbench.core.measures.model import NANOSECONDS, Fidelity
 from lagbench.core.measures.scaling_models import ClockBound, Clocks
 from lagbench.core.telemetry.records import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lagbench.core.unseen import Unseen, unseen_between, unseen_text
+from lagbench.core.measures.evidence.unseen import Unseen, unseen_between, unseen_text
 
 SECOND = 1_000_000_000
 

@@ -1,6 +1,6 @@
 """Membership and ownership from the pods' records."""
 
-from lagbench.core.group_events import GroupEvent, GroupState, group_events
+from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState, group_events
 from lagbench.core.telemetry.records import (
     GroupJoined,
     PartitionsAssigned,

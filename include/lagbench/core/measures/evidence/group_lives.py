@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
+from lagbench.core.measures.evidence.unseen import BLIND_SECONDS
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.telemetry.records import (
     PartitionsAssigned,
@@ -24,7 +25,6 @@ from lagbench.core.telemetry.records import (
     SigtermReceived,
     TelemetryRecord,
 )
-from lagbench.core.unseen import BLIND_SECONDS
 
 SESSION_SECONDS = 45.0 + BLIND_SECONDS
 """The longest session of a member here: KIP-848's default; classic ones last 10 s by default."""

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from lagbench.core.group_lives import member_limit, unowned_partitions
+from lagbench.core.measures.evidence.group_lives import member_limit, unowned_partitions
+from lagbench.core.measures.evidence.unseen import BLIND_SECONDS, Unseen, unseen_between
 from lagbench.core.measures.measures import NANOSECONDS, GroupStranger, TelemetryGap
 from lagbench.core.telemetry.records import (
     GroupJoined,
@@ -25,7 +26,6 @@ from lagbench.core.telemetry.records import (
     PodStarted,
     TelemetryRecord,
 )
-from lagbench.core.unseen import BLIND_SECONDS, Unseen, unseen_between
 
 UNSEEN_SECONDS = 10 + BLIND_SECONDS
 """Members are named every ten seconds at least; a reading longer after that names nobody."""

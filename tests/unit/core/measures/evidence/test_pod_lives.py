@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.clock_offset import OffsetBound
-from lagbench.core.clocks import API_SERVER, ONE_CLOCK, Clock, ClockSet
-from lagbench.core.pod_lives import PodLife, pod_lives
+from lagbench.core.measures.evidence.clock_offset import OffsetBound
+from lagbench.core.measures.evidence.clocks import API_SERVER, ONE_CLOCK, Clock, ClockSet
+from lagbench.core.measures.evidence.pod_lives import PodLife, pod_lives
 from lagbench.core.telemetry.records import PodSeen, PodsListed, TelemetryRecord, decode_record
 
 SECOND = 1_000_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.load_taken import held_back
+from lagbench.core.measures.evidence.load_taken import held_back
 from lagbench.core.scenario.profile import offered_load
 from lagbench.core.scenario.scenario import StepProfile
 from lagbench.core.telemetry.records import ProducerProgress, StreamStarted, TelemetryRecord

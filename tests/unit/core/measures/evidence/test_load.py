@@ -1,6 +1,6 @@
 """Load window, generator and gaps."""
 
-from lagbench.core.load import generator, load_window, telemetry_gaps, validity
+from lagbench.core.measures.evidence.load import generator, load_window, telemetry_gaps, validity
 from lagbench.core.measures.measures import LoadWindow
 from lagbench.core.scenario.profile import offered_load
 from lagbench.core.scenario.scenario import BurstyProfile, Profile

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagbench.core.seq_ranges import SeqRanges
+from lagbench.core.measures.evidence.seq_ranges import SeqRanges
 
 
 def ranges_of(seqs: list[int], most: int = 1000) -> list[tuple[int, int]] | None:

@@ -1,0 +1,1 @@
+"""What a run recorded, on one clock, and whether it can be trusted."""
