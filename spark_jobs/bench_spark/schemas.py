@@ -62,7 +62,9 @@ TELEMETRY = T.StructType(
 
 BAD_MESSAGES = T.StructType(
     [
-        _required("class", _TEXT),  # lost, duplicated, … (lagbench.core.message_classes)
+        _required(
+            "class", _TEXT
+        ),  # lost, duplicated, … (lagbench.core.measures.accounting.message_classes)
         _optional("partition", _INT),  # null: not_in_log has none
         _optional("offset", _LONG),  # null: not_in_log has none
         _optional("seq", _LONG),  # 125003

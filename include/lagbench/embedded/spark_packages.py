@@ -26,7 +26,7 @@ _LAGBENCH_FILES = (
     "__init__.py",
     "core/__init__.py",
     "core/scenario/event.py",
-    "core/message_classes.py",
+    "core/measures/accounting/message_classes.py",
 )
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # same code, same zip
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.accounting import accounting_measure
 from lagbench.core.build_up import build_up
 from lagbench.core.drain import DrainThreshold, drain_measure
 from lagbench.core.idle_scale_downs import idle_scale_downs_text
 from lagbench.core.lag import lag_measure
+from lagbench.core.measures.accounting.accounting import accounting_measure
 from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
 from lagbench.core.measures.end_state import end_state
 from lagbench.core.measures.evidence.clocks import clock_steps

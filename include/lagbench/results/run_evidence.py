@@ -11,10 +11,10 @@ import yaml
 from pydantic import ValidationError
 
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.accounting import BadMessage
-from lagbench.core.commit_moves import commits_moved_back
 from lagbench.core.drain import pod_rate_per_second
 from lagbench.core.lag import LagSeries, last_committed
+from lagbench.core.measures.accounting.accounting import BadMessage
+from lagbench.core.measures.accounting.commit_moves import commits_moved_back
 from lagbench.core.measures.evidence.clocks import Clock, ClockSet, clock_set, on_recorders_clock
 from lagbench.core.measures.evidence.contradictions import timeline_gaps
 from lagbench.core.measures.evidence.group_events import GroupEvent, group_events

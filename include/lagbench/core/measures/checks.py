@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lagbench.core import message_classes
-from lagbench.core.accounting_sums import SUMS, broken_sums
+from lagbench.core.measures.accounting import message_classes
+from lagbench.core.measures.accounting.sums import SUMS, broken_sums
 from lagbench.core.measures.measures import Accounting, Measures, RebalanceEpisode
 from lagbench.core.measures.scaling_models import EpisodeTrigger
 from lagbench.core.slo_result import moment

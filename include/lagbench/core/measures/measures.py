@@ -247,7 +247,7 @@ class Accounting(MeasureModel):
 
     ``lost_in_broker`` are acknowledged messages that the log lacks and that no expiry explains;
     None unless the producer said what was acknowledged. A count of None was not recorded.
-    ``core/message_classes.py`` names the classes.
+    ``core/measures/accounting/message_classes.py`` names the classes.
     """
 
     planned: int | None = None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
-from lagbench.core.accounting_sums import SUMS
+from lagbench.core.measures.accounting.sums import SUMS
 from lagbench.core.measures.checks import moved_back, rebalance_count, reconciliation, scale_down
 from lagbench.core.measures.measures import Accounting, CommitMove, Measures, StrangeRecord
 

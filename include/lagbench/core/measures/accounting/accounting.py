@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lagbench.core import message_classes
-from lagbench.core.accounting_sums import broken_classes
+from lagbench.core.measures.accounting import message_classes
+from lagbench.core.measures.accounting.sums import broken_classes
 from lagbench.core.measures.evidence.format import CURRENT_FORMAT
 from lagbench.core.measures.measures import (
     Accounting,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.accounting import BadMessage, accounting_measure
-from lagbench.core.accounting_sums import broken_sums
-from lagbench.core.message_classes import CLASSES
+from lagbench.core.measures.accounting.accounting import BadMessage, accounting_measure
+from lagbench.core.measures.accounting.message_classes import CLASSES
+from lagbench.core.measures.accounting.sums import broken_sums
 
 WHOLE: dict[str, int | None] = {
     **dict.fromkeys(CLASSES, 0),

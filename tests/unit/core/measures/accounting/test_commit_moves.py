@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.core.commit_moves import commits_moved_back
+from lagbench.core.measures.accounting.commit_moves import commits_moved_back
 from lagbench.core.measures.measures import CommitMove
 
 

@@ -2,7 +2,11 @@
 
 import pytest
 
-from lagbench.core.accounting import BadMessage, accounting_measure, bad_message_groups
+from lagbench.core.measures.accounting.accounting import (
+    BadMessage,
+    accounting_measure,
+    bad_message_groups,
+)
 from lagbench.core.partition_gaps import Handover, partition_gaps
 
 

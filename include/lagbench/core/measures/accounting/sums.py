@@ -1,6 +1,6 @@
 """The sums that an accounting must keep: every message, strangers too, is in exactly one class.
 
-Each sum says in two ways how many there are of one thing (``core/message_classes.py`` names the
+Each sum says in two ways how many there are of one thing (``core/measures/accounting/message_classes.py`` names the
 families). A count that a run never recorded is left out of its sum; one that no run is without and
 that is not known leaves the sum open.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core import message_classes as classes
+from lagbench.core.measures.accounting import message_classes as classes
 
 _SINCE_FORMAT_2 = frozenset(
     {

@@ -1,0 +1,1 @@
+"""Every message in exactly one class."""
