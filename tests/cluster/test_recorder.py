@@ -21,7 +21,6 @@ from lagbench.core.cluster.manifests import (
 )
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.flapping import replica_changes
-from lagbench.core.lag import lag_series
 from lagbench.core.measures.evidence.clocks import (
     API_SERVER,
     ClockSet,
@@ -29,6 +28,7 @@ from lagbench.core.measures.evidence.clocks import (
     on_recorders_clock,
 )
 from lagbench.core.measures.evidence.pod_lives import pod_lives
+from lagbench.core.measures.lag.lag import lag_series
 from lagbench.core.measures.measures import NANOSECONDS, LoadWindow, Reaction
 from lagbench.core.policy.limits import PolicyLimits
 from lagbench.core.reaction import reaction

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.lag import LagSeries
+from lagbench.core.measures.lag.lag import LagSeries
 from lagbench.core.measures.statistics import Ints, Reals
 from lagbench.core.rate_dip import BIN_NS, IN_FLIGHT_BINS, RateSeries
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lagbench.core.lag import LagSeries
 from lagbench.core.measures.evidence.unseen import unseen_between, unseen_text
+from lagbench.core.measures.lag.lag import LagSeries
 from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
 from lagbench.core.policy.limits import PolicyLimits
 from lagbench.core.replica_sight import unseen_replicas

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.lag import LagSeries, first_crossing
 from lagbench.core.measures.evidence.clocks import ONE_CLOCK, ClockSet
 from lagbench.core.measures.evidence.pod_lives import PodLife
 from lagbench.core.measures.evidence.unseen import Unseen, unseen_between, unseen_text
+from lagbench.core.measures.lag.lag import LagSeries, first_crossing
 from lagbench.core.measures.measures import NANOSECONDS, LoadWindow, ReplicaChange
 from lagbench.core.measures.scaling_models import RulingClock
 from lagbench.core.policy.limits import PolicyLimits

@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.build_up import build_up
-from lagbench.core.drain import DrainThreshold, drain_measure
 from lagbench.core.idle_scale_downs import idle_scale_downs_text
-from lagbench.core.lag import lag_measure
 from lagbench.core.measures.accounting.accounting import accounting_measure
 from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
 from lagbench.core.measures.end_state import end_state
@@ -37,6 +34,9 @@ from lagbench.core.measures.evidence.load_taken import (
     log_behind,
 )
 from lagbench.core.measures.evidence.producer_records import contradictions_of_the_producer
+from lagbench.core.measures.lag.build_up import build_up
+from lagbench.core.measures.lag.drain import DrainThreshold, drain_measure
+from lagbench.core.measures.lag.lag import lag_measure
 from lagbench.core.measures.measures import (
     NANOSECONDS,
     Drain,

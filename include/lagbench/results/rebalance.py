@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lagbench.core.drain import pod_rate_per_second
+from lagbench.core.measures.lag.drain import pod_rate_per_second
 from lagbench.core.measures.measures import RebalanceEpisode, Rebalances, Standstill
 from lagbench.core.partition_gaps import partition_gaps
 from lagbench.core.rebalance import rebalance_protocol

@@ -11,8 +11,6 @@ import yaml
 from pydantic import ValidationError
 
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.drain import pod_rate_per_second
-from lagbench.core.lag import LagSeries, last_committed
 from lagbench.core.measures.accounting.accounting import BadMessage
 from lagbench.core.measures.accounting.commit_moves import commits_moved_back
 from lagbench.core.measures.evidence.clocks import Clock, ClockSet, clock_set, on_recorders_clock
@@ -21,6 +19,8 @@ from lagbench.core.measures.evidence.group_events import GroupEvent, group_event
 from lagbench.core.measures.evidence.load import load_window
 from lagbench.core.measures.evidence.measured_stretch import measured_until
 from lagbench.core.measures.evidence.pod_lives import PodLife, pod_lives
+from lagbench.core.measures.lag.drain import pod_rate_per_second
+from lagbench.core.measures.lag.lag import LagSeries, last_committed
 from lagbench.core.measures.measures import CommitMove, LoadWindow
 from lagbench.core.partition_gaps import Handover
 from lagbench.core.partition_work import PartitionWork, work_by_lag

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.lag import LagSeries, lag_series
 from lagbench.core.measures.accounting.accounting import BadMessage
+from lagbench.core.measures.lag.lag import LagSeries, lag_series
 from lagbench.core.measures.measures import NANOSECONDS
 from lagbench.core.measures.statistics import Ints
 from lagbench.core.partition_gaps import Handover

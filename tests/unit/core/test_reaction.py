@@ -2,9 +2,9 @@
 
 import pytest
 
-from lagbench.core.lag import lag_series
 from lagbench.core.measures.evidence.clocks import ONE_CLOCK, ClockSet
 from lagbench.core.measures.evidence.pod_lives import PodLife
+from lagbench.core.measures.lag.lag import lag_series
 from lagbench.core.measures.measures import LoadWindow, Reaction, ReplicaChange
 from lagbench.core.policy.limits import PolicyLimits
 from lagbench.core.reaction import reaction

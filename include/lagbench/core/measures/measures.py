@@ -138,7 +138,7 @@ class Seconds(MeasureModel):
 
 
 class BuildUp(MeasureModel):
-    """How fast lag grew from a spike's start until replicas rose (``core/build_up.py``)."""
+    """How fast lag grew from a spike's start until replicas rose (``core/measures/lag/build_up.py``)."""
 
     started_at: int  # the spike's planned start
     ended_at: int | None = None

@@ -6,9 +6,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from lagbench.core.drain import pod_rate_per_second
 from lagbench.core.keda.loop.scaler import TargetView
 from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.measures.lag.drain import pod_rate_per_second
 from lagbench.core.measures.statistics import Reals
 from lagbench.core.scenario.key_skew import partition_shares
 from lagbench.core.scenario.profile import OfferedLoad, offered_load

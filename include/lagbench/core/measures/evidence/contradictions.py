@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from lagbench.core.lag import LagSeries
 from lagbench.core.measures.evidence.load_taken import FEWEST_WAITING
 from lagbench.core.measures.evidence.measured_stretch import STOPPING_PHASE
+from lagbench.core.measures.lag.lag import LagSeries
 from lagbench.core.measures.measures import NANOSECONDS
 from lagbench.core.measures.statistics import Ints
 from lagbench.core.policy.limits import PolicyLimits

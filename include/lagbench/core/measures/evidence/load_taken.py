@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lagbench.core.lag import LagSeries
 from lagbench.core.measures.evidence.unseen import Unseen, unseen_between, unseen_text
+from lagbench.core.measures.lag.lag import LagSeries
 from lagbench.core.measures.measures import NANOSECONDS, LoadWindow
 from lagbench.core.scenario.profile import OfferedLoad
 from lagbench.core.telemetry.records import (

@@ -21,8 +21,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from lagbench.core.lag import LagSeries
 from lagbench.core.measures.evidence.unseen import Unseen, unseen_between, unseen_text
+from lagbench.core.measures.lag.lag import LagSeries
 from lagbench.core.measures.measures import NANOSECONDS
 from lagbench.core.measures.statistics import Ints, Reals, longest_without_new_minimum
 from lagbench.core.rate_dip import RateSeries

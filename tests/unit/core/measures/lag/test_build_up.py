@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.build_up import build_up
-from lagbench.core.lag import LagSeries, lag_series
+from lagbench.core.measures.lag.build_up import build_up
+from lagbench.core.measures.lag.lag import LagSeries, lag_series
 from lagbench.core.measures.measures import BuildUp, ReplicaChange, SpikeWindow
 
 SECOND = 1_000_000_000

@@ -14,8 +14,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from lagbench.core.lag import LagSeries
 from lagbench.core.measures.evidence.unseen import unseen_between, unseen_text
+from lagbench.core.measures.lag.lag import LagSeries
 from lagbench.core.measures.measures import NANOSECONDS, BuildUp, ReplicaChange, SpikeWindow
 
 

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lagbench.core.lag import LagSeries
-from lagbench.core.lag_fall import full_parallelism, lag_fall
 from lagbench.core.measures.evidence.load_taken import HeldBack
 from lagbench.core.measures.evidence.unseen import unseen_between
+from lagbench.core.measures.lag.lag import LagSeries
+from lagbench.core.measures.lag.lag_fall import full_parallelism, lag_fall
 from lagbench.core.measures.measures import NANOSECONDS, Drain
 from lagbench.core.rate_dip import RateSeries
 from lagbench.core.telemetry.records import ReplicaSample

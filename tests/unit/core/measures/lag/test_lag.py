@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lagbench.core.lag import LagSeries, first_crossing, lag_measure, lag_series
+from lagbench.core.measures.lag.lag import LagSeries, first_crossing, lag_measure, lag_series
 from lagbench.core.measures.measures import Seconds
 
 SECOND = 1_000_000_000

@@ -1,0 +1,1 @@
+"""Lag over time: peak, drain, fall, build-up."""
