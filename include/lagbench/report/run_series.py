@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.consumer_cpu import consumer_cpu
 from lagbench.core.measures.evidence.pod_lives import PodLife, pod_lives
 from lagbench.core.measures.measures import NANOSECONDS, Measures
+from lagbench.core.measures.pods.consumer_cpu import consumer_cpu
 from lagbench.core.telemetry.records import (
     PartitionsAssigned,
     PartitionsRevoked,

@@ -50,12 +50,12 @@ from lagbench.core.measures.measures import (
     Validity,
 )
 from lagbench.core.measures.observer_cost import observer_cost
-from lagbench.core.paid_for_itself import paid_for_itself
+from lagbench.core.measures.pods.paid_for_itself import paid_for_itself
+from lagbench.core.measures.pods.start_cost import start_cost
 from lagbench.core.reaction_stamps import ReactionInput
 from lagbench.core.reaction_worst import worst_reaction
 from lagbench.core.rebalance import session_timeout_seconds
 from lagbench.core.scenario.tail import tail_of
-from lagbench.core.start_cost import start_cost
 from lagbench.core.verdict import Verdict, judge
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.results.rebalance import rebalance_measures

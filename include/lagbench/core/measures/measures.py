@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from lagbench.core.measures.model import NANOSECONDS, Fidelity, MeasureModel
+from lagbench.core.measures.pods.start_cost import StartCost
 from lagbench.core.measures.scaling_models import (
     GapBin,
     PaidForItself,
@@ -24,7 +25,6 @@ from lagbench.core.measures.scaling_models import (
     Standstill,
     SurplusPod,
 )
-from lagbench.core.start_cost import StartCost
 
 __all__ = [
     "NANOSECONDS",

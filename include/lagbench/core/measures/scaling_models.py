@@ -1,8 +1,8 @@
 """What scaling did and what it cost: reaction chain, rebalances, replicas.
 
 Definitions are stated where the numbers are computed: ``core/reaction.py``, ``core/rebalance.py``,
-``core/rate_dip.py``, ``core/standstill.py``, ``core/flapping.py``, ``core/pod_time.py``,
-``core/paid_for_itself.py``.
+``core/rate_dip.py``, ``core/standstill.py``, ``core/flapping.py``, ``core/measures/pods/pod_time.py``,
+``core/measures/pods/paid_for_itself.py``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lagbench.core.consumer_cpu import consumer_cpu
+from lagbench.core.measures.pods.consumer_cpu import consumer_cpu
 from lagbench.core.telemetry.records import ConsumerProgress
 
 SECOND = 1_000_000_000

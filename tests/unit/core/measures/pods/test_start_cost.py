@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lagbench.core.measures.evidence.pod_lives import PodLife
-from lagbench.core.start_cost import StartCost, start_cost
+from lagbench.core.measures.pods.start_cost import StartCost, start_cost
 from lagbench.core.telemetry.records import PodStarted
 
 SECOND = 1_000_000_000

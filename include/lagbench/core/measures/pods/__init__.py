@@ -1,0 +1,1 @@
+"""Pods over time: lives, cost, CPU, start."""
