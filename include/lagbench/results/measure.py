@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.idle_scale_downs import idle_scale_downs_text
 from lagbench.core.measures.accounting.accounting import accounting_measure
 from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
 from lagbench.core.measures.end_state import end_state
@@ -52,9 +51,10 @@ from lagbench.core.measures.measures import (
 from lagbench.core.measures.observer_cost import observer_cost
 from lagbench.core.measures.pods.paid_for_itself import paid_for_itself
 from lagbench.core.measures.pods.start_cost import start_cost
+from lagbench.core.measures.rebalance.episodes import session_timeout_seconds
+from lagbench.core.measures.rebalance.idle_scale_downs import idle_scale_downs_text
 from lagbench.core.reaction_stamps import ReactionInput
 from lagbench.core.reaction_worst import worst_reaction
-from lagbench.core.rebalance import session_timeout_seconds
 from lagbench.core.scenario.tail import tail_of
 from lagbench.core.verdict import Verdict, judge
 from lagbench.errors import LagbenchError, NotReady

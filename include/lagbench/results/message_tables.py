@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.measures.statistics import Ints
-from lagbench.core.partition_work import (
+from lagbench.core.measures.rebalance.partition_work import (
     NEVER,
     POD_BINS,
     Counts,
@@ -24,7 +23,8 @@ from lagbench.core.partition_work import (
     delayed,
     waiting_after,
 )
-from lagbench.core.rate_dip import BIN_NS, RateSeries
+from lagbench.core.measures.rebalance.rate_dip import BIN_NS, RateSeries
+from lagbench.core.measures.statistics import Ints
 from lagbench.errors import NotReady
 
 _BATCH_ROWS = 1 << 20

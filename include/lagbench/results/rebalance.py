@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from lagbench.core.measures.lag.drain import pod_rate_per_second
 from lagbench.core.measures.measures import RebalanceEpisode, Rebalances, Standstill
-from lagbench.core.partition_gaps import partition_gaps
-from lagbench.core.rebalance import rebalance_protocol
-from lagbench.core.rebalance_measure import (
+from lagbench.core.measures.rebalance.episodes import rebalance_protocol
+from lagbench.core.measures.rebalance.partition_gaps import partition_gaps
+from lagbench.core.measures.rebalance.standstill import asleep_stretches, standstill
+from lagbench.core.measures.rebalance.summary import (
     GroupWork,
     rebalance_episodes,
     rebalances,
     unanswered_steps,
 )
-from lagbench.core.standstill import asleep_stretches, standstill
 from lagbench.results.run_evidence import RunEvidence
 from lagbench.results.scaling import Group
 

@@ -22,10 +22,10 @@ from lagbench.core.measures.evidence.pod_lives import PodLife, pod_lives
 from lagbench.core.measures.lag.drain import pod_rate_per_second
 from lagbench.core.measures.lag.lag import LagSeries, last_committed
 from lagbench.core.measures.measures import CommitMove, LoadWindow
-from lagbench.core.partition_gaps import Handover
-from lagbench.core.partition_work import PartitionWork, work_by_lag
+from lagbench.core.measures.rebalance.partition_gaps import Handover
+from lagbench.core.measures.rebalance.partition_work import PartitionWork, work_by_lag
+from lagbench.core.measures.rebalance.rate_dip import RateSeries
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
-from lagbench.core.rate_dip import RateSeries
 from lagbench.core.scenario.profile import OfferedLoad, offered_load
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.scenario.spikes import load_spikes

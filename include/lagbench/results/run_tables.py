@@ -15,9 +15,9 @@ from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.measures.accounting.accounting import BadMessage
 from lagbench.core.measures.lag.lag import LagSeries, lag_series
 from lagbench.core.measures.measures import NANOSECONDS
+from lagbench.core.measures.rebalance.partition_gaps import Handover
+from lagbench.core.measures.rebalance.rate_dip import RateSeries, rate_series
 from lagbench.core.measures.statistics import Ints
-from lagbench.core.partition_gaps import Handover
-from lagbench.core.rate_dip import RateSeries, rate_series
 from lagbench.core.telemetry.records import TelemetryRecord, decode_record
 from lagbench.errors import NotReady
 

@@ -13,7 +13,7 @@ import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
 from lagbench.core.cluster.lease import AROUND_THE_LOAD_SECONDS, TRIES
-from lagbench.core.rebalance import BROKERS_SESSION_SECONDS
+from lagbench.core.measures.rebalance.episodes import BROKERS_SESSION_SECONDS
 from lagbench.project import PROJECT_ROOT
 from lagbench_airflow.run_lookup import NIGHTLY_DAG, REHEARSAL_PREFIX
 from lagbench_airflow.sensors.consumer_group import (

@@ -1,7 +1,7 @@
 """What scaling did and what it cost: reaction chain, rebalances, replicas.
 
-Definitions are stated where the numbers are computed: ``core/reaction.py``, ``core/rebalance.py``,
-``core/rate_dip.py``, ``core/standstill.py``, ``core/flapping.py``, ``core/measures/pods/pod_time.py``,
+Definitions are stated where the numbers are computed: ``core/reaction.py``, ``core/measures/rebalance/episodes.py``,
+``core/measures/rebalance/rate_dip.py``, ``core/measures/rebalance/standstill.py``, ``core/flapping.py``, ``core/measures/pods/pod_time.py``,
 ``core/measures/pods/paid_for_itself.py``.
 """
 
@@ -143,7 +143,7 @@ class Rebalances(MeasureModel):
 
 
 class Standstill(MeasureModel):
-    """The longest time in which nothing was done although work waited (``core/standstill.py``)."""
+    """The longest time in which nothing was done although work waited (``core/measures/rebalance/standstill.py``)."""
 
     group_seconds: float | None  # None: nobody saw the group's work
     group_low_seconds: float | None

@@ -24,7 +24,7 @@ from lagbench.core.measures.evidence.unseen import unseen_between
 from lagbench.core.measures.lag.lag import LagSeries
 from lagbench.core.measures.lag.lag_fall import full_parallelism, lag_fall
 from lagbench.core.measures.measures import NANOSECONDS, Drain
-from lagbench.core.rate_dip import RateSeries
+from lagbench.core.measures.rebalance.rate_dip import RateSeries
 from lagbench.core.telemetry.records import ReplicaSample
 
 

@@ -19,7 +19,7 @@ from lagbench.core.measures.measures import (
     RebalanceEpisode,
     ReplicaChange,
 )
-from lagbench.core.rate_dip import RateSeries, mean_rate_before
+from lagbench.core.measures.rebalance.rate_dip import RateSeries, mean_rate_before
 
 
 def paid_for_itself(

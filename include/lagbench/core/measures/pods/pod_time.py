@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
 from lagbench.core.measures.evidence.pod_lives import PodLife
 from lagbench.core.measures.measures import NANOSECONDS, SurplusPod
-from lagbench.core.rebalance import EpisodeSpan
+from lagbench.core.measures.rebalance.episodes import EpisodeSpan
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from lagbench.core.measures.accounting.accounting import (
     accounting_measure,
     bad_message_groups,
 )
-from lagbench.core.partition_gaps import Handover, partition_gaps
+from lagbench.core.measures.rebalance.partition_gaps import Handover, partition_gaps
 
 
 def bad(pod: str | None, partition: int | None = 0, at: int | None = 5) -> BadMessage:

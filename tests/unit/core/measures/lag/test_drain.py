@@ -8,7 +8,7 @@ from lagbench.core.measures.lag.drain import DrainThreshold, drain_measure, pod_
 from lagbench.core.measures.lag.lag import LagSeries, lag_series
 from lagbench.core.measures.lag.lag_fall import full_parallelism, lag_fall, max_rise
 from lagbench.core.measures.measures import Drain
-from lagbench.core.rate_dip import RateSeries
+from lagbench.core.measures.rebalance.rate_dip import RateSeries
 from lagbench.core.telemetry.records import ReplicaSample
 
 SECOND = 1_000_000_000

@@ -6,7 +6,7 @@ import pytest
 from lagbench.core.measures.evidence.pod_lives import PodLife
 from lagbench.core.measures.measures import PaidForItself, RebalanceEpisode, ReplicaChange
 from lagbench.core.measures.pods.paid_for_itself import paid_for_itself
-from lagbench.core.rate_dip import RateSeries
+from lagbench.core.measures.rebalance.rate_dip import RateSeries
 
 SECOND = 1_000_000_000
 RISE = ReplicaChange(

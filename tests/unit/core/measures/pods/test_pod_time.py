@@ -5,7 +5,7 @@ import pytest
 from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
 from lagbench.core.measures.evidence.pod_lives import PodLife
 from lagbench.core.measures.pods.pod_time import idle_ratio, surplus, zero_partition_seconds
-from lagbench.core.rebalance import episode_spans
+from lagbench.core.measures.rebalance.episodes import episode_spans
 
 SECOND = 1_000_000_000
 

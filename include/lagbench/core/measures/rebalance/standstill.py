@@ -22,8 +22,8 @@ import numpy.typing as npt
 
 from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
 from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange, Standstill
-from lagbench.core.partition_work import PartitionWork, group_waiting
-from lagbench.core.rate_dip import BIN_NS, IN_FLIGHT_BINS, RateSeries
+from lagbench.core.measures.rebalance.partition_work import PartitionWork, group_waiting
+from lagbench.core.measures.rebalance.rate_dip import BIN_NS, IN_FLIGHT_BINS, RateSeries
 from lagbench.core.telemetry.records import ReplicaSample
 
 BIN_SECONDS = BIN_NS / NANOSECONDS

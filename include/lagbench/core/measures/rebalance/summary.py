@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lagbench.core.counterfactual import Counterfactual, pod_rate_per_second
-from lagbench.core.counting_owners import counting_owners
 from lagbench.core.measures.evidence.group_events import GroupEvent
 from lagbench.core.measures.evidence.pod_lives import PodLife
 from lagbench.core.measures.measures import (
@@ -18,9 +16,11 @@ from lagbench.core.measures.measures import (
     Rebalances,
     ReplicaChange,
 )
-from lagbench.core.measures.scaling_models import RebalanceProtocol
-from lagbench.core.partition_work import POD_BINS, PartitionWork
-from lagbench.core.rate_dip import (
+from lagbench.core.measures.rebalance.counterfactual import Counterfactual, pod_rate_per_second
+from lagbench.core.measures.rebalance.counting_owners import counting_owners
+from lagbench.core.measures.rebalance.episodes import EpisodeSpan, episode_trigger
+from lagbench.core.measures.rebalance.partition_work import POD_BINS, PartitionWork
+from lagbench.core.measures.rebalance.rate_dip import (
     AFTERMATH_SECONDS,
     NO_WORK_REASONS,
     SMALLEST_EXPECTED,
@@ -32,9 +32,9 @@ from lagbench.core.rate_dip import (
     rate_dip,
     stretch_of,
 )
-from lagbench.core.rebalance import EpisodeSpan, episode_trigger
+from lagbench.core.measures.rebalance.undisturbed import Noise, Undisturbed
+from lagbench.core.measures.scaling_models import RebalanceProtocol
 from lagbench.core.replica_pods import ReplicaPods, replica_pods
-from lagbench.core.undisturbed import Noise, Undisturbed
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lagbench.core.counterfactual import Counterfactual
-from lagbench.core.rate_dip import (
+from lagbench.core.measures.rebalance.counterfactual import Counterfactual
+from lagbench.core.measures.rebalance.rate_dip import (
     AFTERMATH_SECONDS,
     SHORT_SHARE,
     SMALLEST_EXPECTED,

@@ -7,9 +7,9 @@ import pytest
 
 from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
 from lagbench.core.measures.measures import ReplicaChange, Standstill
-from lagbench.core.partition_work import PartitionWork, waiting_after
-from lagbench.core.rate_dip import BIN_NS, RateSeries
-from lagbench.core.standstill import asleep_stretches, standstill
+from lagbench.core.measures.rebalance.partition_work import PartitionWork, waiting_after
+from lagbench.core.measures.rebalance.rate_dip import BIN_NS, RateSeries
+from lagbench.core.measures.rebalance.standstill import asleep_stretches, standstill
 
 SECOND = 10 * BIN_NS
 

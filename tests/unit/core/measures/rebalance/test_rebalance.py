@@ -5,7 +5,7 @@ import pytest
 from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
 from lagbench.core.measures.evidence.pod_lives import PodLife
 from lagbench.core.measures.measures import ReplicaChange
-from lagbench.core.rebalance import (
+from lagbench.core.measures.rebalance.episodes import (
     episode_spans,
     episode_trigger,
     rebalance_protocol,

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from lagbench.core.counterfactual import Counterfactual
-from lagbench.core.counting_owners import counting_owners
 from lagbench.core.measures.evidence.group_events import GroupEvent
-from lagbench.core.partition_work import PartitionWork
-from lagbench.core.rate_dip import WINDOW_BINS, RateSeries
-from lagbench.core.undisturbed import Undisturbed
+from lagbench.core.measures.rebalance.counterfactual import Counterfactual
+from lagbench.core.measures.rebalance.counting_owners import counting_owners
+from lagbench.core.measures.rebalance.partition_work import PartitionWork
+from lagbench.core.measures.rebalance.rate_dip import WINDOW_BINS, RateSeries
+from lagbench.core.measures.rebalance.undisturbed import Undisturbed
 
 BINS = 1400
 """Two minutes and twenty seconds: twenty blocks of 7 s."""

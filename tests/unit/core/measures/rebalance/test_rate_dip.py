@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagbench.core.rate_dip import (
+from lagbench.core.measures.rebalance.rate_dip import (
     BIN_NS,
     NO_WORK_REASONS,
     RateDip,

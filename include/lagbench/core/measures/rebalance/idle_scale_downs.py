@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
-from lagbench.core.rate_dip import RateSeries
+from lagbench.core.measures.rebalance.rate_dip import RateSeries
 
 AROUND_SECONDS = 5
 

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lagbench.core.measures.lag.lag import LagSeries
+from lagbench.core.measures.rebalance.rate_dip import BIN_NS, IN_FLIGHT_BINS, RateSeries
 from lagbench.core.measures.statistics import Ints, Reals
-from lagbench.core.rate_dip import BIN_NS, IN_FLIGHT_BINS, RateSeries
 
 Counts = npt.NDArray[np.int32]
 NEVER = np.iinfo(np.int64).max

@@ -1,0 +1,1 @@
+"""What rebalances and standstills cost."""
