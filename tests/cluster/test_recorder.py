@@ -30,9 +30,9 @@ from lagbench.core.measures.evidence.clocks import (
 from lagbench.core.measures.evidence.pod_lives import pod_lives
 from lagbench.core.measures.lag.lag import lag_series
 from lagbench.core.measures.measures import NANOSECONDS, LoadWindow, Reaction
+from lagbench.core.measures.reaction.chain import reaction
+from lagbench.core.measures.reaction.stamps import ReactionInput
 from lagbench.core.policy.limits import PolicyLimits
-from lagbench.core.reaction import reaction
-from lagbench.core.reaction_stamps import ReactionInput
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.core.telemetry.records import (

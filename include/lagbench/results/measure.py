@@ -51,10 +51,10 @@ from lagbench.core.measures.measures import (
 from lagbench.core.measures.observer_cost import observer_cost
 from lagbench.core.measures.pods.paid_for_itself import paid_for_itself
 from lagbench.core.measures.pods.start_cost import start_cost
+from lagbench.core.measures.reaction.stamps import ReactionInput
+from lagbench.core.measures.reaction.worst import worst_reaction
 from lagbench.core.measures.rebalance.episodes import session_timeout_seconds
 from lagbench.core.measures.rebalance.idle_scale_downs import idle_scale_downs_text
-from lagbench.core.reaction_stamps import ReactionInput
-from lagbench.core.reaction_worst import worst_reaction
 from lagbench.core.scenario.tail import tail_of
 from lagbench.core.verdict import Verdict, judge
 from lagbench.errors import LagbenchError, NotReady

@@ -31,9 +31,9 @@ from collections.abc import Mapping, Sequence
 
 from lagbench.core.measures.evidence.clocks import clocks_measure
 from lagbench.core.measures.measures import NANOSECONDS, Reaction, ReactionLink
+from lagbench.core.measures.reaction.reading import Stamp
+from lagbench.core.measures.reaction.stamps import ReactionInput, reaction_stamps, ruling_clock
 from lagbench.core.measures.scaling_models import Clocks, RulingClock
-from lagbench.core.reaction_reading import Stamp
-from lagbench.core.reaction_stamps import ReactionInput, reaction_stamps, ruling_clock
 
 TITLES = {
     "t0": "load step",

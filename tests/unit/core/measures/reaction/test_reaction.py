@@ -6,9 +6,9 @@ from lagbench.core.measures.evidence.clocks import ONE_CLOCK, ClockSet
 from lagbench.core.measures.evidence.pod_lives import PodLife
 from lagbench.core.measures.lag.lag import lag_series
 from lagbench.core.measures.measures import LoadWindow, Reaction, ReplicaChange
+from lagbench.core.measures.reaction.chain import reaction
+from lagbench.core.measures.reaction.stamps import ReactionInput
 from lagbench.core.policy.limits import PolicyLimits
-from lagbench.core.reaction import reaction
-from lagbench.core.reaction_stamps import ReactionInput
 from lagbench.core.telemetry.records import (
     FirstRecordDone,
     GroupJoined,

@@ -10,9 +10,9 @@ from lagbench.core.measures.evidence.pod_lives import PodLife
 from lagbench.core.measures.evidence.unseen import Unseen, unseen_between, unseen_text
 from lagbench.core.measures.lag.lag import LagSeries, first_crossing
 from lagbench.core.measures.measures import NANOSECONDS, LoadWindow, ReplicaChange
+from lagbench.core.measures.reaction.reading import Stamp, autoscaler_reading
 from lagbench.core.measures.scaling_models import RulingClock
 from lagbench.core.policy.limits import PolicyLimits
-from lagbench.core.reaction_reading import Stamp, autoscaler_reading
 from lagbench.core.telemetry.records import (
     FirstRecordDone,
     GroupJoined,

@@ -1,6 +1,6 @@
 """The reaction of a run: the chain of the load step that was answered worst.
 
-Each spike is a load step. One that asks for pods (``core/reaction_due.py``) is answered by the
+Each spike is a load step. One that asks for pods (``core/measures/reaction/due.py``) is answered by the
 first rise of the wanted replicas after it, and its reaction is the chain's max(Ready, assigned)
 after the load step. A step that asked for nothing reacts in 0 s. A pod that was due and did not
 come is the worst there is. Where the evidence of a step is missing, its reaction is not known,
@@ -14,10 +14,10 @@ from dataclasses import replace
 
 from lagbench.core.measures.evidence.unseen import unseen_text
 from lagbench.core.measures.measures import Reaction, ReplicaChange
+from lagbench.core.measures.reaction.chain import reaction
+from lagbench.core.measures.reaction.due import Due, Standing, pods_due, standing
+from lagbench.core.measures.reaction.stamps import ReactionInput
 from lagbench.core.measures.scaling_models import ReactionOutcome
-from lagbench.core.reaction import reaction
-from lagbench.core.reaction_due import Due, Standing, pods_due, standing
-from lagbench.core.reaction_stamps import ReactionInput
 from lagbench.core.replica_sight import unseen_replicas
 from lagbench.core.telemetry.records import GroupJoined, PartitionsAssigned, PodSeen, ReadGap
 

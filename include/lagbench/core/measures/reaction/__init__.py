@@ -1,0 +1,1 @@
+"""The reaction chain, from the load step to the first record of a new pod."""
