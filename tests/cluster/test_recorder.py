@@ -20,7 +20,6 @@ from lagbench.core.cluster.manifests import (
     recorder_for_run,
 )
 from lagbench.core.cluster.settings import ClusterSettings
-from lagbench.core.flapping import replica_changes
 from lagbench.core.measures.evidence.clocks import (
     API_SERVER,
     ClockSet,
@@ -32,6 +31,7 @@ from lagbench.core.measures.lag.lag import lag_series
 from lagbench.core.measures.measures import NANOSECONDS, LoadWindow, Reaction
 from lagbench.core.measures.reaction.chain import reaction
 from lagbench.core.measures.reaction.stamps import ReactionInput
+from lagbench.core.measures.replicas.flapping import replica_changes
 from lagbench.core.policy.limits import PolicyLimits
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings

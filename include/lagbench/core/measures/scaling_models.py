@@ -1,7 +1,7 @@
 """What scaling did and what it cost: reaction chain, rebalances, replicas.
 
 Definitions are stated where the numbers are computed: ``core/measures/reaction/chain.py``, ``core/measures/rebalance/episodes.py``,
-``core/measures/rebalance/rate_dip.py``, ``core/measures/rebalance/standstill.py``, ``core/flapping.py``, ``core/measures/pods/pod_time.py``,
+``core/measures/rebalance/rate_dip.py``, ``core/measures/rebalance/standstill.py``, ``core/measures/replicas/flapping.py``, ``core/measures/pods/pod_time.py``,
 ``core/measures/pods/paid_for_itself.py``.
 """
 

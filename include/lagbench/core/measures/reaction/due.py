@@ -15,8 +15,8 @@ import numpy as np
 from lagbench.core.measures.evidence.unseen import unseen_between, unseen_text
 from lagbench.core.measures.lag.lag import LagSeries
 from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
+from lagbench.core.measures.replicas.sight import unseen_replicas
 from lagbench.core.policy.limits import PolicyLimits
-from lagbench.core.replica_sight import unseen_replicas
 from lagbench.core.scenario.spikes import SYNC_SECONDS
 from lagbench.core.telemetry.records import ReplicaSample, TelemetryRecord
 

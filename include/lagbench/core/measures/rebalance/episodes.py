@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 
 from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
 from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
+from lagbench.core.measures.replicas.pods import ReplicaPods
 from lagbench.core.measures.scaling_models import EpisodeTrigger, RebalanceProtocol
-from lagbench.core.replica_pods import ReplicaPods
 
 QUIET_SECONDS = 2.0
 HEARTBEAT_SECONDS = 6.0

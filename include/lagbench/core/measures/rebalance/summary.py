@@ -33,8 +33,8 @@ from lagbench.core.measures.rebalance.rate_dip import (
     stretch_of,
 )
 from lagbench.core.measures.rebalance.undisturbed import Noise, Undisturbed
+from lagbench.core.measures.replicas.pods import ReplicaPods, replica_pods
 from lagbench.core.measures.scaling_models import RebalanceProtocol
-from lagbench.core.replica_pods import ReplicaPods, replica_pods
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from lagbench.core.measures.rebalance.episodes import (
     episode_trigger,
     rebalance_protocol,
 )
-from lagbench.core.replica_pods import ReplicaPods, replica_pods
+from lagbench.core.measures.replicas.pods import ReplicaPods, replica_pods
 
 SECOND = 1_000_000_000
 

@@ -14,9 +14,9 @@ from itertools import pairwise
 
 from lagbench.core.measures.evidence.unseen import unseen_text
 from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
-from lagbench.core.replica_path import ReplicaPath
-from lagbench.core.replica_sight import unseen_replicas
-from lagbench.core.replica_steps import replica_steps
+from lagbench.core.measures.replicas.path import ReplicaPath
+from lagbench.core.measures.replicas.sight import unseen_replicas
+from lagbench.core.measures.replicas.steps import replica_steps
 from lagbench.core.telemetry.records import ReplicaSample, TelemetryRecord
 
 
@@ -31,7 +31,7 @@ def replica_changes(
 
     The recorder's samples say what was wanted; the autoscaler's own records and the recorder's
     watch say exactly when and by whom, and what went and came back between two samples
-    (``core/replica_steps.py``, ``core/replica_path.py``).
+    (``core/measures/replicas/steps.py``, ``core/measures/replicas/path.py``).
     """
     samples = sorted(
         (r for r in records if isinstance(r, ReplicaSample) and r.at <= until_at),

@@ -2,7 +2,7 @@
 
 from tests.fakes.replica_records import SECOND, samples, scaled
 
-from lagbench.core.replica_sight import unseen_replicas
+from lagbench.core.measures.replicas.sight import unseen_replicas
 from lagbench.core.telemetry.records import HpaSync, ReplicasWatched, TelemetryRecord
 
 END = 400 * SECOND

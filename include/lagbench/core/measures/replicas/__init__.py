@@ -1,0 +1,1 @@
+"""Replicas over time: steps, flips, coverage."""
