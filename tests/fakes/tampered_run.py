@@ -24,7 +24,7 @@ import yaml
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.verdict import SloResult, Verdict
+from lagbench.core.verdict.verdict import SloResult, Verdict
 from lagbench.results.measure import judge_run, measure_run
 
 RECORDED = Path(__file__).parent.parent / "data" / "runs"

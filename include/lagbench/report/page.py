@@ -12,7 +12,7 @@ from plotly.offline import get_plotlyjs
 
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.measures.measures import NANOSECONDS, Measures
-from lagbench.core.verdict import Verdict
+from lagbench.core.verdict.verdict import Verdict
 from lagbench.report.figures import reaction_bar, timeline
 from lagbench.report.run_series import RunSeries, read_series
 from lagbench.results.gate import read_record

@@ -56,7 +56,7 @@ from lagbench.core.measures.reaction.worst import worst_reaction
 from lagbench.core.measures.rebalance.episodes import session_timeout_seconds
 from lagbench.core.measures.rebalance.idle_scale_downs import idle_scale_downs_text
 from lagbench.core.scenario.tail import tail_of
-from lagbench.core.verdict import Verdict, judge
+from lagbench.core.verdict.verdict import Verdict, judge
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.results.rebalance import rebalance_measures
 from lagbench.results.run_evidence import RunEvidence, read_evidence, read_scenario

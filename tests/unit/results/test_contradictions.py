@@ -7,7 +7,7 @@ import shutil
 import pytest
 from tests.fakes.tampered_run import SECOND, Row, TamperedRun, slo
 
-from lagbench.core.verdict import Verdict
+from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import NotReady
 from lagbench.results.measure import rejudge_run
 

@@ -15,7 +15,7 @@ from lagbench.core.telemetry.records import (
     Scaled,
     SigtermReceived,
 )
-from lagbench.core.verdict import Verdict
+from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import NotReady, WrongInput
 from lagbench.results.measure import judge_run, measure_run
 

@@ -12,7 +12,6 @@ from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run
 from tests.fakes.spike_messages import write_messages
 
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.slo_result import SloResult
 from lagbench.core.telemetry.records import (
     GroupJoined,
     PartitionsAssigned,
@@ -20,6 +19,7 @@ from lagbench.core.telemetry.records import (
     PodSeen,
     ReplicaSample,
 )
+from lagbench.core.verdict.slo import SloResult
 from lagbench.results.measure import judge_run, measure_run
 
 SECOND = 1_000_000_000

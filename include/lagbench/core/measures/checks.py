@@ -17,7 +17,7 @@ from lagbench.core.measures.accounting import message_classes
 from lagbench.core.measures.accounting.sums import SUMS, broken_sums
 from lagbench.core.measures.measures import Accounting, Measures, RebalanceEpisode
 from lagbench.core.measures.scaling_models import EpisodeTrigger
-from lagbench.core.slo_result import moment
+from lagbench.core.verdict.slo import moment
 
 NAMED_EPISODES = 3
 RECONCILED = (

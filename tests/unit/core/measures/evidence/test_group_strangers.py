@@ -8,7 +8,6 @@ from tests.fakes.measured_run import quick_spike_measures
 from lagbench.core.measures.evidence.group_strangers import group_strangers, group_unseen
 from lagbench.core.measures.measures import GroupStranger
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.stranger_reasons import stranger_reasons
 from lagbench.core.telemetry.records import (
     GroupMember,
     GroupMembers,
@@ -22,7 +21,8 @@ from lagbench.core.telemetry.records import (
     SigtermReceived,
     TelemetryRecord,
 )
-from lagbench.core.verdict import judge
+from lagbench.core.verdict.stranger_reasons import stranger_reasons
+from lagbench.core.verdict.verdict import judge
 
 NS = 1_000_000_000
 PODS = {"pod-a": [0, 1], "pod-b": [2, 3]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lagbench.core.measures.measures import Measures, Reaction, Scaling
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.slo_result import Slo, SloResult, claim_result, moment, not_applicable
+from lagbench.core.verdict.slo import Slo, SloResult, claim_result, moment, not_applicable
 
 
 def scaling_results(measures: Measures, slos: Slos) -> list[SloResult]:

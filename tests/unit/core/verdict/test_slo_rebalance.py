@@ -8,8 +8,8 @@ from tests.fakes.measured_run import quick_spike_measures
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.rebalance.rate_dip import NOTHING_TO_DO
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.slo_rebalance import rebalance_results
-from lagbench.core.slo_result import SloResult
+from lagbench.core.verdict.slo import SloResult
+from lagbench.core.verdict.slos_on_rebalance import rebalance_results
 
 GOOD = quick_spike_measures()
 

@@ -20,12 +20,12 @@ from lagbench.core.measures.checks import reconciliation
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.model import MeasureModel
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.slo_accounting import accounting_results, unsettled_end
-from lagbench.core.slo_lag import lag_results
-from lagbench.core.slo_rebalance import rebalance_results
-from lagbench.core.slo_result import SloResult, SloStatus
-from lagbench.core.slo_scaling import scaling_results
-from lagbench.core.stranger_reasons import stranger_reasons
+from lagbench.core.verdict.slo import SloResult, SloStatus
+from lagbench.core.verdict.slos_on_accounting import accounting_results, unsettled_end
+from lagbench.core.verdict.slos_on_lag import lag_results
+from lagbench.core.verdict.slos_on_rebalance import rebalance_results
+from lagbench.core.verdict.slos_on_scaling import scaling_results
+from lagbench.core.verdict.stranger_reasons import stranger_reasons
 from lagbench.errors import ExitCode
 
 __all__ = ["SloResult", "SloStatus", "Verdict", "VerdictStatus", "exit_code", "judge"]

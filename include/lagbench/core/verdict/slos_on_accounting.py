@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from lagbench.core.measures.measures import Accounting, BadMessageGroup, Measures
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.slo_result import Slo, SloResult, moment
+from lagbench.core.verdict.slo import Slo, SloResult, moment
 
 NAMED_GROUPS = 3
 NAMED_PARTITIONS = 6

@@ -7,7 +7,7 @@ from tests.unit.core.test_verdict import GOOD, SLOS, changed, result
 
 from lagbench.core.measures.measures import Measures, UnknownOwnership, UnledgeredWork
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.verdict import judge
+from lagbench.core.verdict.verdict import judge
 
 
 def in_log_fewer(count: int, **fields: Any) -> Measures:

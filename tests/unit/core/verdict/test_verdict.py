@@ -7,7 +7,7 @@ from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.core.measures.measures import BadMessageGroup, Measures
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.verdict import SloResult, Verdict, exit_code, judge
+from lagbench.core.verdict.verdict import SloResult, Verdict, exit_code, judge
 from lagbench.errors import ExitCode
 
 GOOD = quick_spike_measures()

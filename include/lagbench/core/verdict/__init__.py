@@ -1,0 +1,1 @@
+"""SLOs, judged on measures."""
