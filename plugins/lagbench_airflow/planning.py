@@ -22,9 +22,9 @@ from lagbench.adapters.run_manifest import write_manifest
 from lagbench.adapters.topic_copies import keep_evidence
 from lagbench.adapters.workloads import clear_cluster, remove_everything
 from lagbench.catalog import checked_cell
-from lagbench.core.cell_identity import content_digest
 from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.core.cluster.run_rights import rights_of_run
+from lagbench.core.compare.cell_identity import content_digest
 from lagbench.core.scenario.run_names import NAMESPACE, RunNames, new_run_id
 from lagbench.core.spark_settings import SparkPlace
 from lagbench.embedded import bench

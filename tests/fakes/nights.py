@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.cell_identity import content_digest
+from lagbench.core.compare.cell_identity import content_digest
 from lagbench.core.measures.measures import Measures
 from lagbench.results.gate import GateRecord, judge_night
 from tests.fakes.measured_run import quick_spike_measures

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from lagbench.adapters.run_folder import RunFolder, list_runs
-from lagbench.core.cell_identity import cell_id
+from lagbench.core.compare.cell_identity import cell_id
 from lagbench.core.measures.model import MeasureModel
 from lagbench.errors import LagbenchError
 from lagbench.results.run_evidence import read_scenario

@@ -12,8 +12,8 @@ from tests.fakes.run_folder_builder import quick_spike_run
 from tests.unit.plugins.conftest import SCENARIO
 
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.core.cell_identity import content_digest
 from lagbench.core.cluster.lease import longest_run_seconds
+from lagbench.core.compare.cell_identity import content_digest
 from lagbench.errors import NotReady
 from lagbench.results.gate import COMPARISON_FILE
 from lagbench.results.measure import judge_run

@@ -11,8 +11,8 @@ from tests.unit.plugins.conftest import SERVERS, World
 
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.catalog import load_policy
-from lagbench.core.cell_identity import content_digest
 from lagbench.core.cluster.settings import ClusterSettings
+from lagbench.core.compare.cell_identity import content_digest
 from lagbench.results.baseline import cell_of
 from lagbench_airflow import planning
 from lagbench_airflow.cell_run import CellRun

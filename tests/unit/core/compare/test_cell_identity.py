@@ -8,7 +8,7 @@ import pytest
 import yaml
 from tests.fakes.run_folder_builder import POLICY_YAML, SCENARIO_YAML
 
-from lagbench.core.cell_identity import cell_id, content_digest
+from lagbench.core.compare.cell_identity import cell_id, content_digest
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 
 DATA: dict[str, Any] = yaml.safe_load(SCENARIO_YAML)
