@@ -14,7 +14,7 @@ from lagbench.core.scenario.scenario import (
     TracePoint,
     TraceProfile,
 )
-from lagbench.core.simulate import simulate
+from lagbench.core.simulation.simulate import simulate
 from lagbench.core.simulation.surroundings import Surroundings
 from tests.bench.figures import Figure, at_least
 

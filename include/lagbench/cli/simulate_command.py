@@ -86,7 +86,7 @@ def simulate(
 def _simulated(
     cell: Cell, seed: int, slo_seconds: float | None, around: Surroundings
 ) -> Simulation:
-    from lagbench.core.simulate import simulate as simulate_cell
+    from lagbench.core.simulation.simulate import simulate as simulate_cell
 
     return simulate_cell(
         cell.scenario,

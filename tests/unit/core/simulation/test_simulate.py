@@ -12,8 +12,8 @@ from lagbench.core.scenario.scenario import (
     SteadyProfile,
     StepProfile,
 )
-from lagbench.core.simulate import simulate
 from lagbench.core.simulation.outcome import Simulation
+from lagbench.core.simulation.simulate import simulate
 from lagbench.core.simulation.surroundings import Surroundings
 from lagbench.errors import WrongInput
 
