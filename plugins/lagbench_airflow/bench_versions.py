@@ -8,7 +8,7 @@ from typing import Any
 from lagbench.core.cluster.manifests import SCALED_OBJECT
 from lagbench.core.keda.loop.handover import is_handed_over
 from lagbench.core.keda.loop.hpa_builder import KEDA_VERSION, VERSION_LABEL
-from lagbench.core.spark_settings import SparkPlace
+from lagbench.core.spark.settings import SparkPlace
 from lagbench.embedded import bench
 from lagbench.embedded.jars import BROKER
 from lagbench.embedded.java import find_java

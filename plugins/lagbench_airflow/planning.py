@@ -26,7 +26,7 @@ from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.core.cluster.run_rights import rights_of_run
 from lagbench.core.compare.cell_identity import content_digest
 from lagbench.core.scenario.run_names import NAMESPACE, RunNames, new_run_id
-from lagbench.core.spark_settings import SparkPlace
+from lagbench.core.spark.settings import SparkPlace
 from lagbench.embedded import bench
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.errors import NotReady, WrongInput

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.plugins.conftest import World
 
-from lagbench.core.spark_settings import SparkPlace
+from lagbench.core.spark.settings import SparkPlace
 from lagbench_airflow import planning
 from lagbench_airflow.cell_run import CellRun
 

@@ -11,7 +11,7 @@ from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
 
 from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY
 from lagbench.core.keda.loop.hpa_builder import KEDA_VERSION
-from lagbench.core.spark_settings import SparkPlace
+from lagbench.core.spark.settings import SparkPlace
 from lagbench.embedded import bench
 from lagbench.embedded.jars import BROKER
 from lagbench.embedded.java import find_java

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lagbench.core.spark_settings import SparkPlace, SparkSettings
-from lagbench.core.spark_submission import Here, Submission, compose_submission
+from lagbench.core.spark.settings import SparkPlace, SparkSettings
+from lagbench.core.spark.submission import Here, Submission, compose_submission
 
 HERE = Here(
     run_folder=Path("/home/me/runs/run-1"),

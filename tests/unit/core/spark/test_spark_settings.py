@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.spark_settings import SparkPlace, SparkSettings, check_fit, place_of
+from lagbench.core.spark.settings import SparkPlace, SparkSettings, check_fit, place_of
 from lagbench.errors import WrongInput
 
 WHERE = "connection spark_default"

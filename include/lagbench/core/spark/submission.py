@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lagbench.core.spark_settings import SparkPlace, SparkSettings
+from lagbench.core.spark.settings import SparkPlace, SparkSettings
 
 CODE_ZIP = "lagbench-spark.zip"
 """The package of the jobs and what of lagbench they import, beside the entry scripts."""

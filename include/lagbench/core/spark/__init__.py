@@ -1,0 +1,1 @@
+"""Spark's settings and submissions."""
