@@ -1,8 +1,8 @@
 """The pods' clocks against the recorder's: what to take off a stamp, and how wrong it may be then.
 
-The rule is that of ``lagbench.core.measures.evidence.clocks``, for the stamps that only Spark reads; a test holds the
-two equal. On one machine there is one clock. Elsewhere a pod whose clock the recorder could not ask
-is not bounded, which is not an offset of zero.
+The rule is that of ``lagbench.core.measures.evidence.clocks``, for the stamps that only Spark
+reads; a test holds the two equal. On one machine there is one clock. Elsewhere a pod whose clock
+the recorder could not ask is not bounded, which is not an offset of zero.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compare ``lagbench.core.admission`` with recorded answers of the API server and KEDA's webhook.
+"""Compare ``lagbench.core.policy.admission`` with recorded answers of a real cluster.
 
 ``python -m tests.conformance.webhook FILE`` (.json or .json.gz) prints ``N of N agree`` (accepted
 or not, of each row and of the update it may hold) and how many texts and warnings are equal too;

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.fake_kube import FakeKube
-from tests.unit.core.policy_review.test_refusals import policy
+from tests.unit.core.policy.review.test_refusals import policy
 
 from lagbench.adapters.cluster_facts import read_cluster_facts
 from lagbench.core.policy.review.cluster_facts import ClusterFacts

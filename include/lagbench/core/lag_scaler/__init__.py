@@ -1,1 +1,1 @@
-"""The lag scaler: the rule on lag that persists, and its settings."""
+"""Lag that persists: settings, windows of offset samples, the rule, and what it decides."""

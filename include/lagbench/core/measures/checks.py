@@ -16,8 +16,8 @@ from typing import Any
 from lagbench.core.measures.accounting import message_classes
 from lagbench.core.measures.accounting.sums import SUMS, broken_sums
 from lagbench.core.measures.measures import Accounting, Measures, RebalanceEpisode
+from lagbench.core.measures.moment import moment
 from lagbench.core.measures.scaling_models import EpisodeTrigger
-from lagbench.core.verdict.slo import moment
 
 NAMED_EPISODES = 3
 RECONCILED = (

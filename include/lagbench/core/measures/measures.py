@@ -138,7 +138,7 @@ class Seconds(MeasureModel):
 
 
 class BuildUp(MeasureModel):
-    """How fast lag grew from a spike's start until replicas rose (``core/measures/lag/build_up.py``)."""
+    """How fast lag grew from a spike's start until replicas rose (``lag/build_up.py``)."""
 
     started_at: int  # the spike's planned start
     ended_at: int | None = None
@@ -247,7 +247,7 @@ class Accounting(MeasureModel):
 
     ``lost_in_broker`` are acknowledged messages that the log lacks and that no expiry explains;
     None unless the producer said what was acknowledged. A count of None was not recorded.
-    ``core/measures/accounting/message_classes.py`` names the classes.
+    ``accounting/message_classes.py`` names the classes.
     """
 
     planned: int | None = None

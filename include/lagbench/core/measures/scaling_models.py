@@ -1,8 +1,8 @@
 """What scaling did and what it cost: reaction chain, rebalances, replicas.
 
-Definitions are stated where the numbers are computed: ``core/measures/reaction/chain.py``, ``core/measures/rebalance/episodes.py``,
-``core/measures/rebalance/rate_dip.py``, ``core/measures/rebalance/standstill.py``, ``core/measures/replicas/flapping.py``, ``core/measures/pods/pod_time.py``,
-``core/measures/pods/paid_for_itself.py``.
+Definitions are stated where the numbers are computed: ``reaction/chain.py``,
+``rebalance/episodes.py``, ``rebalance/rate_dip.py``, ``rebalance/standstill.py``,
+``replicas/flapping.py``, ``pods/pod_time.py``, ``pods/paid_for_itself.py``.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Rebalances(MeasureModel):
 
 
 class Standstill(MeasureModel):
-    """The longest time in which nothing was done although work waited (``core/measures/rebalance/standstill.py``)."""
+    """The longest time without work done although work waited: ``rebalance/standstill.py``."""
 
     group_seconds: float | None  # None: nobody saw the group's work
     group_low_seconds: float | None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from lagbench.core.measures.measures import NANOSECONDS, Measures
 from lagbench.core.measures.model import MeasureModel
 
 SloStatus = Literal["pass", "fail", "undetermined", "not_judged"]
@@ -103,11 +102,3 @@ def claim_result(
 def not_applicable(result: SloResult) -> SloResult:
     """Return ``result`` as not judged: the run gave no occasion to judge it."""
     return result.model_copy(update={"status": "not_judged"})
-
-
-def moment(measures: Measures, at: int | None) -> str:
-    """Return an instant as seconds after the start of the stream."""
-    origin = measures.load.stream_started_at
-    if at is None or origin is None:
-        return "at an unknown instant"
-    return f"at {(at - origin) / NANOSECONDS:+.1f} s"

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lagbench.core.measures.measures import Accounting, BadMessageGroup, Measures
+from lagbench.core.measures.moment import moment
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.verdict.slo import Slo, SloResult, moment
+from lagbench.core.verdict.slo import Slo, SloResult
 
 NAMED_GROUPS = 3
 NAMED_PARTITIONS = 6

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from lagbench.core.measures.measures import Measures, Reaction, Scaling
+from lagbench.core.measures.moment import moment
 from lagbench.core.scenario.scenario import Slos
-from lagbench.core.verdict.slo import Slo, SloResult, claim_result, moment, not_applicable
+from lagbench.core.verdict.slo import Slo, SloResult, claim_result, not_applicable
 
 
 def scaling_results(measures: Measures, slos: Slos) -> list[SloResult]:

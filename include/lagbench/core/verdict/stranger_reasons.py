@@ -7,7 +7,7 @@ lost, repeated or slow may be theirs.
 from __future__ import annotations
 
 from lagbench.core.measures.measures import GroupStranger, Measures
-from lagbench.core.verdict.slo import moment
+from lagbench.core.measures.moment import moment
 
 NAMED_STRANGERS = 5
 

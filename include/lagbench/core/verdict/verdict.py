@@ -7,9 +7,9 @@
 * With strangers in the group nothing passes or fails, bad messages neither: they may be theirs. Of
   strangers that were only counted, and never named, the SLOs on scaling that fail stay failed.
 * Not drained, not stable, an empty log, an accounting that contradicts itself
-  (``lagbench.core.measures.checks``), files that contradict each other
-  (``lagbench.core.measures.evidence.contradictions``), or a measure missing for a judged SLO: ``undetermined``, never
-  ``pass``. So is a run of which nothing was judged.
+  (``measures/checks.py``), files that contradict each other
+  (``measures/evidence/contradictions.py``), or a measure missing for a judged SLO:
+  ``undetermined``, never ``pass``. So is a run of which nothing was judged.
 """
 
 from __future__ import annotations

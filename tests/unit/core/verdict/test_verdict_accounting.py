@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.unit.core.test_verdict import GOOD, SLOS, changed, result
+from tests.unit.core.verdict.test_verdict import GOOD, SLOS, changed, result
 
 from lagbench.core.measures.measures import Measures, UnknownOwnership, UnledgeredWork
 from lagbench.core.scenario.scenario import Slos

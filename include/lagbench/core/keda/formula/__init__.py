@@ -1,1 +1,1 @@
-"""The formula of scalingModifiers: parsed, checked, evaluated."""
+"""The formulas of scalingModifiers: read and type-checked as KEDA does, then evaluated."""

@@ -9,7 +9,7 @@ that is counted; every member of it is in exactly one class of the family, stran
 * a processing in the ledger: a message's first, ``DUPLICATED``, ``UNKNOWN_MESSAGE``, or of a
   foreign record (a count).
 
-``core/measures/accounting/sums.py`` states these families as sums. What is wrong with a message beside that
+``accounting/sums.py`` states these families as sums. What is wrong with a message beside that
 (its order, its owner, its seq at two places) is a class of its own, on top of the one above.
 """
 

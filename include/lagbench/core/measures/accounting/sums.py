@@ -1,7 +1,7 @@
 """The sums that an accounting must keep: every message, strangers too, is in exactly one class.
 
-Each sum says in two ways how many there are of one thing (``core/measures/accounting/message_classes.py`` names the
-families). A count that a run never recorded is left out of its sum; one that no run is without and
+Each sum says in two ways how many there are of one thing (families: ``message_classes.py``).
+A count that a run never recorded is left out of its sum; one that no run is without and
 that is not known leaves the sum open.
 """
 

@@ -1,7 +1,7 @@
 """Membership and ownership of the consumer group, replayed from the pods' own records.
 
 A pod is a member from its first join or assignment until it stopped; a pod that was killed says
-nothing, so it counts as gone from the end that Kubernetes tells (``core/measures/evidence/pod_lives.py``).
+nothing, so it counts as gone from the end that Kubernetes tells (``evidence/pod_lives.py``).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The scenario says what the load was; the telemetry only when the stream began. A run is invalid when
 the producer fell behind (its own rule, stated in its record), was stopped before its stream's end,
 never said that it finished, or had a delivery refused or left unacknowledged: then the load that
-Kafka took is not the planned one and no measure means what it says. ``core/measures/evidence/load_taken.py`` says
+Kafka took is not the planned one and no measure means what it says. ``evidence/load_taken.py`` says
 when Kafka took it too late.
 """
 

@@ -3,7 +3,7 @@
 Threshold: one lagThreshold (the lag that one replica may hold). ``drained_at`` is the first sample
 at or after the spike's end with total lag at or below it; samples are 1 s apart. A total that is
 unknown drains nothing, nor does a low one while too much waits in the producer's client, where it
-is no lag yet (``core/measures/evidence/load_taken.py``).
+is no lag yet (``evidence/load_taken.py``).
 
 The lag came down after the last sample that is known to be above the threshold, so the drain's
 precision is the distance to that one (``above_until_at``): a gap in between widens it.

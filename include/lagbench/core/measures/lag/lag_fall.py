@@ -5,8 +5,8 @@ PLATEAU_SECONDS without a new minimum. Full parallelism: the spike is over, the 
 at their maximum of the run and that many pods are Ready; it ends when the replicas are lowered. The
 claim ends when the lag is drained.
 
-A stretch in which lag or replicas were not seen (core/measures/evidence/unseen.py) is left out: lag that rose outside
-it did rise; lag that fell outside it is not known to have fallen throughout.
+A stretch in which lag or replicas were not seen (evidence/unseen.py) is left out: lag that
+rose outside it did rise; lag that fell outside it is not known to have fallen throughout.
 
 The tolerance is the larger of 2 % of the peak lag and what the group does in one second: committed
 offsets jump by a commit interval, so two samples of a steadily falling lag may differ by that much

@@ -1,6 +1,6 @@
 """The reaction of a run: the chain of the load step that was answered worst.
 
-Each spike is a load step. One that asks for pods (``core/measures/reaction/due.py``) is answered by the
+Each spike is a load step. One that asks for pods (``reaction/due.py``) is answered by the
 first rise of the wanted replicas after it, and its reaction is the chain's max(Ready, assigned)
 after the load step. A step that asked for nothing reacts in 0 s. A pod that was due and did not
 come is the worst there is. Where the evidence of a step is missing, its reaction is not known,

@@ -1,7 +1,7 @@
 """What the group would have done without the rebalance: a small simulation of flows.
 
 In each bin of 100 ms a pod works on what waits in the partitions that count for it
-(``core/measures/rebalance/counting_owners.py``), as much as one pod can do. It begins with what really waited.
+(``rebalance/counting_owners.py``), as much as one pod can do. It begins with what really waited.
 
 What a pod can do is what the pods of this run demonstrably did in a second while work waited for
 them and nothing moved (the median of seconds in which they did anything), at most what the settings

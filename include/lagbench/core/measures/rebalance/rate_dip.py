@@ -1,6 +1,6 @@
 """The dip of the group's rate in a rebalance: depth, area, recovery.
 
-Expected is what the group would have done without the rebalance (``core/measures/rebalance/counterfactual.py``); done
+Expected is what the group would have done without the rebalance (``counterfactual.py``); done
 is what the table ``timeline`` says. So a group that has nothing to do does not dip.
 
 * depth: 1 - done / expected, the worst window that starts in the episode or up to 5 s after. A

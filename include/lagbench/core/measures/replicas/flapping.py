@@ -31,7 +31,7 @@ def replica_changes(
 
     The recorder's samples say what was wanted; the autoscaler's own records and the recorder's
     watch say exactly when and by whom, and what went and came back between two samples
-    (``core/measures/replicas/steps.py``, ``core/measures/replicas/path.py``).
+    (``replicas/steps.py``, ``replicas/path.py``).
     """
     samples = sorted(
         (r for r in records if isinstance(r, ReplicaSample) and r.at <= until_at),

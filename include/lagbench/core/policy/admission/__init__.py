@@ -1,1 +1,1 @@
-"""What the API server and KEDA's webhook accept."""
+"""What the API server and KEDA's webhook say to a ScaledObject, rule by rule, without a cluster."""

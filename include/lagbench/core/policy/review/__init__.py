@@ -1,1 +1,1 @@
-"""What a policy does otherwise than it reads."""
+"""What a policy does that its text does not say: found by reading it, before it is applied."""

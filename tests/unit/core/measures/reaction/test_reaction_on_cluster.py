@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.core.test_reaction import (
+from tests.unit.core.measures.reaction.test_reaction import (
     LIVES,
     LOAD,
     RISE,

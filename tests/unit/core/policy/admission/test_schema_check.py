@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.core.admission.scaled_objects import answer, manifest
+from tests.unit.core.policy.admission.scaled_objects import answer, manifest
 
 from lagbench.core.policy.admission.answer import admit
 from lagbench.core.policy.admission.cluster import ClusterView

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.unit.core.admission.scaled_objects import CPU, TRIGGER, answer, manifest, workload
+from tests.unit.core.policy.admission.scaled_objects import CPU, TRIGGER, answer, manifest, workload
 
 from lagbench.core.policy.admission.answer import FieldValidation, admit
 from lagbench.core.policy.admission.cluster import ClusterView

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.core.policy_review.test_refusals import KAFKA, policy
+from tests.unit.core.policy.review.test_refusals import KAFKA, policy
 
 from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.core.policy.review.policy_file import review_documents

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.unit.core.policy_review.test_findings import (
+from tests.unit.core.policy.review.test_findings import (
     CPU,
     EXTERNAL,
     behavior,

@@ -1,1 +1,0 @@
-"""What the API server and KEDA's webhook say to a ScaledObject, rule by rule, without a cluster."""
