@@ -25,7 +25,10 @@ POD_TEMPLATE = PROJECT_ROOT / "k8s" / "base" / "spark" / "pod-template.yaml"
 _LAGBENCH_FILES = (
     "__init__.py",
     "core/__init__.py",
+    "core/scenario/__init__.py",
     "core/scenario/event.py",
+    "core/measures/__init__.py",
+    "core/measures/accounting/__init__.py",
     "core/measures/accounting/message_classes.py",
 )
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # same code, same zip

@@ -9,7 +9,7 @@ import pytest
 from lagbench.core.keda.formula.compiled import FormulaRefusedError, compile_formula
 from lagbench.core.policy.admission.scaling_modifiers import modifiers_problem
 
-RECORDED = json.loads((Path(__file__).parents[3] / "data" / "scaling_formulas.json").read_text())
+RECORDED = json.loads((Path(__file__).parents[4] / "data" / "scaling_formulas.json").read_text())
 
 
 def problem(formula: str, *names: str) -> str:

@@ -15,7 +15,7 @@ from lagbench.core.policy.review.policy_file import review_documents
 from lagbench.core.policy.review.review import PolicyReview, review_policy
 from lagbench.errors import WrongInput
 
-CASES = Path(__file__).parents[3] / "data" / "keda_webhook_cases.json.gz"
+CASES = Path(__file__).parents[4] / "data" / "keda_webhook_cases.json.gz"
 METADATA = {
     "bootstrapServers": "kafka:9092",
     "consumerGroup": "g",
