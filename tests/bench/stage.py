@@ -14,7 +14,7 @@ from subprocess import Popen
 from typing import TypeVar
 
 from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
-from lagbench.adapters.processes import GroupReaper, end_process, is_alive, start_tied
+from lagbench.adapters.process.processes import GroupReaper, end_process, is_alive, start_tied
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady, StillWaiting

@@ -16,7 +16,7 @@ import yaml
 from kubernetes import client, config
 
 from lagbench.adapters.kube import Kube
-from lagbench.adapters.processes import end_process, start_tied
+from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY
 from lagbench.core.keda.object.annotations import PAUSED
 from lagbench.embedded.broker import Broker

@@ -16,7 +16,7 @@ from kubernetes.dynamic import DynamicClient
 from kubernetes.dynamic.exceptions import NotFoundError
 from tests.integration.localkube_process import eventually, running_localkube
 
-from lagbench.adapters.processes import end_process, start_tied
+from lagbench.adapters.process.processes import end_process, start_tied
 
 NAMESPACE = "scaled"
 API = {

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from kubernetes import config
 from kubernetes.dynamic import DynamicClient
 
-from lagbench.adapters.processes import end_process, start_tied
+from lagbench.adapters.process.processes import end_process, start_tied
 
 Seen = TypeVar("Seen")
 

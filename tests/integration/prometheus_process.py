@@ -24,7 +24,7 @@ import pytest
 import yaml
 from tests.integration.localkube_process import eventually
 
-from lagbench.adapters.processes import end_process, start_tied
+from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.embedded.ports import free_port
 from lagbench.project import PROJECT_ROOT
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pyspark
 
-from lagbench.adapters.processes import end_process, start_tied
+from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.embedded.ports import LOOPBACK, free_port
 from lagbench.embedded.spark_packages import submit_environment
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.integration.start_both_ways import WARM_WITHIN_SECONDS, outcome
 
 import lagbench
-from lagbench.adapters.processes import GroupReaper
+from lagbench.adapters.process.processes import GroupReaper
 from lagbench.localkube.container_process import ContainerStarter
 from lagbench.localkube.pod_environment import inheritable
 from lagbench.localkube.warm_start import fitness

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lagbench.adapters.processes import GroupReaper
+from lagbench.adapters.process.processes import GroupReaper
 from lagbench.localkube.container_process import ContainerStarter
 from lagbench.localkube.pod_environment import LaunchPlan, inheritable
 from lagbench.localkube.warm_start import fitness

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
-from lagbench.adapters.processes import is_alive
+from lagbench.adapters.process.processes import is_alive
 from lagbench.embedded import bench
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.supervisor import MARK_VARIABLE

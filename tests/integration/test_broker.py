@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from lagbench.adapters.kafka_admin import BROKER_DEFAULT, KafkaAdmin, TopicSpec
-from lagbench.adapters.processes import is_alive
+from lagbench.adapters.process.processes import is_alive
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.java import find_java
 from lagbench.embedded.trust_store import trust_options, trusted_certificates

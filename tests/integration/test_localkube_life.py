@@ -22,7 +22,7 @@ import pytest
 import yaml
 from tests.integration.localkube_process import LocalkubeProcess, eventually, running_localkube
 
-from lagbench.adapters.processes import is_alive
+from lagbench.adapters.process.processes import is_alive
 
 pytestmark = pytest.mark.integration
 

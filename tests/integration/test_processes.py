@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from lagbench.adapters.processes import end_process, is_alive
+from lagbench.adapters.process.processes import end_process, is_alive
 
 pytestmark = pytest.mark.integration
 

@@ -20,7 +20,7 @@ from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_ru
 from tests.integration.localkube_process import running_localkube
 
 from lagbench.adapters.kube import Kube
-from lagbench.adapters.processes import end_process, start_tied
+from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.measures.evidence.group_strangers import group_strangers
 from lagbench.core.measures.evidence.pod_lives import pod_lives
 from lagbench.core.scenario.run_names import RUN_ID_LABEL

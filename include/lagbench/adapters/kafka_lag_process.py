@@ -25,7 +25,7 @@ from lagbench.adapters.offset_messages import (
     send,
     unpacked_samples,
 )
-from lagbench.adapters.processes import tied_command
+from lagbench.adapters.process.processes import tied_command
 from lagbench.adapters.sample_time import DEFAULT_TIMEOUT_SECONDS, longest_sample_seconds
 from lagbench.core.lag_scaler.lag_source import GroupSample, GroupTopic, failed_sample
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from lagbench.adapters.processes import end_process
+from lagbench.adapters.process.processes import end_process
 from lagbench.errors import NotReady
 
 STOP_GRACE_SECONDS = 60

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from lagbench.adapters.processes import end_process
+from lagbench.adapters.process.processes import end_process
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.embedded.bench_state import BenchFiles, BenchState, PartState, ProcessRecord
 from lagbench.embedded.bench_status import BenchStatus, PartStatus, status_of

@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from lagbench.adapters.processes import is_alive
+from lagbench.adapters.process.processes import is_alive
 from lagbench.embedded.cache import write_atomically
 
 PartState = Literal["running", "stopped", "died"]

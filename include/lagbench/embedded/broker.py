@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from lagbench.adapters.kafka_admin import KafkaAdmin
-from lagbench.adapters.processes import end_process, start_tied
+from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.embedded.broker_settings import (
     JVM_OPTIONS,
     BrokerLayout,

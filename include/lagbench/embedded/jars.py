@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from lagbench.adapters.processes import end_process, start_tied
+from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.embedded.cache import cache_dir, exclusive, write_atomically
 from lagbench.embedded.jar_lock import LockedJar, file_sha256, read_lock, verify, write_lock
 from lagbench.embedded.java import JavaRuntime, find_java

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyspark
 
-from lagbench.adapters.processes import end_process, start_tied
+from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.adapters.run_folder import LANDED_TABLES, RunFolder
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded import bench

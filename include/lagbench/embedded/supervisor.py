@@ -23,7 +23,7 @@ from types import FrameType
 
 import lagbench
 from lagbench.adapters.kafka_admin import KafkaAdmin
-from lagbench.adapters.processes import GroupReaper
+from lagbench.adapters.process.processes import GroupReaper
 from lagbench.embedded.bench_state import BenchFiles, BenchState, PartState, ProcessRecord
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.jars import BROKER, is_cached

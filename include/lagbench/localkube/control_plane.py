@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from lagbench.adapters.processes import GroupReaper
+from lagbench.adapters.process.processes import GroupReaper
 from lagbench.localkube.app import ApiServer
 from lagbench.localkube.container_process import ContainerStarter
 from lagbench.localkube.deletion import Deletion

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from lagbench.adapters.processes import GroupReaper
+from lagbench.adapters.process.processes import GroupReaper
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LOOK_SECONDS = 1.0

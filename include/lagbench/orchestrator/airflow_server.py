@@ -22,7 +22,7 @@ from types import FrameType
 import httpx
 import psutil
 
-from lagbench.adapters.processes import GroupReaper, end_process, is_alive, start_tied
+from lagbench.adapters.process.processes import GroupReaper, end_process, is_alive, start_tied
 from lagbench.errors import NotReady
 from lagbench.orchestrator.airflow_environment import (
     ADMIN,

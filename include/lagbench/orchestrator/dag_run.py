@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import httpx
 
-from lagbench.adapters.processes import GroupReaper, end_process, start_tied
+from lagbench.adapters.process.processes import GroupReaper, end_process, start_tied
 from lagbench.errors import NotReady
 from lagbench.orchestrator.airflow_environment import (
     airflow_command,
