@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import Variable
 
-from lagbench.adapters.lease_holder import HOLDER_NAME, new_holder
+from lagbench.adapters.kube.lease_holder import HOLDER_NAME, new_holder
 
 
 def lease_holder() -> str:

@@ -13,14 +13,14 @@ from typing import Any, Literal
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from lagbench.adapters.cluster_check import check_cluster, ready_namespace
-from lagbench.adapters.cluster_lease import ClusterLease
 from lagbench.adapters.kafka_admin import BROKER_DEFAULT, TopicSpec
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.cluster_check import check_cluster, ready_namespace
+from lagbench.adapters.kube.cluster_lease import ClusterLease
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.workloads import clear_cluster, remove_everything
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.adapters.run_manifest import write_manifest
 from lagbench.adapters.topic_copies import keep_evidence
-from lagbench.adapters.workloads import clear_cluster, remove_everything
 from lagbench.catalog import checked_cell
 from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.core.cluster.run_rights import rights_of_run

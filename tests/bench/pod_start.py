@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster.manifests import RunTarget, consumer_for_run
 from lagbench.core.scenario.run_names import NAMESPACE, RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lagbench.adapters.api_discovery import ApiDiscovery
-from lagbench.adapters.cluster_facts import read_cluster_facts
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.api_discovery import ApiDiscovery
+from lagbench.adapters.kube.cluster_facts import read_cluster_facts
+from lagbench.adapters.kube.kube import Kube
 from lagbench.core.policy.admission.answer import Admission, FieldValidation, admit
 from lagbench.core.policy.admission.cluster import ClusterView
 from lagbench.core.policy.load import POLICY_VERSIONS

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from kubernetes import client, config
 
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY
 from lagbench.core.keda.object.annotations import PAUSED

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
-from lagbench.adapters.kube import Kube
-from lagbench.adapters.workloads import ON_A_CLUSTER, WORKLOADS
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.workloads import ON_A_CLUSTER, WORKLOADS
 from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_LABEL, RunNames
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kubernetes import client, config
 
 from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.kube import Kube
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.embedded.broker import Broker
 from tests.cluster.rig.images import PAUSE

@@ -16,8 +16,8 @@ from threading import Barrier
 
 import pytest
 
-from lagbench.adapters.cluster_lease import ClusterLease
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.cluster_lease import ClusterLease
+from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster.lease import LEASE
 from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_ANNOTATION
 from lagbench.embedded.broker import Broker

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.kube import Kube
 from lagbench.project import PROJECT_ROOT
 from tests.board_file import board_queries
 from tests.cluster.rig.images import PAUSE

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.catalog import policy_file
 from lagbench.core.cluster.manifests import RunTarget, policy_for_run

@@ -9,8 +9,8 @@ import pytest
 from kubernetes import client, config
 
 from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
-from lagbench.adapters.kube import Kube
-from lagbench.adapters.manifest_files import base_manifest
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.core.cluster.manifests import RunTarget, consumer_for_run
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.scenario.run_names import RunNames

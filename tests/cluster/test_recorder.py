@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 
-from lagbench.adapters.kube import Kube
-from lagbench.adapters.manifest_files import base_manifest, base_objects
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.core.cluster.manifests import (
     RunTarget,
     companion_for_run,

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from lagbench.adapters.kafka_admin import KafkaAdmin
-from lagbench.adapters.kube import Kube
-from lagbench.adapters.workloads import ON_A_CLUSTER, WORKLOADS
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.workloads import ON_A_CLUSTER, WORKLOADS
 from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_ANNOTATION, RUN_ID_LABEL
 from lagbench.embedded.broker import Broker
 from tests.cluster.cluster_rehearsal import ClusterRehearsal, kubectl, rehearsal_on

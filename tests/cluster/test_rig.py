@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kubernetes import client, config
 
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.kube import Kube
 from lagbench.errors import NotReady
 from tests.cluster.rig.node import NODE
 from tests.cluster.rig.rig import Rig

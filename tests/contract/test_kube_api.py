@@ -19,8 +19,8 @@ from kubernetes.dynamic.exceptions import (
 )
 from tests.contract.kube_endpoint import Endpoint, config_map, message_of, scaled_object
 
-from lagbench.adapters.api_discovery import ApiDiscovery
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.api_discovery import ApiDiscovery
+from lagbench.adapters.kube.kube import Kube
 
 pytestmark = pytest.mark.integration
 CLUSTER_CONFIG_MAP = "kube-root-ca.crt"

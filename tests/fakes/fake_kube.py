@@ -15,7 +15,7 @@ Manifest = dict[str, Any]
 
 
 class FakeKube:
-    """The verbs of ``lagbench.adapters.kube.Kube`` on a dict; reactions are instant.
+    """The verbs of ``lagbench.adapters.kube.kube.Kube`` on a dict; reactions are instant.
 
     ``calls`` lists what changed something, in order. ``is_down`` makes every call fail.
     """

@@ -14,7 +14,7 @@ import pytest
 from tests.integration.localkube_process import eventually
 
 from lagbench.adapters.kafka_admin import KafkaAdmin
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.scenario.run_names import GROUP_PREFIX, RUN_ID_LABEL, RunNames

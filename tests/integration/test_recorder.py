@@ -19,7 +19,7 @@ from tests.fakes.kubeconfig import cluster_target
 from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run, eventually
 from tests.integration.localkube_process import running_localkube
 
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.measures.evidence.group_strangers import group_strangers
 from lagbench.core.measures.evidence.pod_lives import pod_lives

@@ -106,7 +106,7 @@ def _print_manifests(console: Console, cell: Cell) -> None:
 
 def _manifests(cell: Cell) -> list[dict[str, Any]]:
     """Return what the run would apply; run id and broker are known only when it starts."""
-    from lagbench.adapters.manifest_files import base_manifest
+    from lagbench.adapters.kube.manifest_files import base_manifest
     from lagbench.core.cluster import manifests as patch
     from lagbench.core.policy.load import check_limits
     from lagbench.core.scenario.run_names import RunNames

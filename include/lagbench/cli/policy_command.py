@@ -155,7 +155,7 @@ def _workload_under_test(scenario: str | None) -> tuple[dict[str, Any], ...]:
 
     Its grace period is the one that a run of the scenario gives it.
     """
-    from lagbench.adapters.manifest_files import base_manifest
+    from lagbench.adapters.kube.manifest_files import base_manifest
     from lagbench.catalog import load_scenario
     from lagbench.core.cluster.manifests import grace_seconds
 

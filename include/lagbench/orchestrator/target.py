@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from lagbench.adapters.cluster_check import check_cluster, ready_namespace
 from lagbench.adapters.kafka_admin import KafkaAdmin
-from lagbench.adapters.kube import Kube
-from lagbench.adapters.lease_holder import HOLDER_VARIABLE, stored_holder
-from lagbench.adapters.workloads import clear_cluster
+from lagbench.adapters.kube.cluster_check import check_cluster, ready_namespace
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.lease_holder import HOLDER_VARIABLE, stored_holder
+from lagbench.adapters.kube.workloads import clear_cluster
 from lagbench.core.cluster.run_rights import rights_of_run
 from lagbench.core.cluster.settings import (
     ALIASES_FIELD,

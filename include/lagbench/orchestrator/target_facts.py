@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lagbench.adapters.api_discovery import ApiDiscovery
-from lagbench.adapters.cluster_facts import read_cluster_facts
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.api_discovery import ApiDiscovery
+from lagbench.adapters.kube.cluster_facts import read_cluster_facts
+from lagbench.adapters.kube.kube import Kube
 from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.embedded import bench
 from lagbench.errors import NotReady

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
-from lagbench.adapters.kube import Kube
-from lagbench.adapters.kube_retries import patient_retries
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.kube_retries import patient_retries
 from lagbench.core.cluster.settings import ClusterSettings, cluster_settings
 from lagbench.errors import NotReady
 

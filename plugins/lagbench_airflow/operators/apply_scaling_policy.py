@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from lagbench.adapters.kube import Kube
-from lagbench.adapters.manifest_files import base_manifest, base_objects
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.adapters.run_manifest import add_versions
 from lagbench.core.cluster.manifests import (
     HPA,

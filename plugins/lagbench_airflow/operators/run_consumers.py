@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lagbench.adapters.kube import Kube
-from lagbench.adapters.manifest_files import base_manifest, base_objects
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.core.cluster.manifests import companion_for_run, consumer_for_run
 from lagbench.core.policy.limits import policy_limits
 from lagbench.core.scenario.start_delay import start_delay

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.telemetry_read import first_record
 from lagbench.core.scenario.profile import offered_load
 from lagbench.core.scenario.tail import Tail

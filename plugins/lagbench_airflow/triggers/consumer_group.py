@@ -11,7 +11,7 @@ from lagbench_airflow.triggers.condition import ConditionTrigger, Reading
 
 if TYPE_CHECKING:
     from lagbench.adapters.kafka_groups import GroupMember
-    from lagbench.adapters.kube import Kube
+    from lagbench.adapters.kube.kube import Kube
 
 _WITHOUT_MEMBERS = ("EMPTY", "DEAD")
 _POD_PREFIX = f"{CONSUMER_DEPLOYMENT}-"  # of every pod that a Deployment makes

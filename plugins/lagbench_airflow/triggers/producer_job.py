@@ -9,7 +9,7 @@ from lagbench.errors import WrongInput
 from lagbench_airflow.triggers.condition import ConditionTrigger, Reading
 
 if TYPE_CHECKING:
-    from lagbench.adapters.kube import Kube
+    from lagbench.adapters.kube.kube import Kube
 
 JobEnd = Literal["complete", "failed", "gone"]
 TrafficEnd = JobEnd | Literal["planned stretch over"]

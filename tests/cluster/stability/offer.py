@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 from kubernetes import client, config
 
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.embedded.broker import Broker
 from tests.cluster.stability.columns import (

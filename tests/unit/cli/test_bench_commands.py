@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.fakes.kubeconfig import cluster_target
 
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.kube import Kube
 from lagbench.cli import main
 from lagbench.cli.run_lock import one_run_at_a_time
 from lagbench.embedded import bench

@@ -12,7 +12,7 @@ import pytest
 from tests.fakes.kubeconfig import cluster_target
 
 from lagbench.adapters import run_folder
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.kube import Kube
 from lagbench.cli import main, run_command
 from lagbench.errors import ExitCode, NotReady
 from lagbench.orchestrator import target

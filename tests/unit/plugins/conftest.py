@@ -155,7 +155,7 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """Return a planned run and an empty bench."""
-    from lagbench.adapters import manifest_files
+    from lagbench.adapters.kube import manifest_files
     from lagbench_airflow import phases
     from lagbench_airflow.hooks import kafka, kube
 

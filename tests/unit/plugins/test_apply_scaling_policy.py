@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
 
-from lagbench.adapters.workloads import remove_workloads
+from lagbench.adapters.kube.workloads import remove_workloads
 from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY
 from lagbench.core.keda.object.annotations import PAUSED
 from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION, RUN_ID_LABEL

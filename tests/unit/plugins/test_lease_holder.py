@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
-from lagbench.adapters.lease_holder import HOLDER_NAME, HOLDER_VARIABLE
+from lagbench.adapters.kube.lease_holder import HOLDER_NAME, HOLDER_VARIABLE
 from lagbench_airflow import lease_holder as plugin
 
 

@@ -12,7 +12,7 @@ from tests.fakes.fake_leases import FakeLeases
 from tests.unit.plugins.bench_world import bench_up, stand_in_for_bench
 from tests.unit.plugins.conftest import World
 
-from lagbench.adapters.cluster_lease import ClusterLease
+from lagbench.adapters.kube.cluster_lease import ClusterLease
 from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.errors import NotReady
 from lagbench_airflow import planning

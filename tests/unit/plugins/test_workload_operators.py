@@ -6,9 +6,9 @@ import pytest
 import yaml
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
 
-from lagbench.adapters import manifest_files
 from lagbench.adapters.kafka_admin import TopicSpec
-from lagbench.adapters.workloads import Removed, remove_everything
+from lagbench.adapters.kube import manifest_files
+from lagbench.adapters.kube.workloads import Removed, remove_everything
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
 from lagbench.core.keda.loop.scale_loop import READY

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.kube import Kube
 from lagbench.core.kubernetes.quantity import parse_milli
 from lagbench.core.telemetry.records import HpaSample, Record, ReplicaSample, ScaledObjectSample
 from lagbench.errors import NotReady

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.kube import Kube
 from lagbench.programs.recorder.clock_probe import NodeClock, ask_endpoint, date_of
 
 if TYPE_CHECKING:

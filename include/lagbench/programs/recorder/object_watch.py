@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lagbench.adapters.kube_errors import reason_of
+from lagbench.adapters.kube.kube_errors import reason_of
 from lagbench.core.telemetry.recorder import What
 from lagbench.core.telemetry.records import ReadGap, Record
 

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from lagbench.adapters.kube_errors import reason_of
+from lagbench.adapters.kube.kube_errors import reason_of
 from lagbench.core.telemetry.recorder import What
 from lagbench.core.telemetry.records import ReadGap, Record
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.kube import Kube
 from lagbench.core.telemetry.recorder import What
 from lagbench.core.telemetry.records import Record
 from lagbench.programs.recorder.clock_probe import ClockProbe

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.kube import Kube
 from lagbench.core.telemetry.records import HpaSample, ReplicaSample, ScaledObjectSample
 from lagbench.errors import NotReady
 from lagbench.programs.recorder.kube_readings import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lagbench.adapters.manifest_files import base_manifest
+from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.catalog import list_policies, policy_file
 from lagbench.core.policy.review.finding import PolicyContext
 from lagbench.core.policy.review.policy_file import review_documents

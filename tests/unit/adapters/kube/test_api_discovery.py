@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from kubernetes.client import ApiClient, ApiException
 
-from lagbench.adapters.api_discovery import ApiDiscovery
+from lagbench.adapters.kube.api_discovery import ApiDiscovery
 from lagbench.errors import NotAllowed, NotReady
 
 DOCUMENTS: dict[str, dict[str, Any]] = {

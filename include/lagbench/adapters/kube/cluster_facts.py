@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from lagbench.adapters.cluster_check import INSTALL_KEDA, KEDA_GROUP
+from lagbench.adapters.kube.cluster_check import INSTALL_KEDA, KEDA_GROUP
 from lagbench.core.cluster.run_rights import Right
 from lagbench.core.policy.admission.cluster import Manifest
 from lagbench.core.policy.admission.qualified_names import subdomain_problems

@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.fake_kube import FakeKube
 from tests.unit.core.policy.review.test_refusals import policy
 
-from lagbench.adapters.cluster_facts import read_cluster_facts
+from lagbench.adapters.kube.cluster_facts import read_cluster_facts
 from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.errors import NotAllowed, NotReady

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kubernetes.client import ApiException
 
-from lagbench.adapters.kube_errors import reason_of
+from lagbench.adapters.kube.kube_errors import reason_of
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lagbench.adapters.cluster_lease import ClusterLease
 from lagbench.adapters.kafka_admin import KafkaAdmin
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.cluster_lease import ClusterLease
+from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster.lease import SWEEP_SECONDS
 from lagbench.core.cluster.manifests import POLICY_KINDS
 from lagbench.core.scenario.run_names import GROUP_PREFIX, RUN_ID_LABEL, TOPIC_PREFIX

@@ -11,7 +11,7 @@ import pytest
 import urllib3
 from urllib3.exceptions import MaxRetryError, NewConnectionError
 
-from lagbench.adapters.kube_retries import patient_retries
+from lagbench.adapters.kube.kube_retries import patient_retries
 from lagbench.embedded.ports import LOOPBACK, free_port
 
 LATE_SECONDS = 0.3

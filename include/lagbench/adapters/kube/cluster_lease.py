@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from lagbench.adapters.kube_errors import translated
+from lagbench.adapters.kube.kube_errors import translated
 from lagbench.core.cluster.lease import (
     LEASE,
     LeaseClaim,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
-    from lagbench.adapters.kube import Kube
+    from lagbench.adapters.kube.kube import Kube
 
 _LOOKS = 5
 """Each lost race is another Airflow that has just written: the next look usually says held."""

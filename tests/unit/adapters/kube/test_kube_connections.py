@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubernetes import client
 
-from lagbench.adapters.kube import Kube
+from lagbench.adapters.kube.kube import Kube
 
 
 def test_a_closed_client_keeps_no_connection() -> None:

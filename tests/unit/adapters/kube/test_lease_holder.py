@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lagbench.adapters.lease_holder import HOLDER_VARIABLE, stored_holder
+from lagbench.adapters.kube.lease_holder import HOLDER_VARIABLE, stored_holder
 from lagbench.errors import NotReady
 
 

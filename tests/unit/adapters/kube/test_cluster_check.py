@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.fakes.fake_kube import FakeKube
 
-from lagbench.adapters.cluster_check import policies_in_the_way
+from lagbench.adapters.kube.cluster_check import policies_in_the_way
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 
 HPA, SCALED_OBJECT = "HorizontalPodAutoscaler", "ScaledObject"

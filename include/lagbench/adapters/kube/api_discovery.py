@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from lagbench.adapters.kube_errors import translated
+from lagbench.adapters.kube.kube_errors import translated
 from lagbench.core.policy.admission.qualified_names import subdomain_problems
 
 if TYPE_CHECKING:

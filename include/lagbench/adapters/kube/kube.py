@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lagbench.adapters.kube_errors import describe, translated
-from lagbench.adapters.kube_retries import patient_retries
+from lagbench.adapters.kube.kube_errors import describe, translated
+from lagbench.adapters.kube.kube_retries import patient_retries
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.errors import NotReady, StillWaiting
 

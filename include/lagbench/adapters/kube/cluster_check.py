@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lagbench.adapters.cluster_lease import ClusterLease
-from lagbench.adapters.kube_errors import translated
-from lagbench.adapters.manifest_files import base_manifest, base_objects
+from lagbench.adapters.kube.cluster_lease import ClusterLease
+from lagbench.adapters.kube.kube_errors import translated
+from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.core.cluster.manifests import POLICY_KINDS, SCALED_OBJECT, is_foreign
 from lagbench.core.cluster.run_rights import Right
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, POLICY_OBJECT
 from lagbench.errors import NotReady
 
 if TYPE_CHECKING:
-    from lagbench.adapters.kube import Kube
+    from lagbench.adapters.kube.kube import Kube
 
 _WORKLOADS = ("consumer", "recorder", "external-scaler")
 _KEPT = "PersistentVolumeClaim"  # stays from run to run, and an overlay may have made it

@@ -11,8 +11,8 @@ from tests.fakes.fake_kafka_admin import FakeKafkaAdmin
 from tests.fakes.fake_kube import FakeKube
 from tests.fakes.fake_leases import FakeLeases
 
-from lagbench.adapters.cluster_lease import ClusterLease
-from lagbench.adapters.workloads import clear_cluster
+from lagbench.adapters.kube.cluster_lease import ClusterLease
+from lagbench.adapters.kube.workloads import clear_cluster
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.errors import NotReady
 

@@ -1,0 +1,1 @@
+"""Kubernetes through its official client."""
