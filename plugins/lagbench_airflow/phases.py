@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from typing import Literal
 
+from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.adapters.run_folder import RunFolder
-from lagbench.adapters.telemetry_log import TelemetryLog
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.telemetry.records import Phase
 

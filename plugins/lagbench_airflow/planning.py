@@ -13,7 +13,7 @@ from typing import Any, Literal
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from lagbench.adapters.kafka_admin import BROKER_DEFAULT, TopicSpec
+from lagbench.adapters.kafka.kafka_admin import BROKER_DEFAULT, TopicSpec
 from lagbench.adapters.kube.cluster_check import check_cluster, ready_namespace
 from lagbench.adapters.kube.cluster_lease import ClusterLease
 from lagbench.adapters.kube.kube import Kube

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lagbench.adapters.kafka_lag import open_admin, read_group_lag
+from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.errors import NotReady
 from tests.bench.cpu_log import CpuLog

@@ -19,7 +19,7 @@ import psutil
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.embedded.broker import Broker
 from tests.bench.figures import Aim, Figure, at_most
 from tests.bench.scaler_load import Caller, Calls, ScaledObject

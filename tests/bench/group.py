@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker
 from tests.bench.stage import Child, Stage

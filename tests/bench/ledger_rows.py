@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.errors import NotReady
 
 Ints = npt.NDArray[np.int64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lagbench.adapters.telemetry_read import first_record
+from lagbench.adapters.kafka.telemetry_read import first_record
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.telemetry.records import StreamFinished, StreamStarted
 from lagbench.embedded.broker import Broker

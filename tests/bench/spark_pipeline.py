@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pyspark
 
-from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.run_folder import RunFolder
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker

@@ -13,7 +13,7 @@ from pathlib import Path
 from subprocess import Popen
 from typing import TypeVar
 
-from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.process.processes import GroupReaper, end_process, is_alive, start_tied
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker

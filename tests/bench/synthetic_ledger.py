@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from confluent_kafka import Producer
 
-from lagbench.adapters.telemetry_log import TelemetryLog
+from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.core.scenario.event_stream import BLOCK_EVENTS, EventBlock, EventStream
 from lagbench.core.scenario.key_skew import partitions_of
 from lagbench.core.scenario.run_names import RunNames

@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, RunNames
 from tests.cluster.rig.images import PAUSE
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.workloads import ON_A_CLUSTER, WORKLOADS
 from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_LABEL, RunNames

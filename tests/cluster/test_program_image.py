@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kubernetes import client, config
 
-from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.core.cluster.manifests import RunTarget, consumer_for_run

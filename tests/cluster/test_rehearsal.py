@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.workloads import ON_A_CLUSTER, WORKLOADS
 from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_ANNOTATION, RUN_ID_LABEL

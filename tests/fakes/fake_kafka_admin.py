@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
-from lagbench.adapters.kafka_admin import TopicSpec
-from lagbench.adapters.kafka_groups import GroupMember, GroupSnapshot
+from lagbench.adapters.kafka.kafka_admin import TopicSpec
+from lagbench.adapters.kafka.kafka_groups import GroupMember, GroupSnapshot
 from lagbench.errors import NotReady, StillWaiting
 
 
 class FakeKafkaAdmin:
-    """The verbs of ``lagbench.adapters.kafka_admin.KafkaAdmin`` on dicts."""
+    """The verbs of ``lagbench.adapters.kafka.kafka_admin.KafkaAdmin`` on dicts."""
 
     def __init__(self) -> None:
         """Begin empty."""

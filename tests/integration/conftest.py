@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.integration.landed_run import landed
 
-from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.embedded.broker import Broker
 
 __all__ = ["landed"]  # a fixture of the Spark tests

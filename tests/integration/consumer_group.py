@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.scenario.event import EVENT_DTYPE, event_values, record_keys
 from lagbench.core.scenario.run_names import RunNames

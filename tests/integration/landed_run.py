@@ -21,7 +21,7 @@ from tests.unit.spark_jobs.synthetic_run import (
     log_records,
 )
 
-from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.telemetry.records import LagSample, ReadGap, ReplicaSample, encode_record

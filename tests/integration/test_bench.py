@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.process.processes import is_alive
 from lagbench.embedded import bench
 from lagbench.embedded.broker import Broker

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from lagbench.adapters.kafka_admin import BROKER_DEFAULT, KafkaAdmin, TopicSpec
+from lagbench.adapters.kafka.kafka_admin import BROKER_DEFAULT, KafkaAdmin, TopicSpec
 from lagbench.adapters.process.processes import is_alive
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.java import find_java

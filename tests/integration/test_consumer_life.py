@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run, eventually
 
-from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.core.telemetry.records import (
     ConsumerProgress,
     FirstRecordDone,

@@ -15,7 +15,7 @@ from tests.integration.consumer_group import (
     eventually,
 )
 
-from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.core.telemetry.records import FirstRecordDone, PartitionsRevoked
 from lagbench.embedded.broker import Broker
 

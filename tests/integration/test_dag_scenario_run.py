@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.integration.localkube_process import eventually
 
-from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.adapters.run_folder import RunFolder

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.integration.autoscaler_setting import LagControl, make_topic
 from tests.integration.localkube_process import eventually
 
-from lagbench.adapters.kafka_lag import (
+from lagbench.adapters.kafka.kafka_lag import (
     open_admin,
     read_group_lag,
     read_group_topics,

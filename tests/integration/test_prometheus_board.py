@@ -24,11 +24,11 @@ from tests.integration.prometheus_process import (
     running_prometheus,
 )
 
-from lagbench.adapters.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.adapters.telemetry_log import TelemetryLog
 from lagbench.alerts.policy_alerts import rules_of_bench
 from lagbench.core.cluster.manifests import (
     RunTarget,

@@ -91,13 +91,13 @@ def _chosen(spec: ScaledObjectSpec, number: int | None, where: str) -> Sequence[
 
 
 def _explain_kafka(console: Console, spec: ScaledObjectSpec, trigger: KafkaTrigger) -> None:
-    from lagbench.adapters.kafka_lag import (
+    from lagbench.adapters.kafka.kafka_lag import (
         open_admin,
         read_group_topics,
         read_offsets,
         read_partitions,
     )
-    from lagbench.adapters.kafka_security import security_settings
+    from lagbench.adapters.kafka.kafka_security import security_settings
     from lagbench.core.explain.kafka import explain_kafka
     from lagbench.core.keda.loop.kafka_lag import needs_earliest
     from lagbench.core.keda.triggers.kafka import kept_partitions

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.embedded.bench_state import BenchState, PartState, ProcessRecord
 from lagbench.embedded.localkube_process import autoscaler_is_ready
 from lagbench.errors import NotReady

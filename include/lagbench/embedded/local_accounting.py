@@ -82,7 +82,7 @@ def _source(folder: RunFolder) -> tuple[str, Sequence[str]]:
 
 
 def _has_topics(bootstrap_servers: str, names: RunNames) -> bool:
-    from lagbench.adapters.kafka_admin import KafkaAdmin
+    from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 
     with KafkaAdmin(bootstrap_servers) as admin:
         return set(names.topics) <= set(admin.topic_names())

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 
 import lagbench
-from lagbench.adapters.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.process.processes import GroupReaper
 from lagbench.embedded.bench_state import BenchFiles, BenchState, PartState, ProcessRecord
 from lagbench.embedded.broker import Broker

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lagbench.adapters.kafka_admin import KafkaAdmin
+    from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
     from lagbench.adapters.kube.kube import Kube
     from lagbench_airflow.hooks.kafka import LagReader
 

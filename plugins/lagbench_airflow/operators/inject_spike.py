@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
+from lagbench.adapters.kafka.telemetry_read import first_record
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest
-from lagbench.adapters.telemetry_read import first_record
 from lagbench.core.cluster.manifests import producer_job_for_run
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.core.telemetry.records import StreamStarted

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from lagbench.adapters.kafka.telemetry_read import first_record
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.telemetry_read import first_record
 from lagbench.core.scenario.profile import offered_load
 from lagbench.core.scenario.tail import Tail
 from lagbench.core.telemetry.records import ProducerProgress, StreamFinished

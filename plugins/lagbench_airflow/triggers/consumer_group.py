@@ -10,7 +10,7 @@ from lagbench.errors import WrongInput
 from lagbench_airflow.triggers.condition import ConditionTrigger, Reading
 
 if TYPE_CHECKING:
-    from lagbench.adapters.kafka_groups import GroupMember
+    from lagbench.adapters.kafka.kafka_groups import GroupMember
     from lagbench.adapters.kube.kube import Kube
 
 _WITHOUT_MEMBERS = ("EMPTY", "DEAD")
@@ -59,7 +59,7 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
         wanted = int((deployment.get("spec") or {}).get("replicas") or 0)
         admin = self.clients.kafka_admin(self.kafka_conn_id)
         # First, for it fails while the broker is away: a request to a group's coordinator that
-        # times out then can end the process (see adapters/kafka_lag.py).
+        # times out then can end the process (see adapters/kafka/kafka_lag.py).
         partitions = admin.partition_counts([names.events_topic]).get(names.events_topic, 0)
         group = admin.describe_group(names.group)
         owned = sorted(

@@ -13,7 +13,7 @@ import pytest
 from tests.integration.autoscaler_setting import LagControl
 from tests.integration.localkube_process import eventually
 
-from lagbench.adapters.kafka_lag_process import KafkaLagProcess
+from lagbench.adapters.kafka.kafka_lag_process import KafkaLagProcess
 from lagbench.core.lag_scaler.lag_source import GroupTopic
 from lagbench.embedded.broker import Broker
 

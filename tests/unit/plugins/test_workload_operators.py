@@ -6,7 +6,7 @@ import pytest
 import yaml
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
 
-from lagbench.adapters.kafka_admin import TopicSpec
+from lagbench.adapters.kafka.kafka_admin import TopicSpec
 from lagbench.adapters.kube import manifest_files
 from lagbench.adapters.kube.workloads import Removed, remove_everything
 from lagbench.core.cluster.settings import ClusterSettings

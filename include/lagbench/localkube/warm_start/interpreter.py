@@ -35,7 +35,7 @@ from lagbench.localkube.warm_start.pod_process import (
 # Kubernetes client is half of it), and gRPC is not to be forked.
 _PACKAGES = ("lagbench.programs.consumer", "lagbench.programs.producer")
 # What they import only when they run.
-_LATE = ("lagbench.adapters.telemetry_log", "http.server", "numpy.random")
+_LATE = ("lagbench.adapters.kafka.telemetry_log", "http.server", "numpy.random")
 # Libraries that would start a thread while they are imported. Ours call no BLAS and use Arrow's
 # default pool, which is another one than jemalloc.
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}

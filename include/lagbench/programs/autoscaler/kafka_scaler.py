@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from confluent_kafka import KafkaException
 
-from lagbench.adapters.kafka_lag import (
+from lagbench.adapters.kafka.kafka_lag import (
     DEFAULT_TIMEOUT_SECONDS,
     open_admin,
     read_group_topics,
     read_offsets,
     read_partitions,
 )
-from lagbench.adapters.kafka_security import security_settings
+from lagbench.adapters.kafka.kafka_security import security_settings
 from lagbench.core.keda.loop.kafka_lag import PersistentLagMemory, needs_earliest, read_lag
 from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
 from lagbench.core.keda.loop.scaler import (

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from lagbench.adapters.telemetry_log import TelemetryLog
+from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.core.scenario.run_names import (
     BOOTSTRAP_ANNOTATION,
     RUN_ID_ANNOTATION,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from lagbench.adapters.telemetry_log import TelemetryLog
+from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.programs.consumer.kafka_settings import consumer_settings, ledger_settings
 from lagbench.programs.consumer.metrics import Exposition
 from lagbench.programs.consumer.reports import PodFigures, PodReports

@@ -16,8 +16,8 @@ def open_source(address: SourceAddress, now_ns: Callable[[], int]) -> LagSource:
     :raises NotReady: its settings cannot be used, for example a key that does not fit.
     """
     if isinstance(address, KafkaCluster):
-        from lagbench.adapters.kafka_lag_process import KafkaLagProcess
-        from lagbench.adapters.kafka_security import security_settings
+        from lagbench.adapters.kafka.kafka_lag_process import KafkaLagProcess
+        from lagbench.adapters.kafka.kafka_security import security_settings
 
         settings = {
             "bootstrap.servers": ",".join(address.bootstrap_servers),

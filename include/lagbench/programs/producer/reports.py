@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 
-from lagbench.adapters.telemetry_log import TelemetryLog
+from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.core.measures.evidence.load import fell_behind, lateness_text
 from lagbench.core.scenario.profile import NS
 from lagbench.core.telemetry.producer import FAILED_RANGES_TOLD

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from lagbench.adapters.kafka_admin import GroupRequest, KafkaAdmin
-from lagbench.adapters.kafka_groups import GroupMember as Member
-from lagbench.adapters.kafka_groups import GroupSnapshot
-from lagbench.adapters.kafka_lag import open_admin, read_offsets, read_partitions
+from lagbench.adapters.kafka.kafka_admin import GroupRequest, KafkaAdmin
+from lagbench.adapters.kafka.kafka_groups import GroupMember as Member
+from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
+from lagbench.adapters.kafka.kafka_lag import open_admin, read_offsets, read_partitions
 from lagbench.core.telemetry.records import (
     GroupMember,
     GroupMembers,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.adapters.kafka_groups import GroupMember, GroupSnapshot
+from lagbench.adapters.kafka.kafka_groups import GroupMember, GroupSnapshot
 from lagbench.core.telemetry.records import GroupMembers, GroupSample
 from lagbench.errors import NotReady
 from lagbench.programs.recorder import kafka_readings

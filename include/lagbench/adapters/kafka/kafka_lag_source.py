@@ -29,8 +29,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
     OffsetSpec,
 )
 
-from lagbench.adapters.kafka_connections import KafkaConnections, spoken
-from lagbench.adapters.sample_time import (
+from lagbench.adapters.kafka.kafka_connections import KafkaConnections, spoken
+from lagbench.adapters.kafka.sample_time import (
     DEFAULT_TIMEOUT_SECONDS,
     MARGIN_SECONDS,
     longest_sample_seconds,

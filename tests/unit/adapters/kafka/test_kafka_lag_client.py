@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from lagbench.adapters.kafka_lag import _end, read_partitions
+from lagbench.adapters.kafka.kafka_lag import _end, read_partitions
 from lagbench.errors import NotReady
 
 

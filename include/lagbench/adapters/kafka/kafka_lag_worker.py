@@ -1,4 +1,4 @@
-"""``python -m lagbench.adapters.kafka_lag_worker``: read offsets for the program at the other end.
+"""``python -m lagbench.adapters.kafka.kafka_lag_worker``: read offsets for the program at the other end.
 
 Settings and requests come on standard input, samples go to standard output; the end of the input
 is the end of the process. Started by ``kafka_lag_process``, which says why.
@@ -10,8 +10,8 @@ import os
 import signal
 import sys
 
-from lagbench.adapters.kafka_lag_source import KafkaLagSource
-from lagbench.adapters.offset_messages import (
+from lagbench.adapters.kafka.kafka_lag_source import KafkaLagSource
+from lagbench.adapters.kafka.offset_messages import (
     NoAnswer,
     OpenCluster,
     SampleTaken,

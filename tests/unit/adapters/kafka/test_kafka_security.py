@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import SecretStr
 
-from lagbench.adapters.kafka_security import security_settings
+from lagbench.adapters.kafka.kafka_security import security_settings
 from lagbench.core.keda.triggers.kafka_security import KafkaSecurity
 from lagbench.errors import NotReady
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from lagbench.adapters.telemetry_log import TelemetryLog
+from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.core.telemetry.records import GroupJoined
 
 NOBODY = "127.0.0.1:1"

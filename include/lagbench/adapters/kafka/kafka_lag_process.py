@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from lagbench.adapters.offset_messages import (
+from lagbench.adapters.kafka.offset_messages import (
     NoAnswer,
     OpenCluster,
     SampleTaken,
@@ -25,8 +25,8 @@ from lagbench.adapters.offset_messages import (
     send,
     unpacked_samples,
 )
+from lagbench.adapters.kafka.sample_time import DEFAULT_TIMEOUT_SECONDS, longest_sample_seconds
 from lagbench.adapters.process.processes import tied_command
-from lagbench.adapters.sample_time import DEFAULT_TIMEOUT_SECONDS, longest_sample_seconds
 from lagbench.core.lag_scaler.lag_source import GroupSample, GroupTopic, failed_sample
 
 _START_SECONDS = 5.0  # python with librdkafka and numpy: 0.4 s on an idle machine
@@ -79,7 +79,7 @@ class KafkaLagProcess:
 
     def _started(self) -> subprocess.Popen[bytes]:
         process = self._process = subprocess.Popen(
-            tied_command([sys.executable, "-m", "lagbench.adapters.kafka_lag_worker"]),
+            tied_command([sys.executable, "-m", "lagbench.adapters.kafka.kafka_lag_worker"]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,

@@ -20,8 +20,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
     OffsetSpec,
 )
 
-from lagbench.adapters.kafka_calls import KafkaCalls
-from lagbench.adapters.kafka_groups import GroupSnapshot, group_snapshot
+from lagbench.adapters.kafka.kafka_calls import KafkaCalls
+from lagbench.adapters.kafka.kafka_groups import GroupSnapshot, group_snapshot
 from lagbench.core.scenario.run_names import GROUP_PREFIX, TOPIC_PREFIX
 from lagbench.errors import NotReady, WrongInput
 
