@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.fakes.iggy_answers import FakePartition, FakeTopic, IggyState
 
-from lagbench.adapters.iggy_connection import IggyConnection
-from lagbench.adapters.iggy_source import IggySource
+from lagbench.adapters.iggy.iggy_connection import IggyConnection
+from lagbench.adapters.iggy.iggy_source import IggySource
 from lagbench.core.lag_scaler.lag_source import GroupSample, GroupTopic
 
 ORDERS = GroupTopic("enrich", "shop/orders")

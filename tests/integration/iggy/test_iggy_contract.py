@@ -16,7 +16,7 @@ from tests.fakes.iggy_answers import FakePartition
 from tests.fakes.iggy_server import FakeIggyServer
 from tests.integration.iggy.iggy_setting import ORDERS, offsets_of, sampled, source_of, state_of
 
-from lagbench.adapters.iggy_source import IggySource
+from lagbench.adapters.iggy.iggy_source import IggySource
 from lagbench.core.lag_scaler.lag_source import GroupTopic
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]

@@ -24,8 +24,8 @@ def open_source(address: SourceAddress, now_ns: Callable[[], int]) -> LagSource:
             **security_settings(address.security),
         }
         return KafkaLagProcess(settings, now_ns=now_ns)
-    from lagbench.adapters.iggy_connection import IggyConnection
-    from lagbench.adapters.iggy_source import IggySource
+    from lagbench.adapters.iggy.iggy_connection import IggyConnection
+    from lagbench.adapters.iggy.iggy_source import IggySource
 
     connection = IggyConnection(
         server_address=address.server_address,

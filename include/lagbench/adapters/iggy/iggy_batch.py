@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lagbench.adapters import iggy_wire as wire
-from lagbench.adapters.iggy_channel import Deadline, IggyChannel, Request
-from lagbench.adapters.iggy_frames import FrameLayout
+from lagbench.adapters.iggy import iggy_wire as wire
+from lagbench.adapters.iggy.iggy_channel import Deadline, IggyChannel, Request
+from lagbench.adapters.iggy.iggy_frames import FrameLayout
 from lagbench.core.lag_scaler.lag_source import (
     NO_OFFSET,
     GroupSample,

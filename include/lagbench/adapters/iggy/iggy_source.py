@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.adapters.iggy_batch import StreamTopic, read_groups
-from lagbench.adapters.iggy_channel import ConnectionLost, Deadline, IggyChannel
-from lagbench.adapters.iggy_connection import IggyConnection
+from lagbench.adapters.iggy.iggy_batch import StreamTopic, read_groups
+from lagbench.adapters.iggy.iggy_channel import ConnectionLost, Deadline, IggyChannel
+from lagbench.adapters.iggy.iggy_connection import IggyConnection
 from lagbench.core.lag_scaler.lag_source import GroupSample, GroupTopic, failed_sample
 from lagbench.errors import NotReady
 

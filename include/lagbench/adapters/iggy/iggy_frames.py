@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Protocol
 
-from lagbench.adapters.iggy_wire import (
+from lagbench.adapters.iggy.iggy_wire import (
     Fields,
     IggyRefused,
     MalformedReply,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.adapters.iggy_connection import IggyConnection
+from lagbench.adapters.iggy.iggy_connection import IggyConnection
 from lagbench.errors import WrongInput
 
 _LOGIN = {"username": "scaler", "password": "very-secret"}

@@ -16,9 +16,14 @@ from collections.abc import Callable, Sequence
 from typing import Self
 
 import lagbench
-from lagbench.adapters import iggy_wire as wire
-from lagbench.adapters.iggy_connection import IggyConnection
-from lagbench.adapters.iggy_frames import FrameLayout, PlainLayout, ReplicaLayout, is_plain_answer
+from lagbench.adapters.iggy import iggy_wire as wire
+from lagbench.adapters.iggy.iggy_connection import IggyConnection
+from lagbench.adapters.iggy.iggy_frames import (
+    FrameLayout,
+    PlainLayout,
+    ReplicaLayout,
+    is_plain_answer,
+)
 from lagbench.errors import NotReady
 
 Request = tuple[int, bytes]  # command code and payload

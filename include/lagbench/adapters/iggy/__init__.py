@@ -1,0 +1,1 @@
+"""Apache Iggy's binary protocol."""
