@@ -11,13 +11,13 @@ from tests.integration.certificates import Authority
 from tests.integration.localkube_process import eventually
 from tests.integration.scaler_server import ScalerServer, serving
 
-from lagbench.adapters.external_scaler_client import (
+from lagbench.adapters.grpc.external_scaler_client import (
     ExternalCallFailed,
     ExternalObject,
     ExternalScalerClient,
     ExternalSpec,
 )
-from lagbench.adapters.grpc_channels import ChannelPool, GrpcEndpoint
+from lagbench.adapters.grpc.grpc_channels import ChannelPool, GrpcEndpoint
 from lagbench.programs.autoscaler.server_stream import StreamReader
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]

@@ -132,7 +132,7 @@ def _lag_scaler_steps(
     spec: ScaledObjectSpec, trigger: ExternalTrigger, scaler: str | None, for_seconds: float
 ) -> tuple[Step, ...]:
     if scaler is not None:
-        from lagbench.adapters.scaler_explanation import ask_for_steps
+        from lagbench.adapters.grpc.scaler_explanation import ask_for_steps
 
         return ask_for_steps(
             scaler, namespace=spec.namespace, name=spec.name, metadata=trigger.metadata

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lagbench.adapters.external_scaler_client import ExternalScalerClient, ExternalSpec
+from lagbench.adapters.grpc.external_scaler_client import ExternalScalerClient, ExternalSpec
 from lagbench.core.keda.loop.scaler import MetricSpec
 from lagbench.core.keda.object.scaled_object import Trigger
 from lagbench.core.keda.triggers.external import ExternalTrigger

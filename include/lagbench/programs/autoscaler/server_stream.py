@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from lagbench.adapters.external_scaler_client import ExternalScalerClient, ServerStream
+from lagbench.adapters.grpc.external_scaler_client import ExternalScalerClient, ServerStream
 from lagbench.errors import NotReady
 
 log = logging.getLogger(__name__)

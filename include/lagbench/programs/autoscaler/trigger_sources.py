@@ -7,8 +7,8 @@ from typing import Protocol
 
 from pydantic import SecretStr
 
-from lagbench.adapters.external_scaler_client import ExternalObject, ExternalScalerClient
-from lagbench.adapters.grpc_channels import ChannelPool, GrpcEndpoint
+from lagbench.adapters.grpc.external_scaler_client import ExternalObject, ExternalScalerClient
+from lagbench.adapters.grpc.grpc_channels import ChannelPool, GrpcEndpoint
 from lagbench.core.keda.loop.cron_scaler import CronScaler
 from lagbench.core.keda.loop.resource_scaler import ResourceScaler
 from lagbench.core.keda.loop.scaler import Scaler, ScalersNotBuilt

@@ -20,7 +20,7 @@ from typing import Any, NoReturn, TypeVar
 import grpc
 import structlog
 
-from lagbench.adapters.scaler_explanation import STEPS, WANTS_STEPS, steps_as_bytes
+from lagbench.adapters.grpc.scaler_explanation import STEPS, WANTS_STEPS, steps_as_bytes
 from lagbench.core.lag_scaler.metadata_reader import InvalidMetadata, MetadataProblem
 from lagbench.errors import NotReady
 from lagbench.programs.external_scaler.board import Board

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import grpc
 
-from lagbench.adapters.grpc_channels import ChannelPool, GrpcEndpoint
+from lagbench.adapters.grpc.grpc_channels import ChannelPool, GrpcEndpoint
 from lagbench.errors import NotReady
 from lagbench.wire import externalscaler_pb2 as wire
 from lagbench.wire.externalscaler_pb2_grpc import ExternalScalerStub

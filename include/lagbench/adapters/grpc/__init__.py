@@ -1,0 +1,1 @@
+"""KEDA's external scalers over gRPC."""
