@@ -73,7 +73,7 @@ def plan_cell() -> dict[str, Any]:
 @task(execution_timeout=20 * MINUTES, retries=1, retry_delay=timedelta(seconds=5))
 def bench_up(run_folder: str) -> dict[str, Any]:
     """Bring the bench up, or take the cluster's Lease; sweep what a crashed run left."""
-    from lagbench.adapters.run_manifest import add_versions
+    from lagbench.adapters.runs.run_manifest import add_versions
     from lagbench_airflow.planning import bring_bench_up
 
     cell = CellRun.open(run_folder)

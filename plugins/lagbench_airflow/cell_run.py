@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.policy.limits import policy_limits
 from lagbench.core.scenario.profile import NS, offered_load
 from lagbench.core.scenario.run_names import RunNames

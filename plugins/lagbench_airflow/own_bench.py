@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.embedded import bench
 
 _FIELD = "started_bench"

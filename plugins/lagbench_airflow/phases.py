@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.telemetry.records import Phase
 

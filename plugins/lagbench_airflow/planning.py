@@ -18,8 +18,8 @@ from lagbench.adapters.kube.cluster_check import check_cluster, ready_namespace
 from lagbench.adapters.kube.cluster_lease import ClusterLease
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.workloads import clear_cluster, remove_everything
-from lagbench.adapters.run_folder import RunFolder
-from lagbench.adapters.run_manifest import write_manifest
+from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.adapters.topic_copies import keep_evidence
 from lagbench.catalog import checked_cell
 from lagbench.core.cluster.lease import longest_run_seconds

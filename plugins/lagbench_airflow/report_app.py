@@ -11,7 +11,7 @@ from fastapi import Depends, FastAPI, HTTPException
 from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
-from lagbench.adapters.run_folder import runs_root
+from lagbench.adapters.runs.run_folder import runs_root
 from lagbench_airflow.links import report_path
 from lagbench_airflow.run_lookup import folder_of_page
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from lagbench.adapters.run_folder import RunFolder, runs_root
+from lagbench.adapters.runs.run_folder import RunFolder, runs_root
 
 NEWEST_RUNS_SEARCHED = 1000
 NIGHTLY_DAG = "daily_spike_rehearsal"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lagbench.adapters.run_folder import RunFolder, list_runs, runs_root
+from lagbench.adapters.runs.run_folder import RunFolder, list_runs, runs_root
 from tests.bench.figures import Figure, at_most
 
 NAME = "dag"

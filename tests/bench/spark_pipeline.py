@@ -12,7 +12,7 @@ import psutil
 import pyspark
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.spark_packages import spark_environment, spark_jars

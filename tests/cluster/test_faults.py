@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.evidence.clocks import clock_set
 from lagbench.core.measures.evidence.pod_lives import pod_lives
 from lagbench.core.telemetry.records import ReplicaSample

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.catalog import policy_file
 from lagbench.core.cluster.manifests import RunTarget, policy_for_run
 from lagbench.core.keda.loop.hpa_builder import VERSION_LABEL

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.compare.cell_identity import content_digest
 from lagbench.core.measures.measures import Measures
 from lagbench.results.gate import GateRecord, judge_night

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.telemetry.records import Record, encode_record
 from tests.fakes import spike_records, spike_tables
 from tests.fakes.spike_simulation import Simulation, SpikeStory

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from tests.fakes.run_folder_builder import EPOCH
 from tests.fakes.spike_simulation import Outcome, Simulation, SpikeStory
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.verdict.verdict import SloResult, Verdict

@@ -16,7 +16,7 @@ from tests.integration.localkube_process import eventually
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.scenario.run_names import GROUP_PREFIX, RUN_ID_LABEL, RunNames
 from lagbench.embedded import bench
 from lagbench.embedded.bench import BenchState

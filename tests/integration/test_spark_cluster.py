@@ -19,7 +19,7 @@ from tests.integration.spark_standalone import WORKERS, standalone_cluster
 from tests.unit.plugins.conftest import SCENARIO
 from tests.unit.spark_jobs.synthetic_run import SyntheticRun
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.embedded.broker import Broker
 from lagbench_airflow.cell_run import CellRun

@@ -12,7 +12,7 @@ from tests.integration.landed_run import send_run
 from tests.unit.spark_jobs.synthetic_run import SyntheticRun, clean_run
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.topic_copies import keep_evidence
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from lagbench.adapters.run_folder import LANDED_TABLES, RunFolder
+from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.errors import NotReady
 

@@ -18,7 +18,7 @@ def show(
     run: Annotated[str | None, typer.Argument(help="A run; without it, the list of runs.")] = None,
 ) -> int:
     """Show a run's verdict, which is also the exit code; without RUN list all runs."""
-    from lagbench.adapters.run_folder import find, list_runs
+    from lagbench.adapters.runs.run_folder import find, list_runs
     from lagbench.cli.run_list import print_runs
     from lagbench.cli.verdict_table import print_verdict
 
@@ -31,7 +31,7 @@ def show(
 
 def report(run: RunArgument = "latest") -> int:
     """Rebuild measures, verdict and report of a run from its folder alone."""
-    from lagbench.adapters.run_folder import find
+    from lagbench.adapters.runs.run_folder import find
     from lagbench.report import write_report
     from lagbench.report.junit import write_junit
     from lagbench.results.measure import rejudge_run
@@ -47,7 +47,7 @@ def report(run: RunArgument = "latest") -> int:
 
 def account(run: RunArgument = "latest") -> int:
     """Account for a run again, from its tables or from the copies of its topics."""
-    from lagbench.adapters.run_folder import find
+    from lagbench.adapters.runs.run_folder import find
     from lagbench.embedded.local_accounting import account_here
 
     console, folder = Console(), find(run)

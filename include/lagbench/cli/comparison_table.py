@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.results.baseline import read_baseline
 from lagbench.results.compare import ComparedMeasure, Comparison
 from lagbench.results.gate import read_record

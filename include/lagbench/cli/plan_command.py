@@ -40,7 +40,7 @@ def plan(
     manifests: Annotated[bool, typer.Option(help="Print the manifests as applied.")] = True,
 ) -> int:
     """Predict a run without starting anything: totals, duration, limits, disk, manifests."""
-    from lagbench.adapters.run_folder import runs_root
+    from lagbench.adapters.runs.run_folder import runs_root
     from lagbench.catalog import checked_cell, parse_settings
     from lagbench.core.plan.plan import plan_cell
 

@@ -51,7 +51,7 @@ def run(
     target_settings: TargetSettingsOption = None,
 ) -> int:
     """Rehearse a scenario: drive the Dag scenario_run, show progress, print the verdict."""
-    from lagbench.adapters.run_folder import runs_root
+    from lagbench.adapters.runs.run_folder import runs_root
     from lagbench.catalog import checked_cell, from_any_folder, parse_settings
     from lagbench.embedded import bench
     from lagbench.orchestrator.airflow_server import require_target, running_server
@@ -115,7 +115,7 @@ class Reach:
 
 def _require_disk(cell: Cell) -> None:
     """Refuse a run whose predicted data does not fit, before anything starts."""
-    from lagbench.adapters.run_folder import runs_root
+    from lagbench.adapters.runs.run_folder import runs_root
     from lagbench.core.plan.plan import plan_cell
     from lagbench.embedded.broker import require_disk
 
@@ -130,7 +130,7 @@ def _follow(
 ) -> None:
     """Start the Dag run and show it until it ends; Ctrl-C and SIGTERM end it and clean up."""
     run_id = str(conf["run_id"])
-    from lagbench.adapters.run_folder import RunFolder, runs_root
+    from lagbench.adapters.runs.run_folder import RunFolder, runs_root
     from lagbench.adapters.topic_copies import how_to_account
     from lagbench.orchestrator.dag_run import DagRun, ProcessDagRun, ServerDagRun
 
@@ -172,7 +172,7 @@ def _follow(
 
 def _conclude(console: Console, run_id: str) -> int:
     """Print verdict, report and what of the clean-up failed; return the verdict's exit code."""
-    from lagbench.adapters.run_folder import RunFolder, runs_root
+    from lagbench.adapters.runs.run_folder import RunFolder, runs_root
     from lagbench.cli.verdict_table import print_verdict
     from lagbench.orchestrator.opened_clusters import clean_up_failures
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-from lagbench.adapters.run_folder import RunSummary
+from lagbench.adapters.runs.run_folder import RunSummary
 from lagbench.report.page import instant
 
 _COLUMNS = ("run", "verdict", "policy", "began", "scenario", "seed", "fidelity")

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli.comparison_table import print_comparison
 from lagbench.core.measures.accounting import message_classes
 from lagbench.core.verdict.verdict import SloResult, Verdict

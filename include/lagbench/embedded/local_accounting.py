@@ -10,7 +10,7 @@ from pathlib import Path
 import pyspark
 
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.adapters.run_folder import LANDED_TABLES, RunFolder
+from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded import bench
 from lagbench.embedded.driver_options import driver_options

@@ -10,7 +10,7 @@ import jinja2
 import plotly.io
 from plotly.offline import get_plotlyjs
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.measures import NANOSECONDS, Measures
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.report.figures import reaction_bar, timeline

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.evidence.pod_lives import PodLife, pod_lives
 from lagbench.core.measures.measures import NANOSECONDS, Measures
 from lagbench.core.measures.pods.consumer_cpu import consumer_cpu

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from lagbench.adapters.run_folder import RunFolder, list_runs
+from lagbench.adapters.runs.run_folder import RunFolder, list_runs
 from lagbench.core.compare.cell_identity import cell_id
 from lagbench.core.measures.model import MeasureModel
 from lagbench.errors import LagbenchError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.accounting.accounting import accounting_measure
 from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
 from lagbench.core.measures.end_state import end_state

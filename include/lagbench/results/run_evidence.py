@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.accounting.accounting import BadMessage
 from lagbench.core.measures.accounting.commit_moves import commits_moved_back
 from lagbench.core.measures.evidence.clocks import Clock, ClockSet, clock_set, on_recorders_clock

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.accounting.accounting import BadMessage
 from lagbench.core.measures.lag.lag import LagSeries, lag_series
 from lagbench.core.measures.measures import NANOSECONDS

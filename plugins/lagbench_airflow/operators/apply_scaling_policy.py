@@ -9,7 +9,7 @@ import yaml
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
-from lagbench.adapters.run_manifest import add_versions
+from lagbench.adapters.runs.run_manifest import add_versions
 from lagbench.core.cluster.manifests import (
     HPA,
     POLICY_KINDS,

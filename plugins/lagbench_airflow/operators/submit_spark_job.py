@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
     from airflow.sdk import Context
 
-    from lagbench.adapters.run_folder import RunFolder
-    from lagbench.adapters.run_staging import Staging
+    from lagbench.adapters.runs.run_folder import RunFolder
+    from lagbench.adapters.runs.run_staging import Staging
     from lagbench_airflow.hooks.spark import SparkTarget
 
 KAFKA_READERS = ("land", "pipeline")
@@ -176,7 +176,7 @@ def staging_of(target: SparkTarget, folder: RunFolder) -> Staging | None:
 
     :raises WrongInput: the driver, which runs here, does not see the root of the runs.
     """
-    from lagbench.adapters.run_staging import Staging
+    from lagbench.adapters.runs.run_staging import Staging
 
     settings = target.settings
     if settings.runs is None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.fakes.kubeconfig import cluster_target
 
-from lagbench.adapters import run_folder
 from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.runs import run_folder
 from lagbench.cli import main, run_command
 from lagbench.errors import ExitCode, NotReady
 from lagbench.orchestrator import target

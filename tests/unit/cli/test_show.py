@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from tests.fakes.run_folder_builder import quick_spike_run
 
-from lagbench.adapters.run_folder import RunFolder, list_runs
+from lagbench.adapters.runs.run_folder import RunFolder, list_runs
 from lagbench.cli import main, run_command
 from lagbench.cli.run_list import print_runs
 from lagbench.errors import ExitCode

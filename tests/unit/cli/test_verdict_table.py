@@ -9,7 +9,7 @@ from rich.console import Console
 from tests.fakes.nights import rehearse, write_night
 from tests.fakes.run_folder_builder import quick_spike_run
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli.comparison_table import print_comparison
 from lagbench.cli.verdict_table import print_verdict
 from lagbench.core.telemetry.records import ProducerProgress

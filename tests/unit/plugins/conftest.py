@@ -12,7 +12,7 @@ from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.fakes.fake_kafka_admin import FakeKafkaAdmin
 from tests.fakes.fake_kube import FakeKube
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
 from lagbench.core.scenario.run_names import RunNames

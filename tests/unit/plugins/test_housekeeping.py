@@ -11,7 +11,7 @@ from tests.fakes.nights import rehearse, write_night
 from tests.fakes.run_folder_builder import quick_spike_run
 from tests.unit.plugins.conftest import SCENARIO
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.core.compare.cell_identity import content_digest
 from lagbench.errors import NotReady

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.unit.plugins.conftest import SERVERS, World
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.catalog import load_policy
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.compare.cell_identity import content_digest

@@ -3,7 +3,7 @@
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.verdict.verdict import SloResult, SloStatus, Verdict
 from lagbench.report.junit import junit_xml, write_junit
 

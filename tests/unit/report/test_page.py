@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.fakes.run_folder_builder import quick_spike_run
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.measures import Measures
 from lagbench.report import page, write_report
 from lagbench.report.figures import timeline

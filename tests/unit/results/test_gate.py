@@ -11,7 +11,7 @@ from tests.fakes.measured_run import quick_spike_measures
 from tests.fakes.nights import rehearse, write_night
 from tests.fakes.run_folder_builder import SCENARIO_YAML
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.errors import NotReady, WrongInput
 from lagbench.results.baseline import pinned_baselines
 from lagbench.results.gate import COMPARISON_FILE, accept, judge_night, read_record, references

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.rebalance.partition_work import PartitionWork
 from lagbench.core.measures.rebalance.rate_dip import BIN_NS, RateSeries
 from lagbench.errors import NotReady

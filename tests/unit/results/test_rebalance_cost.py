@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run
 from tests.fakes.spike_messages import write_messages
 
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.telemetry.records import (
     GroupJoined,
     PartitionsAssigned,

@@ -8,8 +8,8 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from lagbench.adapters.run_folder import RunFolder, find, latest, list_runs, runs_root
-from lagbench.adapters.run_manifest import add_versions, git_state, write_manifest
+from lagbench.adapters.runs.run_folder import RunFolder, find, latest, list_runs, runs_root
+from lagbench.adapters.runs.run_manifest import add_versions, git_state, write_manifest
 from lagbench.errors import NotReady, WrongInput
 from lagbench.project import PROJECT_ROOT
 

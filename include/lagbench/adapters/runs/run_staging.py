@@ -12,7 +12,7 @@ from typing import Any
 
 from pyarrow import fs
 
-from lagbench.adapters.run_folder import LANDED_TABLES, RunFolder
+from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
 from lagbench.errors import NotReady
 
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lagbench.adapters.run_folder import RunFolder
-from lagbench.adapters.run_staging import Staging
+from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.adapters.runs.run_staging import Staging
 from lagbench.errors import NotReady
 
 RUN_ID = "run-1"

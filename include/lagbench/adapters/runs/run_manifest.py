@@ -16,7 +16,7 @@ import confluent_kafka
 import psutil
 
 from lagbench.adapters.processor import this_processor
-from lagbench.adapters.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.evidence.format import CURRENT_FORMAT, FORMAT_FIELD
 from lagbench.project import PROJECT_ROOT
 
