@@ -30,7 +30,7 @@ _SETTING_OF_PARAM = {
 def scenario_names() -> list[str]:
     """Return the catalog's scenarios by file name.
 
-    Importing ``lagbench.catalog`` for it would bring numpy into every parse of the Dag (0.2 s).
+    Importing ``lagbench.catalog.catalog`` for it would bring numpy into every parse of the Dag (0.2 s).
     """
     named = os.environ.get("LAGBENCH_CATALOG")
     return _yaml_names(Path(named or PROJECT_ROOT / "include" / "catalog") / "scenarios")
@@ -142,7 +142,7 @@ def settings_of(params: Mapping[str, Any]) -> dict[str, str]:
 
 def _overrides(given: Any) -> dict[str, str]:
     """Read the box: Airflow's page sends lines as text, and a JSON object as an object."""
-    from lagbench.catalog import parse_settings  # brings numpy: not while the Dag is parsed
+    from lagbench.catalog.catalog import parse_settings  # brings numpy: not while the Dag is parsed
 
     if not given:
         return {}

@@ -19,13 +19,13 @@ from typing import Any
 from lagbench.adapters.kube.api_discovery import ApiDiscovery
 from lagbench.adapters.kube.cluster_facts import read_cluster_facts
 from lagbench.adapters.kube.kube import Kube
+from lagbench.catalog.strict_yaml import parse_yaml
 from lagbench.core.policy.admission.answer import Admission, FieldValidation, admit
 from lagbench.core.policy.admission.cluster import ClusterView
 from lagbench.core.policy.load import POLICY_VERSIONS
 from lagbench.core.policy.review.finding import Surroundings
 from lagbench.core.policy.review.policy_file import review_documents
 from lagbench.core.policy.review.review import review_policy
-from lagbench.strict_yaml import parse_yaml
 from tests.cluster.live_admission import LiveAnswer, LiveApi
 from tests.integration.localkube_process import eventually
 

@@ -13,7 +13,8 @@ from typing import Any
 import grpc
 import pytest
 
-from lagbench.catalog import list_policies, policy_file
+from lagbench.catalog.catalog import list_policies, policy_file
+from lagbench.catalog.strict_yaml import parse_yaml, read_text
 from lagbench.core.cluster.manifests import RunTarget, policy_for_run
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.keda.loop.hpa_builder import build_hpa
@@ -23,7 +24,6 @@ from lagbench.core.keda.object.scaled_object import Trigger, parse_scaled_object
 from lagbench.core.policy.limits import policy_limits
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, POLICY_OBJECT, RunNames
 from lagbench.embedded.broker import Broker
-from lagbench.strict_yaml import parse_yaml, read_text
 from tests.cluster.lagging_group import idle_consumers, let_lag
 from tests.cluster.live_admission import LiveApi, Manifest
 from tests.cluster.rig.rig import Rig

@@ -14,13 +14,13 @@ import yaml
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.catalog import policy_file
+from lagbench.catalog.catalog import policy_file
+from lagbench.catalog.strict_yaml import parse_yaml, read_text
 from lagbench.core.cluster.manifests import RunTarget, policy_for_run
 from lagbench.core.keda.loop.hpa_builder import VERSION_LABEL
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, POLICY_OBJECT, RunNames
 from lagbench.embedded.broker import Broker
 from lagbench.project import PROJECT_ROOT
-from lagbench.strict_yaml import parse_yaml, read_text
 from tests.cluster.lagging_group import idle_consumers, let_lag
 from tests.cluster.live_admission import LiveApi
 from tests.cluster.rig.rig import Rig

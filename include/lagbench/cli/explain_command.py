@@ -62,9 +62,9 @@ def explain(
 
 
 def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
-    from lagbench.catalog import policy_file
+    from lagbench.catalog.catalog import policy_file
+    from lagbench.catalog.strict_yaml import parse_documents, read_text
     from lagbench.core.keda.object.scaled_object import parse_scaled_object
-    from lagbench.strict_yaml import parse_documents, read_text
 
     path = policy_file(name)
     documents = parse_documents(read_text(path), where=str(path))

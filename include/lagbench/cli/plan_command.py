@@ -21,7 +21,7 @@ from lagbench.cli.cell_options import (
 from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
-    from lagbench.catalog import Cell
+    from lagbench.catalog.catalog import Cell
     from lagbench.core.plan.plan import Plan
     from lagbench.core.scenario.spikes import Spike
 
@@ -41,7 +41,7 @@ def plan(
 ) -> int:
     """Predict a run without starting anything: totals, duration, limits, disk, manifests."""
     from lagbench.adapters.runs.run_folder import runs_root
-    from lagbench.catalog import checked_cell, parse_settings
+    from lagbench.catalog.catalog import checked_cell, parse_settings
     from lagbench.core.plan.plan import plan_cell
 
     overrides = parse_settings(settings or [])

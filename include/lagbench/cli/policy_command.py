@@ -62,10 +62,10 @@ def check(
     Exit code 0: accepted, also with warnings. 2: refused, by the API server or KEDA's webhook.
     3: the cluster of --target cannot be read.
     """
-    from lagbench.catalog import policy_file
+    from lagbench.catalog.catalog import policy_file
+    from lagbench.catalog.strict_yaml import parse_documents, read_text
     from lagbench.cli.policy_report import print_review
     from lagbench.core.policy.review.policy_file import review_documents
-    from lagbench.strict_yaml import parse_documents, read_text
 
     path = policy_file(file)
     context = _context(scenario, partitions, rate, slo, drain)
@@ -104,8 +104,8 @@ def alerts(
     """
     from lagbench.alerts.policy_alerts import rules_of_documents
     from lagbench.alerts.rule_files import as_yaml, prometheus_rule, rule_file
-    from lagbench.catalog import policy_file
-    from lagbench.strict_yaml import parse_documents, read_text
+    from lagbench.catalog.catalog import policy_file
+    from lagbench.catalog.strict_yaml import parse_documents, read_text
 
     path = policy_file(file)
     groups = rules_of_documents(parse_documents(read_text(path), where=str(path)), where=str(path))
@@ -126,7 +126,7 @@ def _context(
     drain: float | None,
 ) -> PolicyContext:
     """Return what is known of the workload; a flag wins over the scenario."""
-    from lagbench.catalog import load_scenario
+    from lagbench.catalog.catalog import load_scenario
     from lagbench.core.cluster.manifests import grace_seconds
     from lagbench.core.policy.review.finding import PolicyContext
     from lagbench.core.scenario.profile import offered_load
@@ -156,7 +156,7 @@ def _workload_under_test(scenario: str | None) -> tuple[dict[str, Any], ...]:
     Its grace period is the one that a run of the scenario gives it.
     """
     from lagbench.adapters.kube.manifest_files import base_manifest
-    from lagbench.catalog import load_scenario
+    from lagbench.catalog.catalog import load_scenario
     from lagbench.core.cluster.manifests import grace_seconds
 
     manifest = base_manifest("consumer", "Deployment")

@@ -31,7 +31,7 @@ from lagbench.core.scenario.run_names import RunNames, new_run_id
 from lagbench.errors import NotReady
 
 if TYPE_CHECKING:
-    from lagbench.catalog import Cell
+    from lagbench.catalog.catalog import Cell
 
 LOG_TAIL_LINES = 25
 WHAT_MAY_BE_LEFT = (
@@ -52,7 +52,7 @@ def run(
 ) -> int:
     """Rehearse a scenario: drive the Dag scenario_run, show progress, print the verdict."""
     from lagbench.adapters.runs.run_folder import runs_root
-    from lagbench.catalog import checked_cell, from_any_folder, parse_settings
+    from lagbench.catalog.catalog import checked_cell, from_any_folder, parse_settings
     from lagbench.embedded import bench
     from lagbench.orchestrator.airflow_server import require_target, running_server
     from lagbench.orchestrator.opened_clusters import ClusterNote, has_removed_workloads

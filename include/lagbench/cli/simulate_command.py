@@ -14,7 +14,7 @@ from lagbench.cli.cell_options import ScenarioArgument, SettingsOption
 from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
-    from lagbench.catalog import Cell
+    from lagbench.catalog.catalog import Cell
     from lagbench.core.simulation.outcome import Simulation
     from lagbench.core.simulation.summary import Spread
     from lagbench.core.simulation.surroundings import Surroundings
@@ -60,7 +60,7 @@ def simulate(
     timeline: Annotated[bool, typer.Option(help="With --json: each sync of each cell.")] = False,
 ) -> int:
     """Compare policies over many seeds without starting anything: minutes in milliseconds."""
-    from lagbench.catalog import checked_cell, parse_settings
+    from lagbench.catalog.catalog import checked_cell, parse_settings
     from lagbench.core.simulation.surroundings import Surroundings
 
     overrides = parse_settings(settings or [])

@@ -10,7 +10,7 @@ from typing import Literal
 import psutil
 
 from lagbench.adapters.processor import Processor, this_processor
-from lagbench.catalog import checked_cell, list_scenarios
+from lagbench.catalog.catalog import checked_cell, list_scenarios
 from lagbench.core.plan.machine_needs import cores_needed
 from lagbench.core.plan.plan import plan_cell
 from lagbench.embedded.bench_state import BenchFiles, BenchState

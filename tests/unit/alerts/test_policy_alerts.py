@@ -14,7 +14,7 @@ from tests.unit.grafana.exported_metrics import OF_KEDA, exported_alias_names, e
 from lagbench.alerts.__main__ import committed_text
 from lagbench.alerts.policy_alerts import rules_of_bench, rules_of_policy
 from lagbench.alerts.rules import AlertRule
-from lagbench.catalog import policy_file
+from lagbench.catalog.catalog import policy_file
 from lagbench.cli import main
 from lagbench.errors import ExitCode
 from lagbench.project import PROJECT_ROOT

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lagbench.catalog import policy_file
+from lagbench.catalog.catalog import policy_file
 from lagbench.cli import main
 from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.core.scenario.run_names import NAMESPACE

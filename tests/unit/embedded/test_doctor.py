@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lagbench.adapters.processor import Processor, this_processor
-from lagbench.catalog import list_scenarios
+from lagbench.catalog.catalog import list_scenarios
 from lagbench.embedded.doctor import scenarios_carried
 
 

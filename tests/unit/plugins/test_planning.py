@@ -10,7 +10,7 @@ import pytest
 from tests.unit.plugins.conftest import SERVERS, World
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.catalog import load_policy
+from lagbench.catalog.catalog import load_policy
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.compare.cell_identity import content_digest
 from lagbench.results.baseline import cell_of

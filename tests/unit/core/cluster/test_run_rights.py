@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lagbench.catalog import load_policy
+from lagbench.catalog.catalog import load_policy
 from lagbench.core.cluster.run_rights import CLAIM_RIGHT, RUN_RIGHTS, rights_of_run
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.project import PROJECT_ROOT

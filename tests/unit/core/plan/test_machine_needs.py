@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.catalog import checked_cell
+from lagbench.catalog.catalog import checked_cell
 from lagbench.core.plan.machine_needs import cannot_carry, cores_needed
 from lagbench.core.plan.plan import Plan, plan_cell
 

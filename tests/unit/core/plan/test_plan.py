@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from lagbench.catalog import checked_cell
+from lagbench.catalog.catalog import checked_cell
 from lagbench.core.plan.plan import Plan, plan_cell
 from lagbench.core.scenario.tail import Tail
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lagbench.catalog import checked_cell, list_scenarios
+from lagbench.catalog.catalog import checked_cell, list_scenarios
 from lagbench.core.policy.limits import policy_limits
 from lagbench.core.scenario.event_stream import EventStream, StreamDigest
 from lagbench.core.scenario.profile import offered_load

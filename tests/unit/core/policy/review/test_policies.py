@@ -3,11 +3,11 @@
 import pytest
 
 from lagbench.adapters.kube.manifest_files import base_manifest
-from lagbench.catalog import list_policies, policy_file
+from lagbench.catalog.catalog import list_policies, policy_file
+from lagbench.catalog.strict_yaml import parse_documents, read_text
 from lagbench.core.policy.review.finding import PolicyContext
 from lagbench.core.policy.review.policy_file import review_documents
 from lagbench.core.policy.review.review import PolicyReview
-from lagbench.strict_yaml import parse_documents, read_text
 
 # Codes of the warnings (not of the notes), and the way up under full lag.
 EXPECTED: dict[str, tuple[set[str], tuple[int, ...]]] = {

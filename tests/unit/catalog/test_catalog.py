@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lagbench.catalog import (
+from lagbench.catalog.catalog import (
     check_cell,
     checked_cell,
     from_any_folder,

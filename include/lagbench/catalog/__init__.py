@@ -1,0 +1,1 @@
+"""Scenarios and policies by name."""
