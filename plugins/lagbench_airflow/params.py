@@ -30,7 +30,7 @@ _SETTING_OF_PARAM = {
 def scenario_names() -> list[str]:
     """Return the catalog's scenarios by file name.
 
-    Importing ``lagbench.catalog.catalog`` for it would bring numpy into every parse of the Dag (0.2 s).
+    Importing the catalog itself would bring numpy into every parse of the Dag (0.2 s).
     """
     named = os.environ.get("LAGBENCH_CATALOG")
     return _yaml_names(Path(named or PROJECT_ROOT / "include" / "catalog") / "scenarios")

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lagbench.adapters.process_priority import COMES_FIRST as FIRST
-from lagbench.adapters.process_priority import ORDINARY
+from lagbench.adapters.process.process_priority import COMES_FIRST as FIRST
+from lagbench.adapters.process.process_priority import ORDINARY
 from lagbench.localkube.objects import (
     COMES_FIRST,
     JsonObject,

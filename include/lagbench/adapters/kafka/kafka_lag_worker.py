@@ -1,4 +1,4 @@
-"""``python -m lagbench.adapters.kafka.kafka_lag_worker``: read offsets for the program at the other end.
+"""``python -m lagbench.adapters.kafka.kafka_lag_worker``: read offsets for the parent program.
 
 Settings and requests come on standard input, samples go to standard output; the end of the input
 is the end of the process. Started by ``kafka_lag_process``, which says why.

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lagbench.adapters.process.process_priority import CONTROL_PLANE
 from lagbench.adapters.process.processes import GroupReaper, start_tied
-from lagbench.adapters.process_priority import CONTROL_PLANE
 from lagbench.localkube.orphans import adopt_orphans
 from lagbench.localkube.pod_environment import LaunchPlan
 from lagbench.localkube.warm_start.fitness import forked_executable

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lagbench.adapters.process_priority import take_niceness
+from lagbench.adapters.process.process_priority import take_niceness
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_MM, _PR_SET_MM_MAP = 1, 15, 35, 14
 _LIBC = ctypes.CDLL(None, use_errno=True)
