@@ -142,7 +142,7 @@ def require_verdict(run_folder: str) -> None:
     A run that a person marks as failed goes on with its teardowns, the other tasks are skipped,
     and Airflow 3.3.2 then calls the run a success: skipped tasks count as such.
     """
-    from lagbench.adapters.topic_copies import how_to_account
+    from lagbench.adapters.runs.topic_copies import how_to_account
 
     folder = CellRun.open(run_folder).folder
     if not folder.verdict.is_file():

@@ -20,7 +20,7 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.workloads import clear_cluster, remove_everything
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import write_manifest
-from lagbench.adapters.topic_copies import keep_evidence
+from lagbench.adapters.runs.topic_copies import keep_evidence
 from lagbench.catalog.catalog import checked_cell
 from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.core.cluster.run_rights import rights_of_run

@@ -13,7 +13,7 @@ from tests.unit.spark_jobs.synthetic_run import SyntheticRun, clean_run
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.adapters.topic_copies import keep_evidence
+from lagbench.adapters.runs.topic_copies import keep_evidence
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.local_accounting import account_here

@@ -131,7 +131,7 @@ def _follow(
     """Start the Dag run and show it until it ends; Ctrl-C and SIGTERM end it and clean up."""
     run_id = str(conf["run_id"])
     from lagbench.adapters.runs.run_folder import RunFolder, runs_root
-    from lagbench.adapters.topic_copies import how_to_account
+    from lagbench.adapters.runs.topic_copies import how_to_account
     from lagbench.orchestrator.dag_run import DagRun, ProcessDagRun, ServerDagRun
 
     def stop(_signum: int, _frame: FrameType | None) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
-from lagbench.adapters.topic_copies import how_to_account, keep_evidence
+from lagbench.adapters.runs.topic_copies import how_to_account, keep_evidence
 from lagbench.embedded import local_accounting
 from lagbench.errors import NotReady
 
