@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lagbench.adapters.process.processes import GroupReaper
-from lagbench.localkube.app import ApiServer
+from lagbench.localkube.api.app import ApiServer
+from lagbench.localkube.api.writes import Writes
 from lagbench.localkube.container_process import ContainerStarter
 from lagbench.localkube.deletion import Deletion
 from lagbench.localkube.deployments import DeploymentController
@@ -25,7 +26,6 @@ from lagbench.localkube.services import ServiceForwarder
 from lagbench.localkube.store import Store
 from lagbench.localkube.warm_start.client import WarmInterpreter
 from lagbench.localkube.watch import Watches
-from lagbench.localkube.writes import Writes
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lagbench.localkube.api.discovery import discovery_document
+from lagbench.localkube.api.request_target import parse_path
 from lagbench.localkube.api_error import ApiError
-from lagbench.localkube.discovery import discovery_document
-from lagbench.localkube.request_target import parse_path
 from lagbench.localkube.resources import DEPLOYMENT, NAMESPACE, POD, TABLE
 
 
