@@ -10,19 +10,19 @@ from lagbench.adapters.process.processes import GroupReaper
 from lagbench.localkube.api.app import ApiServer
 from lagbench.localkube.api.writes import Writes
 from lagbench.localkube.container_process import ContainerStarter
+from lagbench.localkube.controllers.deployments import DeploymentController
+from lagbench.localkube.controllers.events import EventRecorder
+from lagbench.localkube.controllers.jobs import JobController
+from lagbench.localkube.controllers.port_pool import PortPool
+from lagbench.localkube.controllers.services import ServiceForwarder
 from lagbench.localkube.deletion import Deletion
-from lagbench.localkube.deployments import DeploymentController
-from lagbench.localkube.events import EventRecorder
-from lagbench.localkube.jobs import JobController
 from lagbench.localkube.node import Node
 from lagbench.localkube.pod_environment import NodeEnvironment, inheritable
 from lagbench.localkube.pod_logs import PodLogs
 from lagbench.localkube.pod_metrics import PodMetrics
 from lagbench.localkube.pod_worker import NodeParts
-from lagbench.localkube.port_pool import PortPool
 from lagbench.localkube.registry import Registry
 from lagbench.localkube.resources import NAMESPACE
-from lagbench.localkube.services import ServiceForwarder
 from lagbench.localkube.store import Store
 from lagbench.localkube.warm_start.client import WarmInterpreter
 from lagbench.localkube.watch import Watches

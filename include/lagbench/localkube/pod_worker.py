@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from lagbench.localkube.container_process import ContainerStarter
 from lagbench.localkube.container_runner import ContainerRunner
-from lagbench.localkube.events import EventRecorder
+from lagbench.localkube.controllers.events import EventRecorder
+from lagbench.localkube.controllers.port_pool import PortPool
 from lagbench.localkube.objects import (
     PORT_PREFIX,
     READY_AT_NS,
@@ -23,7 +24,6 @@ from lagbench.localkube.objects import (
 )
 from lagbench.localkube.pod_environment import POD_ADDRESS, NodeEnvironment, plan_launch
 from lagbench.localkube.pod_logs import PodLogs
-from lagbench.localkube.port_pool import PortPool
 from lagbench.localkube.probes import Probe, probe_from
 from lagbench.localkube.registry import Registry
 from lagbench.localkube.resources import POD

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lagbench.localkube.controllers.events import EventRecorder
+from lagbench.localkube.controllers.reconciler import Reconciler
 from lagbench.localkube.deletion import Deletion
-from lagbench.localkube.events import EventRecorder
 from lagbench.localkube.objects import (
     JsonObject,
     condition,
@@ -20,7 +21,6 @@ from lagbench.localkube.objects import (
     set_condition,
     uid_of,
 )
-from lagbench.localkube.reconciler import Reconciler
 from lagbench.localkube.registry import Registry, random_suffix
 from lagbench.localkube.resources import JOB, POD
 from lagbench.localkube.store import Change

@@ -11,6 +11,7 @@ import contextlib
 import logging
 from itertools import count
 
+from lagbench.localkube.controllers.port_pool import PortPool
 from lagbench.localkube.objects import (
     PORT_PREFIX,
     JsonObject,
@@ -23,7 +24,6 @@ from lagbench.localkube.objects import (
     namespace_of,
     uid_of,
 )
-from lagbench.localkube.port_pool import PortPool
 from lagbench.localkube.registry import Registry
 from lagbench.localkube.resources import POD, SERVICE
 from lagbench.localkube.store import Change

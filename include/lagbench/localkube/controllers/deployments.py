@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from lagbench.core.scenario.run_names import POD_ORDINAL_ANNOTATION
+from lagbench.localkube.controllers.events import EventRecorder
+from lagbench.localkube.controllers.reconciler import Reconciler
 from lagbench.localkube.deletion import Deletion
-from lagbench.localkube.events import EventRecorder
 from lagbench.localkube.objects import (
     CREATED_AT_NS,
     READY_AT_NS,
@@ -29,7 +30,6 @@ from lagbench.localkube.objects import (
     set_condition,
     uid_of,
 )
-from lagbench.localkube.reconciler import Reconciler
 from lagbench.localkube.registry import Registry, random_suffix
 from lagbench.localkube.resources import DEPLOYMENT, POD
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.localkube.deployments import hash_of, roll_limits, scale_down_order
+from lagbench.localkube.controllers.deployments import hash_of, roll_limits, scale_down_order
 
 
 def pod(
