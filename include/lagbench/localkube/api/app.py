@@ -14,13 +14,13 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from lagbench.localkube import patch
 from lagbench.localkube.api.discovery import discovery_document
 from lagbench.localkube.api.request_target import Target, parse_path
 from lagbench.localkube.api.table_format import single_row_table, table_of
 from lagbench.localkube.api.writes import WriteOptions, Writes
 from lagbench.localkube.api_error import ApiError, bad_request, no_such_path
 from lagbench.localkube.deletion import Deletion
+from lagbench.localkube.merging import patch
 from lagbench.localkube.objects import JsonObject, JsonValue, name_of
 from lagbench.localkube.pod_logs import PodLogs, whole_number
 from lagbench.localkube.pod_metrics import PodMetrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from lagbench.localkube.list_keys import Path, is_set, item_step, keys_of_list, value_step
+from lagbench.localkube.merging.list_keys import Path, is_set, item_step, keys_of_list, value_step
 from lagbench.localkube.objects import JsonObject, JsonValue
 
 FieldSet: TypeAlias = frozenset[Path]

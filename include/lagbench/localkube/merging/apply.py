@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lagbench.localkube.api_error import ApiError
-from lagbench.localkube.field_sets import ITSELF, FieldSet, display, values_by_path
-from lagbench.localkube.list_keys import (
+from lagbench.localkube.merging.field_sets import ITSELF, FieldSet, display, values_by_path
+from lagbench.localkube.merging.list_keys import (
     Path,
     is_data_map,
     is_set,
@@ -18,7 +18,7 @@ from lagbench.localkube.list_keys import (
     keys_of_list,
     value_step,
 )
-from lagbench.localkube.managed_fields import Owner, owners_of, store_owners
+from lagbench.localkube.merging.managed_fields import Owner, owners_of, store_owners
 from lagbench.localkube.objects import JsonObject, JsonValue, copy_of, name_of
 
 _REMOVE = object()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lagbench.localkube.api_error import ApiError
-from lagbench.localkube.patch import (
+from lagbench.localkube.merging.patch import (
     JSON,
     MERGE,
     STRATEGIC,

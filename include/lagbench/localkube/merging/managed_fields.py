@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lagbench.localkube.field_sets import FieldSet, from_fields_v1, to_fields_v1, values_by_path
+from lagbench.localkube.merging.field_sets import (
+    FieldSet,
+    from_fields_v1,
+    to_fields_v1,
+    values_by_path,
+)
 from lagbench.localkube.objects import JsonObject
 
 
