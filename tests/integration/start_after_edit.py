@@ -16,8 +16,8 @@ from tests.integration.start_both_ways import WARM_WITHIN_SECONDS, outcome
 
 import lagbench
 from lagbench.adapters.process.processes import GroupReaper
-from lagbench.localkube.container_process import ContainerStarter
-from lagbench.localkube.pod_environment import inheritable
+from lagbench.localkube.node.container_process import ContainerStarter
+from lagbench.localkube.node.pod_environment import inheritable
 from lagbench.localkube.warm_start import fitness
 from lagbench.localkube.warm_start.client import WarmInterpreter
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from lagbench.adapters.process.processes import GroupReaper
-from lagbench.localkube.container_process import ContainerStarter
-from lagbench.localkube.pod_environment import LaunchPlan, inheritable
+from lagbench.localkube.node.container_process import ContainerStarter
+from lagbench.localkube.node.pod_environment import LaunchPlan, inheritable
 from lagbench.localkube.warm_start import fitness
 from lagbench.localkube.warm_start.client import WarmInterpreter
 

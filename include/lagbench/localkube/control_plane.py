@@ -9,18 +9,18 @@ from pathlib import Path
 from lagbench.adapters.process.processes import GroupReaper
 from lagbench.localkube.api.app import ApiServer
 from lagbench.localkube.api.writes import Writes
-from lagbench.localkube.container_process import ContainerStarter
 from lagbench.localkube.controllers.deployments import DeploymentController
 from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.controllers.jobs import JobController
 from lagbench.localkube.controllers.port_pool import PortPool
 from lagbench.localkube.controllers.services import ServiceForwarder
 from lagbench.localkube.deletion import Deletion
-from lagbench.localkube.node import Node
-from lagbench.localkube.pod_environment import NodeEnvironment, inheritable
-from lagbench.localkube.pod_logs import PodLogs
-from lagbench.localkube.pod_metrics import PodMetrics
-from lagbench.localkube.pod_worker import NodeParts
+from lagbench.localkube.node.container_process import ContainerStarter
+from lagbench.localkube.node.node import Node
+from lagbench.localkube.node.pod_environment import NodeEnvironment, inheritable
+from lagbench.localkube.node.pod_logs import PodLogs
+from lagbench.localkube.node.pod_metrics import PodMetrics
+from lagbench.localkube.node.pod_worker import NodeParts
 from lagbench.localkube.registry import Registry
 from lagbench.localkube.resources import NAMESPACE
 from lagbench.localkube.store import Store

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lagbench.localkube.pod_environment import LaunchPlan
+from lagbench.localkube.node.pod_environment import LaunchPlan
 from lagbench.localkube.warm_start.fitness import forked_executable
 
 OWN = Path(sys.executable)

@@ -21,9 +21,9 @@ from lagbench.localkube.api.writes import WriteOptions, Writes
 from lagbench.localkube.api_error import ApiError, bad_request, no_such_path
 from lagbench.localkube.deletion import Deletion
 from lagbench.localkube.merging import patch
+from lagbench.localkube.node.pod_logs import PodLogs, whole_number
+from lagbench.localkube.node.pod_metrics import PodMetrics
 from lagbench.localkube.objects import JsonObject, JsonValue, name_of
-from lagbench.localkube.pod_logs import PodLogs, whole_number
-from lagbench.localkube.pod_metrics import PodMetrics
 from lagbench.localkube.registry import Registry
 from lagbench.localkube.resources import POD_METRICS
 from lagbench.localkube.scale import scale_of

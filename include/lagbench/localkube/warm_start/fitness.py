@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from lagbench.localkube.pod_environment import LaunchPlan
+from lagbench.localkube.node.pod_environment import LaunchPlan
 
 _PROGRAMS = "lagbench.programs."
 # What the interpreter, the C library or a native library reads once, when it starts.

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from lagbench.localkube.container_process import ContainerStarter
-from lagbench.localkube.container_runner import ContainerRunner
 from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.controllers.port_pool import PortPool
+from lagbench.localkube.node.container_process import ContainerStarter
+from lagbench.localkube.node.container_runner import ContainerRunner
+from lagbench.localkube.node.pod_environment import POD_ADDRESS, NodeEnvironment, plan_launch
+from lagbench.localkube.node.pod_logs import PodLogs
+from lagbench.localkube.node.probes import Probe, probe_from
 from lagbench.localkube.objects import (
     PORT_PREFIX,
     READY_AT_NS,
@@ -22,9 +25,6 @@ from lagbench.localkube.objects import (
     set_condition,
     uid_of,
 )
-from lagbench.localkube.pod_environment import POD_ADDRESS, NodeEnvironment, plan_launch
-from lagbench.localkube.pod_logs import PodLogs
-from lagbench.localkube.probes import Probe, probe_from
 from lagbench.localkube.registry import Registry
 from lagbench.localkube.resources import POD
 

@@ -6,8 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-from lagbench.localkube.pod_environment import inheritable, port_variable
-from lagbench.localkube.pod_metrics import read_sessions
+from lagbench.localkube.node.pod_environment import inheritable, port_variable
+from lagbench.localkube.node.pod_metrics import read_sessions
 
 
 def test_secrets_and_airflow_settings_are_not_inherited() -> None:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from lagbench.adapters.process.processes import GroupReaper, signal_group, start_tied
-from lagbench.localkube.pod_environment import LaunchPlan
+from lagbench.localkube.node.pod_environment import LaunchPlan
 from lagbench.localkube.warm_start.client import WarmInterpreter
 
 

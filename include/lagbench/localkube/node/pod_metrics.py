@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lagbench.localkube.api_error import not_found
+from lagbench.localkube.node.pod_worker import PodWorker
 from lagbench.localkube.objects import JsonObject, labels_of, name_of, namespace_of, rfc3339
-from lagbench.localkube.pod_worker import PodWorker
 from lagbench.localkube.resources import POD_METRICS
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")

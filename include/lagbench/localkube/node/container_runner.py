@@ -7,10 +7,10 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
-from lagbench.localkube.container_process import ContainerProcess, ContainerStarter
+from lagbench.localkube.node.container_process import ContainerProcess, ContainerStarter
+from lagbench.localkube.node.pod_environment import ContainerConfigFault, LaunchPlan
+from lagbench.localkube.node.probes import Probe, follow_readiness, until_dead, until_started
 from lagbench.localkube.objects import JsonObject, rfc3339
-from lagbench.localkube.pod_environment import ContainerConfigFault, LaunchPlan
-from lagbench.localkube.probes import Probe, follow_readiness, until_dead, until_started
 
 # Kubernetes: at once, then 10 s, doubled up to 5 min; forgotten after 10 min without a crash.
 _FIRST_BACK_OFF_SECONDS = 10.0
