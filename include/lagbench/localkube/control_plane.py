@@ -14,18 +14,18 @@ from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.controllers.jobs import JobController
 from lagbench.localkube.controllers.port_pool import PortPool
 from lagbench.localkube.controllers.services import ServiceForwarder
-from lagbench.localkube.deletion import Deletion
 from lagbench.localkube.node.container_process import ContainerStarter
 from lagbench.localkube.node.node import Node
 from lagbench.localkube.node.pod_environment import NodeEnvironment, inheritable
 from lagbench.localkube.node.pod_logs import PodLogs
 from lagbench.localkube.node.pod_metrics import PodMetrics
 from lagbench.localkube.node.pod_worker import NodeParts
-from lagbench.localkube.registry import Registry
-from lagbench.localkube.resources import NAMESPACE
-from lagbench.localkube.store import Store
+from lagbench.localkube.storage.deletion import Deletion
+from lagbench.localkube.storage.registry import Registry
+from lagbench.localkube.storage.resources import NAMESPACE
+from lagbench.localkube.storage.store import Store
+from lagbench.localkube.storage.watch import Watches
 from lagbench.localkube.warm_start.client import WarmInterpreter
-from lagbench.localkube.watch import Watches
 
 
 @dataclass(frozen=True, slots=True)

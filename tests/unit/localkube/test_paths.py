@@ -7,7 +7,7 @@ import pytest
 from lagbench.localkube.api.discovery import discovery_document
 from lagbench.localkube.api.request_target import parse_path
 from lagbench.localkube.api_error import ApiError
-from lagbench.localkube.resources import DEPLOYMENT, NAMESPACE, POD, TABLE
+from lagbench.localkube.storage.resources import DEPLOYMENT, NAMESPACE, POD, TABLE
 
 
 def test_paths_are_understood() -> None:

@@ -19,16 +19,16 @@ from lagbench.localkube.api.request_target import Target, parse_path
 from lagbench.localkube.api.table_format import single_row_table, table_of
 from lagbench.localkube.api.writes import WriteOptions, Writes
 from lagbench.localkube.api_error import ApiError, bad_request, no_such_path
-from lagbench.localkube.deletion import Deletion
 from lagbench.localkube.merging import patch
 from lagbench.localkube.node.pod_logs import PodLogs, whole_number
 from lagbench.localkube.node.pod_metrics import PodMetrics
 from lagbench.localkube.objects import JsonObject, JsonValue, name_of
-from lagbench.localkube.registry import Registry
-from lagbench.localkube.resources import POD_METRICS
-from lagbench.localkube.scale import scale_of
-from lagbench.localkube.selectors import request_matcher
-from lagbench.localkube.watch import Selection, Watches
+from lagbench.localkube.storage.deletion import Deletion
+from lagbench.localkube.storage.registry import Registry
+from lagbench.localkube.storage.resources import POD_METRICS
+from lagbench.localkube.storage.scale import scale_of
+from lagbench.localkube.storage.selectors import request_matcher
+from lagbench.localkube.storage.watch import Selection, Watches
 
 _log = logging.getLogger(__name__)
 _TRUE = frozenset({"true", "True", "1"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lagbench.localkube.objects import JsonObject
-from lagbench.localkube.resources import TABLE, Resource
+from lagbench.localkube.storage.resources import TABLE, Resource
 
 # The version whose API the subset follows (spec/keda-hpa was read at 1.34).
 _VERSION = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lagbench.localkube.api_error import no_such_path
-from lagbench.localkube.resources import NAMESPACE, Resource, resource_at
+from lagbench.localkube.storage.resources import NAMESPACE, Resource, resource_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from lagbench.localkube.objects import JsonObject, condition, from_rfc3339, is_terminating, name_of
-from lagbench.localkube.resources import (
+from lagbench.localkube.storage.resources import (
     AUTOSCALER,
     DEPLOYMENT,
     EVENT,

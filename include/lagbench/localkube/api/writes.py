@@ -11,8 +11,8 @@ from lagbench.localkube.merging import patch
 from lagbench.localkube.merging.apply import apply, without_nulls
 from lagbench.localkube.merging.managed_fields import Owner, record_update
 from lagbench.localkube.objects import JsonObject, JsonValue, copy_of
-from lagbench.localkube.registry import Registry
-from lagbench.localkube.scale import scale_of, with_scale
+from lagbench.localkube.storage.registry import Registry
+from lagbench.localkube.storage.scale import scale_of, with_scale
 
 
 @dataclass(frozen=True, slots=True)

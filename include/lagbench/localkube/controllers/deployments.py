@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from lagbench.core.scenario.run_names import POD_ORDINAL_ANNOTATION
 from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.controllers.reconciler import Reconciler
-from lagbench.localkube.deletion import Deletion
 from lagbench.localkube.objects import (
     CREATED_AT_NS,
     READY_AT_NS,
@@ -30,8 +29,9 @@ from lagbench.localkube.objects import (
     set_condition,
     uid_of,
 )
-from lagbench.localkube.registry import Registry, random_suffix
-from lagbench.localkube.resources import DEPLOYMENT, POD
+from lagbench.localkube.storage.deletion import Deletion
+from lagbench.localkube.storage.registry import Registry, random_suffix
+from lagbench.localkube.storage.resources import DEPLOYMENT, POD
 
 HASH_LABEL = "pod-template-hash"
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

@@ -6,8 +6,8 @@ from collections import OrderedDict
 
 from lagbench.localkube.api_error import ApiError
 from lagbench.localkube.objects import JsonObject, name_of, namespace_of, uid_of
-from lagbench.localkube.registry import Registry
-from lagbench.localkube.resources import EVENT
+from lagbench.localkube.storage.registry import Registry
+from lagbench.localkube.storage.resources import EVENT
 
 # Kubernetes drops events after an hour; a bound by number keeps the memory bounded as well.
 _KEPT_EVENTS = 2_000

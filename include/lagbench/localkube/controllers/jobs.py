@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.controllers.reconciler import Reconciler
-from lagbench.localkube.deletion import Deletion
 from lagbench.localkube.objects import (
     JsonObject,
     condition,
@@ -21,9 +20,10 @@ from lagbench.localkube.objects import (
     set_condition,
     uid_of,
 )
-from lagbench.localkube.registry import Registry, random_suffix
-from lagbench.localkube.resources import JOB, POD
-from lagbench.localkube.store import Change
+from lagbench.localkube.storage.deletion import Deletion
+from lagbench.localkube.storage.registry import Registry, random_suffix
+from lagbench.localkube.storage.resources import JOB, POD
+from lagbench.localkube.storage.store import Change
 
 # Kubernetes waits 10 s after a failed pod, doubled per failure, at most 10 min.
 _FIRST_RETRY_SECONDS = 10.0

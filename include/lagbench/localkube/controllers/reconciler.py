@@ -14,8 +14,8 @@ from lagbench.localkube.objects import (
     namespace_of,
     uid_of,
 )
-from lagbench.localkube.resources import POD, Resource
-from lagbench.localkube.store import Change, Store
+from lagbench.localkube.storage.resources import POD, Resource
+from lagbench.localkube.storage.store import Change, Store
 
 _log = logging.getLogger(__name__)
 # What a failed attempt waits for: the reason (a conflict, a namespace that goes) is short-lived.

@@ -24,9 +24,9 @@ from lagbench.localkube.objects import (
     namespace_of,
     uid_of,
 )
-from lagbench.localkube.registry import Registry
-from lagbench.localkube.resources import POD, SERVICE
-from lagbench.localkube.store import Change
+from lagbench.localkube.storage.registry import Registry
+from lagbench.localkube.storage.resources import POD, SERVICE
+from lagbench.localkube.storage.store import Change
 
 _log = logging.getLogger(__name__)
 _CHUNK_BYTES = 65_536

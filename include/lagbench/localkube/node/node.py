@@ -9,8 +9,8 @@ from collections.abc import Coroutine
 from lagbench.errors import NotReady
 from lagbench.localkube.node.pod_worker import NodeParts, PodWorker
 from lagbench.localkube.objects import JsonObject, is_terminating, name_of, namespace_of, uid_of
-from lagbench.localkube.resources import POD
-from lagbench.localkube.store import Change
+from lagbench.localkube.storage.resources import POD
+from lagbench.localkube.storage.store import Change
 
 _log = logging.getLogger(__name__)
 

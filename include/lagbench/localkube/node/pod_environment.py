@@ -21,8 +21,8 @@ from lagbench.localkube.objects import (
     namespace_of,
     uid_of,
 )
-from lagbench.localkube.resources import CONFIG_MAP, SECRET, SERVICE
-from lagbench.localkube.store import Store
+from lagbench.localkube.storage.resources import CONFIG_MAP, SECRET, SERVICE
+from lagbench.localkube.storage.store import Store
 
 POD_ADDRESS = "127.0.0.1"
 _REFERENCE = re.compile(r"\$(\$|\(([A-Za-z_.-][\w.-]*)\))")

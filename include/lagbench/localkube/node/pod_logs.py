@@ -10,8 +10,8 @@ from starlette.responses import Response, StreamingResponse
 
 from lagbench.localkube.api_error import bad_request
 from lagbench.localkube.objects import JsonObject, name_of, namespace_of, uid_of
-from lagbench.localkube.resources import POD
-from lagbench.localkube.store import Store
+from lagbench.localkube.storage.resources import POD
+from lagbench.localkube.storage.store import Store
 
 # How soon a followed log shows a new line. A file has no event to wait for without inotify.
 _FOLLOW_SECONDS = 0.2

@@ -13,7 +13,7 @@ from pathlib import Path
 from lagbench.localkube.api_error import not_found
 from lagbench.localkube.node.pod_worker import PodWorker
 from lagbench.localkube.objects import JsonObject, labels_of, name_of, namespace_of, rfc3339
-from lagbench.localkube.resources import POD_METRICS
+from lagbench.localkube.storage.resources import POD_METRICS
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

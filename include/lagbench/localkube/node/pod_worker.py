@@ -25,8 +25,8 @@ from lagbench.localkube.objects import (
     set_condition,
     uid_of,
 )
-from lagbench.localkube.registry import Registry
-from lagbench.localkube.resources import POD
+from lagbench.localkube.storage.registry import Registry
+from lagbench.localkube.storage.resources import POD
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from lagbench.localkube.api_error import already_exists, not_found, stale_version
 from lagbench.localkube.objects import JsonObject, name_of, namespace_of
-from lagbench.localkube.resources import Resource
+from lagbench.localkube.storage.resources import Resource
 
 # A run of an hour with 24 pods makes about 4,000 changes; a watch that resumes is seconds behind.
 _HISTORY_LENGTH = 5_000

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from lagbench.localkube.api_error import ApiError
-from lagbench.localkube.deletion import Deletion
 from lagbench.localkube.objects import copy_of, owner_reference
-from lagbench.localkube.registry import Registry
-from lagbench.localkube.resources import (
+from lagbench.localkube.storage.deletion import Deletion
+from lagbench.localkube.storage.registry import Registry
+from lagbench.localkube.storage.resources import (
     AUTOSCALER,
     CONFIG_MAP,
     DEPLOYMENT,
@@ -21,7 +21,7 @@ from lagbench.localkube.resources import (
     SCALED_OBJECT,
     Resource,
 )
-from lagbench.localkube.store import Store
+from lagbench.localkube.storage.store import Store
 
 NAMESPACE_NAME = "bench"
 

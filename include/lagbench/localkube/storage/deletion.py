@@ -11,9 +11,9 @@ from lagbench.localkube.objects import (
     namespace_of,
     uid_of,
 )
-from lagbench.localkube.registry import FOREGROUND, ORPHAN, Registry
-from lagbench.localkube.resources import EVENT, NAMESPACE, POD, TABLE, Resource
-from lagbench.localkube.store import Change
+from lagbench.localkube.storage.registry import FOREGROUND, ORPHAN, Registry
+from lagbench.localkube.storage.resources import EVENT, NAMESPACE, POD, TABLE, Resource
+from lagbench.localkube.storage.store import Change
 
 _BY_KIND = {(row.api_version, row.kind): row for row in TABLE}
 

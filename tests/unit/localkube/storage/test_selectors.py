@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lagbench.localkube.api_error import ApiError
-from lagbench.localkube.selectors import field_matcher, label_matcher, selector_string
+from lagbench.localkube.storage.selectors import field_matcher, label_matcher, selector_string
 
 LABELS = {"app": "web", "tier": "front", "example.com/team": "a-1"}
 

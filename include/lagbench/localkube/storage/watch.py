@@ -11,8 +11,8 @@ from typing import TypeAlias
 from lagbench.localkube.api.request_target import Target
 from lagbench.localkube.api_error import expired
 from lagbench.localkube.objects import JsonObject, namespace_of
-from lagbench.localkube.selectors import Matcher
-from lagbench.localkube.store import Change, Store
+from lagbench.localkube.storage.selectors import Matcher
+from lagbench.localkube.storage.store import Change, Store
 
 # A client that has not read this many changes is stuck; its stream ends, and it can list again.
 _BACKLOG_LIMIT = 10_000

@@ -10,7 +10,6 @@ import time
 import uuid
 from collections.abc import Callable
 
-from lagbench.localkube import validation
 from lagbench.localkube.api_error import ApiError, already_exists, invalid, not_found
 from lagbench.localkube.objects import (
     CREATED_AT_NS,
@@ -24,8 +23,9 @@ from lagbench.localkube.objects import (
     rfc3339,
     uid_of,
 )
-from lagbench.localkube.resources import EVENT, NAMESPACE, POD, SCALED_OBJECT, Resource
-from lagbench.localkube.store import Store
+from lagbench.localkube.storage import validation
+from lagbench.localkube.storage.resources import EVENT, NAMESPACE, POD, SCALED_OBJECT, Resource
+from lagbench.localkube.storage.store import Store
 
 # Without vowels and look-alikes, as Kubernetes draws name suffixes.
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"

@@ -10,7 +10,7 @@ import re
 from typing import TypeAlias
 
 from lagbench.localkube.objects import JsonObject
-from lagbench.localkube.selectors import label_matcher, selector_string
+from lagbench.localkube.storage.selectors import label_matcher, selector_string
 
 Faults: TypeAlias = list[tuple[str, str]]
 

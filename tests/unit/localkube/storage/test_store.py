@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from lagbench.localkube import store as store_module
 from lagbench.localkube.api_error import ApiError
 from lagbench.localkube.objects import copy_of
-from lagbench.localkube.resources import CONFIG_MAP, SECRET
-from lagbench.localkube.store import Change, Store
+from lagbench.localkube.storage import store as store_module
+from lagbench.localkube.storage.resources import CONFIG_MAP, SECRET
+from lagbench.localkube.storage.store import Change, Store
 
 
 def named(name: str, namespace: str = "default", **fields: Any) -> dict[str, Any]:
