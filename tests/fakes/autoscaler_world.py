@@ -18,11 +18,11 @@ from lagbench.core.keda.object.scaled_object import Trigger
 from lagbench.core.keda.triggers.kafka import KafkaTrigger
 from lagbench.core.keda.triggers.resource import ResourceTrigger
 from lagbench.core.telemetry.records import Record
-from lagbench.programs.autoscaler.bench import Bench, make_bench
 from lagbench.programs.autoscaler.clocks import Clock, HpaClock
 from lagbench.programs.autoscaler.cluster import HPA, SCALED_OBJECT, Cluster, Manifest
 from lagbench.programs.autoscaler.hpa_worker import HpaWorker
 from lagbench.programs.autoscaler.scaled_object_worker import ScaledObjectWorker
+from lagbench.programs.autoscaler.shared import Bench, make_bench
 from lagbench.programs.autoscaler.telemetry_router import TelemetryRouter
 from tests.fakes.cluster import FakeCluster
 

@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from lagbench.core.hpa.state import HpaSettings
 from lagbench.core.keda.loop.handover import CONTROLLER
 from lagbench.errors import LagbenchError, NotReady
-from lagbench.programs.autoscaler.bench import make_bench
 from lagbench.programs.autoscaler.clocks import Clock, HpaClock
 from lagbench.programs.autoscaler.cluster import Cluster
 from lagbench.programs.autoscaler.handover import Handover
@@ -25,6 +24,7 @@ from lagbench.programs.autoscaler.instead_of_keda import InsteadOfKeda, require_
 from lagbench.programs.autoscaler.kube_cluster import KubeCluster
 from lagbench.programs.autoscaler.operator import Operator
 from lagbench.programs.autoscaler.options import AutoscalerOptions, parse_options
+from lagbench.programs.autoscaler.shared import make_bench
 from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
 from lagbench.programs.json_log import log_as_json
 

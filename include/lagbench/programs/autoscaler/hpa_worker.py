@@ -13,9 +13,9 @@ from lagbench.core.hpa.sync import HpaDecision, decide, record_change, start_his
 from lagbench.core.kubernetes.instants import format_instant
 from lagbench.core.telemetry.records import HpaSync, Scaled
 from lagbench.errors import WrongInput
-from lagbench.programs.autoscaler.bench import Bench
 from lagbench.programs.autoscaler.cluster import HPA, ClusterError, Manifest, Scale, key_of
 from lagbench.programs.autoscaler.hpa_readings import Reading, read_metrics
+from lagbench.programs.autoscaler.shared import Bench
 from lagbench.programs.autoscaler.status_writer import StatusWriter
 from lagbench.programs.autoscaler.telemetry_router import SOURCE
 from lagbench.programs.autoscaler.worker import Worker

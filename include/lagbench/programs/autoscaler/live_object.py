@@ -17,7 +17,6 @@ from lagbench.core.keda.loop.scaler import (
 )
 from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, ScalingAnnotations
 from lagbench.errors import NotReady
-from lagbench.programs.autoscaler.bench import Bench
 from lagbench.programs.autoscaler.cluster import ClusterError, Manifest, Scale
 from lagbench.programs.autoscaler.pods import count_ready_pods
 from lagbench.programs.autoscaler.scaled_object_status import (
@@ -25,6 +24,7 @@ from lagbench.programs.autoscaler.scaled_object_status import (
     READY_UNKNOWN,
     health_fields,
 )
+from lagbench.programs.autoscaler.shared import Bench
 from lagbench.programs.autoscaler.status_writer import StatusWriter
 
 log = logging.getLogger(__name__)

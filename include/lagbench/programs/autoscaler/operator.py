@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 
-from lagbench.programs.autoscaler.bench import Bench
 from lagbench.programs.autoscaler.cluster import HPA, SCALED_OBJECT, ObjectKey, Snapshot
 from lagbench.programs.autoscaler.hpa_worker import HpaWorker
 from lagbench.programs.autoscaler.scaled_object_worker import ScaledObjectWorker
+from lagbench.programs.autoscaler.shared import Bench
 
 log = logging.getLogger(__name__)
 

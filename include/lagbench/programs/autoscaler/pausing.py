@@ -6,7 +6,6 @@ from typing import Any
 
 from lagbench.core.hpa.spec import ScaleTarget
 from lagbench.core.keda.object.annotations import ScalingAnnotations
-from lagbench.programs.autoscaler.bench import Bench
 from lagbench.programs.autoscaler.cluster import HPA, Manifest
 from lagbench.programs.autoscaler.conditions import condition_of
 from lagbench.programs.autoscaler.reconcile import CheckFailed
@@ -15,6 +14,7 @@ from lagbench.programs.autoscaler.scaled_object_status import (
     READY_WHILE_PAUSED,
     UNPAUSED,
 )
+from lagbench.programs.autoscaler.shared import Bench
 from lagbench.programs.autoscaler.status_writer import StatusWriter
 
 

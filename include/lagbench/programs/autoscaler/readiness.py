@@ -9,7 +9,6 @@ from lagbench.core.keda.loop.runtime import FALLBACK_UNKNOWN, NO_FALLBACK
 from lagbench.core.keda.loop.scale_loop import READY
 from lagbench.core.keda.loop.scaler import MetricSpec
 from lagbench.core.keda.object.scaled_object import ScaledObjectSpec
-from lagbench.programs.autoscaler.bench import Bench
 from lagbench.programs.autoscaler.cluster import ClusterError, Manifest, key_of
 from lagbench.programs.autoscaler.conditions import condition_of
 from lagbench.programs.autoscaler.live_object import LiveObject
@@ -22,6 +21,7 @@ from lagbench.programs.autoscaler.scaled_object_status import (
     static_fields,
     target_fields,
 )
+from lagbench.programs.autoscaler.shared import Bench
 from lagbench.programs.autoscaler.status_writer import StatusWriter
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,6 @@ from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, Trigger, T
 from lagbench.core.kubernetes.instants import parse_instant_ns
 from lagbench.errors import WrongInput
 from lagbench.programs.autoscaler import reconcile
-from lagbench.programs.autoscaler.bench import Bench
 from lagbench.programs.autoscaler.cluster import (
     HPA,
     SCALED_OBJECT,
@@ -25,6 +24,7 @@ from lagbench.programs.autoscaler.pausing import Pausing
 from lagbench.programs.autoscaler.readiness import Readiness
 from lagbench.programs.autoscaler.running_loop import RunningLoop
 from lagbench.programs.autoscaler.scaled_object_status import parse_health
+from lagbench.programs.autoscaler.shared import Bench
 from lagbench.programs.autoscaler.status_writer import StatusWriter
 from lagbench.programs.autoscaler.worker import Worker
 
