@@ -18,7 +18,7 @@ from lagbench.core.keda.loop.scaler import (
 from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, ScalingAnnotations
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.cluster import ClusterError, Manifest, Scale
-from lagbench.programs.autoscaler.pods import count_ready_pods
+from lagbench.programs.autoscaler.hpa.pods import count_ready_pods
 from lagbench.programs.autoscaler.scaled_object_status import (
     ACTIVE_UNKNOWN,
     READY_UNKNOWN,

@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.autoscaler_world import KEY, World, kafka, scaled_object, world
 
 from lagbench.programs.autoscaler.cluster import HPA
-from lagbench.programs.autoscaler.hpa_worker import HpaWorker
+from lagbench.programs.autoscaler.hpa.hpa_worker import HpaWorker
 
 HPA_KEY = ("n", "keda-hpa-w")
 STATIC = {"failureThreshold": 3, "replicas": 6}

@@ -10,7 +10,7 @@ from tests.fakes.autoscaler_world import HPA_KEY, KEY, World, scaled_object, wor
 from lagbench.core.hpa.metrics import MetricFailure, Proposal
 from lagbench.core.hpa.spec import parse_hpa
 from lagbench.programs.autoscaler.cluster import HPA
-from lagbench.programs.autoscaler.hpa_readings import Reading, read_metrics
+from lagbench.programs.autoscaler.hpa.hpa_readings import Reading, read_metrics
 
 STAMP = "2027-01-15T08:00:00Z"  # the instant at which the world's clock stands still
 

@@ -14,7 +14,7 @@ from lagbench.core.kubernetes.instants import format_instant
 from lagbench.core.telemetry.records import HpaSync, Scaled
 from lagbench.errors import WrongInput
 from lagbench.programs.autoscaler.cluster import HPA, ClusterError, Manifest, Scale, key_of
-from lagbench.programs.autoscaler.hpa_readings import Reading, read_metrics
+from lagbench.programs.autoscaler.hpa.hpa_readings import Reading, read_metrics
 from lagbench.programs.autoscaler.shared import Bench
 from lagbench.programs.autoscaler.status_writer import StatusWriter
 from lagbench.programs.autoscaler.telemetry_router import SOURCE

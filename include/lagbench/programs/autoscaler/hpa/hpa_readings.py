@@ -14,7 +14,7 @@ from lagbench.core.keda.loop.hpa_builder import SCALED_OBJECT_LABEL
 from lagbench.core.kubernetes.quantity import format_milli
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.cluster import POD, POD_METRICS, Scale
-from lagbench.programs.autoscaler.pods import count_ready_pods
+from lagbench.programs.autoscaler.hpa.pods import count_ready_pods
 from lagbench.programs.autoscaler.shared import Bench
 
 
