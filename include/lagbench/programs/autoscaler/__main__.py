@@ -19,8 +19,11 @@ from lagbench.core.keda.loop.handover import CONTROLLER
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.programs.autoscaler.clocks import Clock, HpaClock
 from lagbench.programs.autoscaler.cluster import Cluster
-from lagbench.programs.autoscaler.handover import Handover
-from lagbench.programs.autoscaler.instead_of_keda import InsteadOfKeda, require_kinds
+from lagbench.programs.autoscaler.instead_of_keda.handover import Handover
+from lagbench.programs.autoscaler.instead_of_keda.instead_of_keda import (
+    InsteadOfKeda,
+    require_kinds,
+)
 from lagbench.programs.autoscaler.kube_cluster import KubeCluster
 from lagbench.programs.autoscaler.operator import Operator
 from lagbench.programs.autoscaler.options import AutoscalerOptions, parse_options

@@ -15,9 +15,12 @@ from lagbench.core.keda.object.annotations import PAUSED
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.autoscaler.cluster import EVENT, HPA, SCALED_OBJECT, ClusterError, Manifest
 from lagbench.programs.autoscaler.event_recorder import EventRecorder
-from lagbench.programs.autoscaler.handover import Handover
 from lagbench.programs.autoscaler.hpa.hpa_worker import HpaWorker
-from lagbench.programs.autoscaler.instead_of_keda import InsteadOfKeda, require_kinds
+from lagbench.programs.autoscaler.instead_of_keda.handover import Handover
+from lagbench.programs.autoscaler.instead_of_keda.instead_of_keda import (
+    InsteadOfKeda,
+    require_kinds,
+)
 from lagbench.programs.autoscaler.options import parse_options
 from lagbench.programs.autoscaler.status_writer import StatusWriter
 

@@ -23,8 +23,8 @@ from lagbench.programs.autoscaler.cluster import (
     Scale,
     Snapshot,
 )
-from lagbench.programs.autoscaler.handover import Handover
-from lagbench.programs.autoscaler.own_hpas import OwnHpas
+from lagbench.programs.autoscaler.instead_of_keda.handover import Handover
+from lagbench.programs.autoscaler.instead_of_keda.own_hpas import OwnHpas
 
 
 class InsteadOfKeda:
