@@ -21,7 +21,7 @@ from lagbench.core.telemetry.records import Record
 from lagbench.programs.autoscaler.clocks import Clock, HpaClock
 from lagbench.programs.autoscaler.cluster import HPA, SCALED_OBJECT, Cluster, Manifest
 from lagbench.programs.autoscaler.hpa.hpa_worker import HpaWorker
-from lagbench.programs.autoscaler.scaled_object_worker import ScaledObjectWorker
+from lagbench.programs.autoscaler.keda.scaled_object_worker import ScaledObjectWorker
 from lagbench.programs.autoscaler.shared import Bench, make_bench
 from lagbench.programs.autoscaler.telemetry_router import TelemetryRouter
 from tests.fakes.cluster import FakeCluster

@@ -7,7 +7,7 @@ import threading
 
 from lagbench.programs.autoscaler.cluster import HPA, SCALED_OBJECT, ObjectKey, Snapshot
 from lagbench.programs.autoscaler.hpa.hpa_worker import HpaWorker
-from lagbench.programs.autoscaler.scaled_object_worker import ScaledObjectWorker
+from lagbench.programs.autoscaler.keda.scaled_object_worker import ScaledObjectWorker
 from lagbench.programs.autoscaler.shared import Bench
 
 log = logging.getLogger(__name__)

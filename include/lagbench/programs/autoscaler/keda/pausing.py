@@ -8,8 +8,8 @@ from lagbench.core.hpa.spec import ScaleTarget
 from lagbench.core.keda.object.annotations import ScalingAnnotations
 from lagbench.programs.autoscaler.cluster import HPA, Manifest
 from lagbench.programs.autoscaler.conditions import condition_of
-from lagbench.programs.autoscaler.reconcile import CheckFailed
-from lagbench.programs.autoscaler.scaled_object_status import (
+from lagbench.programs.autoscaler.keda.reconcile import CheckFailed
+from lagbench.programs.autoscaler.keda.scaled_object_status import (
     PAUSED,
     READY_WHILE_PAUSED,
     UNPAUSED,

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from lagbench.core.keda.loop.scaler import MetricSpec
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.cluster import Manifest, key_of
-from lagbench.programs.autoscaler.live_object import LiveObject
-from lagbench.programs.autoscaler.push_streams import PushStreams
-from lagbench.programs.autoscaler.scale_loop import ScaleLoop
+from lagbench.programs.autoscaler.keda.live_object import LiveObject
+from lagbench.programs.autoscaler.keda.push_streams import PushStreams
+from lagbench.programs.autoscaler.keda.scale_loop import ScaleLoop
 from lagbench.programs.autoscaler.shared import Bench
 from lagbench.programs.autoscaler.status_writer import StatusWriter
 

@@ -11,7 +11,6 @@ from lagbench.core.keda.object.annotations import ScalingAnnotations, parse_scal
 from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, Trigger, TriggerRefused
 from lagbench.core.kubernetes.instants import parse_instant_ns
 from lagbench.errors import WrongInput
-from lagbench.programs.autoscaler import reconcile
 from lagbench.programs.autoscaler.cluster import (
     HPA,
     SCALED_OBJECT,
@@ -19,11 +18,12 @@ from lagbench.programs.autoscaler.cluster import (
     Manifest,
     key_of,
 )
-from lagbench.programs.autoscaler.live_object import LiveObject
-from lagbench.programs.autoscaler.pausing import Pausing
-from lagbench.programs.autoscaler.readiness import Readiness
-from lagbench.programs.autoscaler.running_loop import RunningLoop
-from lagbench.programs.autoscaler.scaled_object_status import parse_health
+from lagbench.programs.autoscaler.keda import reconcile
+from lagbench.programs.autoscaler.keda.live_object import LiveObject
+from lagbench.programs.autoscaler.keda.pausing import Pausing
+from lagbench.programs.autoscaler.keda.readiness import Readiness
+from lagbench.programs.autoscaler.keda.running_loop import RunningLoop
+from lagbench.programs.autoscaler.keda.scaled_object_status import parse_health
 from lagbench.programs.autoscaler.shared import Bench
 from lagbench.programs.autoscaler.status_writer import StatusWriter
 from lagbench.programs.autoscaler.worker import Worker

@@ -21,7 +21,7 @@ from lagbench.programs.autoscaler.cluster import (
     ClusterError,
     Manifest,
 )
-from lagbench.programs.autoscaler.target_environment import read_values
+from lagbench.programs.autoscaler.keda.target_environment import read_values
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, ScalingAnn
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.cluster import ClusterError, Manifest, Scale
 from lagbench.programs.autoscaler.hpa.pods import count_ready_pods
-from lagbench.programs.autoscaler.scaled_object_status import (
+from lagbench.programs.autoscaler.keda.scaled_object_status import (
     ACTIVE_UNKNOWN,
     READY_UNKNOWN,
     health_fields,

@@ -11,7 +11,6 @@ from lagbench.core.keda.loop.scaler import MetricSpec
 from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, parse_scaled_object
 from lagbench.core.keda.triggers.authentication import TargetEnvironment
 from lagbench.errors import LagbenchError
-from lagbench.programs.autoscaler.authentication_values import read_authentications
 from lagbench.programs.autoscaler.cluster import (
     HPA,
     SCALED_OBJECT,
@@ -22,7 +21,8 @@ from lagbench.programs.autoscaler.cluster import (
     key_of,
 )
 from lagbench.programs.autoscaler.directory import Directory
-from lagbench.programs.autoscaler.target_environment import (
+from lagbench.programs.autoscaler.keda.authentication_values import read_authentications
+from lagbench.programs.autoscaler.keda.target_environment import (
     ContainerMissing,
     read_target_environment,
 )

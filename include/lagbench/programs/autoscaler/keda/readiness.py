@@ -11,8 +11,8 @@ from lagbench.core.keda.loop.scaler import MetricSpec
 from lagbench.core.keda.object.scaled_object import ScaledObjectSpec
 from lagbench.programs.autoscaler.cluster import ClusterError, Manifest, key_of
 from lagbench.programs.autoscaler.conditions import condition_of
-from lagbench.programs.autoscaler.live_object import LiveObject
-from lagbench.programs.autoscaler.scaled_object_status import (
+from lagbench.programs.autoscaler.keda.live_object import LiveObject
+from lagbench.programs.autoscaler.keda.scaled_object_status import (
     ACTIVE_UNKNOWN,
     CHECK_FAILED_ACTIVE,
     NEVER_PAUSED,

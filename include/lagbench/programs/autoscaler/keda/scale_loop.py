@@ -15,8 +15,8 @@ from lagbench.core.kubernetes.instants import format_instant
 from lagbench.core.telemetry.records import KedaPoll, Scaled
 from lagbench.programs.autoscaler.cluster import Manifest, key_of
 from lagbench.programs.autoscaler.conditions import condition_of
-from lagbench.programs.autoscaler.live_object import LiveObject
-from lagbench.programs.autoscaler.scaled_object_status import activity_fields, hpa_active
+from lagbench.programs.autoscaler.keda.live_object import LiveObject
+from lagbench.programs.autoscaler.keda.scaled_object_status import activity_fields, hpa_active
 from lagbench.programs.autoscaler.shared import Bench
 from lagbench.programs.autoscaler.status_writer import StatusWriter
 from lagbench.programs.autoscaler.telemetry_router import SOURCE
