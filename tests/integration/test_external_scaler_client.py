@@ -18,7 +18,7 @@ from lagbench.adapters.grpc.external_scaler_client import (
     ExternalSpec,
 )
 from lagbench.adapters.grpc.grpc_channels import ChannelPool, GrpcEndpoint
-from lagbench.programs.autoscaler.server_stream import StreamReader
+from lagbench.programs.autoscaler.sources.server_stream import StreamReader
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
 ABOUT = ExternalObject("w", "n", {"scalerAddress": "a:1", "key": "v"})

@@ -9,8 +9,8 @@ from lagbench.programs.autoscaler.clocks import Clock, HpaClock
 from lagbench.programs.autoscaler.cluster import Cluster
 from lagbench.programs.autoscaler.directory import Directory
 from lagbench.programs.autoscaler.event_recorder import EventRecorder
+from lagbench.programs.autoscaler.sources.trigger_sources import LiveSources, TriggerSources
 from lagbench.programs.autoscaler.telemetry_router import TelemetryRouter
-from lagbench.programs.autoscaler.trigger_sources import LiveSources, TriggerSources
 
 _KEDA, _HPA = "keda-operator", "horizontal-pod-autoscaler"
 

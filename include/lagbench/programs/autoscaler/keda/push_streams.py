@@ -9,9 +9,9 @@ from lagbench.core.keda.loop.scaler import MetricSpec
 from lagbench.core.keda.object.scaled_object import Trigger
 from lagbench.core.keda.triggers.external import ExternalTrigger
 from lagbench.programs.autoscaler.cluster import ObjectKey
-from lagbench.programs.autoscaler.external_scaler import told_specs
-from lagbench.programs.autoscaler.server_stream import StreamReader
-from lagbench.programs.autoscaler.trigger_sources import TriggerSources
+from lagbench.programs.autoscaler.sources.external_scaler import told_specs
+from lagbench.programs.autoscaler.sources.server_stream import StreamReader
+from lagbench.programs.autoscaler.sources.trigger_sources import TriggerSources
 
 
 class PushStreams:

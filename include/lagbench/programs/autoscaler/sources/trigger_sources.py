@@ -18,9 +18,9 @@ from lagbench.core.keda.triggers.external import ExternalTrigger
 from lagbench.core.keda.triggers.kafka import KafkaTrigger
 from lagbench.core.keda.triggers.resource import ResourceTrigger
 from lagbench.programs.autoscaler.cluster import Cluster, ClusterError, ObjectKey
-from lagbench.programs.autoscaler.external_scaler import ExternalScaler
-from lagbench.programs.autoscaler.kafka_scaler import KafkaScaler
-from lagbench.programs.autoscaler.service_address import dialled_address
+from lagbench.programs.autoscaler.sources.external_scaler import ExternalScaler
+from lagbench.programs.autoscaler.sources.kafka_scaler import KafkaScaler
+from lagbench.programs.autoscaler.sources.service_address import dialled_address
 
 
 class TriggerSources(Protocol):

@@ -11,9 +11,9 @@ from tests.fakes.cluster import FakeCluster
 
 from lagbench.core.keda.loop.scaler import ScalerFailed
 from lagbench.core.keda.object.scaled_object import Trigger, parse_scaled_object
-from lagbench.programs.autoscaler.server_stream import next_delay
-from lagbench.programs.autoscaler.service_address import dialled_address
-from lagbench.programs.autoscaler.trigger_sources import LiveSources
+from lagbench.programs.autoscaler.sources.server_stream import next_delay
+from lagbench.programs.autoscaler.sources.service_address import dialled_address
+from lagbench.programs.autoscaler.sources.trigger_sources import LiveSources
 
 
 def trigger_of(**given: Any) -> Trigger:
