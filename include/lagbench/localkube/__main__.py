@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from lagbench.errors import LagbenchError
-from lagbench.localkube.api.server import ServerSettings, serve
+from lagbench.localkube.server import ServerSettings, serve
 
 
 def main() -> int:

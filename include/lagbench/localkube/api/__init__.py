@@ -1,1 +1,1 @@
-"""TODO"""
+"""The HTTP side of localkube: requests, answers, discovery, tables."""

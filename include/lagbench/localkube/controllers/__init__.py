@@ -1,1 +1,1 @@
-"""TODO"""
+"""What keeps objects as they are wanted: Deployments, Jobs, Services, events."""

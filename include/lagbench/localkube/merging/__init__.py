@@ -1,1 +1,1 @@
-"""TODO"""
+"""How a write changes a stored object: patches, server-side apply, managed fields."""

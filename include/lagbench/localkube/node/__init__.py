@@ -1,1 +1,1 @@
-"""TODO"""
+"""The node: pods as processes, their environment, logs, probes and metrics."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Stored objects: kinds, defaults, validation, watches, deletion."""

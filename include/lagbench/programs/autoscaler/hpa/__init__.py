@@ -1,1 +1,1 @@
-"""TODO"""
+"""The HPA controller: what it reads, and its syncs."""

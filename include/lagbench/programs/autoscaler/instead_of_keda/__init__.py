@@ -1,1 +1,1 @@
-"""TODO"""
+"""The controller that stands in for KEDA on a cluster."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""KEDA's side: ScaledObjects reconciled, polled, paused."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Where triggers get their values: Kafka and external scalers."""
