@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lagbench.localkube.api.discovery import discovery_document
-from lagbench.localkube.api.request_target import parse_path
 from lagbench.localkube.api_error import ApiError
+from lagbench.localkube.storage.request_target import parse_path
 from lagbench.localkube.storage.resources import DEPLOYMENT, NAMESPACE, POD, TABLE
 
 

@@ -15,7 +15,6 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from lagbench.localkube.api.discovery import discovery_document
-from lagbench.localkube.api.request_target import Target, parse_path
 from lagbench.localkube.api.table_format import single_row_table, table_of
 from lagbench.localkube.api.writes import WriteOptions, Writes
 from lagbench.localkube.api_error import ApiError, bad_request, no_such_path
@@ -25,6 +24,7 @@ from lagbench.localkube.node.pod_metrics import PodMetrics
 from lagbench.localkube.objects import JsonObject, JsonValue, name_of
 from lagbench.localkube.storage.deletion import Deletion
 from lagbench.localkube.storage.registry import Registry
+from lagbench.localkube.storage.request_target import Target, parse_path
 from lagbench.localkube.storage.resources import POD_METRICS
 from lagbench.localkube.storage.scale import scale_of
 from lagbench.localkube.storage.selectors import request_matcher

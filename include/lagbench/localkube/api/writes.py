@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lagbench.localkube.api.request_target import Target
 from lagbench.localkube.api_error import ApiError, bad_request, stale_version
 from lagbench.localkube.merging import patch
 from lagbench.localkube.merging.apply import apply, without_nulls
 from lagbench.localkube.merging.managed_fields import Owner, record_update
 from lagbench.localkube.objects import JsonObject, JsonValue, copy_of
 from lagbench.localkube.storage.registry import Registry
+from lagbench.localkube.storage.request_target import Target
 from lagbench.localkube.storage.scale import scale_of, with_scale
 
 

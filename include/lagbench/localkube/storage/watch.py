@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lagbench.localkube.api.request_target import Target
 from lagbench.localkube.api_error import expired
 from lagbench.localkube.objects import JsonObject, namespace_of
+from lagbench.localkube.storage.request_target import Target
 from lagbench.localkube.storage.selectors import Matcher
 from lagbench.localkube.storage.store import Change, Store
 
