@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from tests.cluster.rig.binaries import build_all
-from tests.cluster.rig.network import enter, problem
+from tests.cluster.rig.network import enter
+from tests.cluster.rig.prepare import prepare
 
 NOT_READY = 3
 SUITE = ("tests/cluster", "tests/contract")
@@ -18,11 +18,10 @@ SUITE = ("tests/cluster", "tests/contract")
 
 def main(arguments: list[str]) -> NoReturn:
     """Become pytest inside the rig's namespaces; exit with 3 where a rig cannot start."""
-    reason = problem()
+    reason = prepare(lambda line: sys.stderr.write(f"{line}\n"))
     if reason is not None:
-        sys.stderr.write(f"not ready: {reason}\n")
+        sys.stderr.write(f"{reason}\n")
         sys.exit(NOT_READY)
-    build_all(lambda line: sys.stderr.write(f"{line}\n"))
     named = any(Path(argument.split("::")[0]).exists() for argument in arguments)
     enter([sys.executable, "-m", "pytest", *(() if named else SUITE), *arguments])
 

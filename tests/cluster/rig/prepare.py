@@ -6,6 +6,7 @@ Nothing is started: ten minutes of building and two of fetching that something e
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from tests.cluster.rig.binaries import build_all
 from tests.cluster.rig.go_command import BuildFailed
@@ -13,18 +14,21 @@ from tests.cluster.rig.network import problem
 from tests.cluster.rig.program_image import ImageFailed, prepare_layers
 
 
-def main() -> str | None:
-    """Return what went wrong, or None."""
+def prepare(say: Callable[[str], object]) -> str | None:
+    """Build the programs and the layers of their image; return what went wrong, or None.
+
+    It needs the network, so it comes before the namespaces, which have none.
+    """
     reason = problem()
     if reason is not None:
         return f"not ready: {reason}"
     try:
         prepare_layers()
-        build_all(lambda line: sys.stdout.write(f"{line}\n"))
+        build_all(say)
     except (BuildFailed, ImageFailed) as error:
         return f"the rig could not be prepared: {error}"
     return None
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(prepare(lambda line: sys.stdout.write(f"{line}\n")))
