@@ -26,10 +26,11 @@ from lagbench.core.measures.evidence.clocks import (
     clock_set,
     on_recorders_clock,
 )
+from lagbench.core.measures.evidence.load_window import LoadWindow
 from lagbench.core.measures.evidence.pod_lives import pod_lives
-from lagbench.core.measures.lag.lag import lag_series
-from lagbench.core.measures.measures import NANOSECONDS, LoadWindow, Reaction
-from lagbench.core.measures.reaction.chain import reaction
+from lagbench.core.measures.evidence.series import lag_series
+from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.reaction.chain import Reaction, reaction
 from lagbench.core.measures.reaction.stamps import ReactionInput
 from lagbench.core.measures.replicas.flapping import replica_changes
 from lagbench.core.policy.limits import PolicyLimits

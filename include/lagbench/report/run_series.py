@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.evidence.pod_lives import PodLife, pod_lives
-from lagbench.core.measures.measures import NANOSECONDS, Measures
+from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.pods.consumer_cpu import consumer_cpu
 from lagbench.core.telemetry.records import (
     PartitionsAssigned,

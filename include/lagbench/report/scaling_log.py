@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.measures.measures import NANOSECONDS
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.telemetry.records import HpaSample, KubeEvent, TelemetryRecord
 
 KINDS = ("kube_event", "hpa_sample")

@@ -8,7 +8,7 @@ from typing import Any
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.accounting.accounting import accounting_measure
 from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
-from lagbench.core.measures.end_state import end_state
+from lagbench.core.measures.end_state import EndState, end_state
 from lagbench.core.measures.evidence.clocks import clock_steps
 from lagbench.core.measures.evidence.contradictions import (
     contradictions_of_an_empty_group,
@@ -25,7 +25,7 @@ from lagbench.core.measures.evidence.contradictions import (
 )
 from lagbench.core.measures.evidence.format import MEMBERS_FORMAT, folder_format, unrecorded_text
 from lagbench.core.measures.evidence.group_strangers import group_strangers, group_unseen
-from lagbench.core.measures.evidence.load import generator, telemetry_gaps, validity
+from lagbench.core.measures.evidence.load import Validity, generator, telemetry_gaps, validity
 from lagbench.core.measures.evidence.load_taken import (
     doubts_of_the_load,
     held_back,
@@ -34,26 +34,17 @@ from lagbench.core.measures.evidence.load_taken import (
 )
 from lagbench.core.measures.evidence.producer_records import contradictions_of_the_producer
 from lagbench.core.measures.lag.build_up import build_up
-from lagbench.core.measures.lag.drain import DrainThreshold, drain_measure
-from lagbench.core.measures.lag.lag import lag_measure
-from lagbench.core.measures.measures import (
-    NANOSECONDS,
-    Drain,
-    EndState,
-    Lag,
-    Measures,
-    PaidForItself,
-    Reaction,
-    RebalanceEpisode,
-    Seconds,
-    Validity,
-)
+from lagbench.core.measures.lag.drain import Drain, DrainThreshold, drain_measure
+from lagbench.core.measures.lag.lag import Lag, Seconds, lag_measure
+from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.observer_cost import observer_cost
-from lagbench.core.measures.pods.paid_for_itself import paid_for_itself
+from lagbench.core.measures.pods.paid_for_itself import PaidForItself, paid_for_itself
 from lagbench.core.measures.pods.start_cost import start_cost
+from lagbench.core.measures.reaction.chain import Reaction
 from lagbench.core.measures.reaction.stamps import ReactionInput
 from lagbench.core.measures.reaction.worst import worst_reaction
-from lagbench.core.measures.rebalance.episodes import session_timeout_seconds
+from lagbench.core.measures.rebalance.episodes import RebalanceEpisode, session_timeout_seconds
 from lagbench.core.measures.rebalance.idle_scale_downs import idle_scale_downs_text
 from lagbench.core.scenario.tail import tail_of
 from lagbench.core.verdict.verdict import Verdict, judge

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.measures.evidence.series import BIN_NS, RateSeries
 from lagbench.core.measures.rebalance.partition_work import (
     NEVER,
     POD_BINS,
@@ -23,7 +24,6 @@ from lagbench.core.measures.rebalance.partition_work import (
     delayed,
     waiting_after,
 )
-from lagbench.core.measures.rebalance.rate_dip import BIN_NS, RateSeries
 from lagbench.core.measures.statistics import Ints
 from lagbench.errors import NotReady
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lagbench.core.measures.lag.drain import pod_rate_per_second
-from lagbench.core.measures.measures import RebalanceEpisode, Rebalances, Standstill
-from lagbench.core.measures.rebalance.episodes import rebalance_protocol
+from lagbench.core.measures.rebalance.episodes import RebalanceEpisode, rebalance_protocol
 from lagbench.core.measures.rebalance.partition_gaps import partition_gaps
-from lagbench.core.measures.rebalance.standstill import asleep_stretches, standstill
+from lagbench.core.measures.rebalance.standstill import Standstill, asleep_stretches, standstill
 from lagbench.core.measures.rebalance.summary import (
     GroupWork,
+    Rebalances,
     rebalance_episodes,
     rebalances,
     unanswered_steps,

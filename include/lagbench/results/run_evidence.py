@@ -12,19 +12,18 @@ from pydantic import ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.accounting.accounting import BadMessage
-from lagbench.core.measures.accounting.commit_moves import commits_moved_back
+from lagbench.core.measures.accounting.commit_moves import CommitMove, commits_moved_back
 from lagbench.core.measures.evidence.clocks import Clock, ClockSet, clock_set, on_recorders_clock
 from lagbench.core.measures.evidence.contradictions import timeline_gaps
 from lagbench.core.measures.evidence.group_events import GroupEvent, group_events
-from lagbench.core.measures.evidence.load import load_window
+from lagbench.core.measures.evidence.load_window import LoadWindow, load_window
 from lagbench.core.measures.evidence.measured_stretch import measured_until
 from lagbench.core.measures.evidence.pod_lives import PodLife, pod_lives
+from lagbench.core.measures.evidence.series import LagSeries, RateSeries
 from lagbench.core.measures.lag.drain import pod_rate_per_second
-from lagbench.core.measures.lag.lag import LagSeries, last_committed
-from lagbench.core.measures.measures import CommitMove, LoadWindow
+from lagbench.core.measures.lag.lag import last_committed
 from lagbench.core.measures.rebalance.partition_gaps import Handover
 from lagbench.core.measures.rebalance.partition_work import PartitionWork, work_by_lag
-from lagbench.core.measures.rebalance.rate_dip import RateSeries
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
 from lagbench.core.scenario.profile import OfferedLoad, offered_load
 from lagbench.core.scenario.scenario import Scenario

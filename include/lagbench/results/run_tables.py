@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.accounting.accounting import BadMessage
-from lagbench.core.measures.lag.lag import LagSeries, lag_series
-from lagbench.core.measures.measures import NANOSECONDS
+from lagbench.core.measures.evidence.series import LagSeries, RateSeries, lag_series
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.rebalance.partition_gaps import Handover
-from lagbench.core.measures.rebalance.rate_dip import RateSeries, rate_series
+from lagbench.core.measures.rebalance.rate_dip import rate_series
 from lagbench.core.measures.statistics import Ints
 from lagbench.core.telemetry.records import TelemetryRecord, decode_record
 from lagbench.errors import NotReady

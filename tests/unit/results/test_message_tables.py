@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.measures.evidence.series import BIN_NS, RateSeries
 from lagbench.core.measures.rebalance.partition_work import PartitionWork
-from lagbench.core.measures.rebalance.rate_dip import BIN_NS, RateSeries
 from lagbench.errors import NotReady
 from lagbench.results.message_tables import read_partition_work
 

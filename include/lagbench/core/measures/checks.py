@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from lagbench.core.measures.accounting import message_classes
+from lagbench.core.measures.accounting.accounting import Accounting
 from lagbench.core.measures.accounting.sums import SUMS, broken_sums
-from lagbench.core.measures.measures import Accounting, Measures, RebalanceEpisode
+from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.moment import moment
-from lagbench.core.measures.scaling_models import EpisodeTrigger
+from lagbench.core.measures.rebalance.episodes import EpisodeTrigger, RebalanceEpisode
 
 NAMED_EPISODES = 3
 RECONCILED = (

@@ -12,8 +12,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lagbench.core.measures.evidence.unseen import BLIND_SECONDS
-from lagbench.core.measures.measures import NANOSECONDS, EndState
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.telemetry.records import GroupSample, ReplicaSample, TelemetryRecord
+
+
+class EndState(MeasureModel):
+    """The state in which the measurement ended."""
+
+    is_drained: bool | None  # committed == end for every partition, at the fence
+    undrained_partitions: tuple[int, ...]
+    undrained_records: int | None
+    replicas: int | None
+    floor_replicas: int | None
+    is_at_floor: bool | None
+    group_state: str | None
+    is_group_stable: bool | None
+    log_records: int | None = None  # end offsets of all partitions at the fence, in sum
 
 
 def end_state(

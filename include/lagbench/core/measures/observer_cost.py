@@ -10,8 +10,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from lagbench.core.measures.measures import NANOSECONDS, ComponentCost, ObserverCost
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.telemetry.records import TelemetryRecord, UsageSample
+
+
+class ComponentCost(MeasureModel):
+    """CPU and memory of one part of the bench over the run."""
+
+    component: str
+    cpu_seconds: float
+    cpu_share: float  # of one core over the observed time
+    max_memory_bytes: int
+
+
+class ObserverCost(MeasureModel):
+    """What the bench itself took from the machine."""
+
+    observed_seconds: float | None
+    components: tuple[ComponentCost, ...]
+    total_cpu_seconds: float | None
 
 
 def observer_cost(records: Sequence[TelemetryRecord], from_at: int, until_at: int) -> ObserverCost:

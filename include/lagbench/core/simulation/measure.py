@@ -8,7 +8,7 @@ import numpy as np
 
 from lagbench.core.kubernetes.instants import NS_PER_SECOND
 from lagbench.core.measures.replicas.flapping import mark_flips
-from lagbench.core.measures.scaling_models import ReplicaChange
+from lagbench.core.measures.replicas.steps import ReplicaChange
 from lagbench.core.measures.statistics import Reals
 from lagbench.core.scenario.spikes import Spike, load_spikes
 from lagbench.core.simulation.fleet import ReplicaStep

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lagbench.core.measures.measures import Measures, RebalanceEpisode
+from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.moment import moment
+from lagbench.core.measures.rebalance.episodes import RebalanceEpisode
 from lagbench.core.measures.rebalance.rate_dip import NO_WORK_REASONS, RECOVERED_SHARE
 from lagbench.core.measures.rebalance.standstill import COSTS_PER_LIMIT
 from lagbench.core.scenario.scenario import Slos

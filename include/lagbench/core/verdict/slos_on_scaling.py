@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from lagbench.core.measures.measures import Measures, Reaction, Scaling
+from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.moment import moment
+from lagbench.core.measures.reaction.chain import Reaction
+from lagbench.core.measures.scaling import Scaling
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.slo import Slo, SloResult, claim_result, not_applicable
 

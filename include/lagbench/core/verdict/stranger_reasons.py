@@ -6,7 +6,8 @@ lost, repeated or slow may be theirs.
 
 from __future__ import annotations
 
-from lagbench.core.measures.measures import GroupStranger, Measures
+from lagbench.core.measures.evidence.group_strangers import GroupStranger
+from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.moment import moment
 
 NAMED_STRANGERS = 5

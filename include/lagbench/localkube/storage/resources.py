@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from lagbench.localkube import defaults, validation
 from lagbench.localkube.objects import JsonObject
+from lagbench.localkube.storage import defaults, validation
 
 Defaulter: TypeAlias = Callable[[JsonObject], None]
 Validator: TypeAlias = Callable[[JsonObject], "list[tuple[str, str]]"]

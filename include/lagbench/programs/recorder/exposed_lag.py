@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from lagbench.core.measures.lag.lag import lag_series
+from lagbench.core.measures.evidence.series import lag_series
 from lagbench.core.telemetry.records import LagSample
 
 

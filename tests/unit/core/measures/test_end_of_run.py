@@ -2,10 +2,9 @@
 
 import pytest
 
-from lagbench.core.measures.end_state import end_state
+from lagbench.core.measures.end_state import EndState, end_state
 from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
 from lagbench.core.measures.evidence.measured_stretch import measured_until
-from lagbench.core.measures.measures import EndState
 from lagbench.core.measures.observer_cost import observer_cost
 from lagbench.core.telemetry.records import (
     GroupSample,

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
-from lagbench.core.measures.measures import BadMessageGroup, Measures
+from lagbench.core.measures.accounting.accounting import BadMessageGroup
+from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.verdict import SloResult, Verdict, exit_code, judge
 from lagbench.errors import ExitCode

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from tests.unit.core.verdict.test_verdict import GOOD, SLOS, changed, result
 
-from lagbench.core.measures.measures import Measures, UnknownOwnership, UnledgeredWork
+from lagbench.core.measures.accounting.accounting import UnknownOwnership, UnledgeredWork
+from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.verdict import judge
 

@@ -11,18 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import Field
+
 from lagbench.core.measures.accounting import message_classes
+from lagbench.core.measures.accounting.commit_moves import CommitMove
 from lagbench.core.measures.accounting.sums import broken_classes
 from lagbench.core.measures.evidence.format import CURRENT_FORMAT
-from lagbench.core.measures.measures import (
-    Accounting,
-    BadMessageGroup,
-    CommitMove,
-    PodWork,
-    StrangeRecord,
-    UnknownOwnership,
-    UnledgeredWork,
-)
+from lagbench.core.measures.model import MeasureModel
 
 LISTED_AT_MOST = 100_000
 """The table ``bad_messages`` has every one of so many; of more, a share of each class."""
@@ -60,6 +55,118 @@ COUNTS = (
     "unknown_message",
     "hottest_partition_share",
 )
+
+
+class PodWork(MeasureModel):
+    """Records finished by a pod, and how many of them were done before by somebody."""
+
+    pod: str
+    processed: int
+    duplicated: int
+
+
+class BadMessageGroup(MeasureModel):
+    """Bad messages of one class with the same pod and cause."""
+
+    message_class: str  # lost, duplicated, reordered, zombie, …
+    pod: str | None
+    other_pod: str | None
+    cause: str
+    cause_pod: str | None
+    count: int
+    partitions: tuple[int, ...]
+    first_at: int | None
+
+
+class StrangeRecord(MeasureModel):
+    """A record in one of the run's topics that is none of the run."""
+
+    topic: str  # events, processed or telemetry
+    partition: int | None
+    offset: int | None
+    detail: str
+
+
+class UnknownOwnership(MeasureModel):
+    """What a pod held is not known there: a record of its rebalances is missing."""
+
+    pod: str
+    from_at: int | None  # None: from its begin
+    until_at: int
+    partitions: tuple[int, ...]
+
+
+class UnledgeredWork(MeasureModel):
+    """At most so many messages were done by a killed pod without being in the ledger."""
+
+    pod: str
+    killed_at: int
+    seconds: float
+    messages: int
+
+
+class Accounting(MeasureModel):
+    """Accounting by identity, as Spark wrote it to ``accounting.json``.
+
+    ``lost_in_broker`` are acknowledged messages that the log lacks and that no expiry explains;
+    None unless the producer said what was acknowledged. A count of None was not recorded.
+    ``accounting/message_classes.py`` names the classes.
+    """
+
+    planned: int | None = None
+    produced_acked: int | None = None
+    produced_failed: int | None = None
+    produced_unknown: int | None = None  # neither acknowledged nor failed at the producer's end
+    in_log: int | None = None
+    expired: int | None = None  # offsets that the log gave up before they were accounted for
+    log_holes: int | None = None  # offsets within the log that hold no message
+    processed_records: int | None = None
+    processed_distinct: int | None = None
+    lost: int | None = None  # by the consumers: in the log, committed, never processed
+    lost_in_broker: int | None = None
+    duplicated: int | None = None  # extra processings
+    duplicated_messages: int | None = None
+    reordered: int | None = None
+    zombie: int | None = None
+    not_yet_consumed: int | None = None
+    produced_twice: int | None = None
+    not_in_log: int | None = None  # acknowledged, but at no offset
+    not_in_log_failed: int | None = None  # at no offset, and known to have failed
+    not_in_log_unknown: int | None = None  # at no offset, and known to have no outcome
+    not_in_log_excused: int | None = None  # at no offset; as many failed, but which is not told
+    unknown_message: int | None = None  # processed, but the log holds no such message
+    foreign: int | None = None  # in the log, but no event of this run
+    processed_foreign: int | None = None  # processings of those
+    foreign_ledger_records: int | None = None
+    foreign_telemetry_records: int | None = None
+    zombie_in_doubt: int | None = None  # within the bound of two clocks
+    reordered_in_doubt: int | None = None  # as above
+    outside_run: int | None = None  # processings stamped before or after the run
+    strangers: tuple[StrangeRecord, ...] = ()  # the first of each topic
+    unknown_ownership: tuple[UnknownOwnership, ...] = ()
+    unbounded_pods: tuple[str, ...] = ()  # that worked by a clock nobody could ask
+    unledgered: tuple[UnledgeredWork, ...] = ()
+    commit_moves: tuple[CommitMove, ...] = ()
+    below_fence: int | None = None  # offsets of the events topic up to the fence
+    in_partitions: int | None = None  # in_log, by its partitions
+    processed_by_pods: int | None = None  # processed_records, by their pods
+    duplicated_by_pods: int | None = None  # duplicated, by their pods
+    broken_classes: tuple[str, ...] = ()  # classes whose count is not that of their rows
+    lacks: tuple[str, ...] = ()  # counts that a run of its version records
+    hottest_partition_share: float | None = None
+    by_cause: dict[str, int] = Field(default_factory=dict)
+    by_pod: tuple[PodWork, ...] = ()
+    bad_messages: tuple[BadMessageGroup, ...] = ()
+
+    @property
+    def commits_moved_back(self) -> int:
+        """How often the group's committed offset was set back."""
+        return len(self.commit_moves)
+
+    @property
+    def lost_in_all(self) -> int | None:
+        """Messages that are proven lost, by consumers or in the broker."""
+        return None if self.lost is None else self.lost + (self.lost_in_broker or 0)
 
 
 @dataclass(frozen=True, slots=True)

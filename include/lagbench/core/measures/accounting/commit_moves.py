@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lagbench.core.measures.measures import CommitMove
+from lagbench.core.measures.model import MeasureModel
+
+
+class CommitMove(MeasureModel):
+    """The group's committed offset was set back; ``at`` is the reading that shows it."""
+
+    at: int
+    partition: int
+    from_offset: int
+    to_offset: int
 
 
 def commits_moved_back(

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from lagbench.core.measures.evidence.clock_offset import OffsetBound
-from lagbench.core.measures.model import NANOSECONDS, Fidelity
-from lagbench.core.measures.scaling_models import ClockBound, Clocks
+from lagbench.core.measures.model import NANOSECONDS, Fidelity, MeasureModel
 from lagbench.core.telemetry.records import (
     ClockOffset,
     ClockStepped,
@@ -29,6 +28,25 @@ from lagbench.core.telemetry.records import (
 )
 
 API_SERVER = "API server"
+
+
+class ClockBound(MeasureModel):
+    """How far a clock is ahead of the recorder's; not steady: it moved inside the bound."""
+
+    clock: str
+    low_seconds: float
+    high_seconds: float
+    is_steady: bool
+    answers: int
+
+
+class Clocks(MeasureModel):
+    """The clocks that stamped the chain."""
+
+    is_one_clock: bool
+    bounds: tuple[ClockBound, ...]
+    text: str
+    unbounded_pods: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

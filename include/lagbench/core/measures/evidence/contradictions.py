@@ -15,9 +15,8 @@ import numpy as np
 
 from lagbench.core.measures.evidence.load_taken import FEWEST_WAITING
 from lagbench.core.measures.evidence.measured_stretch import STOPPING_PHASE
-from lagbench.core.measures.lag.lag import LagSeries
-from lagbench.core.measures.measures import NANOSECONDS
-from lagbench.core.measures.rebalance.rate_dip import BIN_NS, RateSeries
+from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.statistics import Ints
 from lagbench.core.policy.limits import PolicyLimits
 from lagbench.core.scenario.scenario import Scenario

@@ -14,8 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from lagbench.core.measures.evidence.group_lives import member_limit, unowned_partitions
-from lagbench.core.measures.evidence.unseen import BLIND_SECONDS, Unseen, unseen_between
-from lagbench.core.measures.measures import NANOSECONDS, GroupStranger, TelemetryGap
+from lagbench.core.measures.evidence.unseen import (
+    BLIND_SECONDS,
+    TelemetryGap,
+    Unseen,
+    unseen_between,
+)
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.telemetry.records import (
     GroupJoined,
     GroupMember,
@@ -30,6 +35,24 @@ from lagbench.core.telemetry.records import (
 UNSEEN_SECONDS = 10 + BLIND_SECONDS
 """Members are named every ten seconds at least; a reading longer after that names nobody."""
 _SURPLUS_READINGS = 3  # a pod that comes as another goes may stand beside it in one or two
+
+
+class GroupStranger(MeasureModel):
+    """A member of the consumer group that is no pod of the run, or members that nothing explains.
+
+    ``seen_seconds`` is how long readings showed it; it may have been there ``precision_seconds``
+    longer. Without a name (``client_id`` None) only the number of members told of it: more than the
+    run's pods can have had; its partitions are then those that no pod owned all that time.
+    """
+
+    client_id: str | None
+    host: str | None
+    members: int  # at once, at most
+    partitions: tuple[int, ...]  # all that it ever held
+    first_seen_at: int
+    last_seen_at: int
+    seen_seconds: float
+    precision_seconds: float
 
 
 def group_strangers(records: Iterable[TelemetryRecord]) -> tuple[GroupStranger, ...]:

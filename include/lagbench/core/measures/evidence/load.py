@@ -1,10 +1,9 @@
-"""When the load changed, and whether the generator kept its promise.
+"""Whether the generator kept its promise.
 
-The scenario says what the load was; the telemetry only when the stream began. A run is invalid when
-the producer fell behind (its own rule, stated in its record), was stopped before its stream's end,
-never said that it finished, or had a delivery refused or left unacknowledged: then the load that
-Kafka took is not the planned one and no measure means what it says. ``evidence/load_taken.py`` says
-when Kafka took it too late.
+A run is invalid when the producer fell behind (its own rule, stated in its record), was stopped
+before its stream's end, never said that it finished, or had a delivery refused or left
+unacknowledged: then the load that Kafka took is not the planned one and no measure means what it
+says. ``evidence/load_taken.py`` says when Kafka took it too late.
 """
 
 from __future__ import annotations
@@ -12,16 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lagbench.core.measures.evidence.load_taken import most_waiting
-from lagbench.core.measures.measures import (
-    NANOSECONDS,
-    Generator,
-    LoadWindow,
-    SpikeWindow,
-    TelemetryGap,
-    Validity,
-)
-from lagbench.core.scenario.profile import OfferedLoad
-from lagbench.core.scenario.spikes import Spike
+from lagbench.core.measures.evidence.unseen import TelemetryGap
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.telemetry.records import (
     LagSample,
     ProducerProgress,
@@ -45,43 +36,31 @@ SILENCE_SECONDS = 3.0
 """The recorder samples once a second: three missing seconds are a gap."""
 
 
-def load_window(
-    records: Sequence[TelemetryRecord],
-    load: OfferedLoad,
-    spikes: Sequence[Spike],
-    *,
-    recorded_start_at: int | None = None,
-) -> LoadWindow:
-    """Return the stretch of the stream and of its spikes, as the scenario plans them.
+class Generator(MeasureModel):
+    """What the producer reported; lateness is sent minus planned instant."""
 
-    The producer says when the stream began, else ``recorded_start_at`` does. It ended with the
-    producer's last word, else as planned.
-    """
-    started = [r.stream_started_at for r in records if isinstance(r, StreamStarted)]
-    start = min(started, default=recorded_start_at)
-    planned_until_at = None if start is None else start + load.duration_ns
-    finished = [r.at for r in records if isinstance(r, StreamFinished)]
-    stretches = () if start is None else tuple(_stretch(spike, start) for spike in spikes)
-    return LoadWindow(
-        stream_started_at=start,
-        first_spike_started_at=stretches[0].started_at if stretches else None,
-        last_spike_ended_at=stretches[-1].ended_at if stretches else None,
-        spikes=len(spikes),
-        stream_ended_at=max(finished, default=planned_until_at),
-        base_rate_per_second=spikes[0].rate_before if spikes else None,
-        spike_rate_per_second=spikes[0].rate_peak if spikes else None,
-        planned_until_at=planned_until_at,
-        spike_windows=stretches,
-    )
+    planned: int | None = None
+    sent: int | None = None
+    acked: int | None = None
+    failed: int | None = None
+    unknown: int | None = None
+    lateness_p50_ms: float | None = None
+    lateness_p99_ms: float | None = None
+    lateness_max_ms: float | None = None
+    fell_behind: bool | None = None
+    reason: str = ""
+    stream_sha256: str | None = None
+    most_waiting: int | None = None  # sent and not yet acknowledged, at most
 
 
-def _stretch(spike: Spike, start: int) -> SpikeWindow:
-    return SpikeWindow(
-        started_at=start + round(spike.start_seconds * NANOSECONDS),
-        ended_at=start + round(spike.end_seconds * NANOSECONDS),
-        rate_before_per_second=spike.rate_before,
-        rate_peak_per_second=spike.rate_peak,
-    )
+class Validity(MeasureModel):
+    """Whether the run measures what it claims; an invalid run is never judged ``pass``."""
+
+    is_valid: bool
+    reasons: tuple[str, ...]  # why it is invalid
+    notes: tuple[str, ...]  # what a reader should know; does not invalidate
+    generator: Generator
+    telemetry_gaps: tuple[TelemetryGap, ...]
 
 
 def generator(records: Sequence[TelemetryRecord], planned_total: int = 0) -> Generator:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lagbench.core.measures.evidence.load_window import LoadWindow
+from lagbench.core.measures.evidence.series import LagSeries
 from lagbench.core.measures.evidence.unseen import Unseen, unseen_between, unseen_text
-from lagbench.core.measures.lag.lag import LagSeries
-from lagbench.core.measures.measures import NANOSECONDS, LoadWindow
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.scenario.profile import OfferedLoad
 from lagbench.core.telemetry.records import (
     LoadStep,

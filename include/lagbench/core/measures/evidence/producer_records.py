@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import isclose
 from typing import Any
 
-from lagbench.core.measures.measures import NANOSECONDS
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.scenario.tail import Tail
 from lagbench.core.telemetry.records import (
     ProducerProgress,

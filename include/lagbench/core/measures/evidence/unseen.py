@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lagbench.core.measures.measures import NANOSECONDS
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 
 BLIND_SECONDS = 3.5
 """Readings further apart than this leave a stretch unseen.
@@ -14,6 +14,16 @@ BLIND_SECONDS = 3.5
 The recorder reads once a second, on a grid: one lost reading makes 2 s, two make 3 s and a jitter
 of milliseconds, three make 4 s.
 """
+
+
+class TelemetryGap(MeasureModel):
+    """A stretch in which something was not seen."""
+
+    what: str
+    started_at: int
+    ended_at: int
+    gap_seconds: float
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

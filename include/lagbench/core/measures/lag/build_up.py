@@ -11,12 +11,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 
+from lagbench.core.measures.evidence.load_window import SpikeWindow
+from lagbench.core.measures.evidence.series import LagSeries
 from lagbench.core.measures.evidence.unseen import unseen_between, unseen_text
-from lagbench.core.measures.lag.lag import LagSeries
-from lagbench.core.measures.measures import NANOSECONDS, BuildUp, ReplicaChange, SpikeWindow
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
+from lagbench.core.measures.replicas.steps import ReplicaChange
+
+
+class BuildUp(MeasureModel):
+    """How fast lag grew from a spike's start until replicas rose (``lag/build_up.py``)."""
+
+    started_at: int  # the spike's planned start
+    ended_at: int | None = None
+    until: Literal["scale_out", "peak"] | None = None  # which of the two came first
+    from_records: int | None = None
+    to_records: int | None = None
+    sampled_seconds: float | None = None  # between the two samples
+    records_per_second: float | None = None
+    reason: str = ""  # why there is no rate; empty when there is
 
 
 def build_up(

@@ -20,12 +20,31 @@ from dataclasses import dataclass
 import numpy as np
 
 from lagbench.core.measures.evidence.load_taken import HeldBack
+from lagbench.core.measures.evidence.series import LagSeries, RateSeries
 from lagbench.core.measures.evidence.unseen import unseen_between
-from lagbench.core.measures.lag.lag import LagSeries
 from lagbench.core.measures.lag.lag_fall import full_parallelism, lag_fall
-from lagbench.core.measures.measures import NANOSECONDS, Drain
-from lagbench.core.measures.rebalance.rate_dip import RateSeries
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.telemetry.records import ReplicaSample
+
+
+class Drain(MeasureModel):
+    """From the end of the last spike to total lag at or below the threshold."""
+
+    spike_ended_at: int | None
+    drained_at: int | None
+    drain_seconds: float | None
+    precision_seconds: float | None  # to the last sample above; it may have drained since
+    threshold_records: float | None
+    threshold_text: str
+    falls_monotonically: bool | None
+    max_rise_records: int | None  # over any 5 s at full parallelism
+    tolerance_records: float | None
+    longest_plateau_seconds: float | None
+    monotone_text: str
+    skew_limited_seconds: float | None  # no drain can be shorter
+    hottest_partition: int | None
+    above_until_at: int | None = None  # lag was last known above the threshold (spike end, if not)
+    clock_error_seconds: float | None = 0.0  # of the spike's end; None: that clock is not bounded
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,40 +10,38 @@ unknown. One that comes later held nothing before its first row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from lagbench.core.measures.measures import NANOSECONDS, Lag, Seconds
-from lagbench.core.measures.statistics import Ints, Reals
+from lagbench.core.measures.evidence.series import LagSeries
+from lagbench.core.measures.lag.build_up import BuildUp
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
+from lagbench.core.measures.statistics import Reals
 
 
-@dataclass(frozen=True, slots=True)
-class LagSeries:
-    """Samples ascending by ``at`` (unix ns); matrices are [sample, partition], NaN is unknown."""
+class Seconds(MeasureModel):
+    """Percentiles of a duration."""
 
-    at: Ints
-    partitions: Ints
-    end_offsets: Reals
-    by_partition: Reals
+    p50: float | None
+    p95: float | None
+    p99: float | None
+    max: float | None
 
-    @property
-    def total(self) -> Reals:
-        """Total lag per sample; NaN when a partition is unknown."""
-        total: Reals = self.by_partition.sum(axis=1)
-        return total
 
-    @property
-    def known_at(self) -> list[int]:
-        """The instants at which total lag is known."""
-        known: list[int] = self.at[~np.isnan(self.total)].tolist()
-        return known
+class Lag(MeasureModel):
+    """Lag in messages (from offsets) and in seconds (done_at - planned_at)."""
 
-    def index_at(self, instant: int) -> int | None:
-        """Return the last sample at or before ``instant``."""
-        place = int(np.searchsorted(self.at, instant, side="right")) - 1
-        return place if place >= 0 else None
+    peak_records: int | None
+    peak_at: int | None
+    peak_partition: int | None  # the partition with the most lag of any sample
+    peak_partition_records: int | None
+    at_spike_end_records: int | None
+    time_lag_seconds: Seconds  # of what was planned in the scenario's own stretch
+    samples: int
+    unknown_samples: int
+    time_lag_seconds_after: Seconds | None = None  # of what was planned after it: the tail
+    build_up: BuildUp | None = None  # of the fastest spike; None: no spike, or measured before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,36 +51,6 @@ class LagCrossing:
     at: int
     precision_seconds: float
     is_interpolated: bool
-
-
-def lag_series(
-    at: Sequence[int],
-    partition: Sequence[int],
-    end_offset: Sequence[int],
-    committed: Sequence[int | None],
-    first_partitions: int | None = None,
-) -> LagSeries:
-    """Return the series of rows of the table ``lag`` (any order; a missing row is unknown).
-
-    ``first_partitions`` is how many there were at the stream's start; None: all that have a row.
-    """
-    instants, row = np.unique(np.asarray(at, dtype=np.int64), return_inverse=True)
-    seen = np.asarray(partition, dtype=np.int64)
-    first = np.arange(first_partitions or 0, dtype=np.int64)
-    partitions = np.union1d(seen, first).astype(np.int64)
-    column = np.searchsorted(partitions, seen)
-    shape = (instants.size, partitions.size)
-    ends, lags = np.full(shape, np.nan), np.full(shape, np.nan)
-    end = np.asarray(end_offset, dtype=np.float64)
-    end[end < 0] = np.nan  # of a broker that stood still: an answer without an offset
-    commit = np.asarray([np.nan if c is None else c for c in committed], dtype=np.float64)
-    ends[row, column] = end
-    lags[row, column] = np.where(end == 0, 0.0, np.maximum(end - commit, 0.0))
-    if first_partitions is not None:
-        for later in np.flatnonzero(partitions >= first_partitions):
-            is_before = np.arange(instants.size) < row[column == later].min()
-            ends[is_before, later] = lags[is_before, later] = 0.0
-    return LagSeries(instants, partitions, ends, lags)
 
 
 def first_crossing(series: LagSeries, after_at: int, threshold: float) -> LagCrossing | None:

@@ -21,10 +21,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from lagbench.core.measures.evidence.series import LagSeries, RateSeries
 from lagbench.core.measures.evidence.unseen import Unseen, unseen_between, unseen_text
-from lagbench.core.measures.lag.lag import LagSeries
-from lagbench.core.measures.measures import NANOSECONDS
-from lagbench.core.measures.rebalance.rate_dip import RateSeries
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.statistics import Ints, Reals, longest_without_new_minimum
 from lagbench.core.telemetry.records import ReplicaSample
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from lagbench.core.measures.evidence.unseen import BLIND_SECONDS
-from lagbench.core.measures.measures import NANOSECONDS
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.statistics import Ints, Reals
 from lagbench.core.telemetry.records import ConsumerProgress, TelemetryRecord
 

@@ -13,13 +13,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lagbench.core.measures.evidence.pod_lives import PodLife
-from lagbench.core.measures.measures import (
-    NANOSECONDS,
-    PaidForItself,
-    RebalanceEpisode,
-    ReplicaChange,
-)
-from lagbench.core.measures.rebalance.rate_dip import RateSeries, mean_rate_before
+from lagbench.core.measures.evidence.series import RateSeries
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
+from lagbench.core.measures.rebalance.episodes import RebalanceEpisode
+from lagbench.core.measures.rebalance.rate_dip import mean_rate_before
+from lagbench.core.measures.replicas.steps import ReplicaChange
+
+
+class PaidForItself(MeasureModel):
+    """Whether the added pods cleared more than their rebalances cost."""
+
+    started_at: int | None
+    ended_at: int | None
+    base_rate_per_second: float | None  # before the first added pod worked
+    cleared_records: float | None  # by the added pods, before the dips are taken off
+    lost_to_dips_records: float | None
+    net_records: float | None
+    added_pod_minutes: float | None
+    net_records_per_pod_minute: float | None
+    has_paid: bool | None
+    reason: str  # why it was not measured; empty when it was
 
 
 def paid_for_itself(

@@ -16,8 +16,16 @@ from dataclasses import dataclass
 
 from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
 from lagbench.core.measures.evidence.pod_lives import PodLife
-from lagbench.core.measures.measures import NANOSECONDS, SurplusPod
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.rebalance.episodes import EpisodeSpan
+
+
+class SurplusPod(MeasureModel):
+    """A pod that was a member while there were more members than partitions, and got none."""
+
+    pod: str
+    zero_partition_seconds: float
+    records_done: int | None
 
 
 @dataclass(frozen=True, slots=True)

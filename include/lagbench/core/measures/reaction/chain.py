@@ -28,12 +28,12 @@ replicas; that the HPA may read what KEDA polled (useCachedMetrics) is not looke
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
-from lagbench.core.measures.evidence.clocks import clocks_measure
-from lagbench.core.measures.measures import NANOSECONDS, Reaction, ReactionLink
-from lagbench.core.measures.reaction.reading import Stamp
+from lagbench.core.measures.evidence.clocks import Clocks, clocks_measure
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
+from lagbench.core.measures.reaction.reading import RulingClock, Stamp
 from lagbench.core.measures.reaction.stamps import ReactionInput, reaction_stamps, ruling_clock
-from lagbench.core.measures.scaling_models import Clocks, RulingClock
 
 TITLES = {
     "t0": "load step",
@@ -47,6 +47,47 @@ TITLES = {
     "t8": "first record done",
 }
 SUM_TOLERANCE_SECONDS = 0.001
+
+
+ReactionOutcome = Literal["reacted", "not_due", "did_not_come", "unknown"]
+
+
+class ReactionLink(MeasureModel):
+    """One instant of the reaction chain and the time since the link before it."""
+
+    name: Literal["t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8"]
+    title: str
+    at: int | None  # as placed in the chain: never before the previous link
+    stamped_at: int | None  # as its owner stamped it
+    part_seconds: float | None  # since the previous known link; t0 has none
+    precision_seconds: float | None  # how exact the stamp is, skew included; None: not bounded
+    note: str = ""
+
+
+class Reaction(MeasureModel):
+    """From the load step to the first record done by a new pod; of several steps the worst one."""
+
+    links: tuple[ReactionLink, ...]
+    pod: str | None  # the first new pod that finished a record; the chain is that pod's
+    is_complete: bool
+    reason: str  # why the chain ends early; empty when it is complete
+    total_seconds: float | None  # t0 to t8
+    assigned_seconds: float | None  # t0 to Ready and assigned, by their stamps: what the SLO judges
+    parts_sum_seconds: float | None
+    parts_sum_to_total: bool | None
+    threshold_records: float | None
+    threshold_text: str
+    is_threshold_crossed: bool | None
+    ruling_clock: RulingClock
+    ruling_clock_text: str
+    clocks: Clocks | None = None  # None: measured before clocks were bounded
+    assigned_low_seconds: float | None = None  # the interval of ``assigned_seconds``
+    assigned_high_seconds: float | None = None  # None: a clock is not bounded
+    outcome: ReactionOutcome | None = None  # None: the load has no step, or it was not judged
+    outcome_text: str = ""
+    step_number: int | None = None  # from 1: which load step the chain is of
+    step_count: int | None = None
+    unknown_text: str = ""  # another step whose reaction is not known; empty: none
 
 
 def reaction(given: ReactionInput) -> Reaction:

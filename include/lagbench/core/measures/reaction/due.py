@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lagbench.core.measures.evidence.series import LagSeries
 from lagbench.core.measures.evidence.unseen import unseen_between, unseen_text
-from lagbench.core.measures.lag.lag import LagSeries
-from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.replicas.sight import unseen_replicas
+from lagbench.core.measures.replicas.steps import ReplicaChange
 from lagbench.core.policy.limits import PolicyLimits
 from lagbench.core.scenario.spikes import SYNC_SECONDS
 from lagbench.core.telemetry.records import ReplicaSample, TelemetryRecord

@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Literal
 
 from lagbench.core.measures.evidence.clocks import Clock
-from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
-from lagbench.core.measures.scaling_models import RulingClock
+from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.replicas.steps import ReplicaChange
 from lagbench.core.telemetry.records import HpaSample, HpaSync, KedaPoll, TelemetryRecord
+
+RulingClock = Literal["hpa_sync", "keda_poll", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lagbench.core.measures.evidence.unseen import unseen_text
-from lagbench.core.measures.measures import Reaction, ReplicaChange
-from lagbench.core.measures.reaction.chain import reaction
+from lagbench.core.measures.reaction.chain import Reaction, ReactionOutcome, reaction
 from lagbench.core.measures.reaction.due import Due, Standing, pods_due, standing
 from lagbench.core.measures.reaction.stamps import ReactionInput
 from lagbench.core.measures.replicas.sight import unseen_replicas
-from lagbench.core.measures.scaling_models import ReactionOutcome
+from lagbench.core.measures.replicas.steps import ReplicaChange
 from lagbench.core.telemetry.records import GroupJoined, PartitionsAssigned, PodSeen, ReadGap
 
 _RANK: dict[ReactionOutcome, int] = {"did_not_come": 3, "reacted": 2, "unknown": 1, "not_due": 0}

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lagbench.core.measures.evidence.group_events import GroupEvent
-from lagbench.core.measures.rebalance.rate_dip import BIN_NS
+from lagbench.core.measures.evidence.series import BIN_NS
 
 NOBODY = -1
 

@@ -14,15 +14,55 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
-from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.replicas.pods import ReplicaPods
-from lagbench.core.measures.scaling_models import EpisodeTrigger, RebalanceProtocol
+from lagbench.core.measures.replicas.steps import ReplicaChange
 
 QUIET_SECONDS = 2.0
 HEARTBEAT_SECONDS = 6.0
 LONGEST_PAUSE_SECONDS = 60.0
+
+
+EpisodeTrigger = Literal["start", "scale_up", "scale_down", "pod_death", "other"]
+
+RebalanceProtocol = Literal["eager", "cooperative", "consumer"]
+
+
+class RebalanceEpisode(MeasureModel):
+    """One rebalance of the group and its dip."""
+
+    number: int  # from 1, in order of time
+    started_at: int
+    ended_at: int | None
+    duration_seconds: float | None
+    trigger: EpisodeTrigger
+    trigger_text: str
+    pods_joined: tuple[str, ...]
+    pods_left: tuple[str, ...]
+    members_before: int
+    members_after: int
+    protocol: RebalanceProtocol | None
+    partitions_moved: int
+    mean_rate_before_per_second: float | None
+    min_rate_per_second: float | None
+    dip_percent: float | None
+    dip_area_messages: float | None
+    recovery_seconds: float | None
+    observed_seconds: float  # how long the rate was watched after the episode began
+    reason: str  # why the dip or its recovery was not measured; empty when both were
+    expected_rate_per_second: float | None = None  # in the deepest window, as the next; older: None
+    window_seconds: float | None = None
+    dip_noise_percent: float | None = (
+        None  # what undisturbed stretches reach; None: there were none
+    )
+    short_dip_percent: float | None = None  # the deepest window of a fifth of that length
+    short_dip_noise_percent: float | None = None
+    area_seconds: float | None = None  # the area in seconds of the expected rate
+    area_noise_seconds: float | None = None
+    step_ats: tuple[int, ...] = ()  # the replica changes that it answers
 
 
 @dataclass(frozen=True, slots=True)

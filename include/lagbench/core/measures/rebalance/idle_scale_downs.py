@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
-from lagbench.core.measures.rebalance.rate_dip import RateSeries
+from lagbench.core.measures.evidence.series import RateSeries
+from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.replicas.steps import ReplicaChange
 
 AROUND_SECONDS = 5
 

@@ -9,10 +9,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lagbench.core.measures.scaling_models import GapBin, PartitionGaps
+from lagbench.core.measures.model import MeasureModel
 from lagbench.core.measures.statistics import histogram, percentile
 
 BOUNDS_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+class GapBin(MeasureModel):
+    """Handovers with a gap above the previous bin's bound and up to ``up_to_seconds``."""
+
+    up_to_seconds: float | None  # None: everything above
+    count: int
+
+
+class PartitionGaps(MeasureModel):
+    """Handovers of partitions: last record by the old owner to the first by the new one."""
+
+    handovers: int
+    p50_seconds: float | None
+    p95_seconds: float | None
+    max_seconds: float | None
+    max_partition: int | None
+    histogram: tuple[GapBin, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.measures.measures import NANOSECONDS
+from lagbench.core.measures.evidence.series import BIN_NS, RateSeries
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.statistics import Ints, Reals
 
-BIN_NS = 100_000_000
 WINDOW_BINS = 10
 SHORT_SHARE = 5
 BEFORE_BINS = 100
@@ -44,27 +44,6 @@ _ROUNDING = 1e-6
 NOTHING_TO_DO = "the group had next to nothing to do"
 NO_WORK_REASONS = (NOTHING_TO_DO,)
 """Reasons that speak for themselves: a group with nothing to do has nothing to lose."""
-
-
-@dataclass(frozen=True, slots=True)
-class RateSeries:
-    """Messages per 100 ms bin from ``started_at`` (unix ns) on, without holes."""
-
-    started_at: int
-    offered: Ints
-    processed: Ints
-
-    def bin_of(self, at: int) -> int:
-        """Return the bin that holds ``at``, bounded to the series."""
-        return min(max((at - self.started_at) // BIN_NS, 0), self.processed.size)
-
-    def at_bin(self, index: int) -> int:
-        """Return the start of bin ``index``."""
-        return self.started_at + index * BIN_NS
-
-    def processed_between(self, from_at: int, until_at: int) -> int:
-        """Return the messages done in the bins that start in [from_at, until_at)."""
-        return int(self.processed[self.bin_of(from_at) : self.bin_of(until_at)].sum())
 
 
 @dataclass(frozen=True, slots=True)

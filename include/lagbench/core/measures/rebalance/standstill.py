@@ -21,15 +21,31 @@ import numpy as np
 import numpy.typing as npt
 
 from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
-from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange, Standstill
+from lagbench.core.measures.evidence.series import BIN_NS, RateSeries
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.rebalance.partition_work import PartitionWork, group_waiting
-from lagbench.core.measures.rebalance.rate_dip import BIN_NS, IN_FLIGHT_BINS, RateSeries
+from lagbench.core.measures.rebalance.rate_dip import IN_FLIGHT_BINS
+from lagbench.core.measures.replicas.steps import ReplicaChange
 from lagbench.core.telemetry.records import ReplicaSample
 
 BIN_SECONDS = BIN_NS / NANOSECONDS
 COSTS_PER_LIMIT = 3
 PRECISION_BINS = 2 + IN_FLIGHT_BINS + 1
 Flags = npt.NDArray[np.bool_]
+
+
+class Standstill(MeasureModel):
+    """The longest time without work done although work waited: ``rebalance/standstill.py``."""
+
+    group_seconds: float | None  # None: nobody saw the group's work
+    group_low_seconds: float | None
+    group_high_seconds: float | None
+    group_started_at: int | None
+    partition: int | None  # the one that stood longest; None: not known
+    partition_seconds: float | None
+    partition_started_at: int | None
+    message_seconds: float  # what one message costs: work in flight is work
+    reason: str  # why a part was not measured; empty when all was
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,17 @@ import numpy as np
 
 from lagbench.core.measures.evidence.group_events import GroupEvent
 from lagbench.core.measures.evidence.pod_lives import PodLife
-from lagbench.core.measures.measures import (
-    NANOSECONDS,
-    PartitionGaps,
-    RebalanceEpisode,
-    Rebalances,
-    ReplicaChange,
-)
+from lagbench.core.measures.evidence.series import RateSeries
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.rebalance.counterfactual import Counterfactual, pod_rate_per_second
 from lagbench.core.measures.rebalance.counting_owners import counting_owners
-from lagbench.core.measures.rebalance.episodes import EpisodeSpan, episode_trigger
+from lagbench.core.measures.rebalance.episodes import (
+    EpisodeSpan,
+    RebalanceEpisode,
+    RebalanceProtocol,
+    episode_trigger,
+)
+from lagbench.core.measures.rebalance.partition_gaps import PartitionGaps
 from lagbench.core.measures.rebalance.partition_work import POD_BINS, PartitionWork
 from lagbench.core.measures.rebalance.rate_dip import (
     AFTERMATH_SECONDS,
@@ -27,14 +28,29 @@ from lagbench.core.measures.rebalance.rate_dip import (
     WATCH_SECONDS,
     WINDOW_BINS,
     RateDip,
-    RateSeries,
     mean_rate_before,
     rate_dip,
     stretch_of,
 )
 from lagbench.core.measures.rebalance.undisturbed import Noise, Undisturbed
 from lagbench.core.measures.replicas.pods import ReplicaPods, replica_pods
-from lagbench.core.measures.scaling_models import RebalanceProtocol
+from lagbench.core.measures.replicas.steps import ReplicaChange
+
+
+class Rebalances(MeasureModel):
+    """All episodes; the summary is over scale steps (``scale_up`` and ``scale_down``) alone."""
+
+    episodes: tuple[RebalanceEpisode, ...]
+    count: int
+    scale_step_count: int
+    max_dip_percent: float | None
+    total_dip_area_messages: float | None
+    max_recovery_seconds: float | None
+    partition_gaps: PartitionGaps | None
+    max_short_dip_percent: float | None = None
+    max_area_seconds: float | None = None
+    unanswered_step_ats: tuple[int, ...] = ()  # replica changes under load without an episode
+    detail: str = ""  # what the expected rate was computed from
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from lagbench.core.measures.evidence.series import RateSeries
 from lagbench.core.measures.rebalance.counterfactual import Counterfactual
 from lagbench.core.measures.rebalance.rate_dip import (
     AFTERMATH_SECONDS,
     SHORT_SHARE,
     SMALLEST_EXPECTED,
     WINDOW_BINS,
-    RateSeries,
     area,
     depth,
 )

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lagbench.core.measures.evidence.unseen import BLIND_SECONDS
-from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
-from lagbench.core.measures.replicas.steps import ReplicaStep
+from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.replicas.steps import ReplicaChange, ReplicaStep
 from lagbench.core.telemetry.records import ReplicaSample
 
 # A sample is read up to a second after its stamp, and the watch tells of a step a little later.

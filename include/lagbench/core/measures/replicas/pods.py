@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from lagbench.core.measures.evidence.group_events import GroupEvent
 from lagbench.core.measures.evidence.pod_lives import PodLife
-from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
+from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.replicas.steps import ReplicaChange
 
 STAMP_SLACK_SECONDS = 1.0
 """How much later than the change itself its stamp may be."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from lagbench.core.measures.evidence.unseen import BLIND_SECONDS, Unseen, unseen_between
-from lagbench.core.measures.measures import NANOSECONDS
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.telemetry.records import (
     HpaSync,
     KedaPoll,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lagbench.core.measures.measures import NANOSECONDS, ReplicaChange
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.telemetry.records import KubeEvent, ReplicasChanged, Scaled, TelemetryRecord
 
 By = Literal["keda", "hpa", "user", "unknown"]
@@ -22,6 +22,19 @@ _EVENT_REACH_SECONDS = 2.0
 # The watch tells of the autoscaler's step within milliseconds, on a busy machine later.
 _WATCH_REACH_SECONDS = 5.0
 _NEW_SIZE = re.compile(r"New size: (\d+)")
+
+
+class ReplicaChange(MeasureModel):
+    """One change of the wanted replicas."""
+
+    at: int
+    replicas_before: int
+    replicas_after: int
+    by: Literal["keda", "hpa", "user", "unknown"]
+    reason: str
+    precision_seconds: float
+    is_reversal: bool
+    is_flip: bool
 
 
 @dataclass(frozen=True, slots=True)

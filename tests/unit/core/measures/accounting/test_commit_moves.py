@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.core.measures.accounting.commit_moves import commits_moved_back
-from lagbench.core.measures.measures import CommitMove
+from lagbench.core.measures.accounting.commit_moves import CommitMove, commits_moved_back
 
 
 def test_an_offset_that_falls_was_set_back() -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
-from lagbench.core.measures.evidence.group_strangers import group_strangers, group_unseen
-from lagbench.core.measures.measures import GroupStranger
+from lagbench.core.measures.evidence.group_strangers import (
+    GroupStranger,
+    group_strangers,
+    group_unseen,
+)
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.telemetry.records import (
     GroupMember,

@@ -1,7 +1,7 @@
 """Load window, generator and gaps."""
 
-from lagbench.core.measures.evidence.load import generator, load_window, telemetry_gaps, validity
-from lagbench.core.measures.measures import LoadWindow
+from lagbench.core.measures.evidence.load import generator, telemetry_gaps, validity
+from lagbench.core.measures.evidence.load_window import LoadWindow, load_window
 from lagbench.core.scenario.profile import offered_load
 from lagbench.core.scenario.scenario import BurstyProfile, Profile
 from lagbench.core.scenario.spikes import load_spikes

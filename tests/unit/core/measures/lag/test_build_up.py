@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.measures.lag.build_up import build_up
-from lagbench.core.measures.lag.lag import LagSeries, lag_series
-from lagbench.core.measures.measures import BuildUp, ReplicaChange, SpikeWindow
+from lagbench.core.measures.evidence.load_window import SpikeWindow
+from lagbench.core.measures.evidence.series import LagSeries, lag_series
+from lagbench.core.measures.lag.build_up import BuildUp, build_up
+from lagbench.core.measures.replicas.steps import ReplicaChange
 
 SECOND = 1_000_000_000
 

@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 
+from lagbench.core.measures.evidence.series import LagSeries, RateSeries, lag_series
 from lagbench.core.measures.evidence.unseen import Unseen
-from lagbench.core.measures.lag.drain import DrainThreshold, drain_measure, pod_rate_per_second
-from lagbench.core.measures.lag.lag import LagSeries, lag_series
+from lagbench.core.measures.lag.drain import (
+    Drain,
+    DrainThreshold,
+    drain_measure,
+    pod_rate_per_second,
+)
 from lagbench.core.measures.lag.lag_fall import full_parallelism, lag_fall, max_rise
-from lagbench.core.measures.measures import Drain
-from lagbench.core.measures.rebalance.rate_dip import RateSeries
 from lagbench.core.telemetry.records import ReplicaSample
 
 SECOND = 1_000_000_000

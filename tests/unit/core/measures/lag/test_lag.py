@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from lagbench.core.measures.lag.lag import LagSeries, first_crossing, lag_measure, lag_series
-from lagbench.core.measures.measures import Seconds
+from lagbench.core.measures.evidence.series import LagSeries, lag_series
+from lagbench.core.measures.lag.lag import Seconds, first_crossing, lag_measure
 
 SECOND = 1_000_000_000
 NO_TIME_LAG = Seconds(p50=None, p95=None, p99=None, max=None)

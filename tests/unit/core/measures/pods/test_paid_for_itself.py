@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from lagbench.core.measures.evidence.pod_lives import PodLife
-from lagbench.core.measures.measures import PaidForItself, RebalanceEpisode, ReplicaChange
-from lagbench.core.measures.pods.paid_for_itself import paid_for_itself
-from lagbench.core.measures.rebalance.rate_dip import RateSeries
+from lagbench.core.measures.evidence.series import RateSeries
+from lagbench.core.measures.pods.paid_for_itself import PaidForItself, paid_for_itself
+from lagbench.core.measures.rebalance.episodes import RebalanceEpisode
+from lagbench.core.measures.replicas.steps import ReplicaChange
 
 SECOND = 1_000_000_000
 RISE = ReplicaChange(

@@ -3,11 +3,12 @@
 import pytest
 
 from lagbench.core.measures.evidence.clocks import ONE_CLOCK, ClockSet
+from lagbench.core.measures.evidence.load_window import LoadWindow
 from lagbench.core.measures.evidence.pod_lives import PodLife
-from lagbench.core.measures.lag.lag import lag_series
-from lagbench.core.measures.measures import LoadWindow, Reaction, ReplicaChange
-from lagbench.core.measures.reaction.chain import reaction
+from lagbench.core.measures.evidence.series import lag_series
+from lagbench.core.measures.reaction.chain import Reaction, reaction
 from lagbench.core.measures.reaction.stamps import ReactionInput
+from lagbench.core.measures.replicas.steps import ReplicaChange
 from lagbench.core.policy.limits import PolicyLimits
 from lagbench.core.telemetry.records import (
     FirstRecordDone,

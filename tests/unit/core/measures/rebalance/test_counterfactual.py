@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
+from lagbench.core.measures.evidence.series import BIN_NS
 from lagbench.core.measures.rebalance.counterfactual import Counterfactual, pod_rate_per_second
 from lagbench.core.measures.rebalance.counting_owners import NOBODY, CountingOwners, counting_owners
 from lagbench.core.measures.rebalance.partition_work import PartitionWork, PodRates
-from lagbench.core.measures.rebalance.rate_dip import BIN_NS
 
 SECOND = 10 * BIN_NS
 BINS = 400

@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lagbench.core.measures.evidence.series import BIN_NS, RateSeries
 from lagbench.core.measures.rebalance.rate_dip import (
-    BIN_NS,
     NO_WORK_REASONS,
     RateDip,
-    RateSeries,
     mean_rate_before,
     rate_dip,
     rate_series,

@@ -4,13 +4,13 @@ import pytest
 
 from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
 from lagbench.core.measures.evidence.pod_lives import PodLife
-from lagbench.core.measures.measures import ReplicaChange
 from lagbench.core.measures.rebalance.episodes import (
     episode_spans,
     episode_trigger,
     rebalance_protocol,
 )
 from lagbench.core.measures.replicas.pods import ReplicaPods, replica_pods
+from lagbench.core.measures.replicas.steps import ReplicaChange
 
 SECOND = 1_000_000_000
 

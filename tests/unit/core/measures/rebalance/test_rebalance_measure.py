@@ -7,16 +7,17 @@ import pytest
 
 from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
 from lagbench.core.measures.evidence.pod_lives import PodLife
-from lagbench.core.measures.measures import RebalanceEpisode, ReplicaChange
-from lagbench.core.measures.rebalance.episodes import episode_spans
+from lagbench.core.measures.evidence.series import RateSeries
+from lagbench.core.measures.rebalance.episodes import RebalanceEpisode, episode_spans
 from lagbench.core.measures.rebalance.partition_work import PartitionWork
-from lagbench.core.measures.rebalance.rate_dip import NOTHING_TO_DO, RateSeries
+from lagbench.core.measures.rebalance.rate_dip import NOTHING_TO_DO
 from lagbench.core.measures.rebalance.summary import (
     GroupWork,
     rebalance_episodes,
     rebalances,
     unanswered_steps,
 )
+from lagbench.core.measures.replicas.steps import ReplicaChange
 
 EPISODE = RebalanceEpisode(
     number=1,

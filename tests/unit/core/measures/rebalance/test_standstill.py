@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
-from lagbench.core.measures.measures import ReplicaChange, Standstill
+from lagbench.core.measures.evidence.series import BIN_NS, RateSeries
 from lagbench.core.measures.rebalance.partition_work import PartitionWork, waiting_after
-from lagbench.core.measures.rebalance.rate_dip import BIN_NS, RateSeries
-from lagbench.core.measures.rebalance.standstill import asleep_stretches, standstill
+from lagbench.core.measures.rebalance.standstill import Standstill, asleep_stretches, standstill
+from lagbench.core.measures.replicas.steps import ReplicaChange
 
 SECOND = 10 * BIN_NS
 

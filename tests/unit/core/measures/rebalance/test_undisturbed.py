@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from lagbench.core.measures.evidence.group_events import GroupEvent
+from lagbench.core.measures.evidence.series import RateSeries
 from lagbench.core.measures.rebalance.counterfactual import Counterfactual
 from lagbench.core.measures.rebalance.counting_owners import counting_owners
 from lagbench.core.measures.rebalance.partition_work import PartitionWork
-from lagbench.core.measures.rebalance.rate_dip import WINDOW_BINS, RateSeries
+from lagbench.core.measures.rebalance.rate_dip import WINDOW_BINS
 from lagbench.core.measures.rebalance.undisturbed import Undisturbed
 
 BINS = 1400

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.fakes.replica_records import SECOND, samples, scaled
 
-from lagbench.core.measures.measures import ReplicaChange
 from lagbench.core.measures.replicas.flapping import baseline_at_floor, replica_changes
+from lagbench.core.measures.replicas.steps import ReplicaChange
 from lagbench.core.telemetry.records import TelemetryRecord
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.fakes.replica_records import SECOND, sample, scaled, watched_step
 
-from lagbench.core.measures.measures import ReplicaChange
 from lagbench.core.measures.replicas.flapping import replica_changes
+from lagbench.core.measures.replicas.steps import ReplicaChange
 from lagbench.core.telemetry.records import KubeEvent, TelemetryRecord
 
 
