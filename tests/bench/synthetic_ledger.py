@@ -8,9 +8,9 @@ import numpy as np
 from confluent_kafka import Producer
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
-from lagbench.core.scenario.event_stream import BLOCK_EVENTS, EventBlock, EventStream
-from lagbench.core.scenario.key_skew import partitions_of
 from lagbench.core.scenario.run_names import RunNames
+from lagbench.core.scenario.stream.event_stream import BLOCK_EVENTS, EventBlock, EventStream
+from lagbench.core.scenario.stream.key_skew import partitions_of
 from lagbench.core.telemetry.records import PartitionsAssigned, PodStopped
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.ledger import encode_batch, ledger_schema

@@ -20,8 +20,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.core.scenario.event import EVENT_DTYPE, event_values, record_keys
 from lagbench.core.scenario.run_names import RunNames
+from lagbench.core.scenario.stream.event import EVENT_DTYPE, event_values, record_keys
 from lagbench.core.telemetry.records import Record, decode_record
 from lagbench.errors import NotReady
 

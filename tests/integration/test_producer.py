@@ -23,7 +23,7 @@ from tests.integration.producer_target import (
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.core.scenario.event import decode_events
+from lagbench.core.scenario.stream.event import decode_events
 from lagbench.core.telemetry.records import (
     LoadStep,
     ProducerProgress,

@@ -23,7 +23,7 @@ from lagbench.errors import ExitCode
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
     from lagbench.core.plan.plan import Plan
-    from lagbench.core.scenario.spikes import Spike
+    from lagbench.core.scenario.stream.spikes import Spike
 
 SPIKES_SHOWN = 4
 AROUND_SECONDS = 203
@@ -110,7 +110,7 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     from lagbench.core.cluster import manifests as patch
     from lagbench.core.policy.load import check_limits
     from lagbench.core.scenario.run_names import RunNames
-    from lagbench.core.scenario.tail import tail_of
+    from lagbench.core.scenario.stream.tail import tail_of
 
     target = patch.RunTarget(RunNames("planned"), "kafka:9092")
     consumer = base_manifest("consumer", "Deployment")

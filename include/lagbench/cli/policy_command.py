@@ -129,7 +129,7 @@ def _context(
     from lagbench.catalog.catalog import load_scenario
     from lagbench.core.cluster.manifests import grace_seconds
     from lagbench.core.policy.review.finding import PolicyContext
-    from lagbench.core.scenario.profile import offered_load
+    from lagbench.core.scenario.stream.profile import offered_load
 
     if scenario is None:
         return PolicyContext(

@@ -26,7 +26,7 @@ _LAGBENCH_FILES = (
     "__init__.py",
     "core/__init__.py",
     "core/scenario/__init__.py",
-    "core/scenario/event.py",
+    "core/scenario/stream/event.py",
     "core/measures/__init__.py",
     "core/measures/accounting/__init__.py",
     "core/measures/accounting/message_classes.py",

@@ -46,7 +46,7 @@ from lagbench.core.measures.reaction.stamps import ReactionInput
 from lagbench.core.measures.reaction.worst import worst_reaction
 from lagbench.core.measures.rebalance.episodes import RebalanceEpisode, session_timeout_seconds
 from lagbench.core.measures.rebalance.idle_scale_downs import idle_scale_downs_text
-from lagbench.core.scenario.tail import tail_of
+from lagbench.core.scenario.stream.tail import tail_of
 from lagbench.core.verdict.verdict import Verdict, judge
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.results.rebalance import rebalance_measures

@@ -25,9 +25,9 @@ from lagbench.core.measures.lag.lag import last_committed
 from lagbench.core.measures.rebalance.partition_gaps import Handover
 from lagbench.core.measures.rebalance.partition_work import PartitionWork, work_by_lag
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
-from lagbench.core.scenario.profile import OfferedLoad, offered_load
 from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.scenario.spikes import load_spikes
+from lagbench.core.scenario.stream.profile import OfferedLoad, offered_load
+from lagbench.core.scenario.stream.spikes import load_spikes
 from lagbench.core.telemetry.records import (
     LoadStep,
     ProducerProgress,

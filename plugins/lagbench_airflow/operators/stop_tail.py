@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lagbench.adapters.kafka.telemetry_read import first_record
 from lagbench.adapters.kube.kube import Kube
-from lagbench.core.scenario.profile import offered_load
-from lagbench.core.scenario.tail import Tail
+from lagbench.core.scenario.stream.profile import offered_load
+from lagbench.core.scenario.stream.tail import Tail
 from lagbench.core.telemetry.records import ProducerProgress, StreamFinished
 from lagbench.errors import StillWaiting
 from lagbench_airflow.cell_run import CellRun

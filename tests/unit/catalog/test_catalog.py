@@ -16,8 +16,8 @@ from lagbench.catalog.catalog import (
     load_scenario,
     parse_settings,
 )
-from lagbench.core.scenario.profile import offered_load
 from lagbench.core.scenario.scenario import MAX_SEED, TraceProfile
+from lagbench.core.scenario.stream.profile import offered_load
 from lagbench.errors import ExitCode, WrongInput
 
 MINIMAL = {

@@ -14,7 +14,7 @@ def test_the_zip_is_all_that_a_strange_python_needs(tmp_path: Path) -> None:
     path = write_code_zip(tmp_path)
     libraries = str(Path(sys.modules["numpy"].__file__ or "").parents[1])
     code = (
-        "import bench_spark.transforms.event_rows as rows, lagbench.core.scenario.event as event; "
+        "import bench_spark.transforms.event_rows as rows, lagbench.core.scenario.stream.event as event; "
         "print(rows.__file__, event.__file__)"
     )
 
@@ -32,7 +32,7 @@ def test_the_zip_is_all_that_a_strange_python_needs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [
         f"{path}/bench_spark/transforms/event_rows.py",
-        f"{path}/lagbench/core/scenario/event.py",
+        f"{path}/lagbench/core/scenario/stream/event.py",
     ]
 
 

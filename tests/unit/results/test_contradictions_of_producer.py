@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.tampered_run import SECOND, Row, TamperedRun
 
 from lagbench.core.measures.evidence.producer_records import contradictions_of_the_producer
-from lagbench.core.scenario.tail import Tail
+from lagbench.core.scenario.stream.tail import Tail
 from lagbench.core.telemetry.records import ProducerProgress, StreamFinished, StreamStarted
 
 Edit = Callable[[Row], Row]

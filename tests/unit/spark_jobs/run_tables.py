@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.unit.spark_jobs.synthetic_run import STREAM_STARTED_AT, SyntheticRun
 
-from lagbench.core.scenario.event import EVENT_BYTES
+from lagbench.core.scenario.stream.event import EVENT_BYTES
 from lagbench.core.telemetry.records import encode_record
 
 _LEDGER_PARTITIONS = 6

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lagbench.core.scenario.event import EVENT_DTYPE, event_values, record_keys
+from lagbench.core.scenario.stream.event import EVENT_DTYPE, event_values, record_keys
 from lagbench.core.telemetry.records import (
     OffsetsCommitted,
     PartitionsAssigned,

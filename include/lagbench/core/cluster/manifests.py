@@ -26,7 +26,7 @@ from lagbench.core.scenario.run_names import (
 )
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.core.scenario.start_delay import StartDelay
-from lagbench.core.scenario.tail import Tail
+from lagbench.core.scenario.stream.tail import Tail
 from lagbench.errors import WrongInput
 
 Manifest = dict[str, Any]

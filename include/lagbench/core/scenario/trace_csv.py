@@ -1,7 +1,7 @@
 """A recorded load as CSV: columns ``second`` and ``rate``, one row per change of the rate.
 
 A third column ``spike`` (0 or 1) says which stretches are spikes; without it a rule decides
-(``core/scenario/spikes.py``).
+(``core/scenario/stream/spikes.py``).
 """
 
 from __future__ import annotations

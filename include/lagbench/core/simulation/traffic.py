@@ -7,7 +7,7 @@ from bisect import bisect_right
 import numpy as np
 
 from lagbench.core.measures.statistics import Reals
-from lagbench.core.scenario.profile import OfferedLoad
+from lagbench.core.scenario.stream.profile import OfferedLoad
 
 
 class Traffic:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lagbench.core.measures.evidence.seq_ranges import SeqRanges
-from lagbench.core.scenario.event import seq_of_value
+from lagbench.core.scenario.stream.event import seq_of_value
 from lagbench.errors import NotReady, WrongInput
 
 log = logging.getLogger(__name__)

@@ -18,11 +18,11 @@ from lagbench.core.cluster.manifests import (
     recorder_for_run,
 )
 from lagbench.core.cluster.settings import ClusterSettings
-from lagbench.core.scenario.profile import offered_load
 from lagbench.core.scenario.run_names import BOOTSTRAP_ANNOTATION, RUN_ID_LABEL, RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.core.scenario.start_delay import StartDelay
-from lagbench.core.scenario.tail import Tail
+from lagbench.core.scenario.stream.profile import offered_load
+from lagbench.core.scenario.stream.tail import Tail
 from lagbench.errors import WrongInput
 from lagbench.programs.consumer.settings import parse_options
 from lagbench.programs.producer.flags import read_settings

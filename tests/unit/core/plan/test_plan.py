@@ -6,7 +6,7 @@ import pytest
 
 from lagbench.catalog.catalog import checked_cell
 from lagbench.core.plan.plan import Plan, plan_cell
-from lagbench.core.scenario.tail import Tail
+from lagbench.core.scenario.stream.tail import Tail
 
 
 def plan(scenario: str, policy: str | None = None, **overrides: str) -> Plan:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lagbench.core.scenario.profile import OfferedLoad, Segment
+from lagbench.core.scenario.stream.profile import OfferedLoad, Segment
 from lagbench.core.simulation.backlog import Backlog
 from lagbench.core.simulation.fair_shares import share_fairly
 from lagbench.core.simulation.traffic import Traffic

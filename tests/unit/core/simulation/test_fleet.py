@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagbench.core.scenario.profile import OfferedLoad, Segment
 from lagbench.core.scenario.scenario import Balancer
 from lagbench.core.scenario.start_delay import StartDelay
+from lagbench.core.scenario.stream.profile import OfferedLoad, Segment
 from lagbench.core.simulation.assignment import assign_stickily
 from lagbench.core.simulation.backlog import NOBODY, Backlog
 from lagbench.core.simulation.fleet import Fleet

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lagbench.core.scenario.profile import OfferedLoad, Segment
+from lagbench.core.scenario.stream.profile import OfferedLoad, Segment
 from lagbench.core.simulation.backlog import Backlog
 from lagbench.core.simulation.measure import seconds_over
 from lagbench.core.simulation.traffic import Traffic

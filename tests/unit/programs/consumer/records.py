@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lagbench.core.scenario.event import EVENT_DTYPE
+from lagbench.core.scenario.stream.event import EVENT_DTYPE
 from lagbench.programs.consumer.partition_work import RecordChunk
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lagbench.core.scenario.scenario import MAX_SEED
-from lagbench.core.scenario.tail import Tail
+from lagbench.core.scenario.stream.tail import Tail
 from lagbench.errors import WrongInput
 from lagbench.programs.producer.flags import ProducerSettings, read_settings
 

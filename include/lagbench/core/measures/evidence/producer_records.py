@@ -7,7 +7,7 @@ from math import isclose
 from typing import Any
 
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.scenario.tail import Tail
+from lagbench.core.scenario.stream.tail import Tail
 from lagbench.core.telemetry.records import (
     ProducerProgress,
     StreamFinished,

@@ -18,7 +18,7 @@ from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.replicas.sight import unseen_replicas
 from lagbench.core.measures.replicas.steps import ReplicaChange
 from lagbench.core.policy.limits import PolicyLimits
-from lagbench.core.scenario.spikes import SYNC_SECONDS
+from lagbench.core.scenario.stream.spikes import SYNC_SECONDS
 from lagbench.core.telemetry.records import ReplicaSample, TelemetryRecord
 
 TOLERANCE = 1.1

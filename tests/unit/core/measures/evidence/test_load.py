@@ -2,9 +2,9 @@
 
 from lagbench.core.measures.evidence.load import generator, telemetry_gaps, validity
 from lagbench.core.measures.evidence.load_window import LoadWindow, load_window
-from lagbench.core.scenario.profile import offered_load
 from lagbench.core.scenario.scenario import BurstyProfile, Profile
-from lagbench.core.scenario.spikes import load_spikes
+from lagbench.core.scenario.stream.profile import offered_load
+from lagbench.core.scenario.stream.spikes import load_spikes
 from lagbench.core.telemetry.records import (
     LagSample,
     ProducerProgress,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lagbench.core.measures.evidence.load_taken import held_back
-from lagbench.core.scenario.profile import offered_load
 from lagbench.core.scenario.scenario import StepProfile
+from lagbench.core.scenario.stream.profile import offered_load
 from lagbench.core.telemetry.records import ProducerProgress, StreamStarted, TelemetryRecord
 
 SECOND = 1_000_000_000

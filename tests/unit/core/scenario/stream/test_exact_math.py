@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagbench.core.scenario.exact_math import exact_exp, exact_log, exact_power
+from lagbench.core.scenario.stream.exact_math import exact_exp, exact_log, exact_power
 
 PINNED = [
     "0x1.ddb680117ab12p-2",

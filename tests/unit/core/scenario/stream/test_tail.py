@@ -7,10 +7,10 @@ import pytest
 
 from lagbench.catalog.catalog import checked_cell, list_scenarios
 from lagbench.core.policy.limits import policy_limits
-from lagbench.core.scenario.event_stream import EventStream, StreamDigest
-from lagbench.core.scenario.profile import offered_load
 from lagbench.core.scenario.scenario import Keys, Scenario
-from lagbench.core.scenario.tail import Tail, resting_lag_records, resting_replicas, tail_of
+from lagbench.core.scenario.stream.event_stream import EventStream, StreamDigest
+from lagbench.core.scenario.stream.profile import offered_load
+from lagbench.core.scenario.stream.tail import Tail, resting_lag_records, resting_replicas, tail_of
 
 STEP = {
     "kind": "step",

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lagbench.core.scenario.profile import OfferedLoad, Segment
+from lagbench.core.scenario.stream.profile import OfferedLoad, Segment
 
 SYNC_SECONDS = 15.0
 """The HPA looks every 15 s: what lasts for less it may never see."""

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lagbench.core.scenario.profile import NS, OfferedLoad, offered_load
 from lagbench.core.scenario.scenario import (
     BurstyProfile,
     SteadyProfile,
@@ -13,6 +12,7 @@ from lagbench.core.scenario.scenario import (
     TracePoint,
     TraceProfile,
 )
+from lagbench.core.scenario.stream.profile import NS, OfferedLoad, offered_load
 from lagbench.errors import WrongInput
 
 QUICK = StepProfile(

@@ -14,8 +14,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.scenario.exact_math import exact_exp, exact_log, exact_power
 from lagbench.core.scenario.scenario import Keys
+from lagbench.core.scenario.stream.exact_math import exact_exp, exact_log, exact_power
 
 _HEAD_RANKS = 1024
 # Below this distance from 1 the power law's integral is taken as the logarithm.

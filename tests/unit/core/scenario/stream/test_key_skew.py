@@ -5,8 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lagbench.core.scenario.key_skew import EntityOrder, ZipfRanks, partition_shares, partitions_of
 from lagbench.core.scenario.scenario import Keys
+from lagbench.core.scenario.stream.key_skew import (
+    EntityOrder,
+    ZipfRanks,
+    partition_shares,
+    partitions_of,
+)
 
 
 def murmur2(data: bytes) -> int:

@@ -14,7 +14,6 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from lagbench.core.scenario.profile import OfferedLoad, offered_load
 from lagbench.core.scenario.scenario import (
     ConsumerSettings,
     Profile,
@@ -22,6 +21,7 @@ from lagbench.core.scenario.scenario import (
     SteadyProfile,
     TraceProfile,
 )
+from lagbench.core.scenario.stream.profile import OfferedLoad, offered_load
 
 TAIL_MARGIN_SECONDS = 120.0
 """Beyond the waits for drain and settling: what lies between the tasks that wait, and one retry."""
