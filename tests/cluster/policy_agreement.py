@@ -22,7 +22,7 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.catalog.strict_yaml import parse_yaml
 from lagbench.core.policy.admission.answer import Admission, FieldValidation, admit
 from lagbench.core.policy.admission.cluster import ClusterView
-from lagbench.core.policy.load import POLICY_VERSIONS
+from lagbench.core.policy.kinds import POLICY_VERSIONS
 from lagbench.core.policy.review.finding import Surroundings
 from lagbench.core.policy.review.policy_file import review_documents
 from lagbench.core.policy.review.review import review_policy

@@ -21,8 +21,8 @@ from lagbench.core.keda.object.spec import ScaledObjectSpec
 from lagbench.core.keda.object.trigger import Trigger
 from lagbench.core.keda.triggers.external import ExternalTrigger
 from lagbench.core.keda.triggers.kafka import KafkaTrigger
+from lagbench.core.policy.kinds import POLICY_VERSIONS
 from lagbench.core.policy.limits import LAG_SCALER_DEFAULT_THRESHOLD
-from lagbench.core.policy.load import POLICY_VERSIONS
 from lagbench.errors import WrongInput
 
 _SYNC_SECONDS = 15

@@ -22,14 +22,9 @@ from lagbench.project import PROJECT_ROOT
 SPARK_JOBS = PROJECT_ROOT / "spark_jobs"
 POD_TEMPLATE = PROJECT_ROOT / "k8s" / "base" / "spark" / "pod-template.yaml"
 # All that bench_spark imports of lagbench, held by an import contract.
-_LAGBENCH_FILES = (
-    "__init__.py",
-    "core/__init__.py",
-    "core/scenario/__init__.py",
-    "core/scenario/stream/event.py",
-    "core/measures/__init__.py",
-    "core/measures/accounting/__init__.py",
+_LAGBENCH_MODULES = (
     "core/measures/accounting/message_classes.py",
+    "core/scenario/stream/event.py",
 )
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # same code, same zip
 
@@ -60,17 +55,20 @@ def write_code_zip(folder: Path) -> Path:
     """Write the zip that executors without this project need (``--py-files``); return its path."""
     path = folder / CODE_ZIP
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, source in _code():
-            archive.writestr(zipfile.ZipInfo(name, _ZIP_EPOCH), source.read_bytes())
+        for name, content in _code():
+            archive.writestr(zipfile.ZipInfo(name, _ZIP_EPOCH), content)
     return path
 
 
-def _code() -> Iterator[tuple[str, Path]]:
+def _code() -> Iterator[tuple[str, bytes]]:
     for source in sorted((SPARK_JOBS / "bench_spark").rglob("*.py")):
-        yield source.relative_to(SPARK_JOBS).as_posix(), source
-    package = Path(lagbench.__file__).parent
-    for name in _LAGBENCH_FILES:
-        yield f"lagbench/{name}", package / name
+        yield source.relative_to(SPARK_JOBS).as_posix(), source.read_bytes()
+    # The packages are empty there: their front doors import all of lagbench.
+    packages = {parent for name in _LAGBENCH_MODULES for parent in Path("lagbench", name).parents}
+    for package in sorted(packages - {Path()}):
+        yield f"{package.as_posix()}/__init__.py", b""
+    for name in _LAGBENCH_MODULES:
+        yield f"lagbench/{name}", (Path(lagbench.__file__).parent / name).read_bytes()
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -10,16 +10,12 @@ from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.policy.admission.answer import admit
 from lagbench.core.policy.admission.cluster import ClusterView
 from lagbench.core.policy.admission.horizontal_pod_autoscaler import refuse_unknown_hpa_fields
+from lagbench.core.policy.kinds import POLICY_VERSIONS
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
 from lagbench.core.policy.review.refusals import refusal_findings
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import WrongInput
-
-POLICY_VERSIONS = {
-    "ScaledObject": "keda.sh/v1alpha1",
-    "HorizontalPodAutoscaler": "autoscaling/v2",
-}
 
 
 def check_policy(manifest: Mapping[str, Any], *, where: str) -> PolicyLimits:

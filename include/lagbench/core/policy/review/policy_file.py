@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lagbench.core.policy.admission.cluster import Manifest, target_type
-from lagbench.core.policy.load import POLICY_VERSIONS
+from lagbench.core.policy.kinds import POLICY_VERSIONS
 from lagbench.core.policy.review.cluster_facts import (
     AUTHENTICATIONS,
     WORKLOADS,
