@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.cluster.manifests import SCALED_OBJECT
-from lagbench.core.keda.loop.handover import is_handed_over
-from lagbench.core.keda.loop.hpa_builder import KEDA_VERSION, VERSION_LABEL
-from lagbench.core.spark.settings import SparkPlace
+from lagbench.core.cluster import SCALED_OBJECT
+from lagbench.core.keda.loop import KEDA_VERSION, VERSION_LABEL, is_handed_over
+from lagbench.core.spark import SparkPlace
 from lagbench.embedded import bench
 from lagbench.embedded.jars import BROKER
 from lagbench.embedded.java import find_java

@@ -10,11 +10,9 @@ import yaml
 from pydantic import ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.policy.limits import policy_limits
-from lagbench.core.scenario.run_names import RunNames
-from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.scenario.stream.profile import NS, offered_load
-from lagbench.core.scenario.stream.tail import Tail, tail_of
+from lagbench.core.policy import policy_limits
+from lagbench.core.scenario import RunNames, Scenario
+from lagbench.core.scenario.stream import NS, Tail, offered_load, tail_of
 from lagbench.errors import NotReady, WrongInput
 
 

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from airflow.sdk import Param
 
-from lagbench.core.scenario.scenario import MAX_SEED, Balancer
+from lagbench.core.scenario import MAX_SEED, Balancer
 from lagbench.errors import WrongInput
 from lagbench.project import PROJECT_ROOT
 

@@ -11,8 +11,8 @@ from typing import Literal
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.scenario.run_names import RunNames
-from lagbench.core.telemetry.records import Phase
+from lagbench.core.scenario import RunNames
+from lagbench.core.telemetry import Phase
 
 PhaseState = Literal["started", "finished", "failed"]
 DETAIL_LENGTH = 500

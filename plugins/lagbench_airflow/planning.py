@@ -22,11 +22,10 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.adapters.runs.topic_copies import keep_evidence
 from lagbench.catalog.catalog import checked_cell
-from lagbench.core.cluster.lease import longest_run_seconds
-from lagbench.core.cluster.run_rights import rights_of_run
-from lagbench.core.compare.cell_identity import content_digest
-from lagbench.core.scenario.run_names import NAMESPACE, RunNames, new_run_id
-from lagbench.core.spark.settings import SparkPlace
+from lagbench.core.cluster import longest_run_seconds, rights_of_run
+from lagbench.core.compare import content_digest
+from lagbench.core.scenario import NAMESPACE, RunNames, new_run_id
+from lagbench.core.spark import SparkPlace
 from lagbench.embedded import bench
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.errors import NotReady, WrongInput

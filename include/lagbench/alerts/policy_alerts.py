@@ -14,15 +14,10 @@ from lagbench.alerts.series import (
     object_in_production,
     object_of_a_run,
 )
-from lagbench.core.hpa.behavior import parse_behavior
-from lagbench.core.hpa.spec import parse_hpa
-from lagbench.core.keda.object.scaled_object import parse_scaled_object
-from lagbench.core.keda.object.spec import ScaledObjectSpec
-from lagbench.core.keda.object.trigger import Trigger
-from lagbench.core.keda.triggers.external import ExternalTrigger
-from lagbench.core.keda.triggers.kafka import KafkaTrigger
-from lagbench.core.policy.kinds import POLICY_VERSIONS
-from lagbench.core.policy.limits import LAG_SCALER_DEFAULT_THRESHOLD
+from lagbench.core.hpa import parse_behavior, parse_hpa
+from lagbench.core.keda.object import ScaledObjectSpec, Trigger, parse_scaled_object
+from lagbench.core.keda.triggers import ExternalTrigger, KafkaTrigger
+from lagbench.core.policy import LAG_SCALER_DEFAULT_THRESHOLD, POLICY_VERSIONS
 from lagbench.errors import WrongInput
 
 _SYNC_SECONDS = 15

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lagbench.alerts.series import FALL_SECONDS, LagSeries, ObjectSeries
-from lagbench.core.hpa.state import HpaSettings
+from lagbench.core.hpa import HpaSettings
 
 Severity = Literal["warning", "critical"]
 

@@ -19,10 +19,9 @@ from pydantic import ValidationError
 
 from lagbench.catalog.scenario_errors import wrong_scenario
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_text
-from lagbench.core.policy.load import check_limits, check_policy
-from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.scenario.stream.profile import offered_load
-from lagbench.core.scenario.trace_csv import trace_points
+from lagbench.core.policy import check_limits, check_policy
+from lagbench.core.scenario import Scenario, trace_points
+from lagbench.core.scenario.stream import offered_load
 from lagbench.errors import WrongInput
 from lagbench.project import PROJECT_ROOT
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from lagbench.core.scenario.scenario import (
+from lagbench.core.scenario import (
     BurstyProfile,
     ConsumerSettings,
     Keys,

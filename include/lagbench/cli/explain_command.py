@@ -13,10 +13,9 @@ from rich.table import Table
 from lagbench.errors import ExitCode, NotReady, WrongInput
 
 if TYPE_CHECKING:
-    from lagbench.core.explain.lag_scaler import Step
-    from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, Trigger
-    from lagbench.core.keda.triggers.external import ExternalTrigger
-    from lagbench.core.keda.triggers.kafka import KafkaTrigger
+    from lagbench.core.explain import Step
+    from lagbench.core.keda.object import ScaledObjectSpec, Trigger
+    from lagbench.core.keda.triggers import ExternalTrigger, KafkaTrigger
 
 
 def explain(
@@ -44,8 +43,7 @@ def explain(
     Reads offsets and changes nothing. A persistent lag needs samples: one read shows no more than
     whether a stretch could begin; --for-seconds takes more, --scaler asks the server that has them.
     """
-    from lagbench.core.keda.triggers.external import ExternalTrigger
-    from lagbench.core.keda.triggers.kafka import KafkaTrigger
+    from lagbench.core.keda.triggers import ExternalTrigger, KafkaTrigger
 
     spec = _read_spec(scaled_object, bootstrap_servers)
     console = Console()
@@ -64,7 +62,7 @@ def explain(
 def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
     from lagbench.catalog.catalog import policy_file
     from lagbench.catalog.strict_yaml import parse_documents, read_text
-    from lagbench.core.keda.object.scaled_object import parse_scaled_object
+    from lagbench.core.keda.object import parse_scaled_object
 
     path = policy_file(name)
     documents = parse_documents(read_text(path), where=str(path))
@@ -98,9 +96,9 @@ def _explain_kafka(console: Console, spec: ScaledObjectSpec, trigger: KafkaTrigg
         read_partitions,
     )
     from lagbench.adapters.kafka.kafka_security import security_settings
-    from lagbench.core.explain.kafka import explain_kafka
-    from lagbench.core.keda.loop.kafka_lag import needs_earliest
-    from lagbench.core.keda.triggers.kafka import kept_partitions
+    from lagbench.core.explain import explain_kafka
+    from lagbench.core.keda.loop import needs_earliest
+    from lagbench.core.keda.triggers import kept_partitions
 
     admin = open_admin(",".join(trigger.bootstrap_servers), security_settings(trigger.security))
     group = trigger.consumer_group
@@ -145,9 +143,8 @@ def _sampled_steps(metadata: Mapping[str, str], for_seconds: float) -> tuple[Ste
     import threading
     import time
 
-    from lagbench.core.explain.lag_scaler import explain as tell
-    from lagbench.core.lag_scaler.settings import parse_lag_settings
-    from lagbench.core.lag_scaler.window import GroupWindow
+    from lagbench.core.explain import explain as tell
+    from lagbench.core.lag_scaler import GroupWindow, parse_lag_settings
     from lagbench.programs.external_scaler.sources import open_source
 
     settings = parse_lag_settings(metadata, os.environ)

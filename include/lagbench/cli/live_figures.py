@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from lagbench.core.telemetry.records import (
+from lagbench.core.telemetry import (
     ConsumerProgress,
     LagSample,
     LoadStep,

@@ -22,8 +22,8 @@ from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
-    from lagbench.core.plan.plan import Plan
-    from lagbench.core.scenario.stream.spikes import Spike
+    from lagbench.core.plan import Plan
+    from lagbench.core.scenario.stream import Spike
 
 SPIKES_SHOWN = 4
 AROUND_SECONDS = 203
@@ -42,7 +42,7 @@ def plan(
     """Predict a run without starting anything: totals, duration, limits, disk, manifests."""
     from lagbench.adapters.runs.run_folder import runs_root
     from lagbench.catalog.catalog import checked_cell, parse_settings
-    from lagbench.core.plan.plan import plan_cell
+    from lagbench.core.plan import plan_cell
 
     overrides = parse_settings(settings or [])
     if seed is not None:
@@ -60,7 +60,7 @@ def plan(
 
 def _print_prediction(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -> None:
     from lagbench.adapters.processor import this_processor
-    from lagbench.core.plan.machine_needs import cannot_carry
+    from lagbench.core.plan import cannot_carry
 
     scenario = cell.scenario
     table = Table(title=f"{scenario.name} with {cell.policy_name}", box=None, show_header=False)
@@ -108,9 +108,9 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     """Return what the run would apply; run id and broker are known only when it starts."""
     from lagbench.adapters.kube.manifest_files import base_manifest
     from lagbench.core.cluster import manifests as patch
-    from lagbench.core.policy.load import check_limits
-    from lagbench.core.scenario.run_names import RunNames
-    from lagbench.core.scenario.stream.tail import tail_of
+    from lagbench.core.policy import check_limits
+    from lagbench.core.scenario import RunNames
+    from lagbench.core.scenario.stream import tail_of
 
     target = patch.RunTarget(RunNames("planned"), "kafka:9092")
     consumer = base_manifest("consumer", "Deployment")

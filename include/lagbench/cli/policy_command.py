@@ -13,9 +13,7 @@ from lagbench.cli.cell_options import TargetSettingsOption
 from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
-    from lagbench.core.policy.review.cluster_facts import ClusterFacts
-    from lagbench.core.policy.review.finding import PolicyContext
-    from lagbench.core.policy.review.policy_file import FileReview
+    from lagbench.core.policy.review import ClusterFacts, FileReview, PolicyContext
 
 policy = typer.Typer(
     name="policy", help="Look at a scaling policy before it is applied.", no_args_is_help=True
@@ -65,7 +63,7 @@ def check(
     from lagbench.catalog.catalog import policy_file
     from lagbench.catalog.strict_yaml import parse_documents, read_text
     from lagbench.cli.policy_report import print_review
-    from lagbench.core.policy.review.policy_file import review_documents
+    from lagbench.core.policy.review import review_documents
 
     path = policy_file(file)
     context = _context(scenario, partitions, rate, slo, drain)
@@ -127,9 +125,9 @@ def _context(
 ) -> PolicyContext:
     """Return what is known of the workload; a flag wins over the scenario."""
     from lagbench.catalog.catalog import load_scenario
-    from lagbench.core.cluster.manifests import grace_seconds
-    from lagbench.core.policy.review.finding import PolicyContext
-    from lagbench.core.scenario.stream.profile import offered_load
+    from lagbench.core.cluster import grace_seconds
+    from lagbench.core.policy.review import PolicyContext
+    from lagbench.core.scenario.stream import offered_load
 
     if scenario is None:
         return PolicyContext(
@@ -157,7 +155,7 @@ def _workload_under_test(scenario: str | None) -> tuple[dict[str, Any], ...]:
     """
     from lagbench.adapters.kube.manifest_files import base_manifest
     from lagbench.catalog.catalog import load_scenario
-    from lagbench.core.cluster.manifests import grace_seconds
+    from lagbench.core.cluster import grace_seconds
 
     manifest = base_manifest("consumer", "Deployment")
     if scenario is not None:

@@ -10,10 +10,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from lagbench.core.policy.review.cluster_facts import ClusterFacts
-from lagbench.core.policy.review.finding import Finding, Level, PolicyContext
-from lagbench.core.policy.review.policy_file import FileReview
-from lagbench.core.policy.review.review import PolicyReview
+from lagbench.core.policy.review import (
+    ClusterFacts,
+    FileReview,
+    Finding,
+    Level,
+    PolicyContext,
+    PolicyReview,
+)
 
 _MARKS: dict[Level, tuple[str, str]] = {
     "refused": ("✗", "bold red"),

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lagbench.cli.live_figures import LiveFigures
-from lagbench.core.telemetry.records import decode_record
+from lagbench.core.telemetry import decode_record
 
 _BARS = "▁▂▃▄▅▆▇█"
 PLAIN_LINE_EVERY_SECONDS = 5.0

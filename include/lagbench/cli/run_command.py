@@ -27,7 +27,7 @@ from lagbench.cli.cell_options import (
 from lagbench.cli.live_figures import LiveFigures
 from lagbench.cli.progress import PhaseLog, ProgressDisplay, TelemetryReader
 from lagbench.cli.run_lock import one_run_at_a_time
-from lagbench.core.scenario.run_names import RunNames, new_run_id
+from lagbench.core.scenario import RunNames, new_run_id
 from lagbench.errors import NotReady
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Reach:
 def _require_disk(cell: Cell) -> None:
     """Refuse a run whose predicted data does not fit, before anything starts."""
     from lagbench.adapters.runs.run_folder import runs_root
-    from lagbench.core.plan.plan import plan_cell
+    from lagbench.core.plan import plan_cell
     from lagbench.embedded.broker import require_disk
 
     needed = plan_cell(cell.scenario, cell.policy, where=cell.policy_name).disk_bytes

@@ -15,9 +15,7 @@ from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
-    from lagbench.core.simulation.outcome import Simulation
-    from lagbench.core.simulation.summary import Spread
-    from lagbench.core.simulation.surroundings import Surroundings
+    from lagbench.core.simulation import Simulation, Spread, Surroundings
 
 # Each measure with its heading and the digits after the point.
 _ROWS = (
@@ -61,7 +59,7 @@ def simulate(
 ) -> int:
     """Compare policies over many seeds without starting anything: minutes in milliseconds."""
     from lagbench.catalog.catalog import checked_cell, parse_settings
-    from lagbench.core.simulation.surroundings import Surroundings
+    from lagbench.core.simulation import Surroundings
 
     overrides = parse_settings(settings or [])
     names: list[str | None] = [*policy] if policy else [None]
@@ -86,7 +84,7 @@ def simulate(
 def _simulated(
     cell: Cell, seed: int, slo_seconds: float | None, around: Surroundings
 ) -> Simulation:
-    from lagbench.core.simulation.simulate import simulate as simulate_cell
+    from lagbench.core.simulation import simulate as simulate_cell
 
     return simulate_cell(
         cell.scenario,
@@ -99,7 +97,7 @@ def _simulated(
 
 
 def _as_json(found: dict[str, list[Simulation]], *, with_timeline: bool) -> dict[str, Any]:
-    from lagbench.core.simulation.summary import spreads
+    from lagbench.core.simulation import spreads
 
     return {
         name: {
@@ -111,7 +109,7 @@ def _as_json(found: dict[str, list[Simulation]], *, with_timeline: bool) -> dict
 
 
 def _print(console: Console, found: dict[str, list[Simulation]]) -> None:
-    from lagbench.core.simulation.summary import spreads
+    from lagbench.core.simulation import spreads
 
     cells = next(iter(found.values()))
     table = Table()

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from lagbench.adapters.process.processes import end_process
-from lagbench.core.scenario.run_names import NAMESPACE
+from lagbench.core.scenario import NAMESPACE
 from lagbench.embedded.bench_state import BenchFiles, BenchState, PartState, ProcessRecord
 from lagbench.embedded.bench_status import BenchStatus, PartStatus, status_of
 from lagbench.embedded.broker import require_disk

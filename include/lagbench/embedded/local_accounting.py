@@ -11,7 +11,7 @@ import pyspark
 
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
-from lagbench.core.scenario.run_names import RunNames
+from lagbench.core.scenario import RunNames
 from lagbench.embedded import bench
 from lagbench.embedded.driver_options import driver_options
 from lagbench.embedded.java import find_java

@@ -15,7 +15,7 @@ import yaml
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.process.process_priority import CONTROL_PLANE
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.core.scenario.run_names import NAMESPACE
+from lagbench.core.scenario import NAMESPACE
 from lagbench.embedded.bench_state import BenchFiles, PartState
 from lagbench.errors import NotReady
 

@@ -18,8 +18,7 @@ from lagbench.adapters.kube.cluster_check import check_cluster, ready_namespace
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.lease_holder import HOLDER_VARIABLE, stored_holder
 from lagbench.adapters.kube.workloads import clear_cluster
-from lagbench.core.cluster.run_rights import rights_of_run
-from lagbench.core.cluster.settings import (
+from lagbench.core.cluster import (
     ALIASES_FIELD,
     IMAGE_FIELD,
     NAMESPACE_FIELD,
@@ -28,6 +27,7 @@ from lagbench.core.cluster.settings import (
     STORAGE_CLASS_FIELD,
     ClusterSettings,
     cluster_settings,
+    rights_of_run,
 )
 from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE
 from lagbench.embedded.project import STATE_VARIABLE, state_dir

@@ -10,7 +10,7 @@ from typing import Any
 from lagbench.adapters.kube.api_discovery import ApiDiscovery
 from lagbench.adapters.kube.cluster_facts import read_cluster_facts
 from lagbench.adapters.kube.kube import Kube
-from lagbench.core.policy.review.cluster_facts import ClusterFacts
+from lagbench.core.policy.review import ClusterFacts
 from lagbench.embedded import bench
 from lagbench.errors import NotReady
 from lagbench.orchestrator.target import find_target

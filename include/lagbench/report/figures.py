@@ -6,8 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures import NANOSECONDS, Measures
 from lagbench.report.run_series import RunSeries, Series
 
 INK, MUTED, GRID = "#1f2933", "#7b8794", "#e4e7eb"

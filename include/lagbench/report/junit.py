@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.verdict.verdict import SloResult, Verdict
+from lagbench.core.verdict import SloResult, Verdict
 
 
 def write_junit(folder: RunFolder) -> Path:

@@ -11,9 +11,8 @@ import plotly.io
 from plotly.offline import get_plotlyjs
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.verdict.verdict import Verdict
+from lagbench.core.measures import NANOSECONDS, Measures
+from lagbench.core.verdict import Verdict
 from lagbench.report.figures import reaction_bar, timeline
 from lagbench.report.run_series import RunSeries, read_series
 from lagbench.results.gate import read_record

@@ -14,11 +14,10 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures.evidence.pod_lives import PodLife, pod_lives
-from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.pods.consumer_cpu import consumer_cpu
-from lagbench.core.telemetry.records import (
+from lagbench.core.measures import NANOSECONDS, Measures
+from lagbench.core.measures.evidence import PodLife, pod_lives
+from lagbench.core.measures.pods import consumer_cpu
+from lagbench.core.telemetry import (
     PartitionsAssigned,
     PartitionsRevoked,
     Phase,

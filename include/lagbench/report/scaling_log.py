@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.telemetry.records import HpaSample, KubeEvent, TelemetryRecord
+from lagbench.core.measures import NANOSECONDS
+from lagbench.core.telemetry import HpaSample, KubeEvent, TelemetryRecord
 
 KINDS = ("kube_event", "hpa_sample")
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.model import MeasureModel
+from lagbench.core.measures import MeasureModel, Measures
 
 
 @dataclass(frozen=True, slots=True)

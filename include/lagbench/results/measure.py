@@ -6,11 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures.accounting.accounting import accounting_measure
-from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
-from lagbench.core.measures.end_state import EndState, end_state
-from lagbench.core.measures.evidence.clocks import clock_steps
-from lagbench.core.measures.evidence.contradictions import (
+from lagbench.core.measures import (
+    NANOSECONDS,
+    EndState,
+    Measures,
+    end_state,
+    moved_back,
+    observer_cost,
+    rebalance_count,
+    scale_down,
+)
+from lagbench.core.measures.accounting import accounting_measure
+from lagbench.core.measures.evidence import (
+    MEMBERS_FORMAT,
+    Validity,
+    clock_steps,
     contradictions_of_an_empty_group,
     contradictions_of_commits,
     contradictions_of_lag,
@@ -19,35 +29,40 @@ from lagbench.core.measures.evidence.contradictions import (
     contradictions_of_policy,
     contradictions_of_scalings,
     contradictions_of_the_end,
+    contradictions_of_the_producer,
     contradictions_of_time_lag,
-    lost_rebalances,
-    unrecorded_members,
-)
-from lagbench.core.measures.evidence.format import MEMBERS_FORMAT, folder_format, unrecorded_text
-from lagbench.core.measures.evidence.group_strangers import group_strangers, group_unseen
-from lagbench.core.measures.evidence.load import Validity, generator, telemetry_gaps, validity
-from lagbench.core.measures.evidence.load_taken import (
     doubts_of_the_load,
+    folder_format,
+    generator,
+    group_strangers,
+    group_unseen,
     held_back,
     log_ahead,
     log_behind,
+    lost_rebalances,
+    telemetry_gaps,
+    unrecorded_members,
+    unrecorded_text,
+    validity,
 )
-from lagbench.core.measures.evidence.producer_records import contradictions_of_the_producer
-from lagbench.core.measures.lag.build_up import build_up
-from lagbench.core.measures.lag.drain import Drain, DrainThreshold, drain_measure
-from lagbench.core.measures.lag.lag import Lag, Seconds, lag_measure
-from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.observer_cost import observer_cost
-from lagbench.core.measures.pods.paid_for_itself import PaidForItself, paid_for_itself
-from lagbench.core.measures.pods.start_cost import start_cost
-from lagbench.core.measures.reaction.chain import Reaction
-from lagbench.core.measures.reaction.stamps import ReactionInput
-from lagbench.core.measures.reaction.worst import worst_reaction
-from lagbench.core.measures.rebalance.episodes import RebalanceEpisode, session_timeout_seconds
-from lagbench.core.measures.rebalance.idle_scale_downs import idle_scale_downs_text
-from lagbench.core.scenario.stream.tail import tail_of
-from lagbench.core.verdict.verdict import Verdict, judge
+from lagbench.core.measures.lag import (
+    Drain,
+    DrainThreshold,
+    Lag,
+    Seconds,
+    build_up,
+    drain_measure,
+    lag_measure,
+)
+from lagbench.core.measures.pods import PaidForItself, paid_for_itself, start_cost
+from lagbench.core.measures.reaction import Reaction, ReactionInput, worst_reaction
+from lagbench.core.measures.rebalance import (
+    RebalanceEpisode,
+    idle_scale_downs_text,
+    session_timeout_seconds,
+)
+from lagbench.core.scenario.stream import tail_of
+from lagbench.core.verdict import Verdict, judge
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.results.rebalance import rebalance_measures
 from lagbench.results.run_evidence import RunEvidence, read_evidence, read_scenario

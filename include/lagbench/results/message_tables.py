@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures.evidence.series import BIN_NS, RateSeries
-from lagbench.core.measures.rebalance.partition_work import (
+from lagbench.core.measures import Ints
+from lagbench.core.measures.evidence import BIN_NS, RateSeries
+from lagbench.core.measures.rebalance import (
     NEVER,
     POD_BINS,
     Counts,
@@ -24,7 +25,6 @@ from lagbench.core.measures.rebalance.partition_work import (
     delayed,
     waiting_after,
 )
-from lagbench.core.measures.statistics import Ints
 from lagbench.errors import NotReady
 
 _BATCH_ROWS = 1 << 20

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lagbench.core.measures.lag.drain import pod_rate_per_second
-from lagbench.core.measures.rebalance.episodes import RebalanceEpisode, rebalance_protocol
-from lagbench.core.measures.rebalance.partition_gaps import partition_gaps
-from lagbench.core.measures.rebalance.standstill import Standstill, asleep_stretches, standstill
-from lagbench.core.measures.rebalance.summary import (
+from lagbench.core.measures.lag import pod_rate_per_second
+from lagbench.core.measures.rebalance import (
     GroupWork,
+    RebalanceEpisode,
     Rebalances,
+    Standstill,
+    asleep_stretches,
+    partition_gaps,
     rebalance_episodes,
+    rebalance_protocol,
     rebalances,
+    standstill,
     unanswered_steps,
 )
 from lagbench.results.run_evidence import RunEvidence

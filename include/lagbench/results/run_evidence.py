@@ -11,24 +11,29 @@ import yaml
 from pydantic import ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures.accounting.accounting import BadMessage
-from lagbench.core.measures.accounting.commit_moves import CommitMove, commits_moved_back
-from lagbench.core.measures.evidence.clocks import Clock, ClockSet, clock_set, on_recorders_clock
-from lagbench.core.measures.evidence.contradictions import timeline_gaps
-from lagbench.core.measures.evidence.group_events import GroupEvent, group_events
-from lagbench.core.measures.evidence.load_window import LoadWindow, load_window
-from lagbench.core.measures.evidence.measured_stretch import measured_until
-from lagbench.core.measures.evidence.pod_lives import PodLife, pod_lives
-from lagbench.core.measures.evidence.series import LagSeries, RateSeries
-from lagbench.core.measures.lag.drain import pod_rate_per_second
-from lagbench.core.measures.lag.lag import last_committed
-from lagbench.core.measures.rebalance.partition_gaps import Handover
-from lagbench.core.measures.rebalance.partition_work import PartitionWork, work_by_lag
-from lagbench.core.policy.limits import PolicyLimits, policy_limits
-from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.scenario.stream.profile import OfferedLoad, offered_load
-from lagbench.core.scenario.stream.spikes import load_spikes
-from lagbench.core.telemetry.records import (
+from lagbench.core.measures.accounting import BadMessage, CommitMove, commits_moved_back
+from lagbench.core.measures.evidence import (
+    Clock,
+    ClockSet,
+    GroupEvent,
+    LagSeries,
+    LoadWindow,
+    PodLife,
+    RateSeries,
+    clock_set,
+    group_events,
+    load_window,
+    measured_until,
+    on_recorders_clock,
+    pod_lives,
+    timeline_gaps,
+)
+from lagbench.core.measures.lag import last_committed, pod_rate_per_second
+from lagbench.core.measures.rebalance import Handover, PartitionWork, work_by_lag
+from lagbench.core.policy import PolicyLimits, policy_limits
+from lagbench.core.scenario import Scenario
+from lagbench.core.scenario.stream import OfferedLoad, load_spikes, offered_load
+from lagbench.core.telemetry import (
     LoadStep,
     ProducerProgress,
     ReplicaSample,

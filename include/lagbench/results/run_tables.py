@@ -12,13 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures.accounting.accounting import BadMessage
-from lagbench.core.measures.evidence.series import LagSeries, RateSeries, lag_series
-from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.rebalance.partition_gaps import Handover
-from lagbench.core.measures.rebalance.rate_dip import rate_series
-from lagbench.core.measures.statistics import Ints
-from lagbench.core.telemetry.records import TelemetryRecord, decode_record
+from lagbench.core.measures import NANOSECONDS, Ints
+from lagbench.core.measures.accounting import BadMessage
+from lagbench.core.measures.evidence import LagSeries, RateSeries, lag_series
+from lagbench.core.measures.rebalance import Handover, rate_series
+from lagbench.core.telemetry import TelemetryRecord, decode_record
 from lagbench.errors import NotReady
 
 _LONGEST_RUN_NS = 4 * 86_400 * NANOSECONDS

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lagbench.core.measures.evidence.load_window import LoadWindow
-from lagbench.core.measures.evidence.unseen import unseen_text
-from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.pods.pod_time import idle_ratio, surplus, zero_partition_seconds
-from lagbench.core.measures.rebalance.episodes import EpisodeSpan, episode_spans
-from lagbench.core.measures.replicas.flapping import baseline_at_floor, replica_changes
-from lagbench.core.measures.replicas.sight import unseen_replicas
-from lagbench.core.measures.replicas.steps import ReplicaChange
-from lagbench.core.measures.scaling import Scaling
-from lagbench.core.telemetry.records import GroupSample
+from lagbench.core.measures import NANOSECONDS, Scaling
+from lagbench.core.measures.evidence import LoadWindow, unseen_text
+from lagbench.core.measures.pods import idle_ratio, surplus, zero_partition_seconds
+from lagbench.core.measures.rebalance import EpisodeSpan, episode_spans
+from lagbench.core.measures.replicas import (
+    ReplicaChange,
+    baseline_at_floor,
+    replica_changes,
+    unseen_replicas,
+)
+from lagbench.core.telemetry import GroupSample
 from lagbench.results.run_evidence import RunEvidence
 
 BASELINE_SECONDS = 2.0

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
-from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
+from lagbench.core.keda.loop import PartitionOffsets
 from lagbench.errors import NotReady
 
 

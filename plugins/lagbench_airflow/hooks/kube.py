@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.kube_retries import patient_retries
-from lagbench.core.cluster.settings import ClusterSettings, cluster_settings
+from lagbench.core.cluster import ClusterSettings, cluster_settings
 from lagbench.errors import NotReady
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from lagbench.core.spark.settings import SparkPlace, SparkSettings, check_fit, place_of
+from lagbench.core.spark import SparkPlace, SparkSettings, check_fit, place_of
 from lagbench.errors import NotReady, WrongInput
 
 

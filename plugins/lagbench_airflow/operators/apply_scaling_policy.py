@@ -10,7 +10,7 @@ import yaml
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.adapters.runs.run_manifest import add_versions
-from lagbench.core.cluster.manifests import (
+from lagbench.core.cluster import (
     HPA,
     POLICY_KINDS,
     SCALED_OBJECT,
@@ -22,14 +22,9 @@ from lagbench.core.cluster.manifests import (
     lag_scaler_for_run,
     policy_for_run,
 )
-from lagbench.core.keda.loop.handover import is_driven, is_handed_over
-from lagbench.core.policy.limits import policy_limits
-from lagbench.core.scenario.run_names import (
-    LAG_SCALER,
-    POLICY_OBJECT,
-    RUN_ID_ANNOTATION,
-    RUN_ID_LABEL,
-)
+from lagbench.core.keda.loop import is_driven, is_handed_over
+from lagbench.core.policy import policy_limits
+from lagbench.core.scenario import LAG_SCALER, POLICY_OBJECT, RUN_ID_ANNOTATION, RUN_ID_LABEL
 from lagbench.errors import NotReady
 from lagbench_airflow.bench_versions import autoscaler_version
 from lagbench_airflow.cell_run import CellRun

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lagbench.core.measures.accounting.accounting import accounting_measure
-from lagbench.core.measures.checks import Check, rebalance_count, reconciliation
+from lagbench.core.measures import Check, rebalance_count, reconciliation
+from lagbench.core.measures.accounting import accounting_measure
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 

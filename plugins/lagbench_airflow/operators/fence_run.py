@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.cluster.manifests import GRACE_MARGIN_SECONDS, POLICY_KINDS, is_foreign
-from lagbench.core.scenario.run_names import (
+from lagbench.core.cluster import GRACE_MARGIN_SECONDS, POLICY_KINDS, is_foreign
+from lagbench.core.scenario import (
     CONSUMER_DEPLOYMENT,
     POLICY_OBJECT,
     RECORDER_DEPLOYMENT,

@@ -9,9 +9,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from lagbench.adapters.kafka.telemetry_read import first_record
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest
-from lagbench.core.cluster.manifests import producer_job_for_run
-from lagbench.core.scenario.run_names import RUN_ID_LABEL
-from lagbench.core.telemetry.records import StreamStarted
+from lagbench.core.cluster import producer_job_for_run
+from lagbench.core.scenario import RUN_ID_LABEL
+from lagbench.core.telemetry import StreamStarted
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 

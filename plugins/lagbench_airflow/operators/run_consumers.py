@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
-from lagbench.core.cluster.manifests import companion_for_run, consumer_for_run
-from lagbench.core.policy.limits import policy_limits
-from lagbench.core.scenario.start_delay import start_delay
+from lagbench.core.cluster import companion_for_run, consumer_for_run
+from lagbench.core.policy import policy_limits
+from lagbench.core.scenario import start_delay
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator

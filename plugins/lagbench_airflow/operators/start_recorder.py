@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
-from lagbench.core.cluster.manifests import companion_for_run, recorder_for_run
+from lagbench.core.cluster import companion_for_run, recorder_for_run
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 from lagbench_airflow.operators.run_consumers import wait_ready

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lagbench.core.spark.settings import SparkPlace
-from lagbench.core.spark.submission import Here, Submission, compose_submission
+from lagbench.core.spark import Here, SparkPlace, Submission, compose_submission
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from lagbench.core.measures.rebalance.episodes import session_timeout_seconds
+from lagbench.core.measures.rebalance import session_timeout_seconds
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.cell_sensor import CellSensor
 from lagbench_airflow.triggers.condition import ConditionTrigger

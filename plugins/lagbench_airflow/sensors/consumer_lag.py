@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lagbench.core.policy.limits import KEDA_DEFAULT_LAG_THRESHOLD, policy_limits
-from lagbench.core.scenario.stream.tail import resting_lag_records
+from lagbench.core.policy import KEDA_DEFAULT_LAG_THRESHOLD, policy_limits
+from lagbench.core.scenario.stream import resting_lag_records
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.cell_sensor import CellSensor
 from lagbench_airflow.sensors.traffic_finished import stream_seconds

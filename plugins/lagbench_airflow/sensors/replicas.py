@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lagbench.core.policy.limits import policy_limits
-from lagbench.core.scenario.stream.tail import resting_replicas
+from lagbench.core.policy import policy_limits
+from lagbench.core.scenario.stream import resting_replicas
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.cell_sensor import CellSensor
 from lagbench_airflow.triggers.condition import ConditionTrigger

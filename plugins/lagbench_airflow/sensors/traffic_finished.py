@@ -13,7 +13,7 @@ FLUSH_ALLOWANCE_SECONDS = 330.0
 
 def stream_seconds(cell: CellRun) -> float:
     """Return how long the planned traffic may last: its profile, and the flush at the worst."""
-    from lagbench.core.scenario.stream.profile import offered_load
+    from lagbench.core.scenario.stream import offered_load
 
     return offered_load(cell.scenario.profile).duration_seconds + FLUSH_ALLOWANCE_SECONDS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, RUN_ID_LABEL, RunNames
+from lagbench.core.scenario import CONSUMER_DEPLOYMENT, RUN_ID_LABEL, RunNames
 from lagbench.errors import WrongInput
 from lagbench_airflow.triggers.condition import ConditionTrigger, Reading
 

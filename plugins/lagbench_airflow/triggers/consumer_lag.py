@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lagbench.core.scenario.run_names import RunNames
+from lagbench.core.scenario import RunNames
 from lagbench_airflow.triggers.condition import ConditionTrigger, Reading
 from lagbench_airflow.triggers.producer_job import traffic_end
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lagbench.core.measures.evidence.pod_lives import FINAL_PHASES
-from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, RUN_ID_LABEL
+from lagbench.core.measures.evidence import FINAL_PHASES
+from lagbench.core.scenario import CONSUMER_DEPLOYMENT, RUN_ID_LABEL
 from lagbench_airflow.triggers.condition import ConditionTrigger, Reading
 
 

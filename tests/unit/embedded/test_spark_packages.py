@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy
+import numpy as np
 
 from lagbench.embedded.spark_packages import write_code_zip
 
@@ -14,7 +14,7 @@ from lagbench.embedded.spark_packages import write_code_zip
 def test_the_zip_is_all_that_a_strange_python_needs(tmp_path: Path) -> None:
     """With the zip alone, every module of the jobs that runs on executors is found."""
     path = write_code_zip(tmp_path)
-    libraries = str(Path(numpy.__file__).parents[1])
+    libraries = str(Path(np.__file__).parents[1])
     code = (
         "import bench_spark.transforms.event_rows as rows; "
         "import lagbench.core.scenario.stream.event as event; "

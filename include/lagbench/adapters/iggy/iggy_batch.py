@@ -15,12 +15,7 @@ import numpy as np
 from lagbench.adapters.iggy import iggy_wire as wire
 from lagbench.adapters.iggy.iggy_channel import Deadline, IggyChannel, Request
 from lagbench.adapters.iggy.iggy_frames import FrameLayout
-from lagbench.core.lag_scaler.lag_source import (
-    NO_OFFSET,
-    GroupSample,
-    GroupTopic,
-    failed_sample,
-)
+from lagbench.core.lag_scaler import NO_OFFSET, GroupSample, GroupTopic, failed_sample
 
 # The first round may only find out the partitions, a second one may see them change.
 _ROUNDS = 3

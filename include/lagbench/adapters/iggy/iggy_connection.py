@@ -6,11 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from lagbench.core.lag_scaler.iggy_address import (
-    ALLOWED_ADDRESS,
-    shown_address,
-    split_iggy_address,
-)
+from lagbench.core.lag_scaler import ALLOWED_ADDRESS, shown_address, split_iggy_address
 from lagbench.errors import WrongInput
 
 _LONGEST_BYTES = 255  # the protocol counts a name, a password and a token in one byte

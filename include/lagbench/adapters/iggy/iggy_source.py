@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from lagbench.adapters.iggy.iggy_batch import StreamTopic, read_groups
 from lagbench.adapters.iggy.iggy_channel import ConnectionLost, Deadline, IggyChannel
 from lagbench.adapters.iggy.iggy_connection import IggyConnection
-from lagbench.core.lag_scaler.lag_source import GroupSample, GroupTopic, failed_sample
+from lagbench.core.lag_scaler import GroupSample, GroupTopic, failed_sample
 from lagbench.errors import NotReady
 
 DEFAULT_TIMEOUT_SECONDS = 5.0

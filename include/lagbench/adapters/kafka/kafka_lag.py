@@ -28,7 +28,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
     OffsetSpec,
 )
 
-from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
+from lagbench.core.keda.loop import PartitionOffsets
 from lagbench.errors import NotReady
 
 Place = tuple[str, int]

@@ -27,7 +27,7 @@ from lagbench.adapters.kafka.offset_messages import (
 )
 from lagbench.adapters.kafka.sample_time import DEFAULT_TIMEOUT_SECONDS, longest_sample_seconds
 from lagbench.adapters.process.processes import tied_command
-from lagbench.core.lag_scaler.lag_source import GroupSample, GroupTopic, failed_sample
+from lagbench.core.lag_scaler import GroupSample, GroupTopic, failed_sample
 
 _START_SECONDS = 5.0  # python with librdkafka and numpy: 0.4 s on an idle machine
 _END_SECONDS = 1.0

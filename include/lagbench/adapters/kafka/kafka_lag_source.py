@@ -35,7 +35,7 @@ from lagbench.adapters.kafka.sample_time import (
     MARGIN_SECONDS,
     longest_sample_seconds,
 )
-from lagbench.core.lag_scaler.lag_source import (
+from lagbench.core.lag_scaler import (
     NO_OFFSET,
     GroupSample,
     GroupTopic,

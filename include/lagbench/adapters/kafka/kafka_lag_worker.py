@@ -20,7 +20,7 @@ from lagbench.adapters.kafka.offset_messages import (
     receive,
     send,
 )
-from lagbench.core.lag_scaler.lag_source import GroupTopic, failed_sample
+from lagbench.core.lag_scaler import GroupTopic, failed_sample
 from lagbench.errors import NotReady
 
 

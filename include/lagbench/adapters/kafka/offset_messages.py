@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.lag_scaler.lag_source import GroupSample, GroupTopic
+from lagbench.core.lag_scaler import GroupSample, GroupTopic
 
 _LENGTH_BYTES = 4
 Message = TypeVar("Message")

@@ -6,7 +6,7 @@ import logging
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from lagbench.core.telemetry.records import Record, encode_record
+from lagbench.core.telemetry import Record, encode_record
 
 log = logging.getLogger(__name__)
 

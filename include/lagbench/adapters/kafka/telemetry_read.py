@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
-from lagbench.core.telemetry.records import Record, decode_record
+from lagbench.core.telemetry import Record, decode_record
 from lagbench.errors import NotReady
 
 Wanted = TypeVar("Wanted", bound=Record)

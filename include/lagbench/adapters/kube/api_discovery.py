@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube.kube_errors import translated
-from lagbench.core.policy.admission.qualified_names import subdomain_problems
+from lagbench.core.policy.admission import subdomain_problems
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from lagbench.adapters.kube.cluster_lease import ClusterLease
 from lagbench.adapters.kube.kube_errors import translated
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
-from lagbench.core.cluster.manifests import POLICY_KINDS, SCALED_OBJECT, is_foreign
-from lagbench.core.cluster.run_rights import Right
-from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, POLICY_OBJECT
+from lagbench.core.cluster import POLICY_KINDS, SCALED_OBJECT, Right, is_foreign
+from lagbench.core.scenario import CONSUMER_DEPLOYMENT, POLICY_OBJECT
 from lagbench.errors import NotReady
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lagbench.adapters.kube.kube_errors import describe, translated
 from lagbench.adapters.kube.kube_retries import patient_retries
-from lagbench.core.scenario.run_names import NAMESPACE
+from lagbench.core.scenario import NAMESPACE
 from lagbench.errors import NotReady, StillWaiting
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lagbench.core.scenario.run_names import RunNames
+from lagbench.core.scenario import RunNames
 from lagbench.errors import NotReady, WrongInput
 from lagbench.project import PROJECT_ROOT
 

@@ -17,7 +17,7 @@ import psutil
 
 from lagbench.adapters.processor import this_processor
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures.evidence.format import CURRENT_FORMAT, FORMAT_FIELD
+from lagbench.core.measures.evidence import CURRENT_FORMAT, FORMAT_FIELD
 from lagbench.project import PROJECT_ROOT
 
 VERSIONED_PACKAGES = ("lagbench", "apache-airflow", "pyspark", "confluent-kafka", "kubernetes")

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
-from lagbench.core.scenario.run_names import RunNames
+from lagbench.core.scenario import RunNames
 from lagbench.errors import NotReady
 
 SILENT_SECONDS = 60.0

@@ -25,10 +25,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from lagbench.core.kubernetes.instants import NS_PER_SECOND, format_instant, parse_instant_ns
-from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION
-from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.scenario.stream.profile import offered_load
+from lagbench.core.kubernetes import NS_PER_SECOND, format_instant, parse_instant_ns
+from lagbench.core.scenario import RUN_ID_ANNOTATION, Scenario
+from lagbench.core.scenario.stream import offered_load
 
 LEASE = "lagbench"
 """The Lease's name, in the namespace of the run."""

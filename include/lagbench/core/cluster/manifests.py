@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lagbench.core.cluster.settings import NO_STORAGE, ClusterSettings
-from lagbench.core.policy.limits import is_lag_scaler
-from lagbench.core.scenario.run_names import (
+from lagbench.core.policy import is_lag_scaler
+from lagbench.core.scenario import (
     BOOTSTRAP_ANNOTATION,
     LAG_SCALER,
     POD_ORDINAL_ANNOTATION,
@@ -22,11 +22,12 @@ from lagbench.core.scenario.run_names import (
     RUN_ID_ANNOTATION,
     RUN_ID_LABEL,
     TELEMETRY_TOPIC_ANNOTATION,
+    ConsumerSettings,
     RunNames,
+    Scenario,
+    StartDelay,
 )
-from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
-from lagbench.core.scenario.start_delay import StartDelay
-from lagbench.core.scenario.stream.tail import Tail
+from lagbench.core.scenario.stream import Tail
 from lagbench.errors import WrongInput
 
 Manifest = dict[str, Any]

@@ -8,7 +8,7 @@ from typing import Any
 
 from lagbench.core.cluster.manifests import asks_lag_scaler
 from lagbench.core.cluster.settings import NO_STORAGE, ClusterSettings
-from lagbench.core.scenario.run_names import LAG_SCALER
+from lagbench.core.scenario import LAG_SCALER
 
 _CYCLE = ("get", "list", "create", "patch", "delete")
 _WATCH = ("get", "list", "watch")

@@ -10,8 +10,8 @@ import hashlib
 import json
 from typing import Any
 
-from lagbench.core.measures.model import Fidelity
-from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.measures import Fidelity
+from lagbench.core.scenario import Scenario
 
 NOT_RUN = {"description", "policy", "slos", "seed"}
 """Fields of a scenario that shape no run: its text, the policy's name, the limits of the verdict.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lagbench.core.explain.lag_scaler import Step
-from lagbench.core.keda.loop.kafka_lag import (
+from lagbench.core.keda.loop import (
     LagReading,
     PartitionOffsets,
     PersistentLagMemory,
@@ -14,7 +14,7 @@ from lagbench.core.keda.loop.kafka_lag import (
     even_factor,
     read_lag,
 )
-from lagbench.core.keda.triggers.kafka import KafkaTrigger
+from lagbench.core.keda.triggers import KafkaTrigger
 
 
 @dataclass(frozen=True, slots=True)

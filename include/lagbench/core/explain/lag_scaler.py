@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lagbench.core.lag_scaler.decision import Decision
-from lagbench.core.lag_scaler.projection import evidence_intervals
-from lagbench.core.lag_scaler.rule import MAX_GAP_INTERVALS, SPAN_TOLERANCE_INTERVALS
+from lagbench.core.lag_scaler import (
+    MAX_GAP_INTERVALS,
+    SPAN_TOLERANCE_INTERVALS,
+    Decision,
+    evidence_intervals,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from lagbench.core.kubernetes.fields import refuse_unknown_fields
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.kubernetes import NS_PER_SECOND, refuse_unknown_fields
 from lagbench.errors import WrongInput
 
 

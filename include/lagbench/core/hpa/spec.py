@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lagbench.core.hpa.behavior import HpaBehavior, parse_behavior
-from lagbench.core.kubernetes.quantity import parse_milli
+from lagbench.core.kubernetes import parse_milli
 from lagbench.errors import WrongInput
 
 _EXTERNAL_TARGETS = {"AverageValue": "averageValue", "Value": "value"}

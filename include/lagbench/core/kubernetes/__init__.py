@@ -1,1 +1,39 @@
 """What Kubernetes writes in its own way: quantities, instants, fields, Go's texts."""
+
+from lagbench.core.kubernetes.fields import refuse_unknown_fields
+from lagbench.core.kubernetes.go_float import go_float
+from lagbench.core.kubernetes.go_quote import go_quote
+from lagbench.core.kubernetes.instants import (
+    NS_PER_SECOND,
+    floor_to_second_ns,
+    format_instant,
+    parse_instant_ns,
+)
+from lagbench.core.kubernetes.json_integer import json_integer_problem
+from lagbench.core.kubernetes.object_fields import (
+    boolean,
+    optional_whole,
+    required_whole,
+    text,
+    whole,
+)
+from lagbench.core.kubernetes.quantity import format_milli, metric_milli, parse_milli
+
+__all__ = [
+    "NS_PER_SECOND",
+    "boolean",
+    "floor_to_second_ns",
+    "format_instant",
+    "format_milli",
+    "go_float",
+    "go_quote",
+    "json_integer_problem",
+    "metric_milli",
+    "optional_whole",
+    "parse_instant_ns",
+    "parse_milli",
+    "refuse_unknown_fields",
+    "required_whole",
+    "text",
+    "whole",
+]

@@ -1,1 +1,60 @@
 """Lag that persists: settings, windows of offset samples, the rule, and what it decides."""
+
+from lagbench.core.lag_scaler.decision import Decision, LagUnavailable
+from lagbench.core.lag_scaler.iggy_address import ALLOWED_ADDRESS, shown_address, split_iggy_address
+from lagbench.core.lag_scaler.lag_source import (
+    NO_OFFSET,
+    GroupSample,
+    GroupTopic,
+    LagSource,
+    Offsets,
+    PartitionIds,
+    failed_sample,
+)
+from lagbench.core.lag_scaler.metadata_keys import FROM_ENV, SECRET_KEYS
+from lagbench.core.lag_scaler.metadata_reader import InvalidMetadata, MetadataProblem
+from lagbench.core.lag_scaler.projection import evidence_intervals
+from lagbench.core.lag_scaler.rule import (
+    MAX_GAP_INTERVALS,
+    NS_PER_SECOND,
+    SPAN_TOLERANCE_INTERVALS,
+    LagRule,
+)
+from lagbench.core.lag_scaler.settings import LagSettings, parse_lag_settings
+from lagbench.core.lag_scaler.snapshot import SnapshotDiscarded, restore_window, save_window
+from lagbench.core.lag_scaler.source_address import KafkaCluster, SourceAddress
+from lagbench.core.lag_scaler.watched_rule import WatchedRule
+from lagbench.core.lag_scaler.window import GroupWindow
+
+__all__ = [
+    "ALLOWED_ADDRESS",
+    "FROM_ENV",
+    "MAX_GAP_INTERVALS",
+    "NO_OFFSET",
+    "NS_PER_SECOND",
+    "SECRET_KEYS",
+    "SPAN_TOLERANCE_INTERVALS",
+    "Decision",
+    "GroupSample",
+    "GroupTopic",
+    "GroupWindow",
+    "InvalidMetadata",
+    "KafkaCluster",
+    "LagRule",
+    "LagSettings",
+    "LagSource",
+    "LagUnavailable",
+    "MetadataProblem",
+    "Offsets",
+    "PartitionIds",
+    "SnapshotDiscarded",
+    "SourceAddress",
+    "WatchedRule",
+    "evidence_intervals",
+    "failed_sample",
+    "parse_lag_settings",
+    "restore_window",
+    "save_window",
+    "shown_address",
+    "split_iggy_address",
+]

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from functools import lru_cache
 from typing import NamedTuple
 
-from lagbench.core.keda.loop.kafka_lag import divisors
+from lagbench.core.keda.loop import divisors
 from lagbench.core.lag_scaler.rule import LagRule
 
 

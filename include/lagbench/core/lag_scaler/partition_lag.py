@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.keda.triggers.kafka import OffsetResetPolicy
+from lagbench.core.keda.triggers import OffsetResetPolicy
 from lagbench.core.lag_scaler.lag_source import Offsets, PartitionIds
 from lagbench.core.lag_scaler.offset_history import Columns, Instants, least
 

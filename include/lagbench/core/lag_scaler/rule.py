@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from lagbench.core.keda.triggers.kafka import OffsetResetPolicy
+from lagbench.core.keda.triggers import OffsetResetPolicy
 
 LagScope = Literal["partition", "total"]
 LagMetric = Literal["records", "seconds", "projected"]

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
 
-from lagbench.core.keda.triggers.kafka import parse_partition_limitation
-from lagbench.core.keda.triggers.parameters import normalize_metric_name
+from lagbench.core.keda.triggers import normalize_metric_name, parse_partition_limitation
 from lagbench.core.lag_scaler.lag_source import GroupTopic
 from lagbench.core.lag_scaler.metadata_keys import SECRET_KEYS, near_miss, unknown_keys
 from lagbench.core.lag_scaler.metadata_reader import InvalidMetadata, MetadataReader

@@ -6,8 +6,13 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
-from lagbench.core.keda.triggers.kafka_security import KafkaSecurity, check_security, read_security
-from lagbench.core.keda.triggers.parameters import ParameterReader, ParameterSources
+from lagbench.core.keda.triggers import (
+    KafkaSecurity,
+    ParameterReader,
+    ParameterSources,
+    check_security,
+    read_security,
+)
 from lagbench.core.lag_scaler.iggy_address import (
     ALLOWED_ADDRESS,
     shown_address,

@@ -13,12 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lagbench.core.measures.accounting import message_classes
-from lagbench.core.measures.accounting.accounting import Accounting
-from lagbench.core.measures.accounting.sums import SUMS, broken_sums
+from lagbench.core.measures.accounting import SUMS, Accounting, broken_sums, message_classes
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.moment import moment
-from lagbench.core.measures.rebalance.episodes import EpisodeTrigger, RebalanceEpisode
+from lagbench.core.measures.rebalance import EpisodeTrigger, RebalanceEpisode
 
 NAMED_EPISODES = 3
 RECONCILED = (

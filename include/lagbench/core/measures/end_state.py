@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lagbench.core.measures.evidence.unseen import BLIND_SECONDS
+from lagbench.core.measures.evidence import BLIND_SECONDS
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.telemetry.records import GroupSample, ReplicaSample, TelemetryRecord
+from lagbench.core.telemetry import GroupSample, ReplicaSample, TelemetryRecord
 
 
 class EndState(MeasureModel):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lagbench.core.measures.model import MeasureModel
-from lagbench.core.measures.pods.pod_time import SurplusPod
-from lagbench.core.measures.replicas.steps import ReplicaChange
+from lagbench.core.measures.pods import SurplusPod
+from lagbench.core.measures.replicas import ReplicaChange
 
 
 class Scaling(MeasureModel):

@@ -1,1 +1,11 @@
 """What a cell needs, known before it starts."""
+
+from lagbench.core.plan.machine_needs import cannot_carry, cores_needed
+from lagbench.core.plan.plan import Plan, plan_cell
+
+__all__ = [
+    "Plan",
+    "cannot_carry",
+    "cores_needed",
+    "plan_cell",
+]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.scenario.stream.profile import OfferedLoad
+from lagbench.core.scenario.stream import OfferedLoad
 
 # The HPA looks every 15 s; 24 members took 2.6 to 3.1 s to join, a pod's start and the first commit
 # the rest.

@@ -14,13 +14,16 @@ from typing import Any
 import numpy as np
 
 from lagbench.core.plan.backlog import ReplicaSteps, predict_backlog
-from lagbench.core.policy.limits import PolicyLimits
-from lagbench.core.policy.load import check_limits
-from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.scenario.stream.key_skew import partition_shares
-from lagbench.core.scenario.stream.profile import offered_load
-from lagbench.core.scenario.stream.spikes import Spike, load_spikes
-from lagbench.core.scenario.stream.tail import Tail, tail_of
+from lagbench.core.policy import PolicyLimits, check_limits
+from lagbench.core.scenario import Scenario
+from lagbench.core.scenario.stream import (
+    Spike,
+    Tail,
+    load_spikes,
+    offered_load,
+    partition_shares,
+    tail_of,
+)
 
 # Bytes of broker log per event, lz4, 12 partitions: 146 at 60,000/s, 156 at 6,000/s (measured);
 # 208 at 600/s, where a batch holds one record, but such a stream is small anyway.

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.hpa.spec import ResourceMetric, ScaleTarget, parse_hpa
-from lagbench.core.keda.object.scaled_object import parse_scaled_object
-from lagbench.core.policy.admission.answer import admit
-from lagbench.core.policy.admission.cluster import ClusterView
-from lagbench.core.policy.admission.horizontal_pod_autoscaler import refuse_unknown_hpa_fields
+from lagbench.core.hpa import ResourceMetric, ScaleTarget, parse_hpa
+from lagbench.core.keda.object import parse_scaled_object
+from lagbench.core.policy.admission import ClusterView, admit, refuse_unknown_hpa_fields
 from lagbench.core.policy.kinds import POLICY_VERSIONS
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
-from lagbench.core.policy.review.refusals import refusal_findings
-from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT
-from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.policy.review import refusal_findings
+from lagbench.core.scenario import CONSUMER_DEPLOYMENT, Scenario
 from lagbench.errors import WrongInput
 
 

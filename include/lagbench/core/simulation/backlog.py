@@ -15,7 +15,7 @@ from math import inf
 
 import numpy as np
 
-from lagbench.core.measures.statistics import Ints, Reals
+from lagbench.core.measures import Ints, Reals
 from lagbench.core.simulation.fair_shares import share_fairly
 from lagbench.core.simulation.traffic import Traffic
 

@@ -9,8 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from lagbench.core.scenario.scenario import Balancer
-from lagbench.core.scenario.start_delay import StartDelay
+from lagbench.core.scenario import Balancer, StartDelay
 from lagbench.core.simulation.assignment import assign_stickily
 from lagbench.core.simulation.backlog import NOBODY, Backlog
 from lagbench.core.simulation.surroundings import Surroundings

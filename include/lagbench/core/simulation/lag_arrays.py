@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lagbench.core.keda.loop.kafka_lag import capped_total
-from lagbench.core.keda.triggers.kafka import KafkaTrigger
-from lagbench.core.measures.statistics import Ints
+from lagbench.core.keda.loop import capped_total
+from lagbench.core.keda.triggers import KafkaTrigger
+from lagbench.core.measures import Ints
 
 
 @dataclass(frozen=True, slots=True)

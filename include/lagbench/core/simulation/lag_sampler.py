@@ -9,11 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from lagbench.core.keda.loop.scaler import MetricReading, MetricSpec, ScalerFailed
-from lagbench.core.keda.object.scaled_object import Trigger
-from lagbench.core.lag_scaler.lag_source import GroupSample
-from lagbench.core.lag_scaler.settings import parse_lag_settings
-from lagbench.core.lag_scaler.window import GroupWindow
+from lagbench.core.keda.loop import MetricReading, MetricSpec, ScalerFailed
+from lagbench.core.keda.object import Trigger
+from lagbench.core.lag_scaler import GroupSample, GroupWindow, parse_lag_settings
 from lagbench.core.simulation.world import World
 
 

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
-from lagbench.core.measures.replicas.flapping import mark_flips
-from lagbench.core.measures.replicas.steps import ReplicaChange
-from lagbench.core.measures.statistics import Reals
-from lagbench.core.scenario.stream.spikes import Spike, load_spikes
+from lagbench.core.kubernetes import NS_PER_SECOND
+from lagbench.core.measures import Reals
+from lagbench.core.measures.replicas import ReplicaChange, mark_flips
+from lagbench.core.scenario.stream import Spike, load_spikes
 from lagbench.core.simulation.fleet import ReplicaStep
 from lagbench.core.simulation.outcome import SimulationMeasures
 from lagbench.core.simulation.traffic import Traffic

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from math import isnan
 from typing import Any, Literal
 
-from lagbench.core.measures.statistics import Ints, Reals
+from lagbench.core.measures import Ints, Reals
 
 
 @dataclass(frozen=True, slots=True)

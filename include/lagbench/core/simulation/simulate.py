@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from lagbench.core.policy.limits import policy_limits
-from lagbench.core.policy.load import check_limits
-from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.policy import check_limits, policy_limits
+from lagbench.core.scenario import Scenario
 from lagbench.core.simulation.measure import measure
 from lagbench.core.simulation.outcome import Simulation, Timeline
 from lagbench.core.simulation.simulated_autoscaler import SimulatedAutoscaler

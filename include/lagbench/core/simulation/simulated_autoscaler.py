@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from lagbench.core.hpa.spec import HpaSpec, parse_hpa
-from lagbench.core.keda.loop.hpa_builder import build_hpa
-from lagbench.core.keda.loop.runtime import KedaObject
-from lagbench.core.keda.loop.scaler import Scaler, TargetView
-from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, Trigger, parse_scaled_object
-from lagbench.core.keda.triggers.external import ExternalTrigger
+from lagbench.core.hpa import HpaSpec, parse_hpa
+from lagbench.core.keda.loop import KedaObject, Scaler, TargetView, build_hpa
+from lagbench.core.keda.object import ScaledObjectSpec, Trigger, parse_scaled_object
+from lagbench.core.keda.triggers import ExternalTrigger
 from lagbench.core.simulation.clocks import SimulatedClock
 from lagbench.core.simulation.lag_sampler import LagSampler, LagScaler
 from lagbench.core.simulation.simulated_hpa import SimulatedHpa

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lagbench.core.hpa.metrics import MetricFailure, Proposal, propose_external
-from lagbench.core.hpa.pods import PodState, PodUsage
-from lagbench.core.hpa.resource import propose_resource
-from lagbench.core.hpa.spec import HpaSpec, Metric, ResourceMetric
-from lagbench.core.hpa.state import HpaHistory
-from lagbench.core.hpa.sync import (
+from lagbench.core.hpa import (
     HpaDecision,
+    HpaHistory,
+    HpaSpec,
+    Metric,
+    MetricFailure,
     MetricOutcome,
+    PodState,
+    PodUsage,
+    Proposal,
+    ResourceMetric,
     decide,
+    propose_external,
+    propose_resource,
     record_change,
     start_history,
     wants_metrics,
 )
-from lagbench.core.keda.loop.scaler import TargetView
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.keda.loop import TargetView
+from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.simulation.world import World
 from lagbench.errors import NotReady
 

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lagbench.core.keda.loop.cron_scaler import CronScaler
-from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
-from lagbench.core.keda.loop.resource_scaler import ResourceScaler
-from lagbench.core.keda.loop.scaler import MetricReading, MetricSpec, Scaler
-from lagbench.core.keda.object.scaled_object import Trigger
-from lagbench.core.keda.triggers.cron import CronTrigger
-from lagbench.core.keda.triggers.external import ExternalTrigger
-from lagbench.core.keda.triggers.kafka import KafkaTrigger, kept_partitions
-from lagbench.core.keda.triggers.resource import ResourceTrigger
-from lagbench.core.measures.statistics import Ints
+from lagbench.core.keda.loop import (
+    CronScaler,
+    MetricReading,
+    MetricSpec,
+    ResourceScaler,
+    Scaler,
+    trigger_metric_spec,
+)
+from lagbench.core.keda.object import Trigger
+from lagbench.core.keda.triggers import (
+    CronTrigger,
+    ExternalTrigger,
+    KafkaTrigger,
+    ResourceTrigger,
+    kept_partitions,
+)
+from lagbench.core.measures import Ints
 from lagbench.core.simulation.lag_arrays import TopicOffsets, read_lag_arrays
 from lagbench.core.simulation.world import World
 from lagbench.errors import WrongInput

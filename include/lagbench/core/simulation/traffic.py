@@ -6,8 +6,8 @@ from bisect import bisect_right
 
 import numpy as np
 
-from lagbench.core.measures.statistics import Reals
-from lagbench.core.scenario.stream.profile import OfferedLoad
+from lagbench.core.measures import Reals
+from lagbench.core.scenario.stream import OfferedLoad
 
 
 class Traffic:

@@ -6,15 +6,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from lagbench.core.keda.loop.scaler import TargetView
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
-from lagbench.core.measures.lag.drain import pod_rate_per_second
-from lagbench.core.measures.statistics import Reals
-from lagbench.core.scenario.scenario import Keys, Profile, Scenario
-from lagbench.core.scenario.start_delay import StartDelay, mean_start_seconds
-from lagbench.core.scenario.stream.key_skew import partition_shares
-from lagbench.core.scenario.stream.profile import OfferedLoad, offered_load
-from lagbench.core.scenario.stream.tail import Tail, tail_of
+from lagbench.core.keda.loop import TargetView
+from lagbench.core.kubernetes import NS_PER_SECOND
+from lagbench.core.measures import Reals
+from lagbench.core.measures.lag import pod_rate_per_second
+from lagbench.core.scenario import Keys, Profile, Scenario, StartDelay, mean_start_seconds
+from lagbench.core.scenario.stream import OfferedLoad, Tail, offered_load, partition_shares, tail_of
 from lagbench.core.simulation.backlog import Backlog
 from lagbench.core.simulation.fleet import Fleet
 from lagbench.core.simulation.lag_arrays import TopicOffsets

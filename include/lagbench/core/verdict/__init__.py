@@ -1,1 +1,9 @@
 """SLOs, judged on measures."""
+
+from lagbench.core.verdict.verdict import SloResult, Verdict, judge
+
+__all__ = [
+    "SloResult",
+    "Verdict",
+    "judge",
+]

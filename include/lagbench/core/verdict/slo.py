@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from lagbench.core.measures.model import MeasureModel
+from lagbench.core.measures import MeasureModel
 
 SloStatus = Literal["pass", "fail", "undetermined", "not_judged"]
 

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lagbench.core.measures.accounting.accounting import Accounting, BadMessageGroup
-from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.moment import moment
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.measures import Measures, moment
+from lagbench.core.measures.accounting import Accounting, BadMessageGroup
+from lagbench.core.scenario import Slos
 from lagbench.core.verdict.slo import Slo, SloResult
 
 NAMED_GROUPS = 3

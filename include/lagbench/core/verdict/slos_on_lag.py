@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from lagbench.core.measures.lag.drain import Drain
-from lagbench.core.measures.lag.lag import Seconds
-from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.moment import moment
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.measures import NANOSECONDS, Measures, moment
+from lagbench.core.measures.lag import Drain, Seconds
+from lagbench.core.scenario import Slos
 from lagbench.core.verdict.slo import Slo, SloResult, claim_result, not_applicable
 
 

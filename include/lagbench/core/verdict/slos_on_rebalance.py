@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.moment import moment
-from lagbench.core.measures.rebalance.episodes import RebalanceEpisode
-from lagbench.core.measures.rebalance.rate_dip import NO_WORK_REASONS, RECOVERED_SHARE
-from lagbench.core.measures.rebalance.standstill import COSTS_PER_LIMIT
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.measures import Measures, moment
+from lagbench.core.measures.rebalance import (
+    COSTS_PER_LIMIT,
+    NO_WORK_REASONS,
+    RECOVERED_SHARE,
+    RebalanceEpisode,
+)
+from lagbench.core.scenario import Slos
 from lagbench.core.verdict.slo import Slo, SloResult, not_applicable
 
 DOUBTED = "the rate of the group contradicts the messages"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.moment import moment
-from lagbench.core.measures.reaction.chain import Reaction
-from lagbench.core.measures.scaling import Scaling
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.measures import Measures, Scaling, moment
+from lagbench.core.measures.reaction import Reaction
+from lagbench.core.scenario import Slos
 from lagbench.core.verdict.slo import Slo, SloResult, claim_result, not_applicable
 
 

@@ -6,9 +6,8 @@ lost, repeated or slow may be theirs.
 
 from __future__ import annotations
 
-from lagbench.core.measures.evidence.group_strangers import GroupStranger
-from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.moment import moment
+from lagbench.core.measures import Measures, moment
+from lagbench.core.measures.evidence import GroupStranger
 
 NAMED_STRANGERS = 5
 

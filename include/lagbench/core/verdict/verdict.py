@@ -16,10 +16,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from lagbench.core.measures.checks import reconciliation
-from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.model import MeasureModel
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.measures import MeasureModel, Measures, reconciliation
+from lagbench.core.scenario import Slos
 from lagbench.core.verdict.slo import SloResult, SloStatus
 from lagbench.core.verdict.slos_on_accounting import accounting_results, unsettled_end
 from lagbench.core.verdict.slos_on_lag import lag_results

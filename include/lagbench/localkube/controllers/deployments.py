@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from lagbench.core.scenario.run_names import POD_ORDINAL_ANNOTATION
+from lagbench.core.scenario import POD_ORDINAL_ANNOTATION
 from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.controllers.reconciler import Reconciler
 from lagbench.localkube.objects import (

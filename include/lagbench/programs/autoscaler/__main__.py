@@ -14,8 +14,8 @@ import sys
 import threading
 from collections.abc import Mapping
 
-from lagbench.core.hpa.state import HpaSettings
-from lagbench.core.keda.loop.handover import CONTROLLER
+from lagbench.core.hpa import HpaSettings
+from lagbench.core.keda.loop import CONTROLLER
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.programs.autoscaler.clocks import Clock, HpaClock
 from lagbench.programs.autoscaler.cluster import Cluster

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lagbench.core.hpa.state import Condition
-from lagbench.core.kubernetes.instants import format_instant
+from lagbench.core.hpa import Condition
+from lagbench.core.kubernetes import format_instant
 
 
 def merge_conditions(

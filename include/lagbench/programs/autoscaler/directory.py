@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Protocol
 
-from lagbench.core.hpa.spec import ScaleTarget
+from lagbench.core.hpa import ScaleTarget
 from lagbench.programs.autoscaler.cluster import Manifest, ObjectKey, Snapshot
 
 

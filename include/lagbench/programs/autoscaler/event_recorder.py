@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from lagbench.core.kubernetes.instants import format_instant
+from lagbench.core.kubernetes import format_instant
 from lagbench.programs.autoscaler.cluster import EVENT, Cluster, ClusterError
 
 log = logging.getLogger(__name__)

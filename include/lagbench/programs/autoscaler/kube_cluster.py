@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from lagbench.core.hpa.spec import ScaleTarget
+from lagbench.core.hpa import ScaleTarget
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.cluster import (
     ClusterError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lagbench.core.hpa.state import HpaSettings
+from lagbench.core.hpa import HpaSettings
 from lagbench.programs.autoscaler.clocks import Clock, HpaClock
 from lagbench.programs.autoscaler.cluster import Cluster
 from lagbench.programs.autoscaler.directory import Directory

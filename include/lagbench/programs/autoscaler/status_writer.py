@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from lagbench.core.hpa.state import Condition
+from lagbench.core.hpa import Condition
 from lagbench.programs.autoscaler.cluster import Cluster, Kind, Manifest, key_of
 from lagbench.programs.autoscaler.conditions import merge_conditions
 

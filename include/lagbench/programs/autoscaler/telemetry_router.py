@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
-from lagbench.core.scenario.run_names import (
+from lagbench.core.scenario import (
     BOOTSTRAP_ANNOTATION,
     RUN_ID_ANNOTATION,
     TELEMETRY_TOPIC_ANNOTATION,
 )
-from lagbench.core.telemetry.records import Record
+from lagbench.core.telemetry import Record
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.scenario.stream.event import Events
+from lagbench.core.scenario.stream import Events
 from lagbench.programs.consumer.write_schedule import Instants
 
 Offsets = npt.NDArray[np.int64]

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from lagbench.core.scenario.stream.event import EVENT_BYTES, concatenate_values, decode_events
+from lagbench.core.scenario.stream import EVENT_BYTES, concatenate_values, decode_events
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.fetch_wakeup import FetchWakeup
 from lagbench.programs.consumer.group_identity import GroupIdentity

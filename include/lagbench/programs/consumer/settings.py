@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NoReturn, get_args
 
-from lagbench.core.scenario.run_names import RunNames
-from lagbench.core.scenario.start_delay import StartDelay
+from lagbench.core.scenario import RunNames, StartDelay
 from lagbench.errors import WrongInput
 
 PROGRAM = "consumer"

@@ -14,10 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 import structlog
 from prometheus_client.core import Metric
 
-from lagbench.core.lag_scaler.metadata_reader import InvalidMetadata
-from lagbench.core.lag_scaler.settings import parse_lag_settings
-from lagbench.core.lag_scaler.source_address import SourceAddress
-from lagbench.core.lag_scaler.window import GroupWindow
+from lagbench.core.lag_scaler import GroupWindow, InvalidMetadata, SourceAddress, parse_lag_settings
 from lagbench.programs.external_scaler.cluster_sampler import ClusterSampler
 from lagbench.programs.external_scaler.feed import FeedKey
 from lagbench.programs.external_scaler.figures import ScalerFigures

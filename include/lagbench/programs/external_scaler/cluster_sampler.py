@@ -15,16 +15,16 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 import structlog
 
-from lagbench.core.lag_scaler.lag_source import (
+from lagbench.core.lag_scaler import (
     GroupSample,
     GroupTopic,
+    GroupWindow,
+    LagRule,
     LagSource,
+    SourceAddress,
     failed_sample,
+    save_window,
 )
-from lagbench.core.lag_scaler.rule import LagRule
-from lagbench.core.lag_scaler.snapshot import save_window
-from lagbench.core.lag_scaler.source_address import SourceAddress
-from lagbench.core.lag_scaler.window import GroupWindow
 from lagbench.errors import NotReady
 from lagbench.programs.external_scaler.feed import Feed, FeedKey
 from lagbench.programs.external_scaler.figures import ScalerFigures

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from lagbench.core.lag_scaler.lag_source import GroupTopic
-from lagbench.core.lag_scaler.rule import NS_PER_SECOND
-from lagbench.core.lag_scaler.window import GroupWindow
+from lagbench.core.lag_scaler import NS_PER_SECOND, GroupTopic, GroupWindow
 
 if TYPE_CHECKING:
     from lagbench.programs.external_scaler.watched import Watched

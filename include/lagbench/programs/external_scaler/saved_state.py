@@ -11,10 +11,14 @@ from collections.abc import Iterable
 import msgspec
 import structlog
 
-from lagbench.core.lag_scaler.metadata_keys import FROM_ENV, SECRET_KEYS
-from lagbench.core.lag_scaler.snapshot import SnapshotDiscarded, restore_window
-from lagbench.core.lag_scaler.source_address import SourceAddress
-from lagbench.core.lag_scaler.window import GroupWindow
+from lagbench.core.lag_scaler import (
+    FROM_ENV,
+    SECRET_KEYS,
+    GroupWindow,
+    SnapshotDiscarded,
+    SourceAddress,
+    restore_window,
+)
 from lagbench.errors import NotReady
 from lagbench.programs.external_scaler.feed import FeedKey
 

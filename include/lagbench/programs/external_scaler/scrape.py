@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client.core import Metric
 
-from lagbench.core.lag_scaler.decision import Decision, LagUnavailable
+from lagbench.core.lag_scaler import Decision, LagUnavailable
 from lagbench.programs.external_scaler.cluster_sampler import ClusterSampler
 from lagbench.programs.external_scaler.figures import counter, gauge
 from lagbench.programs.external_scaler.watched import Watched

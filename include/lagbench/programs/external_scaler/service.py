@@ -21,7 +21,7 @@ import grpc
 import structlog
 
 from lagbench.adapters.grpc.scaler_explanation import STEPS, WANTS_STEPS, steps_as_bytes
-from lagbench.core.lag_scaler.metadata_reader import InvalidMetadata, MetadataProblem
+from lagbench.core.lag_scaler import InvalidMetadata, MetadataProblem
 from lagbench.errors import NotReady
 from lagbench.programs.external_scaler.board import Board
 from lagbench.programs.external_scaler.figures import ScalerFigures

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lagbench.core.lag_scaler.lag_source import LagSource
-from lagbench.core.lag_scaler.source_address import KafkaCluster, SourceAddress
+from lagbench.core.lag_scaler import KafkaCluster, LagSource, SourceAddress
 
 SourceOpener = Callable[[SourceAddress, Callable[[], int]], LagSource]
 

@@ -9,10 +9,8 @@ from typing import NamedTuple
 
 import structlog
 
-from lagbench.core.explain.lag_scaler import Step, explain
-from lagbench.core.lag_scaler.decision import Decision, LagUnavailable
-from lagbench.core.lag_scaler.settings import LagSettings
-from lagbench.core.lag_scaler.watched_rule import WatchedRule
+from lagbench.core.explain import Step, explain
+from lagbench.core.lag_scaler import Decision, LagSettings, LagUnavailable, WatchedRule
 from lagbench.programs.external_scaler.figures import ScalerFigures
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)

@@ -12,9 +12,14 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.scenario.stream.event import event_values, record_keys
-from lagbench.core.scenario.stream.event_stream import EventBlock, EventStream, StreamDigest
-from lagbench.core.scenario.stream.key_skew import partitions_of
+from lagbench.core.scenario.stream import (
+    EventBlock,
+    EventStream,
+    StreamDigest,
+    event_values,
+    partitions_of,
+    record_keys,
+)
 from lagbench.errors import LagbenchError
 
 # 8 blocks of 8192 are 1.1 s at 60,000/s, and about 35 MB.

@@ -14,11 +14,8 @@ from typing import Any, NoReturn
 
 from pydantic import TypeAdapter, ValidationError
 
-from lagbench.core.scenario.run_names import RunNames
-from lagbench.core.scenario.scenario import MAX_SEED, Keys, Profile, SteadyProfile
-from lagbench.core.scenario.stream.profile import OfferedLoad, offered_load
-from lagbench.core.scenario.stream.tail import Tail
-from lagbench.core.scenario.trace_csv import trace_points
+from lagbench.core.scenario import MAX_SEED, Keys, Profile, RunNames, SteadyProfile, trace_points
+from lagbench.core.scenario.stream import OfferedLoad, Tail, offered_load
 from lagbench.errors import WrongInput
 
 WHERE = "producer"

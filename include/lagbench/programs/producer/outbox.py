@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from lagbench.core.measures.evidence.seq_ranges import SeqRanges
-from lagbench.core.scenario.stream.event import seq_of_value
+from lagbench.core.measures.evidence import SeqRanges
+from lagbench.core.scenario.stream import seq_of_value
 from lagbench.errors import NotReady, WrongInput
 
 log = logging.getLogger(__name__)

@@ -7,10 +7,10 @@ import logging
 import sys
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
-from lagbench.core.measures.evidence.load import fell_behind, lateness_text
-from lagbench.core.scenario.stream.profile import NS
-from lagbench.core.telemetry.producer import FAILED_RANGES_TOLD
-from lagbench.core.telemetry.records import (
+from lagbench.core.measures.evidence import fell_behind, lateness_text
+from lagbench.core.scenario.stream import NS
+from lagbench.core.telemetry import (
+    FAILED_RANGES_TOLD,
     LoadStep,
     ProducerProgress,
     Record,

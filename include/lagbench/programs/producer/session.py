@@ -9,8 +9,7 @@ import time
 from collections.abc import Iterator
 from types import FrameType
 
-from lagbench.core.scenario.stream.event_stream import BLOCK_EVENTS, EventStream
-from lagbench.core.scenario.stream.profile import NS
+from lagbench.core.scenario.stream import BLOCK_EVENTS, NS, EventStream
 from lagbench.errors import ExitCode, NotReady
 from lagbench.programs.producer.feed import BlockFeed, ReadyBlock
 from lagbench.programs.producer.flags import ProducerSettings

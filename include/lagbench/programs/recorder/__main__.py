@@ -34,7 +34,7 @@ def _run(
     options: RecorderOptions, environment: Mapping[str, str], stopping: threading.Event
 ) -> None:
     from lagbench.adapters.kafka.telemetry_log import TelemetryLog
-    from lagbench.core.telemetry.records import Record
+    from lagbench.core.telemetry import Record
     from lagbench.programs.http_endpoint import HttpEndpoint, Routes, address_and_port, probe_routes
     from lagbench.programs.recorder.metric_aliases import MetricAliases, ObservedNames
     from lagbench.programs.recorder.metrics import Exposition

@@ -17,9 +17,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 
-from lagbench.core.measures.evidence.clock_offset import RunningBound, answer_bound, probe_at
-from lagbench.core.measures.evidence.clocks import API_SERVER
-from lagbench.core.telemetry.records import ClockOffset, Record
+from lagbench.core.measures.evidence import API_SERVER, RunningBound, answer_bound, probe_at
+from lagbench.core.telemetry import ClockOffset, Record
 
 log = logging.getLogger(__name__)
 

@@ -9,13 +9,7 @@ from lagbench.adapters.kafka.kafka_admin import GroupRequest, KafkaAdmin
 from lagbench.adapters.kafka.kafka_groups import GroupMember as Member
 from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_offsets, read_partitions
-from lagbench.core.telemetry.records import (
-    GroupMember,
-    GroupMembers,
-    GroupSample,
-    LagSample,
-    Record,
-)
+from lagbench.core.telemetry import GroupMember, GroupMembers, GroupSample, LagSample, Record
 
 _TIMEOUT_SECONDS = 1.0
 _PARTITIONS_READ_EVERY = 10  # samples; partitions are added rarely

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from lagbench.adapters.kube.kube import Kube
-from lagbench.core.kubernetes.quantity import parse_milli
-from lagbench.core.telemetry.records import HpaSample, Record, ReplicaSample, ScaledObjectSample
+from lagbench.core.kubernetes import parse_milli
+from lagbench.core.telemetry import HpaSample, Record, ReplicaSample, ScaledObjectSample
 from lagbench.errors import NotReady
 
 # What these read is an amount of work; of a Resource it is a share of the pods' own.

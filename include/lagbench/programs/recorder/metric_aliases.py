@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from lagbench.core.telemetry.records import (
+from lagbench.core.telemetry import (
     GroupSample,
     HpaSample,
     LagSample,

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from lagbench.core.kubernetes.quantity import parse_milli
-from lagbench.core.telemetry.records import (
+from lagbench.core.kubernetes import parse_milli
+from lagbench.core.telemetry import (
     ConsumerProgress,
     GroupSample,
     HpaSample,

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TypeVar, get_args
 
-from lagbench.core.telemetry.recorder import What
-from lagbench.core.telemetry.records import (
+from lagbench.core.telemetry import (
     ConsumerProgress,
     HpaSample,
     LoadStep,
@@ -20,6 +19,7 @@ from lagbench.core.telemetry.records import (
     ScaledObjectSample,
     StreamFinished,
     UsageSample,
+    What,
 )
 
 Kind = TypeVar("Kind", bound=Record)

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube.kube_errors import reason_of
-from lagbench.core.telemetry.recorder import What
-from lagbench.core.telemetry.records import ReadGap, Record
+from lagbench.core.telemetry import ReadGap, Record, What
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

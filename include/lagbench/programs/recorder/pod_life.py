@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from lagbench.core.measures.evidence.pod_lives import FINAL_PHASES
-from lagbench.core.telemetry.records import PodSeen
+from lagbench.core.measures.evidence import FINAL_PHASES
+from lagbench.core.telemetry import PodSeen
 
 # localkube writes exact instants here; a cluster has whole seconds (metav1.Time) only.
 _EXACT = "lagbench.io/{}-at-ns"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from lagbench.core.telemetry.records import PodSeen, PodsListed, Record
+from lagbench.core.telemetry import PodSeen, PodsListed, Record
 from lagbench.programs.recorder.object_watch import Event, ObjectWatch, log_end, present
 from lagbench.programs.recorder.pod_life import pod_seen, what_matters
 

@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from lagbench.adapters.kube.kube_errors import reason_of
-from lagbench.core.telemetry.recorder import What
-from lagbench.core.telemetry.records import ReadGap, Record
+from lagbench.core.telemetry import ReadGap, Record, What
 
 log = logging.getLogger(__name__)
 

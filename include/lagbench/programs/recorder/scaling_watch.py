@@ -10,13 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from lagbench.core.telemetry.records import (
-    HpaSample,
-    KubeEvent,
-    Record,
-    ReplicasChanged,
-    ReplicasWatched,
-)
+from lagbench.core.telemetry import HpaSample, KubeEvent, Record, ReplicasChanged, ReplicasWatched
 from lagbench.programs.recorder.kube_readings import hpa_sample
 from lagbench.programs.recorder.object_watch import Event, ObjectWatch, log_end, present
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, NAMESPACE, RUN_ID_LABEL, RunNames
+from lagbench.core.scenario import CONSUMER_DEPLOYMENT, NAMESPACE, RUN_ID_LABEL, RunNames
 from lagbench.errors import WrongInput
 
 PROGRAM = "recorder"

@@ -9,8 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from lagbench.adapters.kube.kube import Kube
-from lagbench.core.telemetry.recorder import What
-from lagbench.core.telemetry.records import Record
+from lagbench.core.telemetry import Record, What
 from lagbench.programs.recorder.clock_probe import ClockProbe
 from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
 from lagbench.programs.recorder.kube_readings import (

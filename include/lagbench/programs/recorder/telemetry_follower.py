@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from lagbench.core.telemetry.records import Record, decode_record
+from lagbench.core.telemetry import Record, decode_record
 
 log = logging.getLogger(__name__)
 

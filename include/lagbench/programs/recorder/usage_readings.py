@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import psutil
 
-from lagbench.core.telemetry.records import ReadGap, Record, UsageSample
+from lagbench.core.telemetry import ReadGap, Record, UsageSample
 
 
 class UsageReading:

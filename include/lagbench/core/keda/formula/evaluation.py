@@ -19,7 +19,7 @@ from simpleeval import (  # type: ignore[import-untyped]  # the library has no t
 
 from lagbench.core.keda.formula.node import Node
 from lagbench.core.keda.formula.python_tree import Coalesce, Let, python_tree
-from lagbench.core.kubernetes.go_float import go_float
+from lagbench.core.kubernetes import go_float
 
 
 class EvaluationFailedError(ValueError):

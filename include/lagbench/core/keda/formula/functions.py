@@ -20,7 +20,7 @@ from lagbench.core.keda.formula.operators import (
     TIME,
 )
 from lagbench.core.keda.formula.tokens import FormulaError
-from lagbench.core.kubernetes.go_float import go_float
+from lagbench.core.kubernetes import go_float
 
 # Of these only the result matters here; their arguments must be well-formed.
 _TABLE = (

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isfinite, trunc
 
-from lagbench.core.keda.formula.compiled import FormulaRefusedError, compile_formula
-from lagbench.core.keda.formula.evaluation import EvaluationFailedError, FormulaEvaluator
-from lagbench.core.keda.formula.node import Node
-from lagbench.core.keda.formula.python_tree import NotEvaluatedError
-from lagbench.core.keda.object.scaled_object import ScaledObjectSpec
+from lagbench.core.keda.formula import (
+    EvaluationFailedError,
+    FormulaEvaluator,
+    FormulaRefusedError,
+    Node,
+    NotEvaluatedError,
+    compile_formula,
+)
+from lagbench.core.keda.object import ScaledObjectSpec
 from lagbench.core.keda.refusals import BenchRefused, TriggerRefused
 from lagbench.errors import NotReady
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lagbench.core.keda.loop.scaler import COMPOSITE_METRIC, MetricSpec, ScalerFailed
-from lagbench.core.keda.object.scaled_object import (
+from lagbench.core.keda.object import (
     CronTrigger,
     KafkaTrigger,
     ScaledObjectSpec,
+    ScalingModifiers,
     Trigger,
 )
-from lagbench.core.keda.object.scaling_modifiers import ScalingModifiers
-from lagbench.core.keda.triggers.resource import ResourceTrigger
+from lagbench.core.keda.triggers import ResourceTrigger
 
 
 def trigger_metric_spec(trigger: Trigger) -> MetricSpec | None:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lagbench.core.hpa.state import Condition
-from lagbench.core.keda.object.scaled_object import ScaledObjectSpec
-from lagbench.core.kubernetes.instants import NS_PER_SECOND, floor_to_second_ns
+from lagbench.core.hpa import Condition
+from lagbench.core.keda.object import ScaledObjectSpec
+from lagbench.core.kubernetes import NS_PER_SECOND, floor_to_second_ns
 
 READY = Condition(
     "Ready",

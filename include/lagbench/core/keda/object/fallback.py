@@ -7,8 +7,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict
 
-from lagbench.core.kubernetes.fields import refuse_unknown_fields
-from lagbench.core.kubernetes.object_fields import required_whole
+from lagbench.core.kubernetes import refuse_unknown_fields, required_whole
 from lagbench.errors import WrongInput
 
 FallbackBehavior = Literal[

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.hpa.behavior import parse_behavior
+from lagbench.core.hpa import parse_behavior
 from lagbench.core.keda.refusals import TriggerRefused
-from lagbench.core.kubernetes.fields import refuse_unknown_fields
-from lagbench.core.kubernetes.object_fields import text
+from lagbench.core.kubernetes import refuse_unknown_fields, text
 from lagbench.errors import WrongInput
 
 _CONFIG = "spec.advanced.horizontalPodAutoscalerConfig"

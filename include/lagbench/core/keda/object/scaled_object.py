@@ -31,12 +31,15 @@ from lagbench.core.keda.object.trigger import (
     parse_one_trigger,
 )
 from lagbench.core.keda.refusals import BenchRefused, TriggerRefused
-from lagbench.core.keda.triggers.authentication import AuthenticationRef, authentication_refs
-from lagbench.core.keda.triggers.cron import CronTrigger
-from lagbench.core.keda.triggers.external import ExternalTrigger
-from lagbench.core.keda.triggers.kafka import KafkaTrigger
-from lagbench.core.keda.triggers.registry import TriggerParameters
-from lagbench.core.keda.triggers.resource import ResourceTrigger
+from lagbench.core.keda.triggers import (
+    AuthenticationRef,
+    CronTrigger,
+    ExternalTrigger,
+    KafkaTrigger,
+    ResourceTrigger,
+    TriggerParameters,
+    authentication_refs,
+)
 from lagbench.errors import WrongInput
 
 __all__ = [

@@ -13,9 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from lagbench.core.keda.refusals import BenchRefused, TriggerRefused
-from lagbench.core.kubernetes.fields import refuse_unknown_fields
-from lagbench.core.kubernetes.go_float import go_float
-from lagbench.core.kubernetes.object_fields import text
+from lagbench.core.kubernetes import go_float, refuse_unknown_fields, text
 from lagbench.errors import WrongInput
 
 _FIELD = "spec.advanced.scalingModifiers"

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from lagbench.core.hpa.spec import ScaleTarget
+from lagbench.core.hpa import ScaleTarget
 from lagbench.core.keda.object.annotations import ScalingAnnotations
 from lagbench.core.keda.object.fallback import Fallback
 from lagbench.core.keda.object.scaling_modifiers import ScalingModifiers

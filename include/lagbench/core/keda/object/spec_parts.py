@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.hpa.spec import ScaleTarget
+from lagbench.core.hpa import ScaleTarget
 from lagbench.core.keda.object.hpa_config import check_hpa_config
-from lagbench.core.kubernetes.fields import refuse_unknown_fields
-from lagbench.core.kubernetes.object_fields import boolean, optional_whole, text, whole
+from lagbench.core.kubernetes import boolean, optional_whole, refuse_unknown_fields, text, whole
 from lagbench.errors import WrongInput
 
 API_VERSION, KIND = "keda.sh/v1alpha1", "ScaledObject"

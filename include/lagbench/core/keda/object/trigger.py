@@ -8,17 +8,17 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from lagbench.core.keda.refusals import TriggerRefused
-from lagbench.core.keda.triggers.authentication import AuthenticationRef, parse_authentication_ref
-from lagbench.core.keda.triggers.external import ExternalTrigger
-from lagbench.core.keda.triggers.registry import (
+from lagbench.core.keda.triggers import (
     RESOURCE_TYPES,
+    AuthenticationRef,
+    ExternalTrigger,
+    ResourceTrigger,
     TriggerParameters,
     TriggerSource,
+    parse_authentication_ref,
     parse_trigger,
 )
-from lagbench.core.keda.triggers.resource import ResourceTrigger
-from lagbench.core.kubernetes.fields import refuse_unknown_fields
-from lagbench.core.kubernetes.object_fields import boolean, text
+from lagbench.core.kubernetes import boolean, refuse_unknown_fields, text
 from lagbench.errors import WrongInput
 
 TRIGGER_FIELDS = (

@@ -1,1 +1,61 @@
 """The parameters of each trigger, as KEDA parses them."""
+
+from lagbench.core.keda.triggers.authentication import (
+    AuthenticationRef,
+    TargetEnvironment,
+    authentication_refs,
+    decode_secret,
+    parse_authentication_ref,
+    referenced_objects,
+    resolve_authentication,
+)
+from lagbench.core.keda.triggers.cron import CronTrigger
+from lagbench.core.keda.triggers.external import ExternalTrigger
+from lagbench.core.keda.triggers.kafka import (
+    KafkaTrigger,
+    OffsetResetPolicy,
+    kept_partitions,
+    parse_partition_limitation,
+)
+from lagbench.core.keda.triggers.kafka_security import KafkaSecurity, check_security, read_security
+from lagbench.core.keda.triggers.parameters import (
+    ParameterReader,
+    ParameterSources,
+    go_boolean,
+    normalize_metric_name,
+)
+from lagbench.core.keda.triggers.registry import (
+    RESOURCE_TYPES,
+    TriggerParameters,
+    TriggerSource,
+    parse_trigger,
+)
+from lagbench.core.keda.triggers.resource import ResourceTrigger
+
+__all__ = [
+    "RESOURCE_TYPES",
+    "AuthenticationRef",
+    "CronTrigger",
+    "ExternalTrigger",
+    "KafkaSecurity",
+    "KafkaTrigger",
+    "OffsetResetPolicy",
+    "ParameterReader",
+    "ParameterSources",
+    "ResourceTrigger",
+    "TargetEnvironment",
+    "TriggerParameters",
+    "TriggerSource",
+    "authentication_refs",
+    "check_security",
+    "decode_secret",
+    "go_boolean",
+    "kept_partitions",
+    "normalize_metric_name",
+    "parse_authentication_ref",
+    "parse_partition_limitation",
+    "parse_trigger",
+    "read_security",
+    "referenced_objects",
+    "resolve_authentication",
+]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pydantic import SecretStr
 
-from lagbench.core.kubernetes.json_integer import json_integer_problem
+from lagbench.core.kubernetes import json_integer_problem
 
 # The spellings that Go's ParseBool knows; nothing else is a boolean for KEDA.
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.keda.triggers.parameters import ParameterReader, ParameterSources
-from lagbench.core.kubernetes.quantity import parse_milli
+from lagbench.core.kubernetes import parse_milli
 from lagbench.errors import WrongInput
 
 Resource = Literal["cpu", "memory"]

@@ -1,1 +1,23 @@
 """Every message in exactly one class."""
+
+from lagbench.core.measures.accounting import message_classes
+from lagbench.core.measures.accounting.accounting import (
+    Accounting,
+    BadMessage,
+    BadMessageGroup,
+    accounting_measure,
+)
+from lagbench.core.measures.accounting.commit_moves import CommitMove, commits_moved_back
+from lagbench.core.measures.accounting.sums import SUMS, broken_sums
+
+__all__ = [
+    "SUMS",
+    "Accounting",
+    "BadMessage",
+    "BadMessageGroup",
+    "CommitMove",
+    "accounting_measure",
+    "broken_sums",
+    "commits_moved_back",
+    "message_classes",
+]

@@ -16,7 +16,7 @@ from pydantic import Field
 from lagbench.core.measures.accounting import message_classes
 from lagbench.core.measures.accounting.commit_moves import CommitMove
 from lagbench.core.measures.accounting.sums import broken_classes
-from lagbench.core.measures.evidence.format import CURRENT_FORMAT
+from lagbench.core.measures.evidence import CURRENT_FORMAT
 from lagbench.core.measures.model import MeasureModel
 
 LISTED_AT_MOST = 100_000

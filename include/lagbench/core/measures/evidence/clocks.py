@@ -18,7 +18,7 @@ import msgspec
 
 from lagbench.core.measures.evidence.clock_offset import OffsetBound
 from lagbench.core.measures.model import NANOSECONDS, Fidelity, MeasureModel
-from lagbench.core.telemetry.records import (
+from lagbench.core.telemetry import (
     ClockOffset,
     ClockStepped,
     PodSeen,

@@ -18,9 +18,9 @@ from lagbench.core.measures.evidence.measured_stretch import STOPPING_PHASE
 from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.statistics import Ints
-from lagbench.core.policy.limits import PolicyLimits
-from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.telemetry.records import (
+from lagbench.core.policy import PolicyLimits
+from lagbench.core.scenario import Scenario
+from lagbench.core.telemetry import (
     GroupSample,
     LagSample,
     PartitionsAssigned,

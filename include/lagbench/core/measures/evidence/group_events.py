@@ -13,7 +13,7 @@ from typing import Literal
 from lagbench.core.measures.evidence.clocks import ONE_CLOCK, ClockSet
 from lagbench.core.measures.evidence.pod_lives import pod_lives
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.telemetry.records import (
+from lagbench.core.telemetry import (
     GroupJoined,
     PartitionsAssigned,
     PartitionsRevoked,

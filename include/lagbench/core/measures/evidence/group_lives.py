@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from lagbench.core.measures.evidence.unseen import BLIND_SECONDS
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.telemetry.records import (
+from lagbench.core.telemetry import (
     PartitionsAssigned,
     PartitionsRevoked,
     PodSeen,

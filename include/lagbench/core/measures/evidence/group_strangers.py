@@ -21,7 +21,7 @@ from lagbench.core.measures.evidence.unseen import (
     unseen_between,
 )
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.telemetry.records import (
+from lagbench.core.telemetry import (
     GroupJoined,
     GroupMember,
     GroupMembers,

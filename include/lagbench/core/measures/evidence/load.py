@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from lagbench.core.measures.evidence.load_taken import most_waiting
 from lagbench.core.measures.evidence.unseen import TelemetryGap
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.telemetry.records import (
+from lagbench.core.telemetry import (
     LagSample,
     ProducerProgress,
     ReadGap,

@@ -18,8 +18,8 @@ from lagbench.core.measures.evidence.load_window import LoadWindow
 from lagbench.core.measures.evidence.series import LagSeries
 from lagbench.core.measures.evidence.unseen import Unseen, unseen_between, unseen_text
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.scenario.stream.profile import OfferedLoad
-from lagbench.core.telemetry.records import (
+from lagbench.core.scenario.stream import OfferedLoad
+from lagbench.core.telemetry import (
     LoadStep,
     ProducerProgress,
     StreamFinished,

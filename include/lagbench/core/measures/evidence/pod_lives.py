@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from lagbench.core.measures.evidence.clocks import ONE_CLOCK, Clock, ClockSet
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.telemetry.records import PodSeen, PodsListed, TelemetryRecord
+from lagbench.core.telemetry import PodSeen, PodsListed, TelemetryRecord
 
 FINAL_PHASES = frozenset({"Failed", "Succeeded"})
 """A pod in one of these starts no container again."""

@@ -7,13 +7,8 @@ from math import isclose
 from typing import Any
 
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.scenario.stream.tail import Tail
-from lagbench.core.telemetry.records import (
-    ProducerProgress,
-    StreamFinished,
-    StreamStarted,
-    TelemetryRecord,
-)
+from lagbench.core.scenario.stream import Tail
+from lagbench.core.telemetry import ProducerProgress, StreamFinished, StreamStarted, TelemetryRecord
 
 _COMPLETED = "completed"
 _SAME_STREAM_SECONDS = 0.1

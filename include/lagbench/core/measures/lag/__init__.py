@@ -1,1 +1,23 @@
 """Lag over time: peak, drain, fall, build-up."""
+
+from lagbench.core.measures.lag.build_up import build_up
+from lagbench.core.measures.lag.drain import (
+    Drain,
+    DrainThreshold,
+    drain_measure,
+    pod_rate_per_second,
+)
+from lagbench.core.measures.lag.lag import Lag, Seconds, first_crossing, lag_measure, last_committed
+
+__all__ = [
+    "Drain",
+    "DrainThreshold",
+    "Lag",
+    "Seconds",
+    "build_up",
+    "drain_measure",
+    "first_crossing",
+    "lag_measure",
+    "last_committed",
+    "pod_rate_per_second",
+]

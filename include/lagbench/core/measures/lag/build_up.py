@@ -15,11 +15,9 @@ from typing import Literal
 
 import numpy as np
 
-from lagbench.core.measures.evidence.load_window import SpikeWindow
-from lagbench.core.measures.evidence.series import LagSeries
-from lagbench.core.measures.evidence.unseen import unseen_between, unseen_text
+from lagbench.core.measures.evidence import LagSeries, SpikeWindow, unseen_between, unseen_text
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.measures.replicas.steps import ReplicaChange
+from lagbench.core.measures.replicas import ReplicaChange
 
 
 class BuildUp(MeasureModel):

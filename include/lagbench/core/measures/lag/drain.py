@@ -19,12 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lagbench.core.measures.evidence.load_taken import HeldBack
-from lagbench.core.measures.evidence.series import LagSeries, RateSeries
-from lagbench.core.measures.evidence.unseen import unseen_between
+from lagbench.core.measures.evidence import HeldBack, LagSeries, RateSeries, unseen_between
 from lagbench.core.measures.lag.lag_fall import full_parallelism, lag_fall
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.telemetry.records import ReplicaSample
+from lagbench.core.telemetry import ReplicaSample
 
 
 class Drain(MeasureModel):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lagbench.core.measures.evidence.series import LagSeries
+from lagbench.core.measures.evidence import LagSeries
 from lagbench.core.measures.lag.build_up import BuildUp
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.statistics import Reals

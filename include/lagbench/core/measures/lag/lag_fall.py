@@ -21,11 +21,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from lagbench.core.measures.evidence.series import LagSeries, RateSeries
-from lagbench.core.measures.evidence.unseen import Unseen, unseen_between, unseen_text
+from lagbench.core.measures.evidence import (
+    LagSeries,
+    RateSeries,
+    Unseen,
+    unseen_between,
+    unseen_text,
+)
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.statistics import Ints, Reals, longest_without_new_minimum
-from lagbench.core.telemetry.records import ReplicaSample
+from lagbench.core.telemetry import ReplicaSample
 
 RISE_WINDOW_SECONDS = 5.0
 PLATEAU_SECONDS = 15.0

@@ -12,10 +12,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from lagbench.core.measures.evidence.unseen import BLIND_SECONDS
+from lagbench.core.measures.evidence import BLIND_SECONDS
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.statistics import Ints, Reals
-from lagbench.core.telemetry.records import ConsumerProgress, TelemetryRecord
+from lagbench.core.telemetry import ConsumerProgress, TelemetryRecord
 
 
 @dataclass(frozen=True, slots=True)

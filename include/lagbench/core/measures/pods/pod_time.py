@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
-from lagbench.core.measures.evidence.pod_lives import PodLife
+from lagbench.core.measures.evidence import GroupEvent, GroupState, PodLife
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.measures.rebalance.episodes import EpisodeSpan
+from lagbench.core.measures.rebalance import EpisodeSpan
 
 
 class SurplusPod(MeasureModel):

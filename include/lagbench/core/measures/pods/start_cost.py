@@ -12,9 +12,9 @@ from statistics import median
 
 from pydantic import Field
 
-from lagbench.core.measures.evidence.pod_lives import PodLife
+from lagbench.core.measures.evidence import PodLife
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.telemetry.records import PodStarted, TelemetryRecord
+from lagbench.core.telemetry import PodStarted, TelemetryRecord
 
 
 class StartCost(MeasureModel):

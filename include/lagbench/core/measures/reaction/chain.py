@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from lagbench.core.measures.evidence.clocks import Clocks, clocks_measure
+from lagbench.core.measures.evidence import Clocks, clocks_measure
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.reaction.reading import RulingClock, Stamp
 from lagbench.core.measures.reaction.stamps import ReactionInput, reaction_stamps, ruling_clock

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lagbench.core.measures.evidence.series import LagSeries
-from lagbench.core.measures.evidence.unseen import unseen_between, unseen_text
+from lagbench.core.measures.evidence import LagSeries, unseen_between, unseen_text
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.replicas.sight import unseen_replicas
-from lagbench.core.measures.replicas.steps import ReplicaChange
-from lagbench.core.policy.limits import PolicyLimits
-from lagbench.core.scenario.stream.spikes import SYNC_SECONDS
-from lagbench.core.telemetry.records import ReplicaSample, TelemetryRecord
+from lagbench.core.measures.replicas import ReplicaChange, unseen_replicas
+from lagbench.core.policy import PolicyLimits
+from lagbench.core.scenario.stream import SYNC_SECONDS
+from lagbench.core.telemetry import ReplicaSample, TelemetryRecord
 
 TOLERANCE = 1.1
 """The HPA leaves the replicas alone while what it wants is within 10 % of what it has."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from lagbench.core.measures.evidence.clocks import Clock
+from lagbench.core.measures.evidence import Clock
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.replicas.steps import ReplicaChange
-from lagbench.core.telemetry.records import HpaSample, HpaSync, KedaPoll, TelemetryRecord
+from lagbench.core.measures.replicas import ReplicaChange
+from lagbench.core.telemetry import HpaSample, HpaSync, KedaPoll, TelemetryRecord
 
 RulingClock = Literal["hpa_sync", "keda_poll", "unknown"]
 

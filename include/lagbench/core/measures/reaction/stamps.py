@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.measures.evidence.clocks import ONE_CLOCK, ClockSet
-from lagbench.core.measures.evidence.load_window import LoadWindow
-from lagbench.core.measures.evidence.pod_lives import PodLife
-from lagbench.core.measures.evidence.series import LagSeries
-from lagbench.core.measures.evidence.unseen import Unseen, unseen_between, unseen_text
-from lagbench.core.measures.lag.lag import first_crossing
+from lagbench.core.measures.evidence import (
+    ONE_CLOCK,
+    ClockSet,
+    LagSeries,
+    LoadWindow,
+    PodLife,
+    Unseen,
+    unseen_between,
+    unseen_text,
+)
+from lagbench.core.measures.lag import first_crossing
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.reaction.reading import RulingClock, Stamp, autoscaler_reading
-from lagbench.core.measures.replicas.steps import ReplicaChange
-from lagbench.core.policy.limits import PolicyLimits
-from lagbench.core.telemetry.records import (
+from lagbench.core.measures.replicas import ReplicaChange
+from lagbench.core.policy import PolicyLimits
+from lagbench.core.telemetry import (
     FirstRecordDone,
     GroupJoined,
     LoadStep,

@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lagbench.core.measures.evidence.unseen import unseen_text
+from lagbench.core.measures.evidence import unseen_text
 from lagbench.core.measures.reaction.chain import Reaction, ReactionOutcome, reaction
 from lagbench.core.measures.reaction.due import Due, Standing, pods_due, standing
 from lagbench.core.measures.reaction.stamps import ReactionInput
-from lagbench.core.measures.replicas.sight import unseen_replicas
-from lagbench.core.measures.replicas.steps import ReplicaChange
-from lagbench.core.telemetry.records import GroupJoined, PartitionsAssigned, PodSeen, ReadGap
+from lagbench.core.measures.replicas import ReplicaChange, unseen_replicas
+from lagbench.core.telemetry import GroupJoined, PartitionsAssigned, PodSeen, ReadGap
 
 _RANK: dict[ReactionOutcome, int] = {"did_not_come": 3, "reacted": 2, "unknown": 1, "not_due": 0}
 

@@ -1,1 +1,76 @@
 """What rebalances and standstills cost."""
+
+from lagbench.core.measures.rebalance.episodes import (
+    EpisodeSpan,
+    EpisodeTrigger,
+    RebalanceEpisode,
+    episode_spans,
+    rebalance_protocol,
+    session_timeout_seconds,
+)
+from lagbench.core.measures.rebalance.idle_scale_downs import idle_scale_downs_text
+from lagbench.core.measures.rebalance.partition_gaps import Handover, partition_gaps
+from lagbench.core.measures.rebalance.partition_work import (
+    NEVER,
+    POD_BINS,
+    Counts,
+    PartitionWork,
+    PodRates,
+    contradiction,
+    delayed,
+    waiting_after,
+    work_by_lag,
+)
+from lagbench.core.measures.rebalance.rate_dip import (
+    NO_WORK_REASONS,
+    RECOVERED_SHARE,
+    mean_rate_before,
+    rate_series,
+)
+from lagbench.core.measures.rebalance.standstill import (
+    COSTS_PER_LIMIT,
+    Standstill,
+    asleep_stretches,
+    standstill,
+)
+from lagbench.core.measures.rebalance.summary import (
+    GroupWork,
+    Rebalances,
+    rebalance_episodes,
+    rebalances,
+    unanswered_steps,
+)
+
+__all__ = [
+    "COSTS_PER_LIMIT",
+    "NEVER",
+    "NO_WORK_REASONS",
+    "POD_BINS",
+    "RECOVERED_SHARE",
+    "Counts",
+    "EpisodeSpan",
+    "EpisodeTrigger",
+    "GroupWork",
+    "Handover",
+    "PartitionWork",
+    "PodRates",
+    "RebalanceEpisode",
+    "Rebalances",
+    "Standstill",
+    "asleep_stretches",
+    "contradiction",
+    "delayed",
+    "episode_spans",
+    "idle_scale_downs_text",
+    "mean_rate_before",
+    "partition_gaps",
+    "rate_series",
+    "rebalance_episodes",
+    "rebalance_protocol",
+    "rebalances",
+    "session_timeout_seconds",
+    "standstill",
+    "unanswered_steps",
+    "waiting_after",
+    "work_by_lag",
+]

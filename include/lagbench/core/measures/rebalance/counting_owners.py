@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.measures.evidence.group_events import GroupEvent
-from lagbench.core.measures.evidence.series import BIN_NS
+from lagbench.core.measures.evidence import BIN_NS, GroupEvent
 
 NOBODY = -1
 

@@ -16,10 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
+from lagbench.core.measures.evidence import GroupEvent, GroupState
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.measures.replicas.pods import ReplicaPods
-from lagbench.core.measures.replicas.steps import ReplicaChange
+from lagbench.core.measures.replicas import ReplicaChange, ReplicaPods
 
 QUIET_SECONDS = 2.0
 HEARTBEAT_SECONDS = 6.0

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lagbench.core.measures.evidence.group_events import GroupEvent
-from lagbench.core.measures.evidence.pod_lives import PodLife
-from lagbench.core.measures.evidence.series import RateSeries
+from lagbench.core.measures.evidence import GroupEvent, PodLife, RateSeries
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.rebalance.counterfactual import Counterfactual, pod_rate_per_second
 from lagbench.core.measures.rebalance.counting_owners import counting_owners
@@ -33,8 +31,7 @@ from lagbench.core.measures.rebalance.rate_dip import (
     stretch_of,
 )
 from lagbench.core.measures.rebalance.undisturbed import Noise, Undisturbed
-from lagbench.core.measures.replicas.pods import ReplicaPods, replica_pods
-from lagbench.core.measures.replicas.steps import ReplicaChange
+from lagbench.core.measures.replicas import ReplicaChange, ReplicaPods, replica_pods
 
 
 class Rebalances(MeasureModel):

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from lagbench.core.measures.evidence.unseen import unseen_text
+from lagbench.core.measures.evidence import unseen_text
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.replicas.path import ReplicaPath
 from lagbench.core.measures.replicas.sight import unseen_replicas
 from lagbench.core.measures.replicas.steps import ReplicaChange, replica_steps
-from lagbench.core.telemetry.records import ReplicaSample, TelemetryRecord
+from lagbench.core.telemetry import ReplicaSample, TelemetryRecord
 
 
 def replica_changes(

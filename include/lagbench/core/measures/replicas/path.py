@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lagbench.core.measures.evidence.unseen import BLIND_SECONDS
+from lagbench.core.measures.evidence import BLIND_SECONDS
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.replicas.steps import ReplicaChange, ReplicaStep
-from lagbench.core.telemetry.records import ReplicaSample
+from lagbench.core.telemetry import ReplicaSample
 
 # A sample is read up to a second after its stamp, and the watch tells of a step a little later.
 _STAMP_NS = NANOSECONDS

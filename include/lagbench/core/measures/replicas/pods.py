@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lagbench.core.measures.evidence.group_events import GroupEvent
-from lagbench.core.measures.evidence.pod_lives import PodLife
+from lagbench.core.measures.evidence import GroupEvent, PodLife
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.replicas.steps import ReplicaChange
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from lagbench.core.measures.evidence.unseen import BLIND_SECONDS, Unseen, unseen_between
+from lagbench.core.measures.evidence import BLIND_SECONDS, Unseen, unseen_between
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.telemetry.records import (
+from lagbench.core.telemetry import (
     HpaSync,
     KedaPoll,
     ReplicaSample,

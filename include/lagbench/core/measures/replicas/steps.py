@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.telemetry.records import KubeEvent, ReplicasChanged, Scaled, TelemetryRecord
+from lagbench.core.telemetry import KubeEvent, ReplicasChanged, Scaled, TelemetryRecord
 
 By = Literal["keda", "hpa", "user", "unknown"]
 

@@ -1,1 +1,35 @@
 """What the API server and KEDA's webhook say to a ScaledObject, rule by rule, without a cluster."""
+
+from lagbench.core.policy.admission.answer import Admission, RefusedBy, admit
+from lagbench.core.policy.admission.cluster import ClusterView, Manifest, target_type
+from lagbench.core.policy.admission.horizontal_pod_autoscaler import refuse_unknown_hpa_fields
+from lagbench.core.policy.admission.object_meta import finalizer_warnings
+from lagbench.core.policy.admission.qualified_names import subdomain_problems
+from lagbench.core.policy.admission.resource_requests import request_problems
+from lagbench.core.policy.admission.scaled_object_schema import SCALED_OBJECT
+from lagbench.core.policy.admission.schema import Schema
+from lagbench.core.policy.admission.schema_check import without_nulls
+from lagbench.core.policy.admission.webhook import (
+    NOT_FOUND,
+    RESOURCE_TRIGGERS,
+    polling_interval_decides,
+)
+
+__all__ = [
+    "NOT_FOUND",
+    "RESOURCE_TRIGGERS",
+    "SCALED_OBJECT",
+    "Admission",
+    "ClusterView",
+    "Manifest",
+    "RefusedBy",
+    "Schema",
+    "admit",
+    "finalizer_warnings",
+    "polling_interval_decides",
+    "refuse_unknown_hpa_fields",
+    "request_problems",
+    "subdomain_problems",
+    "target_type",
+    "without_nulls",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.kubernetes.fields import refuse_unknown_fields
+from lagbench.core.kubernetes import refuse_unknown_fields
 from lagbench.core.policy.admission.object_meta import unknown_metadata
 from lagbench.core.policy.admission.scaled_object_schema import BEHAVIOR
 from lagbench.core.policy.admission.schema import Schema, anything, entry, rows, text, texts, whole

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from lagbench.core.kubernetes.go_quote import go_quote
+from lagbench.core.kubernetes import go_quote
 from lagbench.core.policy.admission.field_error import FieldError
 from lagbench.core.policy.admission.qualified_names import (
     label_value_problems,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lagbench.core.kubernetes.quantity import parse_milli
+from lagbench.core.kubernetes import parse_milli
 from lagbench.core.policy.admission.cluster import ClusterView, Manifest
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lagbench.core.keda.formula.compiled import FormulaRefusedError, compile_formula
-from lagbench.core.keda.object.scaling_modifiers import missing_problem, target_problem
+from lagbench.core.keda.formula import FormulaRefusedError, compile_formula
+from lagbench.core.keda.object import missing_problem, target_problem
 
 
 def modifiers_problem(modifiers: Mapping[str, Any], trigger_names: Sequence[str]) -> str | None:

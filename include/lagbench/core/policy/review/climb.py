@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.hpa.metrics import propose_external_average
-from lagbench.core.hpa.spec import parse_hpa
-from lagbench.core.hpa.state import HpaSettings
-from lagbench.core.hpa.sync import MetricOutcome, decide, record_change, start_history
-from lagbench.core.keda.loop.hpa_builder import build_hpa
-from lagbench.core.keda.loop.scaler import MetricSpec
-from lagbench.core.keda.object.scaled_object import ScaledObjectSpec
-from lagbench.core.kubernetes.instants import NS_PER_SECOND
+from lagbench.core.hpa import (
+    HpaSettings,
+    MetricOutcome,
+    decide,
+    parse_hpa,
+    propose_external_average,
+    record_change,
+    start_history,
+)
+from lagbench.core.keda.loop import MetricSpec, build_hpa
+from lagbench.core.keda.object import ScaledObjectSpec
+from lagbench.core.kubernetes import NS_PER_SECOND
 
 SYNC_SECONDS = 15
 # The longest window is an hour; what has not moved for that long will not.

@@ -6,9 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lagbench.core.policy.admission.cluster import ClusterView, Manifest, target_type
-from lagbench.core.policy.admission.resource_requests import request_problems
-from lagbench.core.policy.admission.webhook import RESOURCE_TRIGGERS
+from lagbench.core.policy.admission import (
+    RESOURCE_TRIGGERS,
+    ClusterView,
+    Manifest,
+    request_problems,
+    target_type,
+)
 
 WORKLOADS = ("Deployment", "StatefulSet")
 AUTHENTICATIONS = ("TriggerAuthentication", "ClusterTriggerAuthentication")

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lagbench.core.keda.formula.node import Node
-from lagbench.core.keda.formula.syntax import parse_formula
-from lagbench.core.keda.formula.tokens import FormulaError
-from lagbench.core.keda.loop.composite import compile_modifiers
-from lagbench.core.keda.object.scaled_object import (
-    BenchRefused,
-    ExternalTrigger,
-    Fallback,
-    KafkaTrigger,
-    Trigger,
-)
+from lagbench.core.keda.formula import FormulaError, Node, parse_formula
+from lagbench.core.keda.loop import compile_modifiers
+from lagbench.core.keda.object import BenchRefused, ExternalTrigger, Fallback, KafkaTrigger, Trigger
 from lagbench.core.policy.review.finding import Finding, Subject, shown
 
 _FALLBACK, _FORMULA = "spec.fallback", "spec.advanced.scalingModifiers.formula"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from lagbench.core.keda.object.scaled_object import ScaledObjectSpec
-from lagbench.core.policy.admission.cluster import ClusterView
+from lagbench.core.keda.object import ScaledObjectSpec
+from lagbench.core.policy.admission import ClusterView
 
 Level = Literal["refused", "broken", "warning", "note"]
 """refused: never stored. broken: stored, but KEDA's operator cannot run it, or it cannot do what

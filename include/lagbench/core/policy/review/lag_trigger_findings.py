@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from lagbench.core.keda.object.scaled_object import KafkaTrigger, Trigger
+from lagbench.core.keda.object import KafkaTrigger, Trigger
 from lagbench.core.policy.review.finding import LOGIN_PARAMETERS, Finding, Subject, shown
 
 _READ = """

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY, is_handed_over
-from lagbench.core.keda.object.annotations import (
+from lagbench.core.keda.loop import CONTROLLER, SCALED_BY, is_handed_over
+from lagbench.core.keda.object import (
     FORCE_ACTIVATION,
     PAUSED,
     PAUSED_REPLICAS,
     PAUSED_SCALE_IN,
     PAUSED_SCALE_OUT,
-)
-from lagbench.core.keda.object.scaled_object import (
     CronTrigger,
     ExternalTrigger,
     KafkaTrigger,
     Trigger,
 )
-from lagbench.core.keda.triggers.parameters import go_boolean
-from lagbench.core.lag_scaler.rule import LagRule
-from lagbench.core.lag_scaler.settings import InvalidMetadata, parse_lag_settings
+from lagbench.core.keda.triggers import go_boolean
+from lagbench.core.lag_scaler import InvalidMetadata, LagRule, parse_lag_settings
 from lagbench.core.policy.limits import is_lag_scaler
 from lagbench.core.policy.review.finding import Finding, Subject, shown
 

@@ -7,10 +7,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from lagbench.core.policy.admission.answer import Admission
-from lagbench.core.policy.admission.scaled_object_schema import SCALED_OBJECT
-from lagbench.core.policy.admission.schema import Schema
-from lagbench.core.policy.admission.webhook import NOT_FOUND
+from lagbench.core.policy.admission import NOT_FOUND, SCALED_OBJECT, Admission, Schema
 from lagbench.core.policy.review.finding import Finding, shown
 
 _UNKNOWN = re.compile(r'unknown field "(.+)"')

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
-from lagbench.core.hpa.state import HpaSettings
-from lagbench.core.keda.loop.kafka_lag import divisors
-from lagbench.core.keda.object.scaled_object import KafkaTrigger, Trigger
+from lagbench.core.hpa import HpaSettings
+from lagbench.core.keda.loop import divisors
+from lagbench.core.keda.object import KafkaTrigger, Trigger
 from lagbench.core.policy.limits import policy_limits
 from lagbench.core.policy.review.climb import climb
 from lagbench.core.policy.review.finding import Finding, Subject

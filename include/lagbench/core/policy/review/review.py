@@ -6,17 +6,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lagbench.core.hpa.spec import ResourceMetric, parse_hpa
-from lagbench.core.keda.object.scaled_object import (
+from lagbench.core.hpa import ResourceMetric, parse_hpa
+from lagbench.core.keda.object import (
     BenchRefused,
     TriggerRefused,
     find_problems,
     parse_scaled_object,
 )
-from lagbench.core.policy.admission.answer import RefusedBy, admit
-from lagbench.core.policy.admission.horizontal_pod_autoscaler import refuse_unknown_hpa_fields
-from lagbench.core.policy.admission.object_meta import finalizer_warnings
-from lagbench.core.policy.admission.schema_check import without_nulls
+from lagbench.core.policy.admission import (
+    RefusedBy,
+    admit,
+    finalizer_warnings,
+    refuse_unknown_hpa_fields,
+    without_nulls,
+)
 from lagbench.core.policy.limits import policy_limits
 from lagbench.core.policy.review.climb import climb
 from lagbench.core.policy.review.failure_findings import failure_findings

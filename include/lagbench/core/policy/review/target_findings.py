@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import Any
 
-from lagbench.core.policy.admission.cluster import Manifest
+from lagbench.core.policy.admission import Manifest
 from lagbench.core.policy.review.cluster_facts import mapping
 from lagbench.core.policy.review.finding import Finding, Subject
 

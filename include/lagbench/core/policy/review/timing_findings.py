@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lagbench.core.hpa.behavior import HpaBehavior, ScalingRules, parse_behavior
-from lagbench.core.policy.admission.webhook import polling_interval_decides
+from lagbench.core.hpa import HpaBehavior, ScalingRules, parse_behavior
+from lagbench.core.policy.admission import polling_interval_decides
 from lagbench.core.policy.review.finding import Finding, Subject, shown
 
 _SYNC_SECONDS = 15

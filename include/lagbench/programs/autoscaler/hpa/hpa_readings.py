@@ -5,13 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lagbench.core.hpa.metrics import MetricFailure, propose_external
-from lagbench.core.hpa.pods import parse_pod, parse_pod_metrics
-from lagbench.core.hpa.resource import no_samples, propose_resource, resource_title
-from lagbench.core.hpa.spec import ExternalMetric, HpaSpec, Metric, ResourceMetric
-from lagbench.core.hpa.sync import MetricOutcome
-from lagbench.core.keda.loop.hpa_builder import SCALED_OBJECT_LABEL
-from lagbench.core.kubernetes.quantity import format_milli
+from lagbench.core.hpa import (
+    ExternalMetric,
+    HpaSpec,
+    Metric,
+    MetricFailure,
+    MetricOutcome,
+    ResourceMetric,
+    no_samples,
+    parse_pod,
+    parse_pod_metrics,
+    propose_external,
+    propose_resource,
+    resource_title,
+)
+from lagbench.core.keda.loop import SCALED_OBJECT_LABEL
+from lagbench.core.kubernetes import format_milli
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.cluster import POD, POD_METRICS, Scale
 from lagbench.programs.autoscaler.hpa.pods import count_ready_pods

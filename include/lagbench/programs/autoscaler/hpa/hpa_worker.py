@@ -6,12 +6,20 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from lagbench.core.hpa.metrics import MetricFailure
-from lagbench.core.hpa.spec import HpaSpec, parse_hpa
-from lagbench.core.hpa.state import Condition, HpaHistory
-from lagbench.core.hpa.sync import HpaDecision, decide, record_change, start_history, wants_metrics
-from lagbench.core.kubernetes.instants import format_instant
-from lagbench.core.telemetry.records import HpaSync, Scaled
+from lagbench.core.hpa import (
+    Condition,
+    HpaDecision,
+    HpaHistory,
+    HpaSpec,
+    MetricFailure,
+    decide,
+    parse_hpa,
+    record_change,
+    start_history,
+    wants_metrics,
+)
+from lagbench.core.kubernetes import format_instant
+from lagbench.core.telemetry import HpaSync, Scaled
 from lagbench.errors import WrongInput
 from lagbench.programs.autoscaler.cluster import HPA, ClusterError, Manifest, Scale, key_of
 from lagbench.programs.autoscaler.hpa.hpa_readings import Reading, read_metrics

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.core.hpa.pods import parse_pod
+from lagbench.core.hpa import parse_pod
 from lagbench.programs.autoscaler.cluster import POD, Cluster
 
 

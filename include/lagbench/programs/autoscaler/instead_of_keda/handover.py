@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from lagbench.core.keda.loop.handover import (
+from lagbench.core.keda.loop import (
     as_driven,
     hpa_on_target,
     is_handed_over,

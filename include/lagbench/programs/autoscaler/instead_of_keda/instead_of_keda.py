@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from lagbench.core.hpa.spec import ScaleTarget
-from lagbench.core.keda.loop.handover import with_paused_of
+from lagbench.core.hpa import ScaleTarget
+from lagbench.core.keda.loop import with_paused_of
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.cluster import (
     HPA,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from lagbench.core.keda.triggers.authentication import (
+from lagbench.core.keda.triggers import (
     AuthenticationRef,
     TargetEnvironment,
     authentication_refs,

@@ -7,15 +7,17 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from lagbench.core.hpa.state import Condition
-from lagbench.core.keda.loop.runtime import FALLBACK_UNKNOWN, KedaObject, Tick
-from lagbench.core.keda.loop.scaler import (
+from lagbench.core.hpa import Condition
+from lagbench.core.keda.loop import (
+    FALLBACK_UNKNOWN,
+    KedaObject,
     MetricSpec,
     ScalerFailed,
     ScalersNotBuilt,
     TargetView,
+    Tick,
 )
-from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, ScalingAnnotations
+from lagbench.core.keda.object import ScaledObjectSpec, ScalingAnnotations
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.cluster import ClusterError, Manifest, Scale
 from lagbench.programs.autoscaler.hpa.pods import count_ready_pods

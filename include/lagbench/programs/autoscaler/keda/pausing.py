@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lagbench.core.hpa.spec import ScaleTarget
-from lagbench.core.keda.object.annotations import ScalingAnnotations
+from lagbench.core.hpa import ScaleTarget
+from lagbench.core.keda.object import ScalingAnnotations
 from lagbench.programs.autoscaler.cluster import HPA, Manifest
 from lagbench.programs.autoscaler.conditions import condition_of
 from lagbench.programs.autoscaler.keda.reconcile import CheckFailed

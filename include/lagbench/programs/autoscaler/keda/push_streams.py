@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lagbench.adapters.grpc.external_scaler_client import ExternalScalerClient, ExternalSpec
-from lagbench.core.keda.loop.scaler import MetricSpec
-from lagbench.core.keda.object.scaled_object import Trigger
-from lagbench.core.keda.triggers.external import ExternalTrigger
+from lagbench.core.keda.loop import MetricSpec
+from lagbench.core.keda.object import Trigger
+from lagbench.core.keda.triggers import ExternalTrigger
 from lagbench.programs.autoscaler.cluster import ObjectKey
 from lagbench.programs.autoscaler.sources.external_scaler import told_specs
 from lagbench.programs.autoscaler.sources.server_stream import StreamReader

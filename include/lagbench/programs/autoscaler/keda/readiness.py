@@ -5,10 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from lagbench.core.keda.loop.runtime import FALLBACK_UNKNOWN, NO_FALLBACK
-from lagbench.core.keda.loop.scale_loop import READY
-from lagbench.core.keda.loop.scaler import MetricSpec
-from lagbench.core.keda.object.scaled_object import ScaledObjectSpec
+from lagbench.core.keda.loop import FALLBACK_UNKNOWN, NO_FALLBACK, READY, MetricSpec
+from lagbench.core.keda.object import ScaledObjectSpec
 from lagbench.programs.autoscaler.cluster import ClusterError, Manifest, key_of
 from lagbench.programs.autoscaler.conditions import condition_of
 from lagbench.programs.autoscaler.keda.live_object import LiveObject

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lagbench.core.hpa.spec import ScaleTarget, parse_hpa
-from lagbench.core.keda.loop.hpa_builder import SCALED_OBJECT_LABEL, build_hpa
-from lagbench.core.keda.loop.scaler import MetricSpec
-from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, parse_scaled_object
-from lagbench.core.keda.triggers.authentication import TargetEnvironment
+from lagbench.core.hpa import ScaleTarget, parse_hpa
+from lagbench.core.keda.loop import SCALED_OBJECT_LABEL, MetricSpec, build_hpa
+from lagbench.core.keda.object import ScaledObjectSpec, parse_scaled_object
+from lagbench.core.keda.triggers import TargetEnvironment
 from lagbench.errors import LagbenchError
 from lagbench.programs.autoscaler.cluster import (
     HPA,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from lagbench.core.keda.loop.scaler import MetricSpec
+from lagbench.core.keda.loop import MetricSpec
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.cluster import Manifest, key_of
 from lagbench.programs.autoscaler.keda.live_object import LiveObject

@@ -7,12 +7,16 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from lagbench.core.hpa.state import Condition
-from lagbench.core.keda.loop.runtime import Tick
-from lagbench.core.keda.loop.scale_loop import ScaleLoopDecision, TriggerPoll
-from lagbench.core.keda.loop.scaler import COMPOSITE_METRIC, ScalersNotBuilt
-from lagbench.core.kubernetes.instants import format_instant
-from lagbench.core.telemetry.records import KedaPoll, Scaled
+from lagbench.core.hpa import Condition
+from lagbench.core.keda.loop import (
+    COMPOSITE_METRIC,
+    ScaleLoopDecision,
+    ScalersNotBuilt,
+    Tick,
+    TriggerPoll,
+)
+from lagbench.core.kubernetes import format_instant
+from lagbench.core.telemetry import KedaPoll, Scaled
 from lagbench.programs.autoscaler.cluster import Manifest, key_of
 from lagbench.programs.autoscaler.conditions import condition_of
 from lagbench.programs.autoscaler.keda.live_object import LiveObject

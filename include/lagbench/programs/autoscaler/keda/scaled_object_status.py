@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lagbench.core.hpa.spec import ScaleTarget
-from lagbench.core.hpa.state import Condition
-from lagbench.core.keda.loop.health import MetricHealth
-from lagbench.core.keda.loop.scale_loop import TriggerPoll
-from lagbench.core.keda.loop.scaler import COMPOSITE_METRIC, MetricSpec
-from lagbench.core.keda.object.scaled_object import ScaledObjectSpec
+from lagbench.core.hpa import Condition, ScaleTarget
+from lagbench.core.keda.loop import COMPOSITE_METRIC, MetricHealth, MetricSpec, TriggerPoll
+from lagbench.core.keda.object import ScaledObjectSpec
 
 READY_UNKNOWN = Condition("Ready", "Unknown")
 ACTIVE_UNKNOWN = Condition("Active", "Unknown")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from lagbench.core.keda.loop.runtime import KedaObject
-from lagbench.core.keda.loop.scaler import Scaler, ScalerFailed, ScalersNotBuilt
-from lagbench.core.keda.object.annotations import ScalingAnnotations, parse_scaling_annotations
-from lagbench.core.keda.object.scaled_object import ScaledObjectSpec, Trigger, TriggerRefused
-from lagbench.core.kubernetes.instants import parse_instant_ns
+from lagbench.core.keda.loop import KedaObject, Scaler, ScalerFailed, ScalersNotBuilt
+from lagbench.core.keda.object import (
+    ScaledObjectSpec,
+    ScalingAnnotations,
+    Trigger,
+    TriggerRefused,
+    parse_scaling_annotations,
+)
+from lagbench.core.kubernetes import parse_instant_ns
 from lagbench.errors import WrongInput
 from lagbench.programs.autoscaler.cluster import (
     HPA,

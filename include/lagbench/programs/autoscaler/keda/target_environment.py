@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.keda.triggers.authentication import TargetEnvironment, decode_secret
+from lagbench.core.keda.triggers import TargetEnvironment, decode_secret
 from lagbench.programs.autoscaler.cluster import (
     CONFIG_MAP,
     SECRET,

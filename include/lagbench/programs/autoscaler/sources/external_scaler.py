@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lagbench.adapters.grpc.external_scaler_client import ExternalScalerClient, ExternalSpec
-from lagbench.core.keda.loop.scaler import MetricReading, MetricSpec, ScalerFailed
-from lagbench.core.keda.object.scaled_object import Trigger
+from lagbench.core.keda.loop import MetricReading, MetricSpec, ScalerFailed
+from lagbench.core.keda.object import Trigger
 from lagbench.errors import NotReady
 
 

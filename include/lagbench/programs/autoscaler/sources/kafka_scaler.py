@@ -14,16 +14,18 @@ from lagbench.adapters.kafka.kafka_lag import (
     read_partitions,
 )
 from lagbench.adapters.kafka.kafka_security import security_settings
-from lagbench.core.keda.loop.kafka_lag import PersistentLagMemory, needs_earliest, read_lag
-from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
-from lagbench.core.keda.loop.scaler import (
+from lagbench.core.keda.loop import (
     MetricReading,
     MetricSpec,
+    PersistentLagMemory,
     ScalerFailed,
     ScalersNotBuilt,
+    needs_earliest,
+    read_lag,
+    trigger_metric_spec,
 )
-from lagbench.core.keda.object.scaled_object import Trigger
-from lagbench.core.keda.triggers.kafka import KafkaTrigger, kept_partitions
+from lagbench.core.keda.object import Trigger
+from lagbench.core.keda.triggers import KafkaTrigger, kept_partitions
 from lagbench.errors import NotReady
 
 

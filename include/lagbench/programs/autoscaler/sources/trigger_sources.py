@@ -9,14 +9,9 @@ from pydantic import SecretStr
 
 from lagbench.adapters.grpc.external_scaler_client import ExternalObject, ExternalScalerClient
 from lagbench.adapters.grpc.grpc_channels import ChannelPool, GrpcEndpoint
-from lagbench.core.keda.loop.cron_scaler import CronScaler
-from lagbench.core.keda.loop.resource_scaler import ResourceScaler
-from lagbench.core.keda.loop.scaler import Scaler, ScalersNotBuilt
-from lagbench.core.keda.object.scaled_object import Trigger
-from lagbench.core.keda.triggers.cron import CronTrigger
-from lagbench.core.keda.triggers.external import ExternalTrigger
-from lagbench.core.keda.triggers.kafka import KafkaTrigger
-from lagbench.core.keda.triggers.resource import ResourceTrigger
+from lagbench.core.keda.loop import CronScaler, ResourceScaler, Scaler, ScalersNotBuilt
+from lagbench.core.keda.object import Trigger
+from lagbench.core.keda.triggers import CronTrigger, ExternalTrigger, KafkaTrigger, ResourceTrigger
 from lagbench.programs.autoscaler.cluster import Cluster, ClusterError, ObjectKey
 from lagbench.programs.autoscaler.sources.external_scaler import ExternalScaler
 from lagbench.programs.autoscaler.sources.kafka_scaler import KafkaScaler
