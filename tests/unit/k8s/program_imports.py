@@ -11,8 +11,11 @@ from pathlib import Path
 INCLUDE = Path(__file__).parents[3] / "include"
 
 
-def reachable(roots: list[Path]) -> tuple[set[Path], set[str]]:
-    """Return the files of lagbench that ``roots`` import, and the other modules' top names."""
+def reachable(roots: list[Path], *, packages: bool = True) -> tuple[set[Path], set[str]]:
+    """Return the files of lagbench that ``roots`` import, and the other modules' top names.
+
+    Without ``packages`` every ``__init__`` counts as empty, as it is in the zip for executors.
+    """
     files: set[Path] = set()
     foreign: set[str] = set()
     waiting = list(roots)
@@ -23,7 +26,8 @@ def reachable(roots: list[Path]) -> tuple[set[Path], set[str]]:
         files.add(path)
         for name in _imported(path):
             if name.split(".")[0] == "lagbench":
-                waiting += _files_of(name)
+                found = _files_of(name)
+                waiting += [one for one in found if packages or one.name != "__init__.py"]
             elif name.split(".")[0] not in sys.stdlib_module_names:
                 foreign.add(name)
     return files, foreign
