@@ -29,7 +29,7 @@ from bench_spark.transforms.ownership import zombies
 from bench_spark.transforms.production import not_in_log, produced_twice
 from bench_spark.unledgered import unledgered_work
 from bench_spark.work import Work
-from lagbench.core.measures.accounting import message_classes
+from lagbench.shared_with_spark import message_classes
 
 _MOST_ROWS_WRITTEN = 100_000
 _NAMED_STRANGERS = 5

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.measures.accounting import message_classes
+from lagbench.shared_with_spark import message_classes
 
 # A death is seen by the recorder (once a second) on a clock that may count whole seconds.
 _SEEN_LATE_NS = 2_000_000_000

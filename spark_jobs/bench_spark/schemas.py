@@ -64,7 +64,7 @@ BAD_MESSAGES = T.StructType(
     [
         _required(
             "class", _TEXT
-        ),  # lost, duplicated, … (lagbench.core.measures.accounting.message_classes)
+        ),  # lost, duplicated, … (lagbench.shared_with_spark.message_classes)
         _optional("partition", _INT),  # null: not_in_log has none
         _optional("offset", _LONG),  # null: not_in_log has none
         _optional("seq", _LONG),  # 125003

@@ -11,7 +11,7 @@ from bench_spark.fence import Fence
 from bench_spark.holdings import Hole
 from bench_spark.run_facts import RunFacts
 from bench_spark.unledgered import Unledgered
-from lagbench.core.measures.accounting import message_classes
+from lagbench.shared_with_spark import message_classes
 
 TIME_LAG_METHOD = (
     "percentile_approx, accuracy 10000: exact up to 10000 processings, else rank ±1e-4"

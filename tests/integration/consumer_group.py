@@ -21,9 +21,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.scenario.run_names import RunNames
-from lagbench.core.scenario.stream.event import EVENT_DTYPE, event_values, record_keys
 from lagbench.core.telemetry.records import Record, decode_record
 from lagbench.errors import NotReady
+from lagbench.shared_with_spark.event import EVENT_DTYPE, event_values, record_keys
 
 Kind = TypeVar("Kind", bound=Record)
 

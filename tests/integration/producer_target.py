@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
-from lagbench.core.scenario.stream.event import decode_events
 from lagbench.core.telemetry.records import StreamFinished, TelemetryRecord, decode_record
+from lagbench.shared_with_spark.event import decode_events
 
 PARTITIONS = 6
 

@@ -22,10 +22,10 @@ from bench_spark.fence import parse_fence
 from bench_spark.run_folder import RunFolder
 from bench_spark.timelines import draw
 from bench_spark.work import read_work
-from lagbench.core.measures.accounting import message_classes
 from lagbench.core.measures.accounting.accounting import BadMessage, accounting_measure
 from lagbench.core.measures.checks import reconciliation
 from lagbench.core.telemetry.records import StreamStarted
+from lagbench.shared_with_spark import message_classes
 
 pytestmark = pytest.mark.integration
 

@@ -23,7 +23,6 @@ from tests.integration.producer_target import (
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.core.scenario.stream.event import decode_events
 from lagbench.core.telemetry.records import (
     LoadStep,
     ProducerProgress,
@@ -32,6 +31,7 @@ from lagbench.core.telemetry.records import (
 )
 from lagbench.embedded.broker import Broker
 from lagbench.programs.producer.session import STOP_FLUSH_SECONDS
+from lagbench.shared_with_spark.event import decode_events
 
 pytestmark = pytest.mark.integration
 

@@ -8,9 +8,9 @@ from rich.text import Text
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli.comparison_table import print_comparison
-from lagbench.core.measures.accounting import message_classes
 from lagbench.core.verdict import SloResult, Verdict
 from lagbench.errors import ExitCode
+from lagbench.shared_with_spark import message_classes
 
 _MARKS = {
     "pass": ("✓", "green"),

@@ -11,7 +11,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from bench_spark import schemas
 from bench_spark.causes import CauseFinder
-from lagbench.core.measures.accounting import message_classes
+from lagbench.shared_with_spark import message_classes
 
 _GIVEN = ("class", "partition", "offset", "seq", "entity_id", "pod", "other_pod", "at", "detail")
 _NANOSECONDS_PER_MILLISECOND = 1_000_000

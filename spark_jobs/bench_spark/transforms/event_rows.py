@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from lagbench.core.scenario.stream.event import EVENT_BYTES, EVENT_DTYPE, PAYLOAD_BYTES
+from lagbench.shared_with_spark.event import EVENT_BYTES, EVENT_DTYPE, PAYLOAD_BYTES
 
 # The seeded payload says nothing about identity: 28 of 256 bytes go to Python.
 _HEADER_BYTES = EVENT_BYTES - PAYLOAD_BYTES

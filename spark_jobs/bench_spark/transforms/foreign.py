@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from bench_spark.run_facts import StreamPlan
-from lagbench.core.scenario.stream.event import EVENT_BYTES
+from lagbench.shared_with_spark.event import EVENT_BYTES
 
 _PRODUCER_ID = 0  # a run has one producer
 

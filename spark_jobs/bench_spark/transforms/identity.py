@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from bench_spark.transforms.digests import IDENTITY
-from lagbench.core.measures.accounting import message_classes
+from lagbench.shared_with_spark import message_classes
 
 _MESSAGE = list(IDENTITY)
 

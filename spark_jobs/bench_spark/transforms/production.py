@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from bench_spark.transforms.blocks import rows_in
-from lagbench.core.measures.accounting import message_classes
+from lagbench.shared_with_spark import message_classes
 
 
 def produced_twice(events: DataFrame, blocks: DataFrame) -> DataFrame:

@@ -17,8 +17,8 @@ def test_the_zip_is_all_that_a_strange_python_needs(tmp_path: Path) -> None:
     libraries = str(Path(np.__file__).parents[1])
     code = (
         "import bench_spark.transforms.event_rows as rows; "
-        "import lagbench.core.scenario.stream.event as event; "
-        "import lagbench.core.measures.accounting.message_classes; "
+        "import lagbench.shared_with_spark.event as event; "
+        "import lagbench.shared_with_spark.message_classes; "
         "print(rows.__file__, event.__file__)"
     )
 
@@ -36,7 +36,7 @@ def test_the_zip_is_all_that_a_strange_python_needs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [
         f"{path}/bench_spark/transforms/event_rows.py",
-        f"{path}/lagbench/core/scenario/stream/event.py",
+        f"{path}/lagbench/shared_with_spark/event.py",
     ]
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.unit.spark_jobs.synthetic_run import STREAM_STARTED_AT, SyntheticRun
 
-from lagbench.core.scenario.stream.event import EVENT_BYTES
 from lagbench.core.telemetry.records import encode_record
+from lagbench.shared_with_spark.event import EVENT_BYTES
 
 _LEDGER_PARTITIONS = 6
 _BATCH_ROWS = 100

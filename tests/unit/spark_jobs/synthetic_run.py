@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lagbench.core.scenario.stream.event import EVENT_DTYPE, event_values, record_keys
 from lagbench.core.telemetry.records import (
     OffsetsCommitted,
     PartitionsAssigned,
@@ -20,6 +19,7 @@ from lagbench.core.telemetry.records import (
     StreamFinished,
     StreamStarted,
 )
+from lagbench.shared_with_spark.event import EVENT_DTYPE, event_values, record_keys
 
 STREAM_STARTED_AT = 1_790_000_000_000_000_000
 MILLISECOND = 1_000_000

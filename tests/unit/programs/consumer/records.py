@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lagbench.core.scenario.stream.event import EVENT_DTYPE
 from lagbench.programs.consumer.partition_work import RecordChunk
+from lagbench.shared_with_spark.event import EVENT_DTYPE
 
 
 def chunk(first_offset: int, count: int, arrived_at: int = 0) -> RecordChunk:

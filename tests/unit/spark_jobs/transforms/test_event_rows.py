@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench_spark.transforms.event_rows import _decode_batches
-from lagbench.core.scenario.stream.event import EVENT_DTYPE, event_values
+from lagbench.shared_with_spark.event import EVENT_DTYPE, event_values
 
 
 def _batch(count: int, size: int = 256) -> pa.RecordBatch:

@@ -1,6 +1,5 @@
 """Every message in exactly one class."""
 
-from lagbench.core.measures.accounting import message_classes
 from lagbench.core.measures.accounting.accounting import (
     Accounting,
     BadMessage,
@@ -9,6 +8,7 @@ from lagbench.core.measures.accounting.accounting import (
 )
 from lagbench.core.measures.accounting.commit_moves import CommitMove, commits_moved_back
 from lagbench.core.measures.accounting.sums import SUMS, broken_sums
+from lagbench.shared_with_spark import message_classes
 
 __all__ = [
     "SUMS",

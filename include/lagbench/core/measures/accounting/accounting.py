@@ -13,11 +13,11 @@ from typing import Any
 
 from pydantic import Field
 
-from lagbench.core.measures.accounting import message_classes
 from lagbench.core.measures.accounting.commit_moves import CommitMove
 from lagbench.core.measures.accounting.sums import broken_classes
 from lagbench.core.measures.evidence import CURRENT_FORMAT
 from lagbench.core.measures.model import MeasureModel
+from lagbench.shared_with_spark import message_classes
 
 LISTED_AT_MOST = 100_000
 """The table ``bad_messages`` has every one of so many; of more, a share of each class."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.measures.accounting import message_classes as classes
+from lagbench.shared_with_spark import message_classes as classes
 
 _SINCE_FORMAT_2 = frozenset(
     {

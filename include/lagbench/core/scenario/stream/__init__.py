@@ -1,14 +1,5 @@
 """The load that a scenario asks for: rates, spikes, keys, and the bytes of each event."""
 
-from lagbench.core.scenario.stream.event import (
-    EVENT_BYTES,
-    Events,
-    concatenate_values,
-    decode_events,
-    event_values,
-    record_keys,
-    seq_of_value,
-)
 from lagbench.core.scenario.stream.event_stream import (
     BLOCK_EVENTS,
     EventBlock,
@@ -19,6 +10,15 @@ from lagbench.core.scenario.stream.key_skew import partition_shares, partitions_
 from lagbench.core.scenario.stream.profile import NS, OfferedLoad, offered_load
 from lagbench.core.scenario.stream.spikes import SYNC_SECONDS, Spike, load_spikes
 from lagbench.core.scenario.stream.tail import Tail, resting_lag_records, resting_replicas, tail_of
+from lagbench.shared_with_spark.event import (
+    EVENT_BYTES,
+    Events,
+    concatenate_values,
+    decode_events,
+    event_values,
+    record_keys,
+    seq_of_value,
+)
 
 __all__ = [
     "BLOCK_EVENTS",

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lagbench.core.scenario.scenario import Keys
-from lagbench.core.scenario.stream.event import EVENT_DTYPE, PAYLOAD_BYTES
 from lagbench.core.scenario.stream.key_skew import EntityOrder, ZipfRanks
 from lagbench.core.scenario.stream.profile import OfferedLoad
+from lagbench.shared_with_spark.event import EVENT_DTYPE, PAYLOAD_BYTES
 
 BLOCK_EVENTS = 8192
 # Half of the payload is random and half filler: lz4 then stores about half of each record, in a

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lagbench.core.measures.accounting.accounting import BadMessage, accounting_measure
-from lagbench.core.measures.accounting.message_classes import CLASSES
 from lagbench.core.measures.accounting.sums import broken_sums
+from lagbench.shared_with_spark.message_classes import CLASSES
 
 WHOLE: dict[str, int | None] = {
     **dict.fromkeys(CLASSES, 0),

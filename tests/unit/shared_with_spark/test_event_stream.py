@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lagbench.core.scenario.scenario import Keys, StepProfile
-from lagbench.core.scenario.stream.event import (
+from lagbench.core.scenario.stream.event_stream import BLOCK_EVENTS, EventStream, StreamDigest
+from lagbench.core.scenario.stream.profile import offered_load
+from lagbench.shared_with_spark.event import (
     EVENT_BYTES,
     PAYLOAD_BYTES,
     decode_events,
     event_values,
 )
-from lagbench.core.scenario.stream.event_stream import BLOCK_EVENTS, EventStream, StreamDigest
-from lagbench.core.scenario.stream.profile import offered_load
 
 PROFILE = StepProfile(
     kind="step", rate_per_second=1000, before_seconds=3, spike_hold_seconds=2, after_seconds=1
