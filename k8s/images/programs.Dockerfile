@@ -9,6 +9,7 @@ RUN python -m venv --without-pip /opt/lagbench \
 WORKDIR /opt/lagbench/lib/python3.11/site-packages/lagbench
 COPY include/lagbench/__init__.py include/lagbench/errors.py include/lagbench/project.py ./
 COPY include/lagbench/core core
+COPY include/lagbench/shared_with_spark shared_with_spark
 COPY include/lagbench/wire wire
 COPY include/lagbench/adapters adapters
 COPY include/lagbench/programs programs

@@ -21,11 +21,6 @@ from lagbench.project import PROJECT_ROOT
 
 SPARK_JOBS = PROJECT_ROOT / "spark_jobs"
 POD_TEMPLATE = PROJECT_ROOT / "k8s" / "base" / "spark" / "pod-template.yaml"
-# All that bench_spark imports of lagbench, held by an import contract.
-_LAGBENCH_MODULES = (
-    "shared_with_spark/message_classes.py",
-    "shared_with_spark/event.py",
-)
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # same code, same zip
 
 
@@ -63,12 +58,10 @@ def write_code_zip(folder: Path) -> Path:
 def _code() -> Iterator[tuple[str, bytes]]:
     for source in sorted((SPARK_JOBS / "bench_spark").rglob("*.py")):
         yield source.relative_to(SPARK_JOBS).as_posix(), source.read_bytes()
-    # The packages are empty there: their front doors import all of lagbench.
-    packages = {parent for name in _LAGBENCH_MODULES for parent in Path("lagbench", name).parents}
-    for package in sorted(packages - {Path()}):
-        yield f"{package.as_posix()}/__init__.py", b""
-    for name in _LAGBENCH_MODULES:
-        yield f"lagbench/{name}", (Path(lagbench.__file__).parent / name).read_bytes()
+    package = Path(lagbench.__file__).parent
+    shared = sorted((package / "shared_with_spark").glob("*.py"))
+    for source in (package / "__init__.py", *shared):
+        yield f"lagbench/{source.relative_to(package).as_posix()}", source.read_bytes()
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -11,11 +11,8 @@ from pathlib import Path
 INCLUDE = Path(__file__).parents[3] / "include"
 
 
-def reachable(roots: list[Path], *, packages: bool = True) -> tuple[set[Path], set[str]]:
-    """Return the files of lagbench that ``roots`` import, and the other modules' top names.
-
-    Without ``packages`` every ``__init__`` counts as empty, as it is in the zip for executors.
-    """
+def reachable(roots: list[Path]) -> tuple[set[Path], set[str]]:
+    """Return the files of lagbench that ``roots`` import, and the other modules' top names."""
     files: set[Path] = set()
     foreign: set[str] = set()
     waiting = list(roots)
@@ -26,8 +23,7 @@ def reachable(roots: list[Path], *, packages: bool = True) -> tuple[set[Path], s
         files.add(path)
         for name in _imported(path):
             if name.split(".")[0] == "lagbench":
-                found = _files_of(name)
-                waiting += [one for one in found if packages or one.name != "__init__.py"]
+                waiting += _files_of(name)
             elif name.split(".")[0] not in sys.stdlib_module_names:
                 foreign.add(name)
     return files, foreign

@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lagbench.core.measures.accounting import SUMS, Accounting, broken_sums, message_classes
+from lagbench.core.measures.accounting import SUMS, Accounting, broken_sums
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.moment import moment
 from lagbench.core.measures.rebalance import EpisodeTrigger, RebalanceEpisode
+from lagbench.shared_with_spark import message_classes
 
 NAMED_EPISODES = 3
 RECONCILED = (

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.scenario.stream import Events
 from lagbench.programs.consumer.write_schedule import Instants
+from lagbench.shared_with_spark.event import Events
 
 Offsets = npt.NDArray[np.int64]
 

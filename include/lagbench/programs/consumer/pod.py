@@ -11,7 +11,6 @@ from typing import cast
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from lagbench.core.scenario.stream import EVENT_BYTES, concatenate_values, decode_events
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.fetch_wakeup import FetchWakeup
 from lagbench.programs.consumer.group_identity import GroupIdentity
@@ -23,6 +22,7 @@ from lagbench.programs.consumer.settings import ConsumerOptions
 from lagbench.programs.consumer.work_board import WorkBoard
 from lagbench.programs.consumer.worker import Worker
 from lagbench.programs.steady_clock import SteadyClock
+from lagbench.shared_with_spark.event import EVENT_BYTES, concatenate_values, decode_events
 
 log = logging.getLogger(__name__)
 

@@ -12,15 +12,9 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.scenario.stream import (
-    EventBlock,
-    EventStream,
-    StreamDigest,
-    event_values,
-    partitions_of,
-    record_keys,
-)
+from lagbench.core.scenario.stream import EventBlock, EventStream, StreamDigest, partitions_of
 from lagbench.errors import LagbenchError
+from lagbench.shared_with_spark.event import event_values, record_keys
 
 # 8 blocks of 8192 are 1.1 s at 60,000/s, and about 35 MB.
 _BLOCKS_AHEAD = 8

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from lagbench.core.measures.evidence import SeqRanges
-from lagbench.core.scenario.stream import seq_of_value
 from lagbench.errors import NotReady, WrongInput
+from lagbench.shared_with_spark.event import seq_of_value
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ from lagbench.core.measures.accounting.accounting import (
 )
 from lagbench.core.measures.accounting.commit_moves import CommitMove, commits_moved_back
 from lagbench.core.measures.accounting.sums import SUMS, broken_sums
-from lagbench.shared_with_spark import message_classes
 
 __all__ = [
     "SUMS",
@@ -19,5 +18,4 @@ __all__ = [
     "accounting_measure",
     "broken_sums",
     "commits_moved_back",
-    "message_classes",
 ]
