@@ -3,7 +3,7 @@
 It runs `scenario_run` with the standing scenario (Param `scenario`), so each night has its own Dag
 run there, with conf, policy, seed and verdict. `compare_with_last_pass` then fails when a measure
 is worse than in the baseline, or than in the last night that was no regression, by more than the
-bounds stated in `lagbench/results/compare.py`. Both are rehearsals of the same cell: scenario,
+bounds stated in `lagbench/core/compare/compare.py`. Both are rehearsals of the same cell: scenario,
 policy, seed, target and fidelity are the same. The numbers are in the run's `comparison.json`, in
 its report and in `lagbench show RUN`.
 

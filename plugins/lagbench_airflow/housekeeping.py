@@ -12,7 +12,7 @@ from lagbench.core.cluster import longest_run_seconds
 from lagbench.errors import LagbenchError
 from lagbench.results.baseline import pinned_baselines
 from lagbench.results.gate import references
-from lagbench.results.run_evidence import read_scenario
+from lagbench.results.read_run import read_scenario
 
 SECOND_NS = 1_000_000_000
 DAY_NS = 86_400 * SECOND_NS

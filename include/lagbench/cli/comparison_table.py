@@ -7,8 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.compare import ComparedMeasure, Comparison
 from lagbench.results.baseline import read_baseline
-from lagbench.results.compare import ComparedMeasure, Comparison
 from lagbench.results.gate import read_record
 
 _COLOURS = {

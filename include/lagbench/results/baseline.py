@@ -15,7 +15,7 @@ from lagbench.adapters.runs.run_folder import RunFolder, list_runs
 from lagbench.core.compare import cell_id
 from lagbench.core.measures import MeasureModel
 from lagbench.errors import LagbenchError
-from lagbench.results.run_evidence import read_scenario
+from lagbench.results.read_run import read_scenario
 
 BASELINE_FILE = "baseline.json"
 CELL_FIELD = "cell"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from lagbench.adapters.runs.run_folder import RunFolder, list_runs
+from lagbench.core.compare import Comparison, compare_measures
 from lagbench.core.measures import MeasureModel, Measures
 from lagbench.errors import LagbenchError, NotReady, WrongInput
 from lagbench.results.baseline import (
@@ -21,7 +22,6 @@ from lagbench.results.baseline import (
     pin_baseline,
     pinned_baselines,
 )
-from lagbench.results.compare import Comparison, compare_measures
 
 COMPARISON_FILE = "comparison.json"
 GateStatus = Literal["baseline", "within", "regressed", "undetermined"]

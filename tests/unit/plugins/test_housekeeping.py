@@ -17,7 +17,7 @@ from lagbench.core.compare.cell_identity import content_digest
 from lagbench.errors import NotReady
 from lagbench.results.gate import COMPARISON_FILE
 from lagbench.results.measure import judge_run
-from lagbench.results.run_evidence import read_scenario
+from lagbench.results.read_run import read_scenario
 from lagbench_airflow import rehearsal
 from lagbench_airflow.housekeeping import DAY_NS, tidy_run_folders
 

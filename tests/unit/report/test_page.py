@@ -9,11 +9,11 @@ import pytest
 from tests.fakes.run_folder_builder import quick_spike_run
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.compare.compare import compare_measures
 from lagbench.core.measures.measures import Measures
 from lagbench.report import page, write_report
 from lagbench.report.figures import timeline
 from lagbench.report.run_series import read_series
-from lagbench.results.compare import compare_measures
 from lagbench.results.gate import COMPARISON_FILE, GateRecord
 from lagbench.results.measure import judge_run, measure_run
 

@@ -2,9 +2,134 @@
 
 from __future__ import annotations
 
-from lagbench.core.measures.model import MeasureModel
-from lagbench.core.measures.pods import SurplusPod
-from lagbench.core.measures.replicas import ReplicaChange
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lagbench.core.measures.evidence import LoadWindow, unseen_text
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
+from lagbench.core.measures.pods import SurplusPod, idle_ratio, surplus, zero_partition_seconds
+from lagbench.core.measures.rebalance import EpisodeSpan, episode_spans
+from lagbench.core.measures.replicas import (
+    ReplicaChange,
+    baseline_at_floor,
+    replica_changes,
+    unseen_replicas,
+)
+from lagbench.core.measures.run_evidence import RunEvidence
+from lagbench.core.telemetry import GroupSample
+
+BASELINE_SECONDS = 2.0
+"""Samples are a second apart: a shorter stretch before the first spike may have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """How the replicas changed and when the group rebalanced."""
+
+    changes: Sequence[ReplicaChange]
+    spans: Sequence[EpisodeSpan]
+
+
+def replica_group(run: RunEvidence, from_at: int, until_at: int) -> Group:
+    """Return replica changes and rebalances of the measured stretch."""
+    changes = replica_changes(
+        run.records,
+        from_at=from_at,
+        until_at=until_at,
+        last_spike_ended_at=run.load.last_spike_ended_at,
+    )
+    return Group(changes, episode_spans(run.events))
+
+
+def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int) -> Scaling:
+    """Return the replicas over the run and what they were used for."""
+    settings, samples = run.scenario.consumer, run.replica_samples
+    wanted = [
+        *(sample.spec for sample in samples),
+        *(change.replicas_after for change in group.changes),
+    ]
+    sample_until_at = until_at if run.sample_until_at is None else run.sample_until_at
+    pod_seconds = _pod_seconds(run, from_at, sample_until_at)
+    seconds_after = _pod_seconds(run, sample_until_at, until_at)
+    empty = zero_partition_seconds(run.events, run.lives, from_at, until_at)
+    is_at_floor, baseline_text = baseline_at_floor(
+        run.records,
+        group.changes,
+        # A load of any size holds a policy that goes to zero at one replica.
+        floor=run.limits.started_replicas
+        if run.offered.rate_at(0.0) > 0
+        else run.limits.floor_replicas,
+        stream_started_at=run.load.stream_started_at,
+        first_spike_started_at=run.load.first_spike_started_at,
+        until_at=until_at,
+    )
+    extra = surplus(
+        run.events,
+        group.spans,
+        run.partitions,
+        zero_seconds=empty,
+        records_done=_records_by_pod(run),
+    )
+    return Scaling(
+        changes=tuple(group.changes),
+        change_count=len(group.changes),
+        reversals=sum(change.is_reversal for change in group.changes),
+        flips=sum(change.is_flip for change in group.changes),
+        floor_replicas=run.limits.floor_replicas,
+        ceiling_replicas=run.limits.ceiling_replicas,
+        max_replicas=max(wanted, default=None),
+        max_ready_replicas=max((sample.ready for sample in samples), default=None),
+        partitions=run.partitions,
+        pod_minutes=None if pod_seconds is None else pod_seconds / 60,
+        idle_ratio=None
+        if pod_seconds is None
+        else idle_ratio(
+            pod_seconds,
+            run.rate.processed_between(from_at, sample_until_at),
+            settings.process_ms,
+            settings.concurrency,
+        ),
+        zero_partition_pod_seconds=sum(empty.values()) if run.events else None,
+        baseline_at_floor=is_at_floor,
+        baseline_text=baseline_text,
+        max_members=extra.max_members if run.events else None,
+        surplus_pods=extra.pods,
+        surplus_pods_idle=extra.is_idle,
+        surplus_text=extra.text,
+        unseen_text=unseen_text(
+            "replicas", unseen_replicas(run.records, from_at, until_at), from_at
+        ),
+        pod_minutes_after=None if seconds_after is None else seconds_after / 60,
+        has_baseline=_has_baseline(run.load),
+        max_group_members=max(
+            (
+                record.members
+                for record in run.records
+                if isinstance(record, GroupSample) and from_at <= record.at <= until_at
+            ),
+            default=None,
+        ),
+    )
+
+
+def _pod_seconds(run: RunEvidence, from_at: int, until_at: int) -> float | None:
+    """Return the pods' time inside [from_at, until_at]; None when no pod was ever seen."""
+    if not run.lives:
+        return None
+    return sum(life.seconds_between(from_at, until_at) for life in run.lives.values())
+
+
+def _has_baseline(load: LoadWindow) -> bool:
+    """Say whether there is a stretch before the first spike in which a sample is due."""
+    start, spike = load.stream_started_at, load.first_spike_started_at
+    return start is None or spike is None or spike - start >= BASELINE_SECONDS * NANOSECONDS
+
+
+def _records_by_pod(run: RunEvidence) -> dict[str, int] | None:
+    if run.accounting is None:
+        return None
+    by_pod = run.accounting.get("by_pod") or {}
+    return {pod: int(work.get("processed", 0)) for pod, work in by_pod.items()}
 
 
 class Scaling(MeasureModel):

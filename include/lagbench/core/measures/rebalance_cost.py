@@ -18,8 +18,8 @@ from lagbench.core.measures.rebalance import (
     standstill,
     unanswered_steps,
 )
-from lagbench.results.run_evidence import RunEvidence
-from lagbench.results.scaling import Group
+from lagbench.core.measures.run_evidence import RunEvidence
+from lagbench.core.measures.scaling import Group
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
-from lagbench.core.measures.measures import Measures
-from lagbench.results.compare import (
+from lagbench.core.compare.compare import (
     BOUNDS,
     Bound,
     compare_measures,
 )
+from lagbench.core.measures.measures import Measures
 
 GOOD = quick_spike_measures()
 

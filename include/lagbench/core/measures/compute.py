@@ -1,0 +1,282 @@
+"""All measures of a run, from its evidence alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lagbench.core.measures.accounting import accounting_measure
+from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
+from lagbench.core.measures.end_state import EndState, end_state
+from lagbench.core.measures.evidence import (
+    MEMBERS_FORMAT,
+    Validity,
+    clock_steps,
+    contradictions_of_an_empty_group,
+    contradictions_of_commits,
+    contradictions_of_lag,
+    contradictions_of_members,
+    contradictions_of_plan,
+    contradictions_of_policy,
+    contradictions_of_scalings,
+    contradictions_of_the_end,
+    contradictions_of_the_producer,
+    contradictions_of_time_lag,
+    doubts_of_the_load,
+    folder_format,
+    generator,
+    group_strangers,
+    group_unseen,
+    held_back,
+    log_ahead,
+    log_behind,
+    lost_rebalances,
+    telemetry_gaps,
+    unrecorded_members,
+    unrecorded_text,
+    validity,
+)
+from lagbench.core.measures.lag import (
+    Drain,
+    DrainThreshold,
+    Lag,
+    Seconds,
+    build_up,
+    drain_measure,
+    lag_measure,
+)
+from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.observer_cost import observer_cost
+from lagbench.core.measures.pods import PaidForItself, paid_for_itself, start_cost
+from lagbench.core.measures.reaction import Reaction, ReactionInput, worst_reaction
+from lagbench.core.measures.rebalance import (
+    RebalanceEpisode,
+    idle_scale_downs_text,
+    session_timeout_seconds,
+)
+from lagbench.core.measures.rebalance_cost import rebalance_measures
+from lagbench.core.measures.run_evidence import RunEvidence
+from lagbench.core.measures.scaling import Group, replica_group, scaling_measure
+from lagbench.core.scenario.stream import tail_of
+from lagbench.errors import NotReady
+
+EARLY_SECONDS = 0.1
+"""A clock that is off by more is noticed; less is within what clocks are known to."""
+
+
+def compute_measures(run_id: str, run: RunEvidence) -> Measures:
+    """Return the measures of ``run``.
+
+    :raises NotReady: there is no telemetry at all.
+    """
+    from_at, until_at = run.from_at, run.until_at
+    if from_at is None or until_at is None:
+        raise NotReady(f"run {run_id} has no telemetry: nothing can be measured")
+    group = replica_group(run, from_at, until_at)
+    cost = rebalance_measures(run, group, from_at, until_at)
+    drain = _drain(run, until_at)
+    return _with_notes(
+        Measures(
+            run_id=run_id,
+            scenario=run.scenario.name,
+            policy=str(run.manifest.get("policy") or run.scenario.policy),
+            seed=int(run.manifest.get("seed", run.scenario.seed)),
+            fidelity=run.manifest["fidelity"],
+            balancer=run.scenario.consumer.balancer,
+            measured_from_at=from_at,
+            measured_until_at=until_at,
+            run_seconds=(until_at - from_at) / NANOSECONDS,
+            load=run.load,
+            validity=_validity(run, from_at, until_at),
+            reaction=_reaction(run, group, until_at),
+            lag=_lag(run, group, from_at, until_at),
+            drain=drain,
+            rebalances=cost.rebalances,
+            scaling=scaling_measure(run, group, from_at, until_at),
+            paid_for_itself=_paid(run, group, cost.episodes, drain, until_at),
+            accounting=accounting_measure(
+                run.accounting,
+                run.bad_messages,
+                run_format=folder_format(run.manifest),
+                fence=run.fence,
+                unknown_telemetry=run.unknown_records,
+                commit_moves=run.commit_moves,
+            ),
+            observer_cost=observer_cost(run.records, from_at, until_at),
+            start_cost=start_cost(run.records, run.lives),
+            end_state=_end_state(run, until_at),
+            standstill=cost.standstill,
+            contradictions=_contradictions(run, from_at, until_at),
+            work_unknown=_work_unknown(run),
+            rate_doubt=run.work.doubt,
+            group_strangers=group_strangers(run.records),
+            group_unseen=group_unseen(
+                run.records,
+                from_at=from_at,
+                until_at=until_at,
+                names_members=folder_format(run.manifest) >= MEMBERS_FORMAT,
+            ),
+        ),
+        run,
+    )
+
+
+def _with_notes(found: Measures, run: RunEvidence) -> Measures:
+    """Note what decides nothing, but a reader should know.
+
+    That is: rebalances that no scaling explains, a scale-down that was cut off or met an idle
+    group, and what the folder's format never recorded.
+    """
+    notes = (
+        *found.validity.notes,
+        *rebalance_count(found).reasons,
+        *scale_down(found).reasons,
+        moved_back(found),
+        idle_scale_downs_text(found.scaling.changes, run.rate),
+        unrecorded_text(folder_format(run.manifest)),
+    )
+    told = tuple(note for note in notes if note)
+    return found.model_copy(update={"validity": found.validity.model_copy(update={"notes": told})})
+
+
+def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
+    given = ReactionInput(
+        records=run.records,
+        lag=run.lag,
+        lives=run.lives,
+        changes=group.changes,
+        load=run.load,
+        limits=run.limits,
+        replicas_at_step=None,
+        until_at=until_at,
+        clocks=run.clocks,
+    )
+    return worst_reaction(
+        given, partitions=run.partitions, pod_rate_per_second=run.pod_rate_per_second
+    )
+
+
+def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
+    gaps = telemetry_gaps(run.records, from_at=from_at, until_at=until_at)
+    doubts = [
+        *doubts_of_the_load(run.records, run.offered, run.load, run.recorded_starts_at),
+        *contradictions_of_the_producer(
+            run.records,
+            scenario_total=run.offered.total,
+            tail=tail_of(run.scenario, started_replicas=run.limits.started_replicas),
+            noted_tail=run.manifest.get("tail"),
+        ),
+        *log_behind(run.lag, run.offered, run.load.stream_started_at),
+        *log_ahead(run.lag, run.offered, run.load.stream_started_at),
+        *clock_steps(run.records, from_at, until_at, run.load.stream_started_at),
+        *_done_before_due(run),
+    ]
+    return validity(generator(run.records, run.offered.total), gaps, doubts)
+
+
+def _contradictions(run: RunEvidence, from_at: int, until_at: int) -> tuple[str, ...]:
+    lost = int((run.accounting or {}).get("lost") or 0)
+    is_automatic = run.scenario.consumer.commit == "auto"
+    return (
+        *contradictions_of_the_end(run.records, run.fence, until_at),
+        *contradictions_of_lag(run.records, run.lag),
+        *contradictions_of_commits(run.lag, run.rate, lost, commits_first=is_automatic),
+        *contradictions_of_members(
+            run.records,
+            until_at,
+            session_seconds=session_timeout_seconds(run.scenario.consumer.balancer),
+        ),
+        *contradictions_of_an_empty_group(run.records, run.rate, until_at),
+        *contradictions_of_scalings(run.records, until_at),
+        *contradictions_of_policy(
+            run.records, run.limits, run.hpas, from_at=from_at, until_at=until_at
+        ),
+        *contradictions_of_plan(run.records, run.scenario),
+        *contradictions_of_time_lag(run.accounting, run.latest_seconds),
+    )
+
+
+def _work_unknown(run: RunEvidence) -> str:
+    parts = (
+        unrecorded_members(run.records, run.accounting),
+        lost_rebalances(run.records),
+        run.timeline_gaps,
+    )
+    return "; ".join(part for part in parts if part)
+
+
+def _done_before_due(run: RunEvidence) -> list[str]:
+    """Return that messages were done before they were due: a clock stepped, or another is off."""
+    medians = [run.earliest_median_seconds, _percentiles(run, "time_lag_seconds").p50]
+    earliest = min((seconds for seconds in medians if seconds is not None), default=0.0)
+    if earliest >= -EARLY_SECONDS:
+        return []
+    why = "the clocks of the producer and of the pods do not agree, or one stepped"
+    return [f"messages were done {-earliest:.1f} s before they were due (median): {why}"]
+
+
+def _percentiles(run: RunEvidence, name: str) -> Seconds:
+    found = (run.accounting or {}).get(name) or {}
+    return Seconds(**{part: found.get(part) for part in ("p50", "p95", "p99", "max")})
+
+
+def _lag(run: RunEvidence, group: Group, from_at: int, until_at: int) -> Lag:
+    found = lag_measure(
+        run.lag,
+        from_at=from_at,
+        until_at=until_at,
+        spike_ended_at=run.load.last_spike_ended_at,
+        time_lag_seconds=_percentiles(run, "time_lag_seconds"),
+    )
+    after = _percentiles(run, "time_lag_seconds_after")
+    told = None if after.p50 is None else after
+    grown = build_up(run.lag, run.load.spike_windows, group.changes, until_at=until_at)
+    return found.model_copy(update={"time_lag_seconds_after": told, "build_up": grown})
+
+
+def _drain(run: RunEvidence, until_at: int) -> Drain:
+    clock = run.producers_clock
+    return drain_measure(
+        run.lag,
+        run.replica_samples,
+        run.rate,
+        spike_ended_at=run.load.last_spike_ended_at,
+        until_at=until_at,
+        threshold=DrainThreshold(run.limits.lag_threshold_records, run.limits.threshold_rule),
+        pod_rate=run.pod_rate_per_second,
+        held=held_back(run.records, run.offered, run.load.stream_started_at),
+        clock_error_seconds=None if clock is None else clock.error_ns / NANOSECONDS,
+    )
+
+
+def _paid(
+    run: RunEvidence,
+    group: Group,
+    episodes: tuple[RebalanceEpisode, ...],
+    drain: Drain,
+    until_at: int,
+) -> PaidForItself:
+    return paid_for_itself(
+        run.rate,
+        group.changes,
+        episodes,
+        run.lives.values(),
+        spike_started_at=run.load.first_spike_started_at,
+        ended_at=until_at if drain.drained_at is None else drain.drained_at,
+    )
+
+
+def _end_state(run: RunEvidence, until_at: int) -> EndState:
+    fence = run.fence or {}
+    return end_state(
+        run.records,
+        ends=_by_partition(fence.get("events")),
+        committed=_by_partition(fence.get("committed")),
+        floor=run.limits.floor_replicas,
+        until_at=until_at,
+    )
+
+
+def _by_partition(offsets: Mapping[str, Any] | None) -> dict[int, Any] | None:
+    return None if offsets is None else {int(partition): at for partition, at in offsets.items()}

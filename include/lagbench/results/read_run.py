@@ -1,0 +1,106 @@
+"""Reads a run folder into the evidence that all measures rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.measures import RunEvidence, first_partitions
+from lagbench.core.measures.accounting import CommitMove, commits_moved_back
+from lagbench.core.measures.evidence import clock_set, on_recorders_clock, timeline_gaps
+from lagbench.core.measures.lag import last_committed
+from lagbench.core.measures.rebalance import work_by_lag
+from lagbench.core.policy import policy_limits
+from lagbench.core.scenario import Scenario
+from lagbench.errors import WrongInput
+from lagbench.results import run_tables
+from lagbench.results.message_tables import read_partition_work
+
+
+def read_evidence(folder: RunFolder) -> RunEvidence:
+    """Read a run folder.
+
+    :raises NotReady: a file or table that every run must have is missing.
+    :raises WrongInput: the scenario or the policy of the folder is none.
+    """
+    stamped, unknown = run_tables.read_telemetry(folder)
+    manifest, scenario = folder.read_json(folder.manifest), read_scenario(folder)
+    records = on_recorders_clock(stamped, clock_set(stamped, manifest["fidelity"]))
+    lag = run_tables.read_lag(folder, first_partitions=first_partitions(records, scenario))
+    bins, offered = run_tables.read_offered(folder)
+    rate = run_tables.read_rate(folder, until_at=max((r.at for r in records), default=None))
+    accounting = folder.read_json(folder.accounting) if folder.accounting.exists() else None
+    return RunEvidence(
+        manifest=manifest,
+        scenario=scenario,
+        limits=policy_limits(_yaml(folder, folder.read_text(folder.policy), "policy.yaml")),
+        fence=folder.read_json(folder.fence) if folder.fence.exists() else None,
+        accounting=accounting,
+        records=records,
+        unknown_records=unknown,
+        lag=lag,
+        rate=rate,
+        handovers=run_tables.read_handovers(folder),
+        bad_messages=run_tables.read_bad_messages(folder),
+        work=read_partition_work(folder, rate, scenario.partitions, last_committed(lag))
+        or work_by_lag(rate, lag, int((accounting or {}).get("lost") or 0)),
+        earliest_median_seconds=run_tables.read_earliest_median(folder),
+        commit_moves=_commit_moves(folder),
+        hpas=_hpas(folder),
+        latest_seconds=run_tables.read_latest(folder),
+        timeline_gaps=timeline_gaps(bins, offered, accounting),
+    )
+
+
+def _hpas(folder: RunFolder) -> Mapping[str, Any]:
+    if not folder.autoscaler.exists():
+        return {}
+    found: Mapping[str, Any] = folder.read_json(folder.autoscaler)["HorizontalPodAutoscaler"]
+    return found
+
+
+def _commit_moves(folder: RunFolder) -> tuple[CommitMove, ...]:
+    fenced = None
+    if folder.fence.exists():
+        fence = folder.read_json(folder.fence)
+        offsets = {int(p): int(at) for p, at in fence["committed"].items() if at is not None}
+        if fence.get("fenced_at"):
+            fenced = (int(fence["fenced_at"]), offsets)
+    return commits_moved_back(run_tables.read_commits(folder), fenced)
+
+
+def read_scenario(folder: RunFolder) -> Scenario:
+    """Return the run's effective scenario.
+
+    :raises WrongInput: the file is no scenario.
+    """
+    content = _yaml(folder, folder.read_text(folder.scenario), "scenario.yaml")
+    try:
+        return Scenario.model_validate(content)
+    except ValidationError as broken:
+        first = broken.errors()[0]
+        raise WrongInput(
+            where=f"run {folder.run_id}: scenario.yaml",
+            field=".".join(str(part) for part in first["loc"]),
+            value=first["input"],
+            allowed=first["msg"],
+        ) from broken
+
+
+def _yaml(folder: RunFolder, text: str, name: str) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as broken:
+        content = str(broken)
+    if not isinstance(content, dict):
+        raise WrongInput(
+            where=f"run {folder.run_id}: {name}",
+            field="content",
+            value=str(content)[:80],
+            allowed="a YAML mapping",
+        )
+    return content
