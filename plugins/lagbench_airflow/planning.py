@@ -30,6 +30,7 @@ from lagbench.embedded import bench
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.errors import NotReady, WrongInput
 from lagbench.orchestrator.target import CONTEXT_PREFIX, EMBEDDED
+from lagbench.results.prediction import predict_run
 from lagbench_airflow.bench_versions import started_versions
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.hooks.kafka import KafkaHook
@@ -89,6 +90,7 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
             "target": content_digest(target_name()),
         },
     )
+    predict_run(folder, cell.scenario, cell.policy, where=cell.policy_name)
     return {
         "run_id": run_id,
         "run_folder": str(folder.path),

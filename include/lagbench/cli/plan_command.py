@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
     from lagbench.core.plan import Plan
     from lagbench.core.scenario.stream import Spike
+    from lagbench.core.simulation import PredictedRange, Prediction
 
 SPIKES_SHOWN = 4
 AROUND_SECONDS = 203
@@ -37,56 +38,80 @@ def plan(
     policy: PolicyOption = None,
     seed: SeedOption = None,
     settings: SettingsOption = None,
-    manifests: Annotated[bool, typer.Option(help="Print the manifests as applied.")] = True,
+    manifests: Annotated[
+        bool, typer.Option("--manifests", help="Print the manifests as applied, too.")
+    ] = False,
 ) -> int:
-    """Predict a run without starting anything: totals, duration, limits, disk, manifests."""
+    """Predict a run without starting anything: lag, reaction, drain, duration, limits, disk."""
     from lagbench.adapters.runs.run_folder import runs_root
     from lagbench.catalog.catalog import checked_cell, parse_settings
     from lagbench.core.plan import plan_cell
+    from lagbench.core.simulation import predict
 
     overrides = parse_settings(settings or [])
     if seed is not None:
         overrides["seed"] = str(seed)
     cell = checked_cell(scenario, policy=policy, overrides=overrides)
-    predicted = plan_cell(cell.scenario, cell.policy, where=cell.policy_name)
+    needs = plan_cell(cell.scenario, cell.policy, where=cell.policy_name)
+    predicted = predict(cell.scenario, cell.policy, where=cell.policy_name)
     console = Console()
-    if manifests:
-        _print_manifests(console, cell)
+    _print_prediction(console, cell, needs, predicted)
     root = runs_root()
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
-    _print_prediction(console, cell, predicted, free_bytes=shutil.disk_usage(existing).free)
+    _print_needs(console, cell, needs, free_bytes=shutil.disk_usage(existing).free)
+    if manifests:
+        _print_manifests(console, cell)
     return ExitCode.PASS
 
 
-def _print_prediction(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -> None:
+def _print_prediction(console: Console, cell: Cell, plan: Plan, predicted: Prediction) -> None:
+    title = f"{cell.scenario.name} with {cell.policy_name}: prediction"
+    of = predicted.measures
+    rows = [
+        ("peak lag", _range(of["peak_lag_records"], "messages")),
+        ("reaction", _range(of["reaction_seconds"], "s") if plan.spikes else "no spike"),
+        ("drain", _drain(plan, predicted)),
+        ("most replicas", _range(of["max_replicas"], f"of {plan.max_replicas}")),
+        ("duration", _duration(plan, predicted)),
+    ]
+    console.print(_table(title, rows))
+    console.print(
+        f"simulated over {predicted.phases} phases of the HPA's sync: median (lowest to highest); "
+        "nothing was started\n",
+        style="dim",
+    )
+
+
+def _table(title: str, rows: Sequence[tuple[str, str]]) -> Table:
+    table = Table(title=title, box=None, show_header=False)
+    table.title_justify = "left"
+    table.add_column(style="bold")
+    table.add_column()
+    for name, value in rows:
+        table.add_row(name, value)
+    return table
+
+
+def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -> None:
     from lagbench.adapters.processor import this_processor
     from lagbench.core.plan import cannot_carry
 
     scenario = cell.scenario
-    table = Table(title=f"{scenario.name} with {cell.policy_name}", box=None, show_header=False)
-    table.title_justify = "left"
-    table.add_column(style="bold")
-    table.add_column()
     rows = [
         ("messages", f"{plan.messages:,} of {scenario.message_bytes} B, seed {scenario.seed}"),
         ("offered rate", f"{plan.base_rate:,.0f}/s, at the peak {plan.peak_rate:,.0f}/s"),
         ("stream", f"{plan.stream_seconds:,.0f} s"),
         ("tail", _tail(plan)),
         ("spikes", _spikes(plan.spikes)),
-        ("expected duration", _duration(plan.expected_seconds)),
         ("one pod does", f"{_number(plan.pod_rate)}/s"),
         ("pods needed", f"{plan.pods_needed_at_base} at the base, {plan.pods_needed_at_peak} peak"),
         ("replicas", f"{plan.min_replicas} to {plan.max_replicas}, {plan.partitions} partitions"),
         ("useful replicas", f"{plan.useful_replicas} (a partition has one consumer)"),
         ("saturation", _saturation(plan)),
         ("hottest partition", f"{plan.hottest_share:.1%} of the load: {plan.hottest_rate:,.0f}/s"),
-        ("predicted peak lag", f"{plan.predicted_peak_lag:,} messages"),
-        ("predicted drain", _drain(plan.predicted_drain_seconds)),
         ("disk", f"at most {plan.disk_bytes / 2**20:,.0f} MiB, free {free_bytes / 2**30:,.0f} GiB"),
     ]
-    for name, value in rows:
-        table.add_row(name, value)
-    console.print(table)
+    console.print(_table("needs and limits", rows))
     for warning in plan.warnings:
         console.print(f"[yellow]![/yellow] {warning}", highlight=False)
     here = this_processor()
@@ -94,7 +119,6 @@ def _print_prediction(console: Console, cell: Cell, plan: Plan, *, free_bytes: i
         console.print(f"[yellow]![/yellow] on the embedded bench {lack}", highlight=False)
     if plan.disk_bytes > free_bytes:
         console.print("[red]✗[/red] this disk is too small for the run")
-    console.print("a prediction (fluid model); nothing was started", style="dim")
 
 
 def _print_manifests(console: Console, cell: Cell) -> None:
@@ -139,10 +163,36 @@ def _spikes(spikes: Sequence[Spike]) -> str:
     return "; ".join(told) + (f"; {more} more" if more > 0 else "")
 
 
-def _duration(seconds: float) -> str:
-    if math.isinf(seconds):
-        return "never ends: the backlog cannot be drained at these rates"
-    return f"about {seconds + AROUND_SECONDS:,.0f} s with bench, scale-down and pipeline"
+def _range(of: PredictedRange, unit: str) -> str:
+    if of.median is None or of.low is None or of.high is None:
+        return "none"
+    digits = 1 if of.high < 100 and unit == "s" else 0
+    told = f"{of.median:,.{digits}f} {unit}"
+    if round(of.low, digits) == round(of.high, digits):
+        return told
+    return f"{told} ({of.low:,.{digits}f} to {of.high:,.{digits}f})"
+
+
+def _drain(plan: Plan, predicted: Prediction) -> str:
+    of = predicted.measures["drain_seconds"]
+    if not plan.spikes:
+        return "no spike, no drain"
+    if of.median is None:
+        return f"not within {predicted.watched_seconds:,.0f} s, or no threshold to drain to"
+    if of.missing:
+        never = f"; in {of.missing} of {predicted.phases} phases never"
+        return f"{_range(of, 's')}{never}"
+    return f"{_range(of, 's')} after the spike"
+
+
+def _duration(plan: Plan, predicted: Prediction) -> str:
+    drain = predicted.measures["drain_seconds"]
+    ended = plan.stream_seconds
+    if plan.spikes:
+        # A cell whose drain nobody can say takes as long as is watched.
+        drained = plan.spikes[-1].end_seconds + drain.high if drain.high is not None else 0.0
+        ended = max(ended, drained if not drain.missing else predicted.watched_seconds)
+    return f"about {ended + AROUND_SECONDS:,.0f} s with bench, scale-down and pipeline"
 
 
 def _tail(plan: Plan) -> str:
@@ -152,12 +202,6 @@ def _tail(plan: Plan) -> str:
         f"{plan.tail.rate_per_second:,.0f}/s until the replicas are settled, at most "
         f"{plan.tail.most_seconds:,.0f} s: {plan.most_messages:,} messages in all"
     )
-
-
-def _drain(seconds: float | None) -> str:
-    if seconds is None:
-        return "no spike, no drain"
-    return "never" if math.isinf(seconds) else f"{seconds:,.0f} s after the spike"
 
 
 def _saturation(plan: Plan) -> str:

@@ -12,11 +12,14 @@ from plotly.offline import get_plotlyjs
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import NANOSECONDS, Measures
+from lagbench.core.simulation import PredictedRange, Residual, RunPrediction, residuals
 from lagbench.core.verdict import Verdict
 from lagbench.report.figures import reaction_bar, timeline
 from lagbench.report.run_series import RunSeries, read_series
 from lagbench.results.gate import read_record
+from lagbench.results.prediction import read_prediction
 
+SMALL = 100
 UNKNOWN = "–"
 SHOWN_BAD_MESSAGES = 40
 GATE_CLASSES = {
@@ -58,15 +61,20 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         "instant": instant,
         "memory": memory,
         "sentence": sentence,
+        "predicted": predicted_range,
+        "signed": signed,
         "since": lambda at: since(at, series.origin_at),
     }
     reaction = reaction_bar(measures)
     manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
+    prediction = read_prediction(folder)
     return environment.get_template("report.html.j2").render(
         m=measures,
         verdict=verdict,
         series=series,
         gate=read_record(folder),
+        prediction=prediction,
+        residuals=_residuals(prediction, measures),
         gate_class=GATE_CLASSES,
         timeline=_embed(timeline(series, measures)),
         reaction=None if reaction is None else _embed(reaction),
@@ -81,6 +89,37 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
 def number(value: float | None, digits: int = 0) -> str:
     """Return a number with thousands separators; a dash when it was not measured."""
     return UNKNOWN if value is None else f"{value:,.{digits}f}"
+
+
+def predicted_range(of: PredictedRange) -> str:
+    """Return median and range; a dash when no phase had a value."""
+    if of.median is None or of.low is None or of.high is None:
+        return UNKNOWN
+    is_whole = all(value % 1 == 0 for value in (of.median, of.low, of.high))
+    digits = 1 if of.high < SMALL and not is_whole else 0
+    told = number(of.median, digits)
+    if round(of.low, digits) != round(of.high, digits):
+        told += f" ({number(of.low, digits)} to {number(of.high, digits)})"
+    return told + (f", in {of.missing} phases none" if of.missing else "")
+
+
+def signed(value: float | None) -> str:
+    """Return a number with its sign; a dash when it was not measured."""
+    if value is None:
+        return UNKNOWN
+    digits = 1 if abs(value) < SMALL and value % 1 else 0
+    return f"{value:+,.{digits}f}"
+
+
+def _residuals(
+    prediction: RunPrediction | None, measures: Measures
+) -> list[dict[str, Residual | None]]:
+    """Return a row for each predicted measure, by the prediction before and the one after."""
+    if prediction is None or prediction.before is None:
+        return []
+    before = residuals(prediction.before, measures)
+    after = residuals(prediction.after, measures) if prediction.after else [None] * len(before)
+    return [{"before": b, "after": a} for b, a in zip(before, after, strict=True)]
 
 
 def seconds(value: float | None, digits: int = 1) -> str:

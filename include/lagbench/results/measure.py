@@ -6,6 +6,7 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import Measures, compute_measures
 from lagbench.core.verdict import Verdict, judge
 from lagbench.errors import LagbenchError, NotReady
+from lagbench.results.prediction import predict_again
 from lagbench.results.read_run import read_evidence, read_scenario
 
 
@@ -15,13 +16,15 @@ def measure_run(folder: RunFolder) -> Measures:
     :raises NotReady: the run has not come far enough to be measured.
     """
     try:
-        measures = compute_measures(folder.run_id, read_evidence(folder))
+        run = read_evidence(folder)
+        measures = compute_measures(folder.run_id, run)
     except (AttributeError, KeyError, TypeError, ValueError) as broken:
         problem = f"{type(broken).__name__}: {broken}"
         raise NotReady(
             f"run {folder.run_id}: a file or table is not what lagbench writes ({problem[:200]})"
         ) from broken
     folder.write_json(folder.measures, measures.model_dump(mode="json"))
+    predict_again(folder, run)
     return measures
 
 

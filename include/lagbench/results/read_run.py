@@ -29,6 +29,7 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     """
     stamped, unknown = run_tables.read_telemetry(folder)
     manifest, scenario = folder.read_json(folder.manifest), read_scenario(folder)
+    policy = _yaml(folder, folder.read_text(folder.policy), "policy.yaml")
     records = on_recorders_clock(stamped, clock_set(stamped, manifest["fidelity"]))
     lag = run_tables.read_lag(folder, first_partitions=first_partitions(records, scenario))
     bins, offered = run_tables.read_offered(folder)
@@ -37,7 +38,8 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     return RunEvidence(
         manifest=manifest,
         scenario=scenario,
-        limits=policy_limits(_yaml(folder, folder.read_text(folder.policy), "policy.yaml")),
+        policy=policy,
+        limits=policy_limits(policy),
         fence=folder.read_json(folder.fence) if folder.fence.exists() else None,
         accounting=accounting,
         records=records,

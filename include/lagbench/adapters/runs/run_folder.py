@@ -78,6 +78,11 @@ class RunFolder:
         return self.path / "conf.json"
 
     @property
+    def prediction(self) -> Path:
+        """What the simulator predicted of the run."""
+        return self.path / "prediction.json"
+
+    @property
     def fence(self) -> Path:
         """End and committed offsets after everything had stopped."""
         return self.path / "fence.json"

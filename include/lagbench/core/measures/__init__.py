@@ -5,7 +5,7 @@ from lagbench.core.measures.compute import compute_measures
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.model import NANOSECONDS, Fidelity, MeasureModel
 from lagbench.core.measures.moment import moment
-from lagbench.core.measures.run_evidence import RunEvidence, first_partitions
+from lagbench.core.measures.run_evidence import RunEvidence, first_partitions, hpa_sync_at_seconds
 from lagbench.core.measures.scaling import Scaling
 from lagbench.core.measures.statistics import Ints, Reals
 
@@ -21,6 +21,7 @@ __all__ = [
     "Scaling",
     "compute_measures",
     "first_partitions",
+    "hpa_sync_at_seconds",
     "moment",
     "rebalance_count",
     "reconciliation",

@@ -23,11 +23,13 @@ from lagbench.core.measures.evidence import (
     pod_lives,
 )
 from lagbench.core.measures.lag import pod_rate_per_second
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.rebalance import Handover, PartitionWork
 from lagbench.core.policy import PolicyLimits
 from lagbench.core.scenario import Scenario
 from lagbench.core.scenario.stream import OfferedLoad, load_spikes, offered_load
 from lagbench.core.telemetry import (
+    HpaSync,
     LoadStep,
     ProducerProgress,
     ReplicaSample,
@@ -47,6 +49,7 @@ class RunEvidence:
 
     manifest: Mapping[str, Any]
     scenario: Scenario
+    policy: Mapping[str, Any]
     limits: PolicyLimits
     fence: Mapping[str, Any] | None
     accounting: Mapping[str, Any] | None
@@ -163,3 +166,15 @@ def first_partitions(records: Sequence[TelemetryRecord], scenario: Scenario) -> 
     """Return what the producer found when the stream began, else what was asked for."""
     found = [record.partitions for record in records if isinstance(record, StreamStarted)]
     return found[0] if found else scenario.partitions
+
+
+def hpa_sync_at_seconds(run: RunEvidence) -> float | None:
+    """Return when the first sync of the HPA in the stream was, from the stream's start.
+
+    Only an autoscaler that reports its syncs says so; the HPA of a cluster does not.
+    """
+    started_at = run.load.stream_started_at
+    if started_at is None:
+        return None
+    syncs = [r.at for r in run.records if isinstance(r, HpaSync) and r.at >= started_at]
+    return (min(syncs) - started_at) / NANOSECONDS if syncs else None

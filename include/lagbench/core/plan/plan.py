@@ -1,19 +1,18 @@
-"""What a cell will do, before it runs: totals, pods needed, limits that will be hit, disk.
+"""What a cell needs, before it runs: totals, pods, limits that it will meet, disk.
 
-A prediction, not a measurement: a fluid model on the expected load of each partition. Its errors
-are those of its assumptions, which are the constants below.
+Arithmetic on the scenario and the policy's limits. What the cell will do is the simulator's to say
+(``core/simulation/prediction.py``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from lagbench.core.plan.backlog import ReplicaSteps, predict_backlog
 from lagbench.core.policy import PolicyLimits, check_limits
 from lagbench.core.scenario import Scenario
 from lagbench.core.scenario.stream import (
@@ -47,8 +46,6 @@ class Plan:
     most_messages: int
     tail: Tail | None
     stream_seconds: float
-    expected_seconds: float
-    """Stream, and what is left of the drain after it; without bench, scale-down and pipeline."""
     base_rate: float
     peak_rate: float
     spikes: tuple[Spike, ...]
@@ -72,9 +69,6 @@ class Plan:
     hottest_rate: float
     """Peak rate of the hottest partition."""
     is_skew_limited: bool
-    predicted_peak_lag: int
-    predicted_drain_seconds: float | None
-    """From the last spike's end until the lag is at the threshold; infinite: it never is."""
     disk_bytes: int
     warnings: tuple[str, ...]
 
@@ -96,24 +90,15 @@ def plan_cell(scenario: Scenario, policy: Mapping[str, Any], *, where: str = "po
     hottest = int(np.argmax(shares))
     useful = min(limits.ceiling_replicas, partitions)
     spikes = load_spikes(load, floor_rate_per_second=limits.started_replicas * pod_rate)
-    backlog = predict_backlog(
-        whole_load,
-        shares,
-        pod_rate=pod_rate,
-        replicas=_replicas(limits, useful),
-        lag_threshold=limits.scales_at_records,
-    )
-    # Only lag can tell this model of a wish; a policy on CPU is taken to stay at its floor.
+    # A policy on CPU is taken to stay at its floor: what its pods' work costs is not known here.
     sees_lag = limits.scales_at_records is not None
     reachable = useful if sees_lag else min(limits.started_replicas, partitions)
     capacity = reachable * pod_rate
-    drain_seconds = max(0.0, backlog.drained_at - load.duration_seconds)
     draft = Plan(
         messages=load.total,
         most_messages=whole_load.total,
         tail=tail,
         stream_seconds=load.duration_seconds,
-        expected_seconds=load.duration_seconds + drain_seconds,
         base_rate=load.base_rate,
         peak_rate=load.peak_rate,
         spikes=spikes,
@@ -132,17 +117,10 @@ def plan_cell(scenario: Scenario, policy: Mapping[str, Any], *, where: str = "po
         hottest_share=float(shares[hottest]),
         hottest_rate=float(shares[hottest]) * load.peak_rate,
         is_skew_limited=float(shares[hottest]) * load.peak_rate > pod_rate,
-        predicted_peak_lag=backlog.peak_lag,
-        predicted_drain_seconds=_drain_seconds(spikes, backlog.drained_at),
         disk_bytes=whole_load.total * (EVENT_LOG_BYTES + LEDGER_BYTES + TABLE_BYTES),
         warnings=(),
     )
     return _with_warnings(draft, limits)
-
-
-def _replicas(limits: PolicyLimits, useful: int) -> ReplicaSteps:
-    floor = min(limits.started_replicas, useful)
-    return ReplicaSteps(floor=floor, ceiling=useful)
 
 
 def _sticking(limits: PolicyLimits, partitions: int) -> tuple[int, ...]:
@@ -156,10 +134,6 @@ def _sticking(limits: PolicyLimits, partitions: int) -> tuple[int, ...]:
     return tuple(n for n in range(low, partitions) if partitions / n <= 1 + _TOLERANCE)
 
 
-def _drain_seconds(spikes: Sequence[Spike], drained_at: float) -> float | None:
-    return max(0.0, drained_at - spikes[-1].end_seconds) if spikes else None
-
-
 def _with_warnings(plan: Plan, limits: PolicyLimits) -> Plan:
     """Return the plan with what a person should know before starting."""
     return replace(plan, warnings=(*_of_policy(plan, limits), *_of_load(plan, limits)))
@@ -169,8 +143,7 @@ def _of_policy(plan: Plan, limits: PolicyLimits) -> list[str]:
     found: list[str] = []
     if limits.scales_at_records is None:
         found.append(
-            "the policy does not see lag: the prediction assumes that it stays at "
-            f"{plan.min_replicas} replicas"
+            f"the policy does not see lag: the capacity is that of its {plan.min_replicas} replicas"
         )
     if plan.max_replicas > plan.partitions:
         found.append(
@@ -215,6 +188,6 @@ def _of_load(plan: Plan, limits: PolicyLimits) -> list[str]:
                 f"one second of the base rate ({plan.base_rate:,.0f} messages) is more lag than "
                 f"{plan.min_replicas} replicas may hold ({held:,.0f}): expect scaling on noise"
             )
-    if plan.predicted_drain_seconds == math.inf:
-        found.append("the backlog never drains at the rate after the spike")
+    if plan.spikes and plan.base_rate >= plan.capacity_per_second:
+        found.append("the backlog never drains: the base rate is all or more than the pods can do")
     return found

@@ -5,14 +5,28 @@ rules, the lag scaler's rule and the HPA's sync are the functions that the live 
 """
 
 from lagbench.core.simulation.outcome import Simulation
+from lagbench.core.simulation.prediction import (
+    PredictedRange,
+    Prediction,
+    Residual,
+    RunPrediction,
+    predict,
+    residuals,
+)
 from lagbench.core.simulation.simulate import simulate
 from lagbench.core.simulation.summary import Spread, spreads
 from lagbench.core.simulation.surroundings import Surroundings
 
 __all__ = [
+    "PredictedRange",
+    "Prediction",
+    "Residual",
+    "RunPrediction",
     "Simulation",
     "Spread",
     "Surroundings",
+    "predict",
+    "residuals",
     "simulate",
     "spreads",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 import numpy as np
 
@@ -75,18 +76,22 @@ def _pod_seconds(world: World, until: float) -> float:
 def _reaction_seconds(
     world: World, steps: list[ReplicaStep], spikes: Sequence[Spike]
 ) -> float | None:
-    if not spikes:
-        return None
-    started = spikes[0].start_seconds
-    rise = next((s.at for s in steps if s.at >= started and s.after > s.before), None)
-    if rise is None:
-        return None
-    working = [
-        pod.assigned_at
-        for pod in world.fleet.pods
-        if pod.created_at >= rise and pod.assigned_at is not None
-    ]
-    return min(working) - started if working else None
+    """Return the slowest reaction to a spike, of those after whose start pods were added."""
+    found = []
+    ends = [*(spike.start_seconds for spike in spikes[1:]), inf]
+    for spike, end in zip(spikes, ends, strict=False):
+        started = spike.start_seconds
+        rise = next((s.at for s in steps if started <= s.at < end and s.after > s.before), None)
+        if rise is None:
+            continue
+        working = [
+            pod.assigned_at
+            for pod in world.fleet.pods
+            if pod.created_at >= rise and pod.assigned_at is not None
+        ]
+        if working:
+            found.append(min(working) - started)
+    return max(found, default=None)
 
 
 def _drain_seconds(

@@ -33,8 +33,8 @@ class SimulationMeasures:
     peak_lag_records: float
     """Written and not yet done; the recorder's lag also holds what is done and not committed."""
     reaction_seconds: float | None
-    """Start of the first spike until a new pod is Ready and has partitions; None: there was none.
-    """
+    """Start of a spike until a new pod is Ready and has partitions, of several the slowest; None:
+    no spike brought a pod."""
     seconds_over_slo: float
     """How long a message older than the SLO was waiting."""
     drain_seconds: float | None

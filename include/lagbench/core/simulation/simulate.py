@@ -34,11 +34,12 @@ def simulate(
     policy_name: str = "policy",
     slo_seconds: float | None = None,
     surroundings: Surroundings | None = None,
+    draw: int = 0,
 ) -> Simulation:
     """Return one simulated cell.
 
     ``seed`` replaces the scenario's; ``slo_seconds`` defaults to the scenario's limit on the time
-    lag, else to 30 s.
+    lag, else to 30 s. Every ``draw`` is another one of phases and start-up times on the same keys.
 
     :raises WrongInput: the policy is wrong or does not fit the scenario.
     """
@@ -48,7 +49,7 @@ def simulate(
     slo = slo_seconds or scenario.slos.time_lag_p99_seconds or DEFAULT_SLO_SECONDS
     check_limits(scenario, policy, where=policy_name)
     limits = policy_limits(policy)
-    random = np.random.Generator(np.random.Philox(scenario.seed))
+    random = np.random.Generator(np.random.Philox(scenario.seed).jumped(draw))
     world = World(scenario, around, random, replicas=limits.floor_replicas)
     scaler = SimulatedAutoscaler(policy, world, random, where=policy_name)
     until = world.planned.duration_seconds + around.tail_seconds

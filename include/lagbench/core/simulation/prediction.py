@@ -1,0 +1,164 @@
+"""What a cell will do, by the simulator: one prediction for plan, run folder and report.
+
+When the HPA's next sync falls is not known before a run, so a prediction is the range over PHASES
+of it, spread evenly over the period. The other clocks and the pods' start-up times are drawn anew
+for each. Afterwards the run's own phase is known: with it, and nothing else from the run, the
+range is that of the other draws alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lagbench.core.measures import MeasureModel, Measures
+from lagbench.core.scenario import Scenario
+from lagbench.core.simulation.outcome import SimulationMeasures
+from lagbench.core.simulation.simulate import simulate
+from lagbench.core.simulation.summary import Spread, spreads
+from lagbench.core.simulation.surroundings import Surroundings
+
+PHASES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedMeasure:
+    """A measure that the simulator and a run both have."""
+
+    name: str
+    title: str
+    unit: str
+    simulated: Callable[[SimulationMeasures], float | None]
+    measured: Callable[[Measures], float | None]
+
+
+PREDICTED = (
+    PredictedMeasure(
+        "peak_lag_records",
+        "peak lag",
+        "messages",
+        lambda of: of.peak_lag_records,
+        lambda of: of.lag.peak_records,
+    ),
+    PredictedMeasure(
+        "reaction_seconds",
+        "reaction",
+        "s",
+        lambda of: of.reaction_seconds,
+        lambda of: of.reaction.assigned_seconds,
+    ),
+    PredictedMeasure(
+        "drain_seconds",
+        "drain",
+        "s",
+        lambda of: of.drain_seconds,
+        lambda of: of.drain.drain_seconds,
+    ),
+    PredictedMeasure(
+        "max_replicas",
+        "most replicas",
+        "",
+        lambda of: of.max_replicas,
+        lambda of: of.scaling.max_replicas,
+    ),
+)
+
+
+class PredictedRange(MeasureModel):
+    """Over the simulated phases; ``missing`` of them had no value, all of them: None."""
+
+    median: float | None
+    low: float | None
+    high: float | None
+    missing: int = 0
+
+
+class Prediction(MeasureModel):
+    """What the simulator says of a cell, by the names of PREDICTED."""
+
+    phases: int
+    hpa_sync_at_seconds: float | None  # from the stream's start, as recorded; None: every phase
+    measures: dict[str, PredictedRange]
+    watched_seconds: float  # from the stream's start
+
+
+class RunPrediction(MeasureModel):
+    """What was predicted of a run: ``prediction.json``."""
+
+    before: Prediction | None  # made before anything started
+    before_reason: str = ""  # why there is none
+    after: Prediction | None = None  # with the run's own phase, and nothing else of the run
+    after_reason: str = ""
+
+
+class Residual(MeasureModel):
+    """A measure as predicted and as measured; the residual is measured minus predicted (median)."""
+
+    name: str
+    title: str
+    unit: str
+    predicted: PredictedRange
+    measured: float | None
+    residual: float | None
+
+
+def predict(
+    scenario: Scenario,
+    policy: Mapping[str, Any],
+    *,
+    where: str = "policy",
+    hpa_sync_at_seconds: float | None = None,
+    surroundings: Surroundings | None = None,
+) -> Prediction:
+    """Return the prediction for a cell; ``hpa_sync_at_seconds`` is the one known phase.
+
+    :raises WrongInput: the policy is wrong, does not fit the scenario, or is none that the
+        simulator can play.
+    """
+    around = surroundings or Surroundings()
+    period = around.hpa_sync_seconds
+    phases = [
+        period * number / PHASES if hpa_sync_at_seconds is None else hpa_sync_at_seconds
+        for number in range(PHASES)
+    ]
+    found = [
+        simulate(
+            scenario,
+            policy,
+            policy_name=where,
+            surroundings=replace(around, hpa_sync_at_seconds=phase),
+            draw=number,
+        )
+        for number, phase in enumerate(phases)
+    ]
+    ranges = spreads(found)
+    return Prediction(
+        phases=PHASES,
+        hpa_sync_at_seconds=hpa_sync_at_seconds,
+        measures={of.name: _range(ranges[of.name]) for of in PREDICTED},
+        watched_seconds=found[0].measures.watched_seconds,
+    )
+
+
+def residuals(prediction: Prediction, measures: Measures) -> tuple[Residual, ...]:
+    """Return every predicted measure beside the measured one."""
+    found = []
+    for of in PREDICTED:
+        predicted, measured = prediction.measures[of.name], of.measured(measures)
+        middle = predicted.median
+        found.append(
+            Residual(
+                name=of.name,
+                title=of.title,
+                unit=of.unit,
+                predicted=predicted,
+                measured=measured,
+                residual=None if middle is None or measured is None else measured - middle,
+            )
+        )
+    return tuple(found)
+
+
+def _range(of: Spread) -> PredictedRange:
+    return PredictedRange(median=of.median, low=of.low, high=of.high, missing=of.missing)
