@@ -230,6 +230,59 @@ def test_an_invalid_object_is_refused_with_its_field(endpoint: Endpoint) -> None
     assert "spec.template.metadata.labels" in message_of(refused.value)
 
 
+STRICT = [("fieldValidation", "Strict")]
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "text"),
+    [
+        ({"minReplicas": 2}, 400, 'unknown field "spec.minReplicas"'),
+        ({"pollingInterval": 0}, 422, "spec.pollingInterval"),
+        ({"minReplicaCount": 9, "maxReplicaCount": 3}, 422, "minReplicaCount must be less than"),
+        ({"fallback": {"failureThreshold": 1, "replicas": 1, "behavior": "x"}}, 422, "behavior"),
+        ({"idleReplicaCount": 2, "minReplicaCount": 2}, 403, "IdleReplicaCount=2"),
+    ],
+)
+def test_a_wrong_scaled_object_is_refused(
+    endpoint: Endpoint, spec: dict[str, Any], status: int, text: str
+) -> None:
+    """Schema, its rule and KEDA's webhook refuse what is not a policy; nothing is stored."""
+    scalers = endpoint.kind("keda.sh/v1alpha1", "ScaledObject")
+
+    with pytest.raises(ApiException) as refused:
+        scalers.create(
+            body=scaled_object(**spec), namespace=endpoint.namespace, query_params=STRICT
+        )
+
+    assert refused.value.status == status
+    assert text in message_of(refused.value)
+    assert scalers.get(namespace=endpoint.namespace).items == []
+
+
+def test_a_bare_request_drops_unknown_fields(endpoint: Endpoint) -> None:
+    """Without fieldValidation a misspelt field of a ScaledObject is not stored."""
+    scalers = endpoint.kind("keda.sh/v1alpha1", "ScaledObject")
+
+    made = scalers.create(body=scaled_object(minReplicas=2), namespace=endpoint.namespace)
+
+    assert "minReplicas" not in made.to_dict()["spec"]
+
+
+def test_a_strict_request_refuses_unknown_fields_of_any_kind(endpoint: Endpoint) -> None:
+    """As kubectl asks: a misspelt field of a Deployment is a 400 that names it."""
+    manifest = endpoint.deployment("misspelt")
+    manifest["spec"]["template"]["spec"]["containers"][0]["imagePullPolice"] = "Never"
+
+    with pytest.raises(ApiException) as refused:
+        endpoint.kind("apps/v1", "Deployment").create(
+            body=manifest, namespace=endpoint.namespace, query_params=STRICT
+        )
+
+    assert refused.value.status == 400
+    place = "spec.template.spec.containers[0].imagePullPolice"
+    assert f'strict decoding error: unknown field "{place}"' in message_of(refused.value)
+
+
 def test_generation_counts_changes_of_the_spec_only(endpoint: Endpoint) -> None:
     """A status write leaves the generation and the spec alone; a spec change raises it."""
     scalers = endpoint.kind("keda.sh/v1alpha1", "ScaledObject")

@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import get_args
 
 import yaml
 from starlette.applications import Starlette
@@ -14,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from lagbench.core.policy.admission import FieldValidation
 from lagbench.localkube.api.discovery import discovery_document
 from lagbench.localkube.api.table_format import single_row_table, table_of
 from lagbench.localkube.api.writes import WriteOptions, Writes
@@ -23,7 +25,7 @@ from lagbench.localkube.node.pod_logs import PodLogs, whole_number
 from lagbench.localkube.node.pod_metrics import PodMetrics
 from lagbench.localkube.objects import JsonObject, JsonValue, name_of
 from lagbench.localkube.storage.deletion import Deletion
-from lagbench.localkube.storage.registry import Registry
+from lagbench.localkube.storage.registry import Asked, Registry
 from lagbench.localkube.storage.request_target import Target, parse_path
 from lagbench.localkube.storage.resources import POD_METRICS
 from lagbench.localkube.storage.scale import scale_of
@@ -93,15 +95,15 @@ class ApiServer:
         if request.method == "POST":
             if target.name:
                 raise no_such_path(path)
-            return _json(self.writes.create(target, _object(body), options), 201)
+            return _told(self.writes.create(target, _object(body), options), options, 201)
         if not target.name:
             raise ApiError(405, "MethodNotAllowed", f"{request.method} needs the name of an object")
         if request.method == "PUT":
-            return _json(self.writes.replace(target, _object(body), options))
+            return _told(self.writes.replace(target, _object(body), options), options)
         content_type = request.headers.get("content-type", "").split(";")[0].strip()
         existed = self.registry.store.find(target.resource, target.namespace, target.name)
         result = self.writes.patch(target, body, content_type, options)
-        return _json(result, 200 if existed else 201)
+        return _told(result, options, 200 if existed else 201)
 
     def _read(self, request: Request, target: Target) -> Response:
         query = request.query_params
@@ -182,6 +184,15 @@ class ApiServer:
         return _json(_list_of(target, chosen, str(store.version)))
 
 
+def _told(document: JsonObject, options: WriteOptions, code: int = 200) -> Response:
+    """Return the answer to a write with its warnings, as RFC 7234 writes them."""
+    answer = _json(document, code)
+    for warning in options.asked.warnings:
+        quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
+        answer.headers.append("Warning", f'299 - "{quoted}"')
+    return answer
+
+
 def _json(document: JsonObject, code: int = 200) -> Response:
     content = json.dumps(document, separators=(",", ":"))
     return Response(content, status_code=code, media_type="application/json")
@@ -225,6 +236,16 @@ def _write_options(request: Request) -> WriteOptions:
         field_manager=manager,
         force=query.get("force") in _TRUE,
         dry_run="dryRun" in query,
+        asked=Asked(_field_validation(query.get("fieldValidation") or "Warn")),
+    )
+
+
+def _field_validation(given: str) -> FieldValidation:
+    for allowed in get_args(FieldValidation):
+        if given == allowed:
+            return allowed
+    raise bad_request(
+        f"fieldValidation: Unsupported value: {given!r}: supported values: Ignore, Warn, Strict"
     )
 
 

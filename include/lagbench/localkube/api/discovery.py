@@ -103,7 +103,8 @@ def _openapi(group_path: str) -> JsonObject | None:
     """Return the OpenAPI v3 index, or a group's document.
 
     It has no schemas. It says that writes take ``fieldValidation``, so kubectl leaves validation to
-    the server instead of downloading schemas for it.
+    the server instead of downloading schemas for it: ``storage/unknown_fields.py`` and the admission
+    of ScaledObjects.
     """
     by_path: dict[str, list[Resource]] = {}
     for row in TABLE:

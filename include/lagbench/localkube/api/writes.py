@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from lagbench.localkube.merging import patch
 from lagbench.localkube.merging.apply import apply, without_nulls
 from lagbench.localkube.merging.managed_fields import Owner, record_update
 from lagbench.localkube.objects import JsonObject, JsonValue, copy_of
-from lagbench.localkube.storage.registry import Registry
+from lagbench.localkube.storage.registry import Asked, Registry
 from lagbench.localkube.storage.request_target import Target
 from lagbench.localkube.storage.scale import scale_of, with_scale
 
@@ -22,6 +23,7 @@ class WriteOptions:
     field_manager: str
     force: bool = False
     dry_run: bool = False
+    asked: Asked = dataclasses.field(default_factory=Asked)
 
 
 class Writes:
@@ -43,7 +45,7 @@ class Writes:
             is_custom=target.resource.is_custom,
         )
         return self._registry.create(
-            target.resource, obj, target.namespace, dry_run=options.dry_run
+            target.resource, obj, target.namespace, dry_run=options.dry_run, asked=options.asked
         )
 
     def replace(self, target: Target, body: JsonObject, options: WriteOptions) -> JsonObject:
@@ -81,7 +83,9 @@ class Writes:
             self._writer(target, options, "Update"),
             is_custom=target.resource.is_custom,
         )
-        return self._registry.update(target.resource, after, dry_run=options.dry_run)
+        return self._registry.update(
+            target.resource, after, dry_run=options.dry_run, asked=options.asked
+        )
 
     def _write_scale(
         self, target: Target, change: Callable[[JsonObject], JsonObject], options: WriteOptions
@@ -112,14 +116,14 @@ class Writes:
                 live = self._registry.store.get(resource, target.namespace, target.name)
             created = apply(None, wanted, writer, force=options.force, is_custom=custom)
             return self._registry.create(
-                resource, created, target.namespace, dry_run=options.dry_run
+                resource, created, target.namespace, dry_run=options.dry_run, asked=options.asked
             )
         merged = apply(live, wanted, writer, force=options.force, is_custom=custom)
         after = self._taken_over(target, live, merged)
         after["metadata"]["managedFields"] = merged["metadata"].get("managedFields", [])
         if version:
             after["metadata"]["resourceVersion"] = version
-        return self._registry.update(resource, after, dry_run=options.dry_run)
+        return self._registry.update(resource, after, dry_run=options.dry_run, asked=options.asked)
 
     def _taken_over(self, target: Target, live: JsonObject, changed: JsonObject) -> JsonObject:
         """Return what a write may change: the status only through its own subresource."""

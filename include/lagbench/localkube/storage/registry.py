@@ -5,12 +5,15 @@ Request handlers and controllers both write through this, so no object can skip 
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from lagbench.localkube.api_error import ApiError, already_exists, invalid, not_found
+from lagbench.core.policy.admission import FieldValidation
+from lagbench.localkube.api_error import ApiError, already_exists, bad_request, invalid, not_found
 from lagbench.localkube.objects import (
     CREATED_AT_NS,
     DELETED_AT_NS,
@@ -25,7 +28,9 @@ from lagbench.localkube.objects import (
 )
 from lagbench.localkube.storage import validation
 from lagbench.localkube.storage.resources import EVENT, NAMESPACE, POD, SCALED_OBJECT, Resource
+from lagbench.localkube.storage.scaled_objects import admit_scaled_object
 from lagbench.localkube.storage.store import Store
+from lagbench.localkube.storage.unknown_fields import unknown_fields
 
 # Without vowels and look-alikes, as Kubernetes draws name suffixes.
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -39,6 +44,14 @@ _SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGrac
 def random_suffix() -> str:
     """Return five characters that make a generated name unique."""
     return "".join(secrets.choice(_SUFFIX_ALPHABET) for _ in range(_SUFFIX_LENGTH))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a writer asked for, and the warnings that it gets; a bare request asks to be warned."""
+
+    field_validation: FieldValidation = "Warn"
+    warnings: list[str] = dataclasses.field(default_factory=list)
 
 
 class Registry:
@@ -58,7 +71,13 @@ class Registry:
         return rfc3339(self._wall_ns() / 1e9)
 
     def create(
-        self, resource: Resource, given: JsonObject, namespace: str, *, dry_run: bool = False
+        self,
+        resource: Resource,
+        given: JsonObject,
+        namespace: str,
+        *,
+        dry_run: bool = False,
+        asked: Asked | None = None,
     ) -> JsonObject:
         """Create an object and return it as stored; a dry run only returns it."""
         obj = copy_of(given)
@@ -83,7 +102,7 @@ class Registry:
         if resource == NAMESPACE:
             obj["status"] = {"phase": "Active"}
             obj.setdefault("spec", {})["finalizers"] = ["kubernetes"]
-        self.check(resource, obj)
+        self._check_written(resource, obj, asked, dry_run=dry_run)
         if dry_run:
             if self.store.find(resource, namespace_of(obj), name_of(obj)) is not None:
                 raise already_exists(resource.qualified_plural, name_of(obj))
@@ -107,10 +126,15 @@ class Registry:
                 faults = [("", f"a field has another type than the API's: {error}")]
         if faults:
             raise invalid(resource.kind, str(obj["metadata"].get("name", "")), faults)
-        if resource == SCALED_OBJECT:
-            self._check_sole_scaler(obj)
 
-    def update(self, resource: Resource, obj: JsonObject, *, dry_run: bool = False) -> JsonObject:
+    def update(
+        self,
+        resource: Resource,
+        obj: JsonObject,
+        *,
+        dry_run: bool = False,
+        asked: Asked | None = None,
+    ) -> JsonObject:
         """Replace an object by a changed copy of itself, spec and status alike."""
         before = self.store.get(resource, namespace_of(obj), name_of(obj))
         metadata = obj["metadata"]
@@ -128,7 +152,11 @@ class Registry:
                 metadata[field] = before["metadata"][field]
         if "generation" in before["metadata"]:
             metadata["generation"] = before["metadata"]["generation"]
-        self.check(resource, obj)
+        if _desired(obj) != _desired(before):
+            self._check_written(resource, obj, asked, dry_run=dry_run)
+            metadata = obj["metadata"]
+        else:  # a status or metadata: no field of the spec is anybody's business
+            self.check(resource, obj)
         if "generation" in metadata and _desired(obj) != _desired(before):
             metadata["generation"] += 1
         if dry_run:
@@ -187,23 +215,32 @@ class Registry:
                 name=name,
             )
 
-    def _check_sole_scaler(self, obj: JsonObject) -> None:
-        """Refuse a second ScaledObject for one target, as KEDA's admission webhook does."""
-        target = _scale_target(obj)
-        for other in self.store.select(SCALED_OBJECT, namespace_of(obj)):
-            if name_of(other) != name_of(obj) and _scale_target(other) == target:
-                raise ApiError(
-                    403,
-                    "Forbidden",
-                    'admission webhook "vscaledobject.kb.io" denied the request: the workload '
-                    f"'{target[1]}' of type '{target[0]}' is already managed by the ScaledObject "
-                    f"'{name_of(other)}'",
-                )
+    def _check_written(
+        self, resource: Resource, obj: JsonObject, asked: Asked | None, *, dry_run: bool
+    ) -> None:
+        """Check an object whose spec somebody wrote, by the rules that the writer asked for."""
+        asked = asked or Asked()
+        if not resource.is_custom and asked.field_validation == "Strict":
+            _refuse_unknown_fields(resource, obj)
+        self.check(resource, obj)
+        if resource == SCALED_OBJECT:
+            admit_scaled_object(
+                self.store,
+                obj,
+                field_validation=asked.field_validation,
+                is_dry_run=dry_run,
+                warnings=asked.warnings,
+            )
 
 
-def _scale_target(scaled_object: JsonObject) -> tuple[str, str]:
-    target = scaled_object["spec"]["scaleTargetRef"]
-    return str(target.get("kind") or "Deployment"), str(target["name"])
+def _refuse_unknown_fields(resource: Resource, obj: JsonObject) -> None:
+    found = ", ".join(f'unknown field "{path}"' for path in unknown_fields(resource, obj))
+    if found:
+        kind = resource.kind
+        raise bad_request(
+            f'{kind} in version "{resource.version}" cannot be handled as a {kind}: '
+            f"strict decoding error: {found}"
+        )
 
 
 def _desired(obj: JsonObject) -> JsonObject:

@@ -135,7 +135,6 @@ SCALED_OBJECT = Resource(
     ("so",),
     has_status=True,
     is_custom=True,
-    find_faults=validation.scaled_object_faults,
 )
 TRIGGER_AUTHENTICATION = Resource(
     "keda.sh",

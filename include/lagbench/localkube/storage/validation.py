@@ -229,35 +229,6 @@ def _scaling_rule_faults(rules: JsonObject, path: str) -> Faults:
     return faults
 
 
-def scaled_object_faults(scaled_object: JsonObject) -> Faults:
-    """Check a ScaledObject: the fields without which KEDA's schema refuses it."""
-    spec = scaled_object.get("spec")
-    if not isinstance(spec, dict):
-        return [("spec", "Required value")]
-    faults: Faults = []
-    if not (spec.get("scaleTargetRef") or {}).get("name"):
-        faults.append(("spec.scaleTargetRef.name", "Required value"))
-    if not spec.get("triggers"):
-        faults.append(("spec.triggers", "Required value"))
-    for index, trigger in enumerate(spec.get("triggers") or ()):
-        faults += [
-            (f"spec.triggers[{index}].{field}", "Required value")
-            for field in ("type", "metadata")
-            if field not in trigger
-        ]
-        faults += [
-            (
-                f"spec.triggers[{index}].metadata.{key}",
-                f"Invalid value: {value!r}: must be a string",
-            )
-            for key, value in (trigger.get("metadata") or {}).items()
-            if not isinstance(value, str)
-        ]
-    for field in ("minReplicaCount", "maxReplicaCount", "pollingInterval", "cooldownPeriod"):
-        faults += _integer_faults(spec, field, "spec", lowest=0)
-    return faults
-
-
 def _integer_faults(
     parent: JsonObject, field: str, path: str, *, lowest: int, highest: int = 2**31 - 1
 ) -> Faults:

@@ -1,6 +1,12 @@
 """What the API server and KEDA's webhook say to a ScaledObject, rule by rule, without a cluster."""
 
-from lagbench.core.policy.admission.answer import Admission, RefusedBy, admit
+from lagbench.core.policy.admission.answer import (
+    Admission,
+    FieldValidation,
+    RefusedBy,
+    admit,
+    stored_form,
+)
 from lagbench.core.policy.admission.cluster import ClusterView, Manifest, target_type
 from lagbench.core.policy.admission.horizontal_pod_autoscaler import refuse_unknown_hpa_fields
 from lagbench.core.policy.admission.object_meta import finalizer_warnings
@@ -21,6 +27,7 @@ __all__ = [
     "SCALED_OBJECT",
     "Admission",
     "ClusterView",
+    "FieldValidation",
     "Manifest",
     "RefusedBy",
     "Schema",
@@ -29,6 +36,7 @@ __all__ = [
     "polling_interval_decides",
     "refuse_unknown_hpa_fields",
     "request_problems",
+    "stored_form",
     "subdomain_problems",
     "target_type",
     "without_nulls",

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from lagbench.core.policy.admission.cluster import ClusterView
 from lagbench.core.policy.admission.field_error import SKIPPED_RULES, FieldError, aggregate
 from lagbench.core.policy.admission.object_meta import (
+    METADATA,
     finalizer_warnings,
     metadata_errors,
     undecodable_metadata,
@@ -16,7 +17,12 @@ from lagbench.core.policy.admission.object_meta import (
 )
 from lagbench.core.policy.admission.scaled_object_schema import DEFAULT_MAX_REPLICAS, SCALED_OBJECT
 from lagbench.core.policy.admission.schema import Schema
-from lagbench.core.policy.admission.schema_check import schema_errors, unknown_fields, without_nulls
+from lagbench.core.policy.admission.schema_check import (
+    known_fields,
+    schema_errors,
+    unknown_fields,
+    without_nulls,
+)
 from lagbench.core.policy.admission.webhook import NOT_FOUND, webhook_refusals, webhook_warnings
 
 API_VERSION, KIND = "keda.sh/v1alpha1", "ScaledObject"
@@ -79,6 +85,18 @@ def admit(
     answer = _decoded(manifest, cluster, is_dry_run=is_dry_run)
     warnings = notes if field_validation == "Warn" else ()
     return replace(answer, warnings=(*warnings, *answer.warnings))
+
+
+def stored_form(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the API server stores of a manifest that it accepts.
+
+    Nulls and unknown fields are dropped, the schema's one default is filled in.
+    """
+    known = {
+        **known_fields(without_nulls(manifest), SCALED_OBJECT),
+        "metadata": known_fields(without_nulls(manifest.get("metadata") or {}), METADATA),
+    }
+    return _defaulted(known)
 
 
 def _decoded(manifest: Mapping[str, Any], cluster: ClusterView, *, is_dry_run: bool) -> Admission:

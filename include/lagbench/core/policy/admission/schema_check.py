@@ -21,6 +21,21 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
+def known_fields(value: Any, schema: Schema) -> Any:
+    """Return the value without the fields that the schema does not have."""
+    if isinstance(value, list):
+        entry = schema if schema.keeps_unknown else schema.items or Schema("object")
+        return [known_fields(item, entry) for item in value]
+    if not isinstance(value, Mapping) or schema.keeps_unknown:
+        return value
+    below = {name: schema.properties.get(name) or schema.values for name in value}
+    return {
+        name: known_fields(item, inner)
+        for name, item in value.items()
+        if (inner := below[name]) is not None
+    }
+
+
 def unknown_fields(value: Any, schema: Schema, path: str = "") -> list[str]:
     """Return the paths of the fields that the schema does not have, sorted."""
     return sorted(_unknown(value, schema, path))

@@ -1,0 +1,92 @@
+"""A ScaledObject on its way into the store: admitted as by the API server and KEDA's webhook.
+
+The rules are those of ``core/policy/admission``, which recorded answers of the real ones hold; here
+they look at what is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableSequence
+
+from lagbench.core.policy.admission import (
+    Admission,
+    ClusterView,
+    FieldValidation,
+    admit,
+    stored_form,
+    target_type,
+)
+from lagbench.localkube.api_error import ApiError
+from lagbench.localkube.objects import JsonObject, name_of, namespace_of
+from lagbench.localkube.storage.resources import (
+    AUTOSCALER,
+    DEPLOYMENT,
+    SCALED_OBJECT,
+)
+from lagbench.localkube.storage.store import Store
+
+_REASONS = {400: "BadRequest", 403: "Forbidden", 404: "NotFound", 422: "Invalid"}
+_CAUSES = {
+    "Required value": "FieldValueRequired",
+    "Invalid value": "FieldValueInvalid",
+    "Unsupported value": "FieldValueNotSupported",
+    "Too long": "FieldValueTooLong",
+}
+
+
+def admit_scaled_object(
+    store: Store,
+    obj: JsonObject,
+    *,
+    field_validation: FieldValidation,
+    is_dry_run: bool,
+    warnings: MutableSequence[str],
+) -> None:
+    """Change ``obj`` into what is stored of it; ``warnings`` gets what a client is told.
+
+    :raises ApiError: the API server or the webhook refuses it.
+    """
+    answer = admit(obj, _view(store, obj), field_validation=field_validation, is_dry_run=is_dry_run)
+    warnings.extend(answer.warnings)
+    if not answer.is_accepted:
+        raise _refusal(answer, obj)
+    stored = stored_form(obj)
+    obj.clear()
+    obj.update(stored)
+
+
+def _view(store: Store, obj: JsonObject) -> ClusterView:
+    namespace = namespace_of(obj)
+    deployments = [
+        {"apiVersion": "apps/v1", "kind": "Deployment", **item}
+        for item in store.select(DEPLOYMENT, namespace)
+    ]
+    spec = obj.get("spec")
+    target = (spec.get("scaleTargetRef") if isinstance(spec, dict) else None) or {}
+    missing = set()
+    if isinstance(target, dict) and target_type(target) == ("apps/v1", "Deployment"):
+        name = str(target.get("name"))
+        if name not in {name_of(item) for item in deployments}:
+            missing.add(("Deployment", name))
+    return ClusterView(
+        scaled_objects=tuple(store.select(SCALED_OBJECT, namespace)),
+        hpas=tuple(store.select(AUTOSCALER, namespace)),
+        workloads=tuple(deployments),
+        missing=frozenset(missing),
+    )
+
+
+def _refusal(answer: Admission, obj: JsonObject) -> ApiError:
+    metadata = obj.get("metadata")
+    name = str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
+    return ApiError(
+        answer.code,
+        _REASONS.get(answer.code, "InternalError"),
+        answer.messages[0],
+        kind=SCALED_OBJECT.kind,
+        name=name,
+        causes=[
+            {"reason": _CAUSES[error.kind], "field": error.field, "message": str(error)}
+            for error in answer.field_errors
+        ],
+    )
