@@ -22,7 +22,7 @@ from lagbench.errors import LagbenchError
 from tests.bench import (
     consumer_rate,
     dag_overhead,
-    external_scaler,
+    lag_scaler,
     many_pods,
     pod_start,
     producer_rate,
@@ -44,7 +44,7 @@ MEASUREMENTS: Mapping[str, Callable[[float], Iterator[Figure]]] = {
         pod_start,
         many_pods,
         dag_overhead,
-        external_scaler,
+        lag_scaler,
         simulate,
     )
 }

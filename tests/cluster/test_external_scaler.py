@@ -16,7 +16,7 @@ from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.embedded.broker import Broker
 from tests.cluster.rig.images import PAUSE
 from tests.cluster.rig.rig import Rig
-from tests.integration.external_scaler.scaler_process import ScalerProcess, running_scaler
+from tests.integration.lag_scaler.scaler_process import ScalerProcess, running_scaler
 from tests.integration.localkube_process import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]

@@ -27,7 +27,7 @@ from lagbench.embedded.broker import Broker
 from tests.cluster.lagging_group import idle_consumers, let_lag
 from tests.cluster.live_admission import LiveApi, Manifest
 from tests.cluster.rig.rig import Rig
-from tests.integration.external_scaler.scaler_process import Keda, ScalerProcess, running_scaler
+from tests.integration.lag_scaler.scaler_process import Keda, ScalerProcess, running_scaler
 from tests.integration.localkube_process import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]

@@ -145,7 +145,7 @@ def _sampled_steps(metadata: Mapping[str, str], for_seconds: float) -> tuple[Ste
 
     from lagbench.core.explain import explain as tell
     from lagbench.core.lag_scaler import GroupWindow, parse_lag_settings
-    from lagbench.programs.external_scaler.sources import open_source
+    from lagbench.programs.lag_scaler.sources import open_source
 
     settings = parse_lag_settings(metadata, os.environ)
     interval = settings.rule.sampling_interval_seconds

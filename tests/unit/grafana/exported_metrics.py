@@ -8,8 +8,8 @@ from prometheus_client.core import Metric
 
 from lagbench.programs.consumer.metrics import Exposition as ConsumerExposition
 from lagbench.programs.consumer.reports import PodFigures
-from lagbench.programs.external_scaler.figures import ScalerFigures
-from lagbench.programs.external_scaler.scrape import sampling_figures
+from lagbench.programs.lag_scaler.figures import ScalerFigures
+from lagbench.programs.lag_scaler.scrape import sampling_figures
 from lagbench.programs.recorder.metric_aliases import MetricAliases, ObservedNames
 from lagbench.programs.recorder.metrics import Exposition as RecorderExposition
 from lagbench.programs.recorder.newest_readings import NewestReadings

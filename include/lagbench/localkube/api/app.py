@@ -7,7 +7,6 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import get_args
 
 import yaml
 from starlette.applications import Starlette
@@ -241,9 +240,9 @@ def _write_options(request: Request) -> WriteOptions:
 
 
 def _field_validation(given: str) -> FieldValidation:
-    for allowed in get_args(FieldValidation):
-        if given == allowed:
-            return allowed
+    match given:
+        case "Strict" | "Warn" | "Ignore":
+            return given
     raise bad_request(
         f"fieldValidation: Unsupported value: {given!r}: supported values: Ignore, Warn, Strict"
     )

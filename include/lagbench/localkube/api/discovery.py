@@ -103,8 +103,8 @@ def _openapi(group_path: str) -> JsonObject | None:
     """Return the OpenAPI v3 index, or a group's document.
 
     It has no schemas. It says that writes take ``fieldValidation``, so kubectl leaves validation to
-    the server instead of downloading schemas for it: ``storage/unknown_fields.py`` and the admission
-    of ScaledObjects.
+    the server instead of downloading schemas for it: ``storage/unknown_fields.py`` and
+    ``storage/scaled_objects.py`` do it.
     """
     by_path: dict[str, list[Resource]] = {}
     for row in TABLE:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from lagbench.errors import NotReady
-from lagbench.programs.external_scaler.saved_state import SavedState, decode_state, encode_state
-from lagbench.programs.external_scaler.state_file import StateFile
+from lagbench.programs.lag_scaler.saved_state import SavedState, decode_state, encode_state
+from lagbench.programs.lag_scaler.state_file import StateFile
 
 
 def test_what_was_written_last_is_read(tmp_path: Path) -> None:

@@ -23,9 +23,9 @@ import structlog
 from lagbench.adapters.grpc.scaler_explanation import STEPS, WANTS_STEPS, steps_as_bytes
 from lagbench.core.lag_scaler import InvalidMetadata, MetadataProblem
 from lagbench.errors import NotReady
-from lagbench.programs.external_scaler.board import Board
-from lagbench.programs.external_scaler.figures import ScalerFigures
-from lagbench.programs.external_scaler.watched import Watched
+from lagbench.programs.lag_scaler.board import Board
+from lagbench.programs.lag_scaler.figures import ScalerFigures
+from lagbench.programs.lag_scaler.watched import Watched
 from lagbench.wire import externalscaler_pb2 as wire
 from lagbench.wire import externalscaler_pb2_grpc as wire_grpc
 

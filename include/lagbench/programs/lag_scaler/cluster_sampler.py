@@ -26,10 +26,10 @@ from lagbench.core.lag_scaler import (
     save_window,
 )
 from lagbench.errors import NotReady
-from lagbench.programs.external_scaler.feed import Feed, FeedKey
-from lagbench.programs.external_scaler.figures import ScalerFigures
-from lagbench.programs.external_scaler.sources import SourceOpener
-from lagbench.programs.external_scaler.watched import Watched
+from lagbench.programs.lag_scaler.feed import Feed, FeedKey
+from lagbench.programs.lag_scaler.figures import ScalerFigures
+from lagbench.programs.lag_scaler.sources import SourceOpener
+from lagbench.programs.lag_scaler.watched import Watched
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 Result = TypeVar("Result")

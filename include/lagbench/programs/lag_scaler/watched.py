@@ -11,7 +11,7 @@ import structlog
 
 from lagbench.core.explain import Step, explain
 from lagbench.core.lag_scaler import Decision, LagSettings, LagUnavailable, WatchedRule
-from lagbench.programs.external_scaler.figures import ScalerFigures
+from lagbench.programs.lag_scaler.figures import ScalerFigures
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 

@@ -20,7 +20,7 @@ from lagbench.core.lag_scaler import (
     restore_window,
 )
 from lagbench.errors import NotReady
-from lagbench.programs.external_scaler.feed import FeedKey
+from lagbench.programs.lag_scaler.feed import FeedKey
 
 FORMAT = "lagbench-external-scaler/1"
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)

@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import pytest
-from tests.unit.programs.external_scaler.fake_source import FakeCluster
+from tests.unit.programs.lag_scaler.fake_source import FakeCluster
 
 from lagbench.core.lag_scaler.decision import LagUnavailable
 from lagbench.core.lag_scaler.metadata_reader import InvalidMetadata
-from lagbench.programs.external_scaler.board import Board
-from lagbench.programs.external_scaler.figures import ScalerFigures
-from lagbench.programs.external_scaler.saved_state import decode_state, encode_state
-from lagbench.programs.external_scaler.watched import Watched
+from lagbench.programs.lag_scaler.board import Board
+from lagbench.programs.lag_scaler.figures import ScalerFigures
+from lagbench.programs.lag_scaler.saved_state import decode_state, encode_state
+from lagbench.programs.lag_scaler.watched import Watched
 from lagbench.wire import externalscaler_pb2 as wire
 
 METADATA = {

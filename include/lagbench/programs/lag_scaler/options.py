@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from lagbench.errors import WrongInput
 
-PROGRAM = "external_scaler"
+PROGRAM = "lag_scaler"
 _HIGHEST_PORT = 65_535
 
 

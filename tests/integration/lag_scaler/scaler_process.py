@@ -68,7 +68,7 @@ def running_scaler(
     ports = {"PORT_GRPC": "0", "PORT_METRICS": "0"}
     with log_file.open("ab") as log:
         process = start_tied(
-            [sys.executable, "-m", "lagbench.programs.external_scaler", *flags],
+            [sys.executable, "-m", "lagbench.programs.lag_scaler", *flags],
             log=log,
             env={**os.environ, **ports, **(environment or {})},
         )

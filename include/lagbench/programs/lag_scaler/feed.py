@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lagbench.core.lag_scaler import NS_PER_SECOND, GroupTopic, GroupWindow
 
 if TYPE_CHECKING:
-    from lagbench.programs.external_scaler.watched import Watched
+    from lagbench.programs.lag_scaler.watched import Watched
 
 
 class FeedKey(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 
 from lagbench.errors import NotReady
-from lagbench.programs.external_scaler.options import ScalerOptions
+from lagbench.programs.lag_scaler.options import ScalerOptions
 
 _Stamp = tuple[int, ...]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lagbench.errors import WrongInput
-from lagbench.programs.external_scaler.options import parse_options
+from lagbench.programs.lag_scaler.options import parse_options
 
 
 def test_a_flag_wins_over_its_variable_and_both_over_the_default() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
-from tests.unit.programs.external_scaler.test_board import Setting, answered, ref, with_board
+from tests.unit.programs.lag_scaler.test_board import Setting, answered, ref, with_board
 
-from lagbench.programs.external_scaler.board import Board
+from lagbench.programs.lag_scaler.board import Board
 
 _PREFIX = "lagbench_scaler_object_"
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import Metric
 
 from lagbench.core.lag_scaler import Decision, LagUnavailable
-from lagbench.programs.external_scaler.cluster_sampler import ClusterSampler
-from lagbench.programs.external_scaler.figures import counter, gauge
-from lagbench.programs.external_scaler.watched import Watched
+from lagbench.programs.lag_scaler.cluster_sampler import ClusterSampler
+from lagbench.programs.lag_scaler.figures import counter, gauge
+from lagbench.programs.lag_scaler.watched import Watched
 
 _OBJECT = ("object", "group", "topic")
 _OF_A_DECISION: tuple[tuple[str, str, Callable[[Decision], float]], ...] = (

@@ -14,7 +14,7 @@ import yaml
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tests.integration.autoscaler_setting import LagControl
-from tests.integration.external_scaler.scaler_process import (
+from tests.integration.lag_scaler.scaler_process import (
     Keda,
     ScalerProcess,
     running_scaler,

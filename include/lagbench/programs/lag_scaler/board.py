@@ -15,19 +15,19 @@ import structlog
 from prometheus_client.core import Metric
 
 from lagbench.core.lag_scaler import GroupWindow, InvalidMetadata, SourceAddress, parse_lag_settings
-from lagbench.programs.external_scaler.cluster_sampler import ClusterSampler
-from lagbench.programs.external_scaler.feed import FeedKey
-from lagbench.programs.external_scaler.figures import ScalerFigures
-from lagbench.programs.external_scaler.saved_state import (
+from lagbench.programs.lag_scaler.cluster_sampler import ClusterSampler
+from lagbench.programs.lag_scaler.feed import FeedKey
+from lagbench.programs.lag_scaler.figures import ScalerFigures
+from lagbench.programs.lag_scaler.saved_state import (
     SavedObject,
     SavedState,
     restored_window,
     savable,
     window_identity,
 )
-from lagbench.programs.external_scaler.scrape import decision_figures, sampling_figures
-from lagbench.programs.external_scaler.sources import SourceOpener, open_source
-from lagbench.programs.external_scaler.watched import Watched
+from lagbench.programs.lag_scaler.scrape import decision_figures, sampling_figures
+from lagbench.programs.lag_scaler.sources import SourceOpener, open_source
+from lagbench.programs.lag_scaler.watched import Watched
 from lagbench.wire import externalscaler_pb2 as wire
 
 _Key = tuple[str, str, frozenset[tuple[str, str]]]

@@ -1,4 +1,4 @@
-"""``python -m lagbench.programs.external_scaler``: serve KEDA until SIGTERM.
+"""``python -m lagbench.programs.lag_scaler``: serve KEDA until SIGTERM.
 
 Exit code 0 after SIGTERM or SIGINT, 2 for wrong flags, 3 when a port or a certificate is not to be
 had.
@@ -14,17 +14,17 @@ import sys
 from collections.abc import Mapping
 
 from lagbench.errors import LagbenchError
-from lagbench.programs.external_scaler.options import ScalerOptions, parse_options
 from lagbench.programs.json_log import log_as_json
+from lagbench.programs.lag_scaler.options import ScalerOptions, parse_options
 
-log = logging.getLogger("lagbench.programs.external_scaler")
+log = logging.getLogger("lagbench.programs.lag_scaler")
 # Sampling and answering share the interpreter: at the default of 5 ms a call could wait as long.
 _SWITCH_SECONDS = 0.0005
 
 
 async def run(options: ScalerOptions, environment: Mapping[str, str]) -> None:
     """Serve until a signal comes."""
-    from lagbench.programs.external_scaler.server import serve
+    from lagbench.programs.lag_scaler.server import serve
 
     until = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

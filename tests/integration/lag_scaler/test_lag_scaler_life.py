@@ -9,7 +9,7 @@ import grpc
 import pytest
 from tests.integration.autoscaler_setting import LagControl
 from tests.integration.certificates import Authority
-from tests.integration.external_scaler.scaler_process import Keda, running_scaler
+from tests.integration.lag_scaler.scaler_process import Keda, running_scaler
 from tests.integration.localkube_process import eventually
 
 from lagbench.embedded.broker import Broker

@@ -19,14 +19,14 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from lagbench.errors import NotReady
-from lagbench.programs.external_scaler.board import Board
-from lagbench.programs.external_scaler.figures import ScalerFigures
-from lagbench.programs.external_scaler.options import ScalerOptions
-from lagbench.programs.external_scaler.saved_state import decode_state, encode_state
-from lagbench.programs.external_scaler.server_credentials import server_credentials
-from lagbench.programs.external_scaler.service import ScalerService
-from lagbench.programs.external_scaler.state_file import StateFile
 from lagbench.programs.http_endpoint import HttpEndpoint, probe_routes
+from lagbench.programs.lag_scaler.board import Board
+from lagbench.programs.lag_scaler.figures import ScalerFigures
+from lagbench.programs.lag_scaler.options import ScalerOptions
+from lagbench.programs.lag_scaler.saved_state import decode_state, encode_state
+from lagbench.programs.lag_scaler.server_credentials import server_credentials
+from lagbench.programs.lag_scaler.service import ScalerService
+from lagbench.programs.lag_scaler.state_file import StateFile
 from lagbench.programs.steady_clock import SteadyClock
 from lagbench.wire import externalscaler_pb2 as wire
 from lagbench.wire import externalscaler_pb2_grpc as wire_grpc
