@@ -7,11 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.rehearsal import Rehearsal
+from tests.fakes.migrated_database import give_database
 
 
 @pytest.fixture(scope="module")
 def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
-    """Provide an empty home: no bench, no Airflow database, no runs."""
+    """Provide a home as after `make install`: a migrated database, no bench, no runs."""
     home = Rehearsal(tmp_path_factory.mktemp("home"))
+    give_database(home.root / "state")
     yield home
     home.close()

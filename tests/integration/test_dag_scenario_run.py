@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes.migrated_database import give_database
 from tests.integration.localkube_process import eventually
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
@@ -23,7 +24,6 @@ from lagbench.embedded.bench import BenchState
 from lagbench.orchestrator.airflow_environment import (
     airflow_command,
     airflow_environment,
-    prepare_database,
 )
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
@@ -85,7 +85,7 @@ class Rehearsals:
 def rehearsals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsals]:
     """Provide a bench with Airflow's database."""
     state_dir = tmp_path_factory.mktemp("state")
-    prepare_database(state_dir)
+    give_database(state_dir)
     state = bench.up(state_dir, attached=True, on_progress=lambda _: None)
     yield Rehearsals(state, tmp_path_factory.mktemp("runs"))
     bench.down(state_dir)
