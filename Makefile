@@ -11,7 +11,8 @@ SCENARIO ?= quick_spike
 TARGET ?= embedded
 ARGS ?=
 
-.PHONY: help install lock proto rehearse ui down test test-unit test-kubernetes check format bench clean
+.PHONY: help install lock proto rehearse ui down test test-unit test-integration test-e2e \
+  test-kubernetes check format bench clean
 
 help: ## Show the targets.
 	@grep -hE '^[a-z.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -62,14 +63,32 @@ ui: install ## Start Airflow with its web UI, the bench (or TARGET=…) and the 
 down: ## Stop everything that was started.
 	@test ! -x $(BIN)/lagbench || $(BIN)/lagbench down
 
-test: install ## Run all tests but those that need a real Kubernetes.
+# JUNIT=FOLDER also writes what pytest found there.
+JUNIT ?=
+junit = $(if $(JUNIT),--junitxml=$(JUNIT)/$(1).xml)
+# A file of tests runs in one process, the longest first: most of their time is waiting.
+PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
+
+test: install ## Run all tests but those that need a real Kubernetes; ARGS: what to run instead.
+ifneq ($(strip $(ARGS)),)
 	$(BIN)/python -m pytest $(ARGS)
+else
+	@failed=0; for part in test-integration test-e2e; do \
+	  $(MAKE) --no-print-directory $$part || failed=1; done; exit $$failed
+endif
 
 test-unit: install ## Run the tests that start nothing.
 	$(BIN)/python -m pytest tests/unit -m "not integration" $(ARGS)
 
+test-integration: install ## Run the unit tests and those against real parts, two at a time.
+	$(BIN)/python -m pytest tests/integration tests/conformance tests/unit $(PARALLEL) \
+	  $(call junit,integration) $(ARGS)
+
+test-e2e: install ## Run whole rehearsals, one after the other: they measure.
+	$(BIN)/python -m pytest tests/e2e $(call junit,e2e) $(ARGS)
+
 test-kubernetes: install ## Run the suite that needs a real Kubernetes with KEDA (as root; builds it the first time).
-	$(BIN)/python -m tests.cluster $(ARGS)
+	$(BIN)/python -m tests.cluster $(call junit,kubernetes) $(ARGS)
 
 check: install ## Import contracts, lint, formatting, types.
 	PYTHONPATH=plugins:spark_jobs $(BIN)/lint-imports
