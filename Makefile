@@ -12,7 +12,7 @@ TARGET ?= embedded
 ARGS ?=
 
 .PHONY: help install lock proto rehearse ui down test test-unit test-integration test-e2e \
-  test-kubernetes check format bench clean
+  test-kubernetes check format bench pictures clean
 
 help: ## Show the targets.
 	@grep -hE '^[a-z.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -102,6 +102,11 @@ format: install ## Format and fix what can be fixed.
 
 bench: install ## Measure producer, consumers, Spark, pod start, Dag overhead (minutes).
 	$(BIN)/python -m tests.bench $(ARGS)
+
+pictures: ## Take the README's picture anew from a run's report: RUN=runs/ID (needs Debian's chromium).
+	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --virtual-time-budget=4000 \
+	  --window-size=1180,1250 --screenshot=docs/pictures/quick_spike.png \
+	  "file://$$(realpath "$(RUN)")/report.html"
 
 clean: down ## Remove the environment, state and caches of this checkout (not runs/).
 	rm -rf $(VENV) .lagbench .mypy_cache .ruff_cache .pytest_cache
