@@ -1,4 +1,4 @@
-"""``lagbench plan``: what a cell will do, before anything starts."""
+"""``lagbench plan``: predict a cell before anything starts."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from lagbench.core.simulation import PredictedRange, Prediction
 
 SPIKES_SHOWN = 4
-AROUND_SECONDS = 203
-"""quick_spike on 2 cores: 375 s in all, less 75 s to the spike's end and 97 s of drain (measured).
-
-The rest is bench up, Airflow, scale-down, pipeline and report."""
+AROUND_SECONDS = 108
+"""quick_spike on 2 cores: 375 s in all, less 267 s from the stream's start to the last change of
+replicas (measured). The rest is bench up, Airflow, pipeline and report."""
 
 
 def plan(
@@ -72,7 +71,7 @@ def _print_prediction(console: Console, cell: Cell, plan: Plan, predicted: Predi
         ("reaction", _range(of["reaction_seconds"], "s") if plan.spikes else "no spike"),
         ("drain", _drain(plan, predicted)),
         ("most replicas", _range(of["max_replicas"], f"of {plan.max_replicas}")),
-        ("duration", _duration(plan, predicted)),
+        ("duration", _duration(plan, predicted, cell.scenario.timeouts.settle_seconds)),
     ]
     console.print(_table(title, rows))
     console.print(
@@ -129,7 +128,7 @@ def _print_manifests(console: Console, cell: Cell) -> None:
 
 
 def _manifests(cell: Cell) -> list[dict[str, Any]]:
-    """Return what the run would apply; run id and broker are known only when it starts."""
+    """Return the manifests of the run; run id and broker are known only when it starts."""
     from lagbench.adapters.kube.manifest_files import base_manifest
     from lagbench.core.cluster import manifests as patch
     from lagbench.core.policy import check_limits
@@ -185,13 +184,9 @@ def _drain(plan: Plan, predicted: Prediction) -> str:
     return f"{_range(of, 's')} after the spike"
 
 
-def _duration(plan: Plan, predicted: Prediction) -> str:
-    drain = predicted.measures["drain_seconds"]
-    ended = plan.stream_seconds
-    if plan.spikes:
-        # A cell whose drain nobody can say takes as long as is watched.
-        drained = plan.spikes[-1].end_seconds + drain.high if drain.high is not None else 0.0
-        ended = max(ended, drained if not drain.missing else predicted.watched_seconds)
+def _duration(plan: Plan, predicted: Prediction, settle_seconds: float) -> str:
+    """Return how long the run takes; its tail ends with the last change of replicas."""
+    ended = min(predicted.settled_seconds, plan.stream_seconds + settle_seconds)
     return f"about {ended + AROUND_SECONDS:,.0f} s with bench, scale-down and pipeline"
 
 

@@ -78,4 +78,4 @@ def test_the_report_shows_predicted_measured_and_residual(folder: RunFolder) -> 
     text = write_report(folder).read_text()
 
     assert "Predicted, measured" in text
-    assert "peak lag in messages" in text
+    assert "Peak lag in messages" in text

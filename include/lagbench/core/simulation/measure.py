@@ -41,6 +41,7 @@ def measure(
         reaction_seconds=_reaction_seconds(world, steps, spikes),
         seconds_over_slo=seconds_over(world.traffic, instants, lags, slo_seconds),
         drain_seconds=_drain_seconds(spikes, instants, totals, drained_records),
+        settled_seconds=max(world.planned.duration_seconds, *(step.at for step in steps), 0.0),
         watched_seconds=until,
     )
 

@@ -39,6 +39,8 @@ class SimulationMeasures:
     """How long a message older than the SLO was waiting."""
     drain_seconds: float | None
     """End of the last spike until total lag is at most one threshold."""
+    settled_seconds: float
+    """The last change of the replicas, at least the end of the planned stretch."""
     watched_seconds: float
 
 

@@ -8,13 +8,12 @@ range is that of the other draws alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from lagbench.core.measures import MeasureModel, Measures
+from lagbench.core.measures import NAMED, MeasureModel, Measures
 from lagbench.core.scenario import Scenario
-from lagbench.core.simulation.outcome import SimulationMeasures
 from lagbench.core.simulation.simulate import simulate
 from lagbench.core.simulation.summary import Spread, spreads
 from lagbench.core.simulation.surroundings import Surroundings
@@ -22,47 +21,8 @@ from lagbench.core.simulation.surroundings import Surroundings
 PHASES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class PredictedMeasure:
-    """A measure that the simulator and a run both have."""
-
-    name: str
-    title: str
-    unit: str
-    simulated: Callable[[SimulationMeasures], float | None]
-    measured: Callable[[Measures], float | None]
-
-
-PREDICTED = (
-    PredictedMeasure(
-        "peak_lag_records",
-        "peak lag",
-        "messages",
-        lambda of: of.peak_lag_records,
-        lambda of: of.lag.peak_records,
-    ),
-    PredictedMeasure(
-        "reaction_seconds",
-        "reaction",
-        "s",
-        lambda of: of.reaction_seconds,
-        lambda of: of.reaction.assigned_seconds,
-    ),
-    PredictedMeasure(
-        "drain_seconds",
-        "drain",
-        "s",
-        lambda of: of.drain_seconds,
-        lambda of: of.drain.drain_seconds,
-    ),
-    PredictedMeasure(
-        "max_replicas",
-        "most replicas",
-        "",
-        lambda of: of.max_replicas,
-        lambda of: of.scaling.max_replicas,
-    ),
-)
+# Measures of the registry that the simulator has, too, by the same names.
+PREDICTED = ("peak_lag_records", "reaction_seconds", "drain_seconds", "max_replicas")
 
 
 class PredictedRange(MeasureModel):
@@ -80,6 +40,7 @@ class Prediction(MeasureModel):
     phases: int
     hpa_sync_at_seconds: float | None  # from the stream's start, as recorded; None: every phase
     measures: dict[str, PredictedRange]
+    settled_seconds: float  # the last change of replicas in any phase, from the stream's start
     watched_seconds: float  # from the stream's start
 
 
@@ -136,7 +97,8 @@ def predict(
     return Prediction(
         phases=PHASES,
         hpa_sync_at_seconds=hpa_sync_at_seconds,
-        measures={of.name: _range(ranges[of.name]) for of in PREDICTED},
+        measures={name: _range(ranges[name]) for name in PREDICTED},
+        settled_seconds=max(one.measures.settled_seconds for one in found),
         watched_seconds=found[0].measures.watched_seconds,
     )
 
@@ -144,9 +106,9 @@ def predict(
 def residuals(prediction: Prediction, measures: Measures) -> tuple[Residual, ...]:
     """Return every predicted measure beside the measured one."""
     found = []
-    for of in PREDICTED:
-        predicted, measured = prediction.measures[of.name], of.measured(measures)
-        middle = predicted.median
+    for name, predicted in prediction.measures.items():
+        of = NAMED[name]
+        measured, middle = of.read(measures), predicted.median
         found.append(
             Residual(
                 name=of.name,

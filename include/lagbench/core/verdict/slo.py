@@ -1,11 +1,11 @@
-"""One SLO's outcome, and how it is worded."""
+"""Define an SLO, its outcome and its wording."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from lagbench.core.measures import MeasureModel
+from lagbench.core.measures import NAMED, MeasureModel
 
 SloStatus = Literal["pass", "fail", "undetermined", "not_judged"]
 
@@ -14,7 +14,7 @@ CLAIM = "must hold"
 
 
 class SloResult(MeasureModel):
-    """One SLO, what was measured, and why it stands or falls."""
+    """One SLO, its measured value, its status and the reason."""
 
     name: str  # the field of ``scenario.slos``
     title: str
@@ -28,7 +28,7 @@ class SloResult(MeasureModel):
 
     @property
     def answer(self) -> str:
-        """Say yes or no for a claim that was judged, which has no number; else nothing."""
+        """Return yes or no for a judged claim, which has no number; else nothing."""
         if self.threshold != CLAIM:
             return ""
         return {"pass": "yes", "fail": "no"}.get(self.status, "")
@@ -67,7 +67,7 @@ class Slo:
     ) -> SloResult:
         """Judge the interval [``low``, ``high``] in which the value lies (None: ``value`` itself).
 
-        All of it at most the limit is pass, all of it above is fail, else it is undetermined.
+        Pass: all of it is at most the limit. Fail: all of it is above. Else: undetermined.
         """
         least, most = value if low is None else low, value if high is None else high
         status: SloStatus = "undetermined"
@@ -102,3 +102,9 @@ def claim_result(
 def not_applicable(result: SloResult) -> SloResult:
     """Return ``result`` as not judged: the run gave no occasion to judge it."""
     return result.model_copy(update={"status": "not_judged"})
+
+
+def slo_of(name: str, limit: float | None) -> Slo:
+    """Return the SLO on a measure of the registry, with its title and unit."""
+    measure = NAMED[name]
+    return Slo(name, measure.title, limit, measure.unit)

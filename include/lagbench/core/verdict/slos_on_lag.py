@@ -1,11 +1,11 @@
-"""SLOs on lag: drain time, monotone fall, time lag."""
+"""Judge SLOs on lag: drain time, monotone fall, time lag."""
 
 from __future__ import annotations
 
 from lagbench.core.measures import NANOSECONDS, Measures, moment
 from lagbench.core.measures.lag import Drain, Seconds
 from lagbench.core.scenario import Slos
-from lagbench.core.verdict.slo import Slo, SloResult, claim_result, not_applicable
+from lagbench.core.verdict.slo import Slo, SloResult, claim_result, not_applicable, slo_of
 
 
 def lag_results(measures: Measures, slos: Slos) -> list[SloResult]:
@@ -20,8 +20,8 @@ def lag_results(measures: Measures, slos: Slos) -> list[SloResult]:
 
 
 def _drain(measures: Measures, slos: Slos) -> SloResult:
-    """Judge the interval in which lag came down: since it was last known to be above."""
-    slo = Slo("drain_seconds", "Lag drain", slos.drain_seconds, "s")
+    """Judge the interval in which lag came down: since it was last known above the threshold."""
+    slo = slo_of("drain_seconds", slos.drain_seconds)
     drain = measures.drain
     if measures.load.spikes == 0:
         return not_applicable(slo.result("pass", None, "the plan of the load has no spike"))
@@ -46,7 +46,7 @@ def _drain(measures: Measures, slos: Slos) -> SloResult:
 
 
 def _undrained(slo: Slo, drain: Drain, spike_ended_at: int) -> SloResult:
-    """Return the outcome of lag that was not seen to come down: too late only if seen above."""
+    """Return the outcome of lag not seen to come down: fail only if seen above after the limit."""
     above_until_at = drain.above_until_at or spike_ended_at
     watched = (above_until_at - spike_ended_at) / NANOSECONDS
     reason = f"lag still above {drain.threshold_records or 0:g} {watched:.0f} s after the spike"
@@ -68,7 +68,7 @@ def _falls(measures: Measures, slos: Slos) -> SloResult:
 
 
 def _time_lag(rank: str, limit: float | None, value: float | None, found: Seconds) -> SloResult:
-    slo = Slo(f"time_lag_{rank}_seconds", f"Time lag {rank}", limit, "s")
+    slo = slo_of(f"time_lag_{rank}_seconds", limit)
     if value is None:
         return slo.result("undetermined", None, "the time lag was not measured")
     reason = "done minus planned"

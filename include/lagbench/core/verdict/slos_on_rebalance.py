@@ -1,8 +1,8 @@
-"""SLOs on what scale steps cost (dip, recovery, area) and on the group standing still.
+"""Judge SLOs on the cost of scale steps (dip, recovery, area) and on standstill.
 
-Where the rate of the group contradicts the ledger (``measures.rate_doubt``) nothing here passes;
-the first of them says where. Where part of the group's work is not recorded
-(``measures.work_unknown``) nothing here passes or fails.
+If the rate of the group contradicts the ledger (``measures.rate_doubt``), nothing here passes; the
+first of these SLOs reports where. If part of the group's work is not recorded
+(``measures.work_unknown``), nothing here passes or fails.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lagbench.core.measures.rebalance import (
     RebalanceEpisode,
 )
 from lagbench.core.scenario import Slos
-from lagbench.core.verdict.slo import Slo, SloResult, not_applicable
+from lagbench.core.verdict.slo import Slo, SloResult, not_applicable, slo_of
 
 DOUBTED = "the rate of the group contradicts the messages"
 Reading = Callable[[RebalanceEpisode], float | None]
@@ -49,7 +49,7 @@ def _doubted(results: Sequence[SloResult], doubt: str) -> list[SloResult]:
 
 
 def _open(result: SloResult, doubt: str) -> SloResult:
-    """Return ``result`` as undetermined, with what it would have said."""
+    """Return ``result`` as undetermined, with its original reason."""
     if result.status not in ("pass", "fail"):
         return result
     reason = f"{result.reason}; {doubt}"
@@ -57,7 +57,7 @@ def _open(result: SloResult, doubt: str) -> SloResult:
 
 
 def _dip(measures: Measures, slos: Slos) -> SloResult:
-    slo = Slo("rebalance_dip_percent", "Rebalance dip", slos.rebalance_dip_percent, "%")
+    slo = slo_of("rebalance_dip_percent", slos.rebalance_dip_percent)
     return _without_occasion(measures, slo) or _judged(
         measures,
         slo,
@@ -68,7 +68,7 @@ def _dip(measures: Measures, slos: Slos) -> SloResult:
 
 
 def _area(measures: Measures, slos: Slos) -> SloResult:
-    slo = Slo("rebalance_area_seconds", "Rebalance area", slos.rebalance_area_seconds, "s")
+    slo = slo_of("rebalance_area_seconds", slos.rebalance_area_seconds)
     return _without_occasion(measures, slo) or _judged(
         measures,
         slo,
@@ -92,7 +92,7 @@ def _dip_text(episode: RebalanceEpisode) -> str:
 
 
 def _without_occasion(measures: Measures, slo: Slo) -> SloResult | None:
-    """Return the outcome where no scale step under load was there to be judged, and why."""
+    """Return the outcome and its reason if no scale step under load can be judged."""
     scaling, found = measures.scaling, measures.rebalances
     if found.unanswered_step_ats:
         when = moment(measures, found.unanswered_step_ats[0])
@@ -130,7 +130,7 @@ def _count(steps: int) -> str:
 
 
 def _low(value: float, noise: float | None) -> float:
-    """Return the least that the value may be: noise alone reads ``noise``; unknown, any value."""
+    """Return the lowest possible value: noise alone reads ``noise``; if unknown, any value."""
     return 0.0 if noise is None else max(0.0, value - noise)
 
 
@@ -142,7 +142,7 @@ def _judged(
     noise: Reading,
     text: Callable[[RebalanceEpisode], str],
 ) -> SloResult:
-    """Judge the worst scale step: one that fails for sure before one that only may."""
+    """Judge the worst scale step: a certain failure before a possible one."""
     steps = _under_load(_all_steps(measures))
     known = [(found, step) for step in steps if (found := value(step)) is not None]
     if known:
@@ -162,7 +162,7 @@ def _judged(
 
 def _recovery(measures: Measures, slos: Slos) -> SloResult:
     limit = slos.rebalance_recovery_seconds
-    slo = Slo("rebalance_recovery_seconds", "Rebalance recovery", limit, "s")
+    slo = slo_of("rebalance_recovery_seconds", limit)
     none = _without_occasion(measures, slo)
     if none is not None:
         return none
@@ -184,7 +184,7 @@ def _recovered(measures: Measures, slo: Slo, slowest: RebalanceEpisode) -> SloRe
 
 
 def _least(episode: RebalanceEpisode) -> float:
-    """Return the least that recovery took: a dip that noise alone reaches needed none."""
+    """Return the shortest possible recovery: a dip that noise alone reaches needed none."""
     depth = _low(episode.dip_percent or 0.0, episode.dip_noise_percent)
     is_sure = depth > 100 * (1 - RECOVERED_SHARE)
     return (episode.recovery_seconds or 0.0) if is_sure else 0.0
@@ -193,7 +193,7 @@ def _least(episode: RebalanceEpisode) -> float:
 def _unrecovered(
     measures: Measures, slo: Slo, steps: Sequence[RebalanceEpisode]
 ) -> SloResult | None:
-    """Return the outcome of steps whose recovery was not seen: watched beyond the limit is fail."""
+    """Return the outcome of steps without a seen recovery: watched beyond the limit is fail."""
     for episode in steps:
         if episode.recovery_seconds is not None:
             continue
@@ -212,7 +212,7 @@ def _standstill(measures: Measures, slos: Slos) -> SloResult:
     cost = 0.0 if found is None else found.message_seconds
     if limit is not None:
         limit = max(limit, COSTS_PER_LIMIT * cost)
-    slo = Slo("standstill_seconds", "Standstill", limit, "s")
+    slo = slo_of("standstill_seconds", limit)
     if found is None or found.group_seconds is None:
         why = "it was not measured" if found is None else found.reason
         return slo.result("undetermined", None, why)

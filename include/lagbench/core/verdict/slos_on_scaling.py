@@ -1,11 +1,11 @@
-"""SLOs on scaling: reaction, flips, baseline, surplus pods."""
+"""Judge SLOs on scaling: reaction, flips, baseline, surplus pods."""
 
 from __future__ import annotations
 
 from lagbench.core.measures import Measures, Scaling, moment
 from lagbench.core.measures.reaction import Reaction
 from lagbench.core.scenario import Slos
-from lagbench.core.verdict.slo import Slo, SloResult, claim_result, not_applicable
+from lagbench.core.verdict.slo import Slo, SloResult, claim_result, not_applicable, slo_of
 
 
 def scaling_results(measures: Measures, slos: Slos) -> list[SloResult]:
@@ -22,9 +22,9 @@ def _reaction(measures: Measures, slos: Slos) -> SloResult:
     """Judge the lab's reaction: load step to the first new pod Ready and assigned.
 
     A pod that was due and did not come is a failure to react. A load step that asked for no pod,
-    or met replicas that more could not help, reacted in 0 s.
+    or that more replicas could not help, reacted in 0 s.
     """
-    slo = Slo("reaction_seconds", "Scale-out reaction", slos.reaction_seconds, "s")
+    slo = slo_of("reaction_seconds", slos.reaction_seconds)
     chain = measures.reaction
     if measures.load.spikes == 0:
         return not_applicable(slo.result("pass", None, "the plan of the load has no spike"))
@@ -62,7 +62,7 @@ def _of_outcome(slo: Slo, chain: Reaction) -> SloResult:
 
 
 def _flips(measures: Measures, slos: Slos) -> SloResult:
-    slo = Slo("flips", "Flapping", slos.flips, "flips")
+    slo = slo_of("flips", slos.flips)
     scaling = measures.scaling
     if scaling.max_replicas is None:
         return slo.result("undetermined", None, "replicas were never seen")
@@ -91,7 +91,7 @@ def _baseline(measures: Measures, slos: Slos) -> SloResult:
 
 
 def _surplus(measures: Measures, slos: Slos) -> SloResult:
-    """Judge the pods beyond the partitions; that there were none is proven, or not known."""
+    """Judge the pods beyond the partitions; their absence is proven, or not known."""
     scaling, partitions = measures.scaling, measures.scaling.partitions
     result = claim_result(
         "surplus_pods_idle",
@@ -117,7 +117,7 @@ def _surplus(measures: Measures, slos: Slos) -> SloResult:
 
 
 def _is_within_partitions(scaling: Scaling) -> bool:
-    """Say whether there provably never were more pods wanted than partitions."""
+    """Return whether the desired replicas provably never exceeded the partitions."""
     if scaling.ceiling_replicas is not None and scaling.ceiling_replicas <= scaling.partitions:
         return True
     was_seen = scaling.max_replicas is not None and not scaling.unseen_text
