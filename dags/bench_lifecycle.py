@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 @task.branch(execution_timeout=timedelta(minutes=1))
 def choose_action() -> str:
-    """Follow the Param."""
+    """Choose the task of the Param."""
     context: Context = get_current_context()
     return {"up": "bench_up", "down": "bench_down", "housekeeping": "tidy_run_folders"}[
         context["params"]["action"]
@@ -30,7 +30,7 @@ def choose_action() -> str:
 
 @task(execution_timeout=timedelta(minutes=20), retries=1, retry_delay=timedelta(seconds=5))
 def bench_up() -> dict[str, Any]:
-    """Bring the bench up and leave it up."""
+    """Start the bench and leave it up."""
     from lagbench_airflow.planning import bring_bench_up
 
     with wrong_input_is_final():

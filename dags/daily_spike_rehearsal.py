@@ -27,7 +27,7 @@ from lagbench_airflow.params import rehearsal_params
 
 log = logging.getLogger(__name__)
 
-# A night that is cleared is tried again under another name, and the record of the first stays.
+# A cleared night is repeated under another name, and the record of the first stays.
 TRIGGERED_RUN = "rehearsal__{{ run_id }}{{ '' if ti.try_number < 2 else '__try_' ~ ti.try_number }}"
 TRIGGERED_LAST = "{{ ti.xcom_pull(task_ids='rehearse', key='trigger_run_id') }}"
 
@@ -50,10 +50,10 @@ def compare_with_last_pass(triggered_run: str) -> dict[str, Any]:
 
 
 @dag(
-    # Not at once for the night that has passed: a bench that somebody has just started is theirs.
+    # Not at once for the past night: a bench that a user has just started is theirs.
     # run_immediately counts only for a Dag without a start_date.
     schedule=CronTriggerTimetable("30 3 * * *", timezone="UTC", run_immediately=False),
-    is_paused_upon_creation=True,  # a laptop does not rehearse by night unless told to
+    is_paused_upon_creation=True,  # a laptop rehearses at night only on request
     catchup=False,
     max_active_runs=1,
     dagrun_timeout=timedelta(hours=6),

@@ -61,7 +61,7 @@ LONGEST_RUN = timedelta(days=4)
 
 @task(execution_timeout=2 * MINUTES)
 def plan_cell() -> dict[str, Any]:
-    """Refuse wrong input; make the run folder."""
+    """Reject wrong input; create the run folder."""
     from lagbench_airflow.planning import plan_run
 
     context: Context = get_current_context()
@@ -72,7 +72,7 @@ def plan_cell() -> dict[str, Any]:
 @setup
 @task(execution_timeout=20 * MINUTES, retries=1, retry_delay=timedelta(seconds=5))
 def bench_up(run_folder: str) -> dict[str, Any]:
-    """Bring the bench up, or take the cluster's Lease; sweep what a crashed run left."""
+    """Start the bench, or take the cluster's Lease; remove leftovers of a crashed run."""
     from lagbench.adapters.runs.run_manifest import add_versions
     from lagbench_airflow.planning import bring_bench_up
 
@@ -97,7 +97,7 @@ def create_topics(run_folder: str) -> dict[str, int]:
 
 @task(execution_timeout=MINUTES)
 def slo_gate(verdict: dict[str, Any]) -> None:
-    """Fail the run when its verdict is not pass; everything is written by now."""
+    """Fail the run if its verdict is not pass, after everything is written."""
     if verdict["status"] != "pass":
         reasons = "; ".join(verdict["reasons"])
         raise AirflowFailException(f"{verdict['status']}: {reasons}. Report: {verdict['report']}")
@@ -106,10 +106,10 @@ def slo_gate(verdict: dict[str, Any]) -> None:
 @teardown(on_failure_fail_dagrun=True)
 @task(execution_timeout=15 * MINUTES, retries=2, retry_delay=timedelta(seconds=5))
 def remove_workloads(run_folder: str) -> dict[str, Any]:
-    """Delete policies, pods, topics and groups; give the cluster's Lease back.
+    """Delete policies, pods, topics and groups; release the cluster's Lease.
 
-    When the accounting failed, the topics go into the run folder first, as they are; a retry goes
-    on with the next topic.
+    If the accounting failed, the topics are first copied into the run folder unchanged; a retry
+    continues with the next topic.
     """
     from lagbench_airflow.planning import clean_up
 
@@ -121,7 +121,7 @@ def remove_workloads(run_folder: str) -> dict[str, Any]:
 @teardown(on_failure_fail_dagrun=True)
 @task(execution_timeout=5 * MINUTES, retries=1, retry_delay=timedelta(seconds=5))
 def bench_down(run_folder: str) -> list[str]:
-    """Stop the embedded bench when this run started it and keep_bench is off."""
+    """Stop the embedded bench if this run started it and keep_bench is off."""
     from lagbench_airflow.own_bench import is_own_bench
     from lagbench_airflow.planning import take_bench_down
 
@@ -139,8 +139,8 @@ def bench_down(run_folder: str) -> list[str]:
 def require_verdict(run_folder: str) -> None:
     """Fail a run that ended before its verdict.
 
-    A run that a person marks as failed goes on with its teardowns, the other tasks are skipped,
-    and Airflow 3.3.2 then calls the run a success: skipped tasks count as such.
+    A run that a user marks as failed continues with its teardowns, and the other tasks are skipped.
+    Airflow 3.3.2 then marks the run as a success, because skipped tasks count as successful.
     """
     from lagbench.adapters.runs.topic_copies import how_to_account
 
@@ -193,7 +193,7 @@ def scenario_run() -> None:
         TrafficFinishedSensor(task_id="traffic_finished", **wait),
         ConsumerLagAtRestSensor(task_id="lag_at_rest", **wait),
         ReplicasSettledSensor(task_id="replicas_settled", **wait),
-        # Between the two the base load goes on: a scale-down into an idle group shows nothing.
+        # Between the two the base load continues: a scale-down into an idle group shows nothing.
         StopTailOperator(task_id="stop_tail", is_settled=IS_SETTLED, **act),
         ConsumerLagDrainedSensor(task_id="lag_drained", **wait),
         ConsumerGroupSettledSensor(task_id="group_settled", **wait),
@@ -208,10 +208,10 @@ def scenario_run() -> None:
         down,
         conclude,
     )
-    # The gate stands beside the teardown, not before it: a teardown that may fail the run hides
-    # the state of what lies upstream of it, and a failed cell would count as a success.
+    # The gate is beside the teardown, not before it: a teardown that may fail the run hides the
+    # state of the tasks upstream of it, and a failed cell would count as a success.
     judge >> gate
-    # Setup and teardown belong together: cleaning runs even when only bench_up got that far.
+    # Setup and teardown belong together: the clean-up runs even if only bench_up ran.
     up >> clean
     topics >> clean
     up >> down

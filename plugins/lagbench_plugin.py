@@ -1,7 +1,7 @@
-"""Registers the bench with Airflow: the report as a tab of the Dag run, and its link.
+"""Register the bench with Airflow: the report as a tab of the Dag run, and its link.
 
-Every task's process executes this file, so what only the API server needs is imported there, at
-the first request.
+Every task's process executes this file. Modules that only the API server needs are therefore
+imported there, at the first request.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Message = MutableMapping[str, Any]
 
 
 class ReportApp:
-    """An ASGI application that builds the real one when it is first asked."""
+    """An ASGI application that builds the real one at the first request."""
 
     async def __call__(
         self,

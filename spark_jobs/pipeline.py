@@ -1,6 +1,6 @@
 """Land one run, account for it and draw it, in one session (submit with spark-submit).
 
-The same work as land.py, account.py and timeline.py; a short run pays for one start, not three.
+The same work as land.py, account.py and timeline.py; a short run needs one start, not three.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from bench_spark.work import read_work
 
 
 def main(argv: Sequence[str]) -> None:
-    """Write the tables of the run's course; a retry replaces them."""
+    """Write the tables of the run over time; a retry replaces them."""
     parser = job_parser(__doc__)
     add_fence(parser)
     options = parser.parse_args(argv)

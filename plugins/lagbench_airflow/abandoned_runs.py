@@ -1,8 +1,8 @@
-"""Mark Dag runs failed whose process is gone.
+"""Mark Dag runs of ended processes as failed.
 
 A killed ``airflow dags test`` leaves its Dag run *running* in the database; a scheduler started
-later would go on with it, in the middle, on a bench that no longer exists. Run as
-``python -m lagbench_airflow.abandoned_runs`` while no scheduler and no other run is there.
+later would continue it, in the middle, on a bench that no longer exists. Run this as
+``python -m lagbench_airflow.abandoned_runs`` while there is no scheduler and no other run.
 """
 
 from __future__ import annotations

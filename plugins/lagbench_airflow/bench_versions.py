@@ -1,4 +1,4 @@
-"""The versions of a run's surroundings that only its tasks can see, for the run's manifest."""
+"""Collect the versions that only a run's tasks can see, for the run's manifest."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from lagbench.embedded.java import find_java
 def started_versions(place: SparkPlace) -> dict[str, str]:
     """Return the versions of the broker and of the Java that Spark's driver runs in.
 
-    What cannot be known is left out: a foreign Kafka tells clients none, and a driver in a pod has
-    its image's Java.
+    An unknown version is left out: a foreign Kafka reports none to clients, and a driver in a pod
+    has its image's Java.
     """
     versions = {}
     state = bench.running(bench.state_dir())
@@ -31,7 +31,7 @@ def started_versions(place: SparkPlace) -> dict[str, str]:
 def autoscaler_version(
     policy: Mapping[str, Any], hpa: Mapping[str, Any], *, is_embedded: bool
 ) -> dict[str, str]:
-    """Return the version of the KEDA that drives ``policy``, or whose rules our autoscaler has.
+    """Return the version of the KEDA that drives ``policy``, or of our autoscaler's rules.
 
     ``hpa``: the live HPA, on which KEDA writes its version. Empty for a policy that is an HPA:
     Kubernetes alone scales then, and the manifest has its version.

@@ -27,14 +27,14 @@ class CellRun:
 
     @property
     def tail(self) -> Tail | None:
-        """Return the base load that goes on after the planned stretch; None: there is none."""
+        """Return the base load that continues after the planned stretch; None: there is none."""
         return tail_of(self.scenario, started_replicas=policy_limits(self.policy).started_replicas)
 
     @property
     def traffic_ends_at(self) -> float | None:
-        """Return when the planned stretch is over (unix seconds); None: when the producer ends.
+        """Return the end of the planned stretch (unix seconds); None: the producer's end.
 
-        Without a tail the producer's Job says so itself.
+        Without a tail the producer's Job shows the end itself.
 
         :raises NotReady: there is a tail, and the stream has not started.
         """
@@ -47,9 +47,9 @@ class CellRun:
 
     @classmethod
     def open(cls, run_folder: str) -> CellRun:
-        """Read the run from the folder that the task ``plan_cell`` made.
+        """Read the run from the folder that the task ``plan_cell`` created.
 
-        :raises NotReady: the folder is not there (another machine, or cleared away).
+        :raises NotReady: the folder is missing (another machine, or deleted).
         """
         folder = RunFolder(Path(run_folder))
         if not folder.scenario.is_file():

@@ -1,4 +1,4 @@
-"""Delete run folders that nobody will look at again."""
+"""Delete run folders that are no longer needed."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def tidy_run_folders(
 
     Kept: every run whose verdict is not pass (unless ``including_failed``), the baseline of
     each cell and its newest rehearsal that was no regression (the next one is compared with both),
-    a run that may still be in progress, and any folder without a date in its manifest, for it may
-    be none of ours.
+    a run that may still be in progress, and any folder without a date in its manifest, because
+    it may not be ours.
     """
     root = root or runs_root()
     now = time.time_ns() if now is None else now
@@ -47,9 +47,9 @@ def tidy_run_folders(
 
 
 def _may_be_in_progress(root: Path, run: RunSummary, now: int) -> bool:
-    """Say whether a run can still write to its folder: no report yet, and younger than the longest.
+    """Return whether a run can still write to its folder: no report, and not past the limit.
 
-    A folder whose scenario cannot be read is given a day.
+    The limit is the longest duration of its scenario, or a day if that cannot be read.
     """
     folder = RunFolder(root / run.run_id)
     if run.created_at is None or (run.verdict is not None and folder.report.exists()):

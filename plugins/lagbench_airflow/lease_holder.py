@@ -1,4 +1,4 @@
-"""The name by which this Airflow holds a cluster's Lease."""
+"""The name under which this Airflow holds a cluster's Lease."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from lagbench.adapters.kube.lease_holder import HOLDER_NAME, new_holder
 
 
 def lease_holder() -> str:
-    """Return the Airflow Variable, which all tasks on all hosts share; it is made once.
+    """Return the Airflow Variable, which all tasks on all hosts share; it is created once.
 
-    An Airflow that ``lagbench`` started has it in its environment.
+    An Airflow that ``lagbench`` started has the name in its environment.
     """
     found: str | None = Variable.get(HOLDER_NAME, default=None)
     if found:

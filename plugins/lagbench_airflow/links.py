@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
 URL_PREFIX = "/bench"
-"""Where the pages of the bench are mounted in Airflow's API server."""
+"""The path at which the pages of the bench are mounted in Airflow's API server."""
 
 
 def public_prefix() -> str:
-    """Return the path of the bench's pages as a browser asks for them.
+    """Return the path of the bench's pages as a browser requests them.
 
-    That is behind the path of ``[api] base_url``, under which a proxy may publish Airflow.
+    It begins with the path of ``[api] base_url``, under which a proxy may publish Airflow.
     """
     base_path = urlsplit(conf.get("api", "base_url", fallback="") or "").path
     return f"{base_path.rstrip('/')}{URL_PREFIX}"
 
 
 def report_path(run_id: str) -> str:
-    """Return the path of a run's report as a browser asks for it."""
+    """Return the path of a run's report as a browser requests it."""
     return f"{public_prefix()}/runs/{run_id}/report.html"
 
 

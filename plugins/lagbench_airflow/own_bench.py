@@ -1,4 +1,4 @@
-"""Which bench a run may stop: the one that it started, whichever try of its task did."""
+"""Identify the bench that a run may stop: the one that any try of its task started."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _FIELD = "started_bench"
 
 
 def note_started_bench(folder: RunFolder) -> None:
-    """Write down whose bench runs now, for the teardown and for a retry that finds it up.
+    """Record the running bench as started by this run, for the teardown and for a retry.
 
-    By its supervisor: a bench that somebody starts later is another one.
+    It is identified by its supervisor: a bench that is started later has another one.
     """
     state = bench.running(bench.state_dir())
     if state is not None:
@@ -19,7 +19,7 @@ def note_started_bench(folder: RunFolder) -> None:
 
 
 def is_own_bench(folder: RunFolder) -> bool:
-    """Say whether the bench that runs is the one that this run has started."""
+    """Return whether this run has started the running bench."""
     state = bench.running(bench.state_dir())
     noted = folder.read_json(folder.manifest).get(_FIELD)
     return state is not None and noted == state.supervisor.model_dump()

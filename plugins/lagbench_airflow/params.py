@@ -1,4 +1,4 @@
-"""The trigger form of ``scenario_run``, built from the catalog when the Dag is parsed."""
+"""Build the trigger form of ``scenario_run`` from the catalog when the Dag is parsed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SETTING_OF_PARAM = {
 def scenario_names() -> list[str]:
     """Return the catalog's scenarios by file name.
 
-    Importing the catalog itself would bring numpy into every parse of the Dag (0.2 s).
+    Importing the catalog itself would import numpy in every parse of the Dag (0.2 s).
     """
     named = os.environ.get("LAGBENCH_CATALOG")
     return _yaml_names(Path(named or PROJECT_ROOT / "include" / "catalog") / "scenarios")
@@ -43,7 +43,7 @@ def policy_names() -> list[str]:
 
 
 def scenario_run_params() -> dict[str, Param]:
-    """Return the form; what is left empty is as the scenario's file says."""
+    """Return the form; an empty field keeps the value of the scenario's file."""
     balancers = list(get_args(Balancer))
     return {
         "scenario": Param(
@@ -106,7 +106,7 @@ def scenario_run_params() -> dict[str, Param]:
 
 
 def rehearsal_params() -> dict[str, Param]:
-    """Return what the standing rehearsal runs; a schedule needs defaults for all of it."""
+    """Return the form of the standing rehearsal; a schedule needs defaults for all fields."""
     form = scenario_run_params()
     return {"scenario": form["scenario"], "policy": form["policy"]}
 
@@ -128,7 +128,7 @@ def lifecycle_params() -> dict[str, Param]:
 
 
 def settings_of(params: Mapping[str, Any]) -> dict[str, str]:
-    """Return the overrides of a run as dotted setting -> text; the form's own fields win.
+    """Return a run's overrides as dotted setting -> text; the form's own fields take precedence.
 
     :raises WrongInput: ``overrides`` is neither lines of key=value nor a JSON object.
     """
@@ -141,8 +141,8 @@ def settings_of(params: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _overrides(given: Any) -> dict[str, str]:
-    """Read the box: Airflow's page sends lines as text, and a JSON object as an object."""
-    from lagbench.catalog.catalog import parse_settings  # brings numpy: not while the Dag is parsed
+    """Read the field: Airflow's page sends lines as text, and a JSON object as an object."""
+    from lagbench.catalog.catalog import parse_settings  # needs numpy: not while the Dag is parsed
 
     if not given:
         return {}
@@ -155,7 +155,7 @@ def _overrides(given: Any) -> dict[str, str]:
 
 
 def _json_object(text: str) -> Any:
-    """Read an object that came as text, e.g. in the conf of a client that quotes it."""
+    """Read an object given as text, e.g. in the conf of a client that quotes it."""
     try:
         return json.loads(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Phases: which part of a run is going on, for the CLI's display and the report's time axis."""
+"""Record the phases of a run, for the CLI's display and the report's time axis."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from lagbench.core.telemetry import Phase
 PhaseState = Literal["started", "finished", "failed"]
 DETAIL_LENGTH = 500
 FLUSH_SECONDS = 2.0
-"""A phase that Kafka does not take within 2 s (broker down) stays in the file alone."""
+"""A phase that Kafka does not accept within 2 s (broker down) is only in the file."""
 
 
 @contextlib.contextmanager
 def phase(folder: RunFolder, name: str, *, bootstrap_servers: str | None = None) -> Iterator[None]:
-    """Record that the body's phase starts, and how it ends."""
+    """Record the start of the body's phase and its end."""
     record_phase(folder, name, "started", bootstrap_servers=bootstrap_servers)
     try:
         yield
@@ -42,7 +42,7 @@ def record_phase(
 ) -> None:
     """Append the phase to ``phases.jsonl`` and, with ``bootstrap_servers``, to the telemetry topic.
 
-    Give no servers before the topics exist and after the fence: nobody would read it there.
+    Pass no servers before the topics exist and after the fence: nobody would read it there.
     """
     phase = Phase(at=time.time_ns(), source="dag", name=name, state=state, detail=detail)
     line = json.dumps({"at": phase.at, "name": name, "state": state, "detail": detail}) + "\n"

@@ -1,4 +1,4 @@
-"""The first and the outer tasks of a cell: plan the run, bring the bench up, clean up."""
+"""First and outer tasks of a cell: plan the run, bring the bench up, clean up."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from lagbench_airflow.params import settings_of
 
 LEDGER_PARTITIONS, TELEMETRY_PARTITIONS = 6, 1
 TOPIC_SETTINGS = {
-    # Offsets are accounted for by identity, so nothing may be dropped or merged in mid-run,
-    # whatever the broker does with other topics: the bench's own keep 1 GiB of a partition.
+    # Offsets are accounted for by identity, so no record may be dropped or merged during a run,
+    # whatever the broker does with other topics: the bench's broker keeps 1 GiB of a partition.
     "cleanup.policy": "delete",
     "retention.ms": "-1",
     "retention.bytes": "-1",
-    # Producers wait for all replicas in sync; a broker that asks for two would take nothing into
+    # Producers wait for all in-sync replicas; a broker that requires two would accept nothing in
     # topics with one.
     "min.insync.replicas": "1",
 }
@@ -56,7 +56,7 @@ Say = Callable[[str], None]
 
 
 def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
-    """Validate what was asked for and make the run folder; returns what later tasks need.
+    """Validate the parameters and create the run folder; return the input of later tasks.
 
     Nothing is started: wrong input ends the run here.
     """
@@ -102,13 +102,13 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
 
 
 def is_embedded() -> bool:
-    """Say whether the connection kubernetes_default names the embedded bench's localkube."""
+    """Return whether the connection kubernetes_default names the embedded bench's localkube."""
     extra = _connection("kubernetes_default").extra_dejson
     return str(extra.get("kube_config_path")) == str(BenchFiles(bench.state_dir()).kubeconfig)
 
 
 def target_name() -> str:
-    """Return where runs are rehearsed, as ``--target`` names it; in_cluster: the pod's own."""
+    """Return the target of runs in the form of ``--target``; in_cluster: the pod's own cluster."""
     if is_embedded():
         return EMBEDDED
     extra = _connection("kubernetes_default").extra_dejson
@@ -116,18 +116,19 @@ def target_name() -> str:
 
 
 def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
-    """Bring the embedded bench up, or look whether the foreign one answers.
+    """Start the embedded bench, or check that the foreign one answers.
 
-    For a ``cell`` this takes a cluster's Lease and removes what crashed runs left: only a cell may,
-    for it knows that no other runs. Returns whether this call started the bench (a cell's manifest
-    says it before anything else can fail), which Kubernetes it is, versions of other parts, and
-    what was swept away. After a failure the Lease is free again.
+    For a ``cell`` this takes a cluster's Lease and removes leftovers of crashed runs. Only a cell
+    may do that, because it knows that no other cell runs. The result has whether this call started
+    the bench (a cell's manifest records it before anything else can fail), the version of
+    Kubernetes and of other parts, and the removed leftovers. After a failure the Lease is free
+    again.
     """
     from lagbench.embedded.spark_packages import spark_jars
 
     for name in CONNECTIONS:
         _connection(name)
-    spark = SparkTarget.read("spark_default")  # a wrong one is told before anything is measured
+    spark = SparkTarget.read("spark_default")  # reports a wrong one before anything is measured
     is_started, embedded = False, is_embedded()
     if embedded:
         state_dir = bench.state_dir()
@@ -146,7 +147,7 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
             check_cluster(kube, rights, holder=lease_holder())
             ready_namespace(kube)
         admin.check_reachable()
-        # Fetched here, so that the pipeline need not wait; Spark's pods have their own.
+        # Fetched here, so that the pipeline does not wait; Spark's pods have their own.
         jars = 0 if spark.place is SparkPlace.KUBERNETES else len(spark_jars())
         if cell is not None:
             with nullcontext() if embedded else _leased(kube, cell):
@@ -162,13 +163,13 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
 
 @contextmanager
 def _leased(kube: Kube, cell: CellRun) -> Iterator[None]:
-    """Take the Lease, which the teardown gives back; on failure here no teardown runs."""
+    """Take the Lease, which the teardown releases; after a failure here no teardown runs."""
     lease = ClusterLease(kube, lease_holder())
     lease.acquire(cell.names.run_id, duration_seconds=longest_run_seconds(cell.scenario))
     try:
         yield
     except BaseException:  # also the task's own time limit
-        with suppress(NotReady):  # what went wrong first is told
+        with suppress(NotReady):  # the first error is reported
             lease.release()
         raise
 
@@ -191,9 +192,9 @@ def create_run_topics(cell: CellRun) -> dict[str, int]:
 
 
 def clean_up(say: Say, *, folder: RunFolder) -> dict[str, Any]:
-    """Remove all workloads, topics and groups of runs, and give a cluster's namespace back.
+    """Remove all workloads, topics and groups of runs, and release a cluster's namespace.
 
-    Topics that nobody has accounted for are copied into the run folder first.
+    Topics that are not accounted for are first copied into the run folder.
     """
     for topic in keep_evidence(_kafka_settings, folder):
         say(f"copied {topic} to {folder.path / 'copies'}: lagbench account {folder.run_id}")
@@ -211,14 +212,14 @@ def _kafka_settings() -> dict[str, Any]:
 
 
 def take_bench_down(*, was_started_here: bool, keep_bench: bool) -> list[str]:
-    """Stop the embedded bench when this run started it and nobody wants to keep it."""
+    """Stop the embedded bench if this run started it and it need not be kept."""
     if keep_bench or not was_started_here or not is_embedded():
         return []
     return bench.down(bench.state_dir())
 
 
 def _new_folder(run_id: str) -> RunFolder:
-    """Make the run's folder; an id that was used names another measurement."""
+    """Create the run's folder; reject an id that another run has."""
     folder = RunFolder.create(RunNames(run_id).run_id)
     if folder.manifest.exists():
         raise WrongInput(

@@ -12,9 +12,9 @@ from lagbench_airflow.run_lookup import folder_of_dag_run
 
 
 def compare_with_last_pass(dag_run: str) -> dict[str, Any]:
-    """Hold the run that ``dag_run`` of scenario_run made against its baseline and the last night.
+    """Compare the run of ``dag_run`` of scenario_run with its baseline and the last night.
 
-    Writes comparison.json and the report with it.
+    Write comparison.json, and the report with it.
 
     :raises NotReady: the run folder is not on this machine.
     """

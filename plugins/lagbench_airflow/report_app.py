@@ -15,7 +15,7 @@ from lagbench.adapters.runs.run_folder import runs_root
 from lagbench_airflow.links import report_path
 from lagbench_airflow.run_lookup import folder_of_page
 
-# A report brings its scripts and styles along and needs nothing from elsewhere.
+# A report contains its scripts and styles and needs nothing from elsewhere.
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -33,8 +33,8 @@ RunId = Annotated[str, PathParameter(pattern=r"^[a-z0-9]([a-z0-9-]{0,50}[a-z0-9]
 def report_app(*, is_open: bool = False) -> FastAPI:
     """Return the application.
 
-    A FastAPI application of a plugin does not stand behind Airflow's log-in by itself: each route
-    asks for the right to read the runs of ``scenario_run`` (``is_open`` leaves that to the caller).
+    A FastAPI application of a plugin is not behind Airflow's log-in by itself: each route requires
+    the right to read the runs of ``scenario_run`` (``is_open`` leaves that to the caller).
     """
     may_read = requires_access_dag("GET", DagAccessEntity.RUN, "scenario_run")
     app = FastAPI(
@@ -47,7 +47,7 @@ def report_app(*, is_open: bool = False) -> FastAPI:
 
     @app.get("/report/{dag_id}/{dag_run:path}")
     def report(dag_id: str, dag_run: str) -> Response:
-        """Send the browser to the report of a Dag run, of a night to that of its rehearsal."""
+        """Redirect to the report of a Dag run, for a night to that of its rehearsal."""
         folder = folder_of_page(dag_id, dag_run)
         if folder is None or not folder.report.is_file():
             return HTMLResponse(NOT_YET, headers=HEADERS)
@@ -65,7 +65,7 @@ def report_app(*, is_open: bool = False) -> FastAPI:
 
 
 def confined(folder: Path, path: str) -> Path | None:
-    """Return the file ``path`` inside ``folder``; None when it is none or leads out of it."""
+    """Return the file ``path`` inside ``folder``; None if it is no file or is outside it."""
     root = folder.resolve()
     try:
         found = (root / path).resolve()

@@ -1,4 +1,4 @@
-"""Find the run folder that a Dag run made."""
+"""Find the run folder of a Dag run."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from lagbench.adapters.runs.run_folder import RunFolder, runs_root
 NEWEST_RUNS_SEARCHED = 1000
 NIGHTLY_DAG = "daily_spike_rehearsal"
 REHEARSAL_PREFIX = "rehearsal__"
-"""Stands before a night's own Dag run id in the name of the Dag run that it triggers."""
+"""Prefix before a night's own Dag run id in the name of the Dag run that it triggers."""
 RETRY_MARK = "__try_"
-"""Stands after it, with a number, when the night was cleared and rehearses again."""
+"""Mark after it, with a number, if the night was cleared and rehearses again."""
 
 
 def folder_of_dag_run(dag_run: str) -> RunFolder | None:
-    """Return the run folder that a Dag run of scenario_run made, None when it made none."""
+    """Return the run folder of a Dag run of scenario_run, None if it has none."""
     return _newest_folder(lambda made_by: made_by == dag_run)
 
 
@@ -31,7 +31,7 @@ def folder_of_page(dag_id: str, dag_run: str) -> RunFolder | None:
 
 
 def _newest_folder(is_wanted: Callable[[str], bool]) -> RunFolder | None:
-    """Return the newest run folder whose Dag run is wanted, by its id."""
+    """Return the newest run folder with a wanted Dag run, by its id."""
     root = runs_root()
     if not root.is_dir():
         return None

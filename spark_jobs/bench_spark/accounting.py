@@ -1,6 +1,6 @@
 """Account for every message of a run by its identity.
 
-Summaries find where anything may be wrong; only those blocks are read message by message. A clean
+Summaries find the blocks that may be wrong; only those are read message by message. A clean
 run costs a few scans and no shuffle of messages.
 """
 
@@ -64,13 +64,13 @@ def account(work: Work) -> dict[str, Any]:
 
 
 def _suspected(work: Work) -> tuple[Suspicion, DataFrame | None, DataFrame | None]:
-    """Return what is suspected, what repeats, and the bad messages."""
+    """Return the suspicion, the repeats and the bad messages."""
     suspicion = suspect(work)
     return suspicion, *_bad_messages(work, suspicion)
 
 
 def _bad_messages(work: Work, suspicion: Suspicion) -> tuple[DataFrame | None, DataFrame | None]:
-    """Return what repeats, and rows of ``schemas.BAD_MESSAGES``; None: nothing to suspect."""
+    """Return the repeats, and rows of ``schemas.BAD_MESSAGES``; None: no suspicion."""
     processed, facts, repeats = work.processed, work.facts, work.repeats
     bad: list[DataFrame] = []
     excluded: list[DataFrame] = [processed.limit(0)]
@@ -81,7 +81,7 @@ def _bad_messages(work: Work, suspicion: Suspicion) -> tuple[DataFrame | None, D
         excluded.append(strange)
         bad.append(shape.from_log(unprocessed(log_rows, work_rows, work.fence.committed)))
         bad.append(shape.from_unknown(strange))
-        if repeats is not None:  # each processing of what the log lacks is in one class
+        if repeats is not None:  # a processing that the log lacks is in one class
             places = strange.select(*IDENTITY).distinct()
             repeats = repeats.join(places, on=list(IDENTITY), how="left_anti").persist()
     if repeats is not None:
@@ -143,7 +143,7 @@ def _write_bad(folder: RunFolder, bad: DataFrame | None) -> list[BadCount]:
 
 
 def _processed_by_pod(work: Work, suspicion: Suspicion) -> dict[str, int]:
-    """Return the processings of each pod, of strangers too."""
+    """Return the processings of each pod, including strangers."""
     counts = Counter(suspicion.processed_by_pod)
     for rows in (work.strangers.work, work.strangers.beyond):
         if rows is not None:
@@ -171,7 +171,7 @@ def _foreign_log(work: Work) -> dict[int, LogPart]:
 
 
 def _foreign_records(work: Work) -> dict[str, int]:
-    """Return how many records of ledger and telemetry are none."""
+    """Return the numbers of foreign records in ledger and telemetry."""
     ledger, telemetry = work.strangers.in_ledger, _no_telemetry(work)
     return {
         message_classes.FOREIGN_LEDGER: 0 if ledger is None else ledger.count(),
@@ -180,7 +180,7 @@ def _foreign_records(work: Work) -> dict[str, int]:
 
 
 def _strangers(work: Work) -> list[Stranger]:
-    """Return the first records of each topic that are none of the run."""
+    """Return the first records of each topic that do not belong to the run."""
     found = []
     places = {"events": work.strangers.in_log, "processed": work.strangers.in_ledger}
     for topic, rows in {**places, "telemetry": _no_telemetry(work)}.items():

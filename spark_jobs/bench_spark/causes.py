@@ -1,4 +1,4 @@
-"""Name what stands next to a bad message: a rebalance, a SIGTERM, a kill or a commit."""
+"""Name the event next to a bad message: a rebalance, a SIGTERM, a kill or a commit."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from lagbench.shared_with_spark import message_classes
 
-# A death is seen by the recorder (once a second) on a clock that may count whole seconds.
+# The recorder sees a death (once a second) on a clock that may count whole seconds.
 _SEEN_LATE_NS = 2_000_000_000
-# A commit that ran ahead of the work loses what was queued then: seconds of work. A pod's end
+# A commit that ran ahead of the work loses the queued messages: seconds of work. A pod's end
 # long after the commit did not cause that loss.
 _LOSS_FOLLOWS_WITHIN_NS = 30_000_000_000
 _WITHOUT_CAUSE = frozenset(
@@ -27,7 +27,7 @@ _WITHOUT_CAUSE = frozenset(
 
 
 class Instant(NamedTuple):
-    """Something happened to a pod."""
+    """An event of a pod."""
 
     at: int
     cause: str
@@ -35,7 +35,7 @@ class Instant(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """The group's offset moved on to ``offset``."""
+    """A move of the group's offset to ``offset``."""
 
     offset: int
     at: int
@@ -43,7 +43,7 @@ class Commit(NamedTuple):
 
 
 class Blame(NamedTuple):
-    """Who and when (given or found), and the cause; None where unknown."""
+    """The pod and the time (given or found), and the cause; None if unknown."""
 
     pod: str | None
     at: int | None
@@ -76,7 +76,7 @@ class CauseFinder:
         return self._blame_disturbance(kind, partition, pod, other_pod, [at for _, at in rows])
 
     def _blame_commit(self, partition: int, offset: int | None) -> Blame:
-        """Find the commit that gave the message up, and what kept its pod from the work."""
+        """Find the commit that gave up the message, and the event that stopped its pod."""
         commits = self.commits.get(partition, ())
         reached = np.fromiter((commit.offset for commit in commits), np.int64, len(commits))
         found = int(np.searchsorted(reached, offset or 0, side="right"))
@@ -100,7 +100,7 @@ class CauseFinder:
         other_pod: str | None,
         instants: Sequence[int | None],
     ) -> list[Blame]:
-        """Take the nearest event before; a repeat blames the end of the pod that was first."""
+        """Take the nearest earlier event; for a repeat, the end of the first pod comes first."""
         fates = list(self.fates.get(other_pod or "", ()))
         if kind == message_classes.DUPLICATED:
             first = _Timeline(fates, _SEEN_LATE_NS)

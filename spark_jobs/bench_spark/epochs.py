@@ -1,10 +1,10 @@
-"""Epochs: one ownership of a partition by a pod, and who owned it next.
+"""Determine epochs: each ownership of a partition by a pod, and its next owner.
 
-An epoch begins with an assignment that the pod reported. Work outside every reported one belongs to
-an epoch of its own, which begins with the member's first such work; it is nobody's next owner while
-another pod held the partition by its own word, so that one wrong row of the ledger is one. Work in
-a stretch where the pod's records have a hole is in no epoch: its owner is not known. There are as
-many epochs as assignments, so they are compared here and not in Spark.
+An epoch begins with an assignment that the pod reported. Work outside every reported epoch belongs
+to a separate epoch, which begins with the member's first such work. That epoch is not a next owner
+while another pod reports that it held the partition, so that one wrong row of the ledger counts as
+one. Work in a stretch with a hole in the pod's records is in no epoch: its owner is unknown. There
+are as many epochs as assignments, so they are compared here and not in Spark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Span(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """What a pod did in one ownership; ``began_at`` is its first work."""
+    """A pod's work in one ownership; ``began_at`` is its first work."""
 
     partition: int
     pod: str
@@ -51,7 +51,7 @@ class Rival(NamedTuple):
 
 
 def spans_of(found: Holdings, partitions: Iterable[int]) -> list[Span]:
-    """Return what dates the work: holdings, each until the pod's next one, and the holes."""
+    """Return the spans that date the work: holdings, each until the pod's next one, and holes."""
     starts: dict[tuple[int, str], set[tuple[int, bool]]] = defaultdict(set)
     for held in found.held:
         starts[held.partition, held.pod].add((held.from_at, True))
@@ -100,9 +100,9 @@ def rivals_of(
 
 
 def _follows(other: Epoch, begun: int, is_reported: bool, held: Sequence[Holding]) -> bool:
-    """Say whether an epoch is a later owner for one that began at ``begun``.
+    """Return whether an epoch is a later owner for one that began at ``begun``.
 
-    Work that no record covers intrudes on whoever held the partition when it began.
+    Work that no record covers intrudes on the pod that held the partition when the work began.
     """
     if other.is_reported:
         is_intruded = not is_reported and any(

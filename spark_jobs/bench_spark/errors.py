@@ -1,7 +1,7 @@
-"""Errors of the Spark jobs; each message says what was read, what was found, what is expected."""
+"""Errors of the Spark jobs; each message names the source, the finding and the expectation."""
 
 from __future__ import annotations
 
 
 class UnreadableRun(ValueError):
-    """The run folder or its topics do not hold what a job needs."""
+    """The run folder or its topics lack data that a job needs."""

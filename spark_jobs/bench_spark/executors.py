@@ -1,7 +1,8 @@
-"""Executors that share the driver's run folder, or an error before anything is written.
+"""Require executors that share the driver's run folder, before anything is written.
 
-An executor without the shared disk writes its part of a table to its own, the driver commits
-what it sees, and Spark calls the job a success: seen as an empty table without any message.
+An executor without the shared disk writes its part of a table to its own disk, the driver commits
+only the parts that it sees, and Spark reports a success. Observed as an empty table without any
+message.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from bench_spark.errors import UnreadableRun
 from bench_spark.run_folder import RunFolder
 
 _MARKER = "seen-by-executors.json"
-# Tasks are dealt out in turn: twice as many as cores reach every executor that has registered.
+# Tasks are assigned in turn: twice as many tasks as cores reach every registered executor.
 _TASKS_PER_CORE = 2
 
 
 def require_shared(folder: RunFolder) -> None:
-    """Have the executors read what the driver wrote, unless they are one process or use a store.
+    """Let the executors read the driver's file, unless they are one process or use a store.
 
     :raises UnreadableRun: an executor does not see the run folder.
     """

@@ -11,9 +11,9 @@ from bench_spark.errors import UnreadableRun
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What belongs to the run: offsets below ``events``, ``processed`` and ``telemetry``.
+    """The records of the run: offsets below ``events``, ``processed`` and ``telemetry``.
 
-    ``committed`` holds the group's next offset to read, None where it has committed nothing.
+    ``committed`` holds the group's next offset to read, None if it has committed nothing.
     """
 
     events: dict[int, int]
@@ -32,7 +32,7 @@ class Fence:
 def parse_fence(content: Mapping[str, Any]) -> Fence:
     """Return the fence in a decoded ``fence.json``.
 
-    :raises UnreadableRun: a part is missing or no mapping of partition to offset.
+    :raises UnreadableRun: a part is missing or is not a mapping of partition to offset.
     """
     try:
         return Fence(

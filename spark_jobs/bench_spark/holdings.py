@@ -1,8 +1,9 @@
-"""Who held which partition when, replayed from each pod's own records of its rebalances.
+"""Replay which pod held which partition when, from each pod's own records of its rebalances.
 
-Every record says what the pod owns afterwards and carries a number that counts its rebalances, so a
-record that is missing is noticed: the number skips, or what the pod gave up it never had. Then what
-it held between the two records around the hole is not known, and nobody is blamed for it.
+Every record has the partitions that the pod owns afterwards and a number that counts its
+rebalances. A missing record is therefore noticed: the number skips, or the pod gives up a partition
+that it never had. The partitions of the pod between the two records around the hole are then
+unknown, and no pod is blamed for them.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ class Move(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether it replaces all that the pod held, so that it says nothing of before."""
+        """Whether it replaces all that the pod held, and so does not show the state before."""
         return self.is_assignment and not self.is_incremental
 
 
 class Holding(NamedTuple):
-    """A pod held a partition; ``until_at`` None: no record says that it ended."""
+    """A holding of a partition by a pod; ``until_at`` None: no record of its end."""
 
     partition: int
     pod: str
@@ -40,17 +41,17 @@ class Holding(NamedTuple):
 
 
 class Hole(NamedTuple):
-    """Records of a pod are missing; ``partitions`` None: any may have moved meanwhile."""
+    """A hole in a pod's records; ``partitions`` None: any may have moved meanwhile."""
 
     pod: str
-    from_at: int | None  # None: from its begin
+    from_at: int | None  # None: from its start
     until_at: int
     partitions: frozenset[int] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What the pods said, and where they were not heard."""
+    """The reported holdings of the pods, and the holes in their records."""
 
     held: Sequence[Holding]
     holes: Sequence[Hole]
@@ -67,7 +68,7 @@ class Holdings:
 
 
 def holdings(moves: Iterable[Move], ends: Mapping[str, int]) -> Holdings:
-    """Return the holdings; ``ends`` is when a pod stopped or was killed, where that is known."""
+    """Return the holdings; ``ends``: when a pod stopped or was killed, if that is known."""
     of_pod: dict[str, list[Move]] = defaultdict(list)
     for move in sorted(moves, key=lambda move: (move.at, move.number)):
         of_pod[move.pod].append(move)
@@ -85,7 +86,7 @@ def _replay(moves: Sequence[Move], ended_at: int | None) -> tuple[list[Holding],
     holes: list[Hole] = []
     since: dict[int, int] = {}
     last: Move | None = None
-    heard_at: int | None = None  # when the pod, under whatever process, said something last
+    heard_at: int | None = None  # the pod's last record, from any of its processes
 
     def close(partitions: Iterable[int], at: int | None) -> None:
         ended = sorted(partitions)
@@ -111,7 +112,7 @@ def _replay(moves: Sequence[Move], ended_at: int | None) -> tuple[list[Holding],
 
 
 def _is_new_process(last: Move, move: Move) -> bool:
-    """Say whether the pod's container was started again: it counts from 1 anew."""
+    """Return whether the pod's container was restarted: it counts from 1 again."""
     return move.number <= last.number and move.number != _next_number(last, move)
 
 
@@ -122,16 +123,16 @@ def _next_number(last: Move, move: Move) -> int:
 
 
 def _before(move: Move) -> frozenset[int]:
-    """Return what the pod held just before, as the record itself implies."""
+    """Return the pod's partitions just before, as implied by the record itself."""
     if not move.is_assignment:
         return move.owned | frozenset(move.partitions)
     return frozenset() if move.is_full else move.owned - frozenset(move.partitions)
 
 
 def _hole(last: Move | None, move: Move, heard_at: int | None) -> Hole | None:
-    """Return what lies between two neighbouring records, if something is missing there.
+    """Return the hole between two neighbouring records, if a record is missing there.
 
-    One record that is missing can only have given the pod what the next one says it had.
+    One missing record can only have given the pod the partitions that the next one implies.
     """
     missing = move.number - (1 if last is None else _next_number(last, move))
     if missing > 1 or (missing > 0 and move.is_full):
@@ -141,7 +142,7 @@ def _hole(last: Move | None, move: Move, heard_at: int | None) -> Hole | None:
 
 
 def _closed(held: Iterable[Holding]) -> list[Holding]:
-    """End what no record ended where another pod was given the partition."""
+    """End each holding without a recorded end when another pod gets the partition."""
     ordered = sorted(held, key=lambda found: (found.partition, found.from_at, found.pod))
     closed = []
     for found in ordered:

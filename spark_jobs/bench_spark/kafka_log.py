@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
-# Kafka's default of 500 records a poll makes the consumer's bookkeeping the cost of a read.
+# With Kafka's default of 500 records a poll, the consumer's bookkeeping dominates the read.
 _RECORDS_PER_POLL = "20000"
 _FETCH_BYTES = str(8 * 1024 * 1024)
 
@@ -17,9 +17,9 @@ def read_topic(
 ) -> DataFrame:
     """Return the records below ``end_offsets`` with the columns of Spark's Kafka source.
 
-    A record that vanishes while it is read fails the job (failOnDataLoss); one that had expired
-    before is found by the accounting, which expects every offset up to the fence. What a
-    transaction wrote and did not commit is not there: no reader of the topic would act on it.
+    If a record disappears during the read, the job fails (failOnDataLoss). A record that expired
+    before is found by the accounting, which expects every offset up to the fence. Records of
+    uncommitted transactions are left out: no reader of the topic would act on them.
     """
     fence = {topic: {str(partition): offset for partition, offset in end_offsets.items()}}
     return (

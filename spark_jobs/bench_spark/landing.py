@@ -20,7 +20,7 @@ from bench_spark.transforms.telemetry_rows import decode_telemetry, stream_start
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Where the run's three topics are."""
+    """The run's three topics and their servers."""
 
     bootstrap_servers: str
     events: str
@@ -31,9 +31,9 @@ class Topics:
 def land(folder: RunFolder, topics: Topics | None, fence: Fence) -> None:
     """Write the tables events, processed and telemetry; a repetition replaces them.
 
-    Telemetry comes first: it knows when the stream started.
+    Telemetry comes first, because it has the stream's start.
 
-    :param topics: None: read the copies that the run folder has of them.
+    :param topics: None: read the run folder's copies of them.
     """
     records = _records(folder, topics, "telemetry", fence.telemetry)
     folder.write_table("telemetry", schemas.TELEMETRY, decode_telemetry(records))

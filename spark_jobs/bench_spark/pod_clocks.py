@@ -1,8 +1,8 @@
-"""The pods' clocks against the recorder's: what to take off a stamp, and how wrong it may be then.
+"""Map the pods' clocks to the recorder's: the shift of a stamp, and its remaining error.
 
 The rule is that of ``lagbench.core.measures.evidence.clocks``, for the stamps that only Spark
-reads; a test holds the two equal. On one machine there is one clock. Elsewhere a pod whose clock
-the recorder could not ask is not bounded, which is not an offset of zero.
+reads; a test keeps the two equal. On one machine there is one clock. Elsewhere a pod whose clock
+the recorder could not read is not bounded, which is not an offset of zero.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ONE_MACHINE = "processes"
 
 
 class PodClock(NamedTuple):
-    """``shift_ns`` comes off every stamp of the pod, which is wrong by ``error_ns`` at most."""
+    """``shift_ns`` is subtracted from each stamp; the remaining error is ``error_ns`` at most."""
 
     shift_ns: int
     error_ns: int
@@ -40,12 +40,12 @@ class PodClocks:
 
     @property
     def shifts(self) -> dict[str, int]:
-        """What comes off the stamps of the pods for which that is something."""
+        """The shifts by pod, without those that are 0."""
         return {pod: clock.shift_ns for pod, clock in self.by_pod.items() if clock.shift_ns}
 
     @property
     def most_error_ns(self) -> int:
-        """How wrong two stamps of bounded clocks may be against each other."""
+        """The largest error between two stamps of bounded clocks."""
         return 2 * max((clock.error_ns for clock in self.by_pod.values()), default=0)
 
 
@@ -57,10 +57,10 @@ def pod_clocks(
     fidelity: str | None,
     seen: Iterable[Mapping[str, Any]] = (),
 ) -> PodClocks:
-    """Return the clocks in records ``clock_offset``; the last word on each stretch counts.
+    """Return the clocks in records ``clock_offset``; the last record of each stretch counts.
 
     ``seen``: records ``pod_seen``, which name the node whose clock their pod has. A run that does
-    not say where it ran had one machine: those are older than its manifest.
+    not record where it ran had one machine: such runs are older than the manifest.
     """
     if fidelity in (None, ONE_MACHINE):
         return ONE_CLOCK
@@ -78,7 +78,7 @@ def pod_clocks(
 
 
 def _clock(bounds: list[tuple[int, int]]) -> PodClock:
-    """Return what all stretches allow, else what is true of each of them."""
+    """Return the clock that all stretches allow, else one that covers each of them."""
     low, high = max(low for low, _ in bounds), min(high for _, high in bounds)
     if low > high:
         low, high = min(low for low, _ in bounds), max(high for _, high in bounds)

@@ -1,8 +1,8 @@
-"""What the telemetry of a run says about its producer, its pods and its rebalances.
+"""Extract the facts about a run's producer, pods and rebalances from its telemetry.
 
 These records are few (thousands), so they are read once into the driver; messages never are. A
-record that lacks what its kind has is a stranger: counted and left out. Stamps of pods are on the
-recorder's clock, as far as theirs is known.
+record that lacks fields of its kind is a stranger: counted and left out. Stamps of pods are on the
+recorder's clock, as far as the pods' clocks are known.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "clock_offset": {"clock": str, "pods": list, "low_ns": int, "high_ns": int, "since_at": int},
 }
 FACT_KINDS = tuple(_FIELDS)
-# 128 + SIGKILL as a container runtime tells it; -9 as Python's subprocess does.
+# 128 + SIGKILL as a container runtime reports it; -9 as Python's subprocess does.
 _KILLED_EXIT_CODES = frozenset({137, -9})
 _NANOSECONDS = 1_000_000_000
-# A scenario's rates are reals and its stretches too: where its last message lies is rounded.
+# A scenario's rates and stretches are real numbers: the place of its last message is rounded.
 _SLACK_MESSAGES, _SLACK_NS = 2, _NANOSECONDS
 
 Ranges = Sequence[tuple[int, int]]
@@ -41,9 +41,9 @@ Records = Mapping[str, list[dict[str, Any]]]
 
 
 class StreamPlan(NamedTuple):
-    """What the stream can hold: the seqs below ``seqs``, planned offsets up to ``offset_ns``.
+    """The limits of the stream: the seqs below ``seqs``, planned offsets up to ``offset_ns``.
 
-    ``sample_ns`` is its planned stretch, without the tail. None: nobody said.
+    ``sample_ns`` is its planned stretch, without the tail. None: not reported.
     """
 
     seqs: int | None
@@ -53,9 +53,9 @@ class StreamPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """The producer's totals (None: it never finished) and who was given what when.
+    """The producer's totals (None: it never finished) and the assignments of the pods.
 
-    ``failed_seqs`` and ``unknown_seqs`` are ranges [first, last]; None: which seqs is not told.
+    ``failed_seqs`` and ``unknown_seqs`` are ranges [first, last]; None: the seqs are not reported.
     """
 
     planned: int | None
@@ -70,11 +70,11 @@ class RunFacts:
     holdings: Holdings
     killed_at: Mapping[str, int]
     causes: CauseFinder
-    strangers: int  # records of a known kind that lack what the kind has
+    strangers: int  # records of a known kind that lack fields of the kind
 
     @property
     def produced(self) -> int | None:
-        """Return how many seqs the producer handed over; None: it never said."""
+        """Return how many seqs the producer handed over; None: it never reported."""
         if self.acked is None:
             return None
         return self.acked + (self.failed or 0) + (self.unknown or 0)
@@ -121,7 +121,7 @@ def facts_of(records: Iterable[str], *, fidelity: str | None = None) -> RunFacts
 
 
 def _record(text: str) -> dict[str, Any] | None:
-    """Return a record that has what its kind has; None: it is none."""
+    """Return a record with the fields of its kind; None: it is not one."""
     try:
         record = json.loads(text)
         fields = _FIELDS[record["kind"]]
@@ -142,7 +142,7 @@ def _record(text: str) -> dict[str, Any] | None:
         if "pods" in fields:
             record["pods"] = [str(pod) for pod in record["pods"]]
         for name in ("planned_seconds", "tail_most_seconds", "tail_rate_per_second"):
-            round(float(record.get(name) or 0.0) * _NANOSECONDS)  # refuses what is no length
+            round(float(record.get(name) or 0.0) * _NANOSECONDS)  # rejects what is no length
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None
     found: dict[str, Any] = record
@@ -172,7 +172,7 @@ def _handed_over(finished: Mapping[str, Any]) -> int | None:
 
 
 def _ranges(finished: Mapping[str, Any], outcome: str) -> Ranges | None:
-    """Return which seqs had this outcome; none did where the count says so."""
+    """Return the seqs with this outcome; empty if the count is 0."""
     told = finished.get(f"{outcome}_seqs")
     if told is not None:
         ranges: Ranges = told
@@ -210,7 +210,7 @@ def _rebalances(by_kind: Records) -> dict[int, list[Instant]]:
 
 
 def _fates(by_kind: Records) -> tuple[dict[str, list[Instant]], dict[str, int]]:
-    """Return each pod's SIGTERM and its death, when it was killed; and the deaths alone."""
+    """Return each pod's SIGTERM and, if it was killed, its death; and the deaths alone."""
     fates: dict[str, list[Instant]] = defaultdict(list)
     for record in by_kind["sigterm_received"]:
         fates[record["source"]].append(Instant(record["at"], "sigterm", record["source"]))
@@ -229,10 +229,10 @@ def _fates(by_kind: Records) -> tuple[dict[str, list[Instant]], dict[str, int]]:
 
 
 def _commits(records: Iterable[dict[str, Any]]) -> dict[int, list[Commit]]:
-    """Return the commits that moved a partition on.
+    """Return the commits that moved a partition forward.
 
-    Instants are of the client's callbacks, which may overtake each other: whether a commit moved
-    the group back is not to be seen here, but in the offsets that the recorder read.
+    Instants are those of the client's callbacks, which may overtake each other. A commit that moved
+    the group back is therefore not visible here, but in the offsets that the recorder read.
     """
     forward: dict[int, list[Commit]] = defaultdict(list)
     for record in records:

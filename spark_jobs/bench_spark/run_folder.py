@@ -1,6 +1,6 @@
-"""Read and write what a job keeps in the run folder, on a disk or in an object store.
+"""Read and write a job's files in the run folder, on a disk or in an object store.
 
-Everything goes through Hadoop's file systems, so a local path and a URI work alike.
+Everything goes through Hadoop's file systems, so both a local path and a URI work.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from bench_spark.errors import UnreadableRun
 
-# Rows of one output file: some 40 MB, a size that is read in one task.
+# Rows of one output file: about 40 MB, a size that is read in one task.
 _ROWS_PER_FILE = 2_000_000
 
 
@@ -27,11 +27,11 @@ class RunFolder:
     location: str
 
     def table_path(self, name: str) -> str:
-        """Return where the table lies."""
+        """Return the path of the table."""
         return f"{self.location.rstrip('/')}/tables/{name}"
 
     def copy_path(self, name: str) -> str:
-        """Return where the copy of a topic lies."""
+        """Return the path of the copy of a topic."""
         return f"{self.location.rstrip('/')}/copies/{name}"
 
     def read_table(self, name: str, schema: T.StructType) -> DataFrame:
@@ -43,8 +43,8 @@ class RunFolder:
     ) -> None:
         """Replace the table.
 
-        ``rows`` (about how many) decides on the number of files; without it the table is small:
-        one file, in the order of its first two columns.
+        ``rows`` (their approximate number) determines the number of files. Without it the table is
+        small: one file, sorted by its first two columns.
         """
         columns = [F.col(field.name).cast(field.dataType) for field in schema.fields]
         chosen = table.select(*columns)
@@ -71,7 +71,7 @@ class RunFolder:
         return parse_object(text, path.toString())
 
     def has(self, name: str) -> bool:
-        """Say whether the folder has a file."""
+        """Return whether the folder has a file."""
         path = self._hadoop_path(name)
         return bool(self._file_system(path).exists(path))
 
@@ -89,7 +89,7 @@ class RunFolder:
             raise UnreadableRun(f"{part.toString()} could not be renamed to {final.toString()}")
 
     def remove(self, name: str) -> None:
-        """Remove a file of the folder; one that is not there is no error."""
+        """Remove a file of the folder; a missing file is no error."""
         path = self._hadoop_path(name)
         self._file_system(path).delete(path, False)
 
@@ -105,7 +105,7 @@ class RunFolder:
 def parse_object(text: str, where: str) -> dict[str, Any]:
     """Return the JSON object in ``text``.
 
-    :raises UnreadableRun: it is none.
+    :raises UnreadableRun: it is not one.
     """
     try:
         content = json.loads(text)

@@ -43,9 +43,9 @@ PROCESSED = T.StructType(
         _optional("done_at", _LONG),  # the downstream write returned, unix ns
         _optional("pod", _TEXT),  # consumer-7d9c5b-x2x9p
         _optional("member_id", _TEXT),  # of the consumer group, rdkafka-0c5e…
-        _required("ledger_partition", _INT),  # where the ledger has it, 3
+        _required("ledger_partition", _INT),  # its place in the ledger, 3
         _required("ledger_offset", _LONG),  # one per finished batch, 88
-        _optional("foreign", _TEXT),  # why the record is of no ledger: all above is null then
+        _optional("foreign", _TEXT),  # why it is no ledger record: all above is null then
     ]
 )
 

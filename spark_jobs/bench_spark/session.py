@@ -1,4 +1,4 @@
-"""The Spark session of every job, and what makes a job small enough for a 90-second run."""
+"""Open the Spark session of every job, with settings small enough for a 90-second run."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 import bench_spark
 
-# Rows of one Arrow batch to Python: numpy's cost per call disappears above some 10,000 rows.
+# Rows of one Arrow batch to Python: numpy's cost per call is negligible above 10,000 rows.
 _ARROW_ROWS = 65_536
-# A ledger record holds up to some 50 KB, so rows alone would not bound a batch's memory.
+# A ledger record holds up to about 50 KB, so rows alone would not bound a batch's memory.
 _ARROW_BYTES = 16 * 1024 * 1024
 # One shuffle partition per million messages keeps a task's sort in memory at 1 GiB heaps.
 _MESSAGES_PER_SHUFFLE_PARTITION = 1_000_000
@@ -22,13 +22,13 @@ _FEWEST_SHUFFLE_PARTITIONS = 2
 
 
 def open_session(name: str) -> SparkSession:
-    """Return the session named ``name``; the master is spark-submit's choice."""
+    """Return the session named ``name``; spark-submit chooses the master."""
     # Python workers may not see this folder: ship the package's functions by value.
     cloudpickle.register_pickle_by_value(bench_spark)
     session = (
         SparkSession.builder.appName(name)
         .config("spark.ui.enabled", "false")
-        # The default of 10 s logs a stack trace when a beat meets the end of a short job.
+        # The default of 10 s logs a stack trace when a heartbeat meets the end of a short job.
         .config("spark.executor.heartbeatInterval", "60s")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", _FEWEST_SHUFFLE_PARTITIONS)
@@ -48,12 +48,12 @@ def size_shuffles(session: SparkSession, messages: int) -> None:
 
 
 def at_once(*parts: Callable[[], Any]) -> list[Any]:
-    """Run parts that need nothing of each other side by side; return what each returns.
+    """Run independent parts in parallel; return the result of each.
 
-    The first failure is raised when all have ended.
+    The first failure is raised after all have ended.
 
-    A small run's jobs are planning in the driver for most of their time: while one is planned,
-    another is carried out.
+    A small run's jobs spend most of their time on planning in the driver: while one is planned,
+    another is executed.
     """
     with ThreadPoolExecutor(len(parts), thread_name_prefix="part") as pool:
         running = [pool.submit(part) for part in parts]

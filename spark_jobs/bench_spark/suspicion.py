@@ -1,4 +1,4 @@
-"""Where anything in a run may be wrong, found in summaries: the places worth a close look."""
+"""Find the places in a run that may be wrong, from summaries: only they are read closely."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """Each place where a class may be found; None: that class is ruled out."""
+    """The places where a class may occur; None: that class is ruled out."""
 
     identity: DataFrame | None
     seqs: DataFrame | None
@@ -74,9 +74,9 @@ def suspect(work: Work) -> Suspicion:
 
 
 def _produced(work: Work) -> int:
-    """Return how many seqs there should be.
+    """Return the expected number of seqs.
 
-    Without the producer's last word it is as many as the log has: a hole among them is seen.
+    Without the producer's final report it is as many as the log has: a hole among them is noticed.
     """
     produced = work.facts.produced
     return work.fence.messages if produced is None else produced

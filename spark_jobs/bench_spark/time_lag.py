@@ -1,7 +1,7 @@
-"""How late messages were done: percentiles of done_at - planned_at, in seconds.
+"""Compute the time lag of messages: percentiles of done_at - planned_at, in seconds.
 
-The sample is what the scenario planned for its own stretch; how long the tail after it went on says
-nothing of the policy, so it is told apart.
+The sample is the messages that the scenario planned for its own stretch. The length of the tail
+after it says nothing about the policy, so the tail is reported apart.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Percentiles = dict[str, float | None]
 
 
 def time_lag(work: Work) -> tuple[Percentiles, Percentiles | None]:
-    """Return the percentiles of the sample, and of what was planned after it (None: nothing)."""
+    """Return the percentiles of the sample, and of messages planned after it (None: none)."""
     started_at, sample_ns = _started_at(work), work.facts.plan.sample_ns
     if started_at is None or sample_ns is None:
         (every,) = _percentiles(work.processed, [F.expr("true")])

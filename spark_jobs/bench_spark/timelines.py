@@ -15,9 +15,9 @@ from bench_spark.work import Work
 
 
 def draw(work: Work) -> None:
-    """Write the tables of the run's course; a repetition replaces them.
+    """Write the tables of the run over time; a repetition replaces them.
 
-    What no event of the run is, and what is stamped outside of it, the accounting counts.
+    The accounting counts records that are no event of the run, and those stamped outside of it.
     """
     folder = work.folder
     by_pod = rates.within(rates.pod_bins(work.processed), work.stretch).persist()

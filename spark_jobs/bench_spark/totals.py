@@ -1,4 +1,4 @@
-"""The totals of a run, as ``accounting.json`` holds them."""
+"""Compute the totals of a run for ``accounting.json``."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TIME_LAG_METHOD = (
 
 
 class LogPart(NamedTuple):
-    """What the log holds of one partition; ``first_offset`` is None when it holds nothing."""
+    """The log's messages of one partition; ``first_offset`` is None if there are none."""
 
     messages: int
     first_offset: int | None
 
 
 class BadCount(NamedTuple):
-    """How many bad messages there are of one class, cause and pod."""
+    """The number of bad messages of one class, cause and pod."""
 
     kind: str
     cause: str
@@ -35,7 +35,7 @@ class BadCount(NamedTuple):
 
 
 class Stranger(NamedTuple):
-    """Where a record lies that is none of the run; a place is None in tables of older runs."""
+    """The place of a record that does not belong to the run; None in tables of older runs."""
 
     topic: str  # events, processed or telemetry
     partition: int | None
@@ -108,7 +108,7 @@ def totals(counts: Counts, facts: RunFacts, fence: Fence) -> dict[str, Any]:
 
 
 def _whole_log(counts: Counts) -> dict[int, LogPart]:
-    """Return what the log holds, strangers too."""
+    """Return the log's messages, including strangers."""
     whole = dict(counts.log)
     for partition, foreign in counts.foreign_log.items():
         own = whole.get(partition, LogPart(0, None))
@@ -118,10 +118,10 @@ def _whole_log(counts: Counts) -> dict[int, LogPart]:
 
 
 def _absent_seqs(by_class: Counter[str], facts: RunFacts) -> dict[str, int]:
-    """Return the seqs at no offset that were acknowledged, and those that none may have been.
+    """Return the counts of absent seqs: those acknowledged, and those that may not have been.
 
-    Where the producer told which deliveries failed, each is known. Else only their number is: that
-    many absent seqs may be its own, and every further one was acknowledged for certain.
+    If the producer reported which deliveries failed, each is known. Else only their number is: that
+    many absent seqs may be failed deliveries, and every further one was certainly acknowledged.
     """
     absent = by_class[message_classes.NOT_IN_LOG]
     excusable = sum(
@@ -166,9 +166,9 @@ def _by_pod(counts: Counts) -> dict[str, dict[str, int]]:
 
 
 def _absent_offsets(log: Mapping[int, LogPart], fence: Fence) -> tuple[int, int]:
-    """Return how many offsets below the fence lie before the log's start, and how many within.
+    """Return how many offsets below the fence are missing before the log's start, and within it.
 
-    The events topic has neither transactions nor compaction, so both are messages that are gone.
+    The events topic has neither transactions nor compaction, so both are missing messages.
     """
     before = within = 0
     for partition, end in fence.events.items():

@@ -1,8 +1,8 @@
-"""What killed pods may have done without the ledger's knowledge: an upper bound.
+"""Bound the work of killed pods that is missing in the ledger.
 
-A write is in the ledger only when its batch, or its transaction, is. What a killed pod had done
-since then its heir does again, and no record shows it: at most as much as the pod ever did in a
-second, for as long as it was heard of no more.
+A write is in the ledger only when its batch, or its transaction, is. The next owner repeats the
+work that a killed pod had done since then, and no record shows it. The upper bound is the pod's
+busiest second, for the whole time in which it was not heard of.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NANOSECONDS = 1_000_000_000
 
 
 class Unledgered(NamedTuple):
-    """At most so many writes of a killed pod are in no ledger; ``seconds`` is their time."""
+    """Upper bound of a killed pod's writes that are in no ledger; ``seconds`` is their time."""
 
     pod: str
     killed_at: int
@@ -30,8 +30,8 @@ class Unledgered(NamedTuple):
 def unledgered_work(work: Work) -> list[Unledgered]:
     """Return the bound for each pod that was killed, by pod.
 
-    It counts from the pod's last row of the ledger, or from its last word that nothing was queued
-    or begun, if that is later.
+    It counts from the pod's last row of the ledger, or from its last report that nothing was
+    queued or begun, if that is later.
     """
     killed = work.facts.killed_at
     if not killed:
@@ -58,7 +58,7 @@ def unledgered_work(work: Work) -> list[Unledgered]:
 
 
 def _last_idle(work: Work) -> dict[str, int]:
-    """Return when each killed pod last said that it had nothing to do."""
+    """Return when each killed pod last reported that it had nothing to do."""
     fields = "inflight bigint, queued bigint"
     told: Any = work.telemetry.filter(
         (F.col("kind") == "consumer_progress") & F.col("source").isin(*work.facts.killed_at)

@@ -1,7 +1,8 @@
-"""A landed run with the summaries that accounting and timeline both need.
+"""Read a landed run with the summaries that accounting and timeline both need.
 
-Strangers are set apart first: what no event of the run is, who processed it, and what is no ledger
-record. Then stamps are brought to the recorder's clock, as far as that of their pod is known.
+Strangers are separated first: records that are no event of the run, their processings, and records
+that are no ledger record. Then stamps are moved to the recorder's clock, as far as the clock of
+their pod is known.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ _LONGEST_RUN_NS = 4 * 86_400 * 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Strangers:
-    """Records that are none of this run, by topic; None: there is none.
+    """Records that do not belong to this run, by topic; None: there are none.
 
     ``in_log`` has partition, offset, size_bytes, detail; ``in_ledger`` partition, offset, detail.
-    ``work`` (of what ``in_log`` has) and ``beyond`` (of places that the log never had below the
+    ``work`` (processings of ``in_log``) and ``beyond`` (of places that the log never had below the
     fence) are rows of ``schemas.PROCESSED``.
     """
 
@@ -45,10 +46,10 @@ class Strangers:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A run's events and processings (rows of their schemas), the runs of work, what repeats.
+    """A run's events and processings (rows of their schemas), the runs of work, the repeats.
 
-    ``repeats`` None: nothing repeats. ``stretch`` is when the run can have worked, unix ns;
-    ``outside_run`` processings were stamped outside of it, and stand at its edge.
+    ``repeats`` None: there are none. ``stretch`` is the time in which the run can have worked, unix
+    ns; ``outside_run`` processings were stamped outside of it, and are moved to its edge.
     """
 
     folder: RunFolder
@@ -65,7 +66,7 @@ class Work:
 
     @property
     def telemetry(self) -> DataFrame:
-        """Rows of ``schemas.TELEMETRY``, each as its source stamped it."""
+        """Rows of ``schemas.TELEMETRY``, each with its source's stamp."""
         return self.folder.read_table("telemetry", schemas.TELEMETRY)
 
 
@@ -95,7 +96,7 @@ def read_work(folder: RunFolder, fence: Fence) -> Work:
     )
     if foreign is not None:
         processed = work_on(processed, foreign, is_foreign=False)
-    # Every later look at the runs is by partition: shuffled once, for all of them.
+    # Every later use of the runs is by partition: shuffled once, for all of them.
     files = int(str(folder.session.conf.get("spark.sql.shuffle.partitions")))
     spans = spans_of(facts.holdings, fence.events)
     starts: dict[tuple[int, str], list[int]] = defaultdict(list)
@@ -126,7 +127,7 @@ def _read_facts(folder: RunFolder) -> RunFacts:
 
 
 def _on_recorders_clock(processed: DataFrame, facts: RunFacts) -> DataFrame:
-    """Take off each stamp what its pod's clock is known to be ahead."""
+    """Subtract from each stamp the known lead of its pod's clock."""
     shifts = facts.clocks.shifts
     if not shifts:
         return processed
@@ -149,13 +150,13 @@ def _is_within(stretch: tuple[int, int]) -> Column:
 
 
 def _clamped(name: str, stretch: tuple[int, int]) -> Column:
-    """Return a stamp inside the run: one of a garbled row would spread over all of time."""
+    """Return a stamp clamped to the run: one of a garbled row could be at any time."""
     first, last = stretch
     return F.greatest(F.least(F.col(name), F.lit(last)), F.lit(first))
 
 
 def _is_below(fence: Fence) -> Column:
-    """Say whether a row's place is below the fence: no other can be of a message of the run."""
+    """Return whether a row's place is below the fence: no other can be of a message of the run."""
     pairs = [F.lit(part) for item in sorted(fence.events.items()) for part in item]
     if not pairs:
         return F.expr("false")
@@ -172,7 +173,7 @@ def _no_ledger(ledger: DataFrame) -> DataFrame:
 
 
 def _odd_rows(whole: DataFrame, fence: Fence, stretch: tuple[int, int] | None) -> dict[str, int]:
-    """Return how many rows are of no ledger, beyond the fence, and outside the run: one scan."""
+    """Count rows that are no ledger record, beyond the fence, and outside the run: one scan."""
     is_ledger = F.col("foreign").isNull()
     is_outside = F.expr("false") if stretch is None else ~_is_within(stretch)
     row = whole.agg(
@@ -184,9 +185,9 @@ def _odd_rows(whole: DataFrame, fence: Fence, stretch: tuple[int, int] | None) -
 
 
 def _stretch(folder: RunFolder, fence: Fence, facts: RunFacts) -> tuple[int, int] | None:
-    """Return from a minute before the stream's start until a minute after the fence.
+    """Return the time from a minute before the stream's start until a minute after the fence.
 
-    Without a fence's instant the run lasts as long as its telemetry says, four days at most.
+    Without a fence's instant the run lasts until its last telemetry, four days at most.
     """
     started_at = fence.stream_started_at
     telemetry = folder.read_table("telemetry", schemas.TELEMETRY)

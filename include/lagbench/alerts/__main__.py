@@ -1,4 +1,4 @@
-"""``python -m lagbench.alerts``: write ``k8s/base/monitoring/alerts.yml`` anew."""
+"""``python -m lagbench.alerts``: rewrite ``k8s/base/monitoring/alerts.yml``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Those of a policy in production: lagbench policy alerts FILE."""
 
 
 def committed_text() -> str:
-    """Return what the file holds."""
+    """Return the content of the file."""
     return as_yaml([rule_file([RuleGroup("run", "lagbench", rules_of_bench())])], head=HEAD)
 
 

@@ -1,4 +1,4 @@
-"""The alert rules of one policy file, and those that the bench's own Prometheus has."""
+"""Build the alert rules of a policy file, and those of the bench's own Prometheus."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHORTEST_WAIT_SECONDS = 60
 def rules_of_documents(documents: Sequence[Any], *, where: str) -> list[RuleGroup]:
     """Return a group per policy in a file.
 
-    :raises WrongInput: there is none, or one that KEDA or Kubernetes would refuse.
+    :raises WrongInput: there is none, or one that KEDA or Kubernetes would reject.
     """
     policies = [
         found
@@ -48,9 +48,9 @@ def _group(manifest: Mapping[str, Any], where: str) -> RuleGroup:
 
 
 def rules_of_policy(manifest: Mapping[str, Any], *, where: str) -> list[AlertRule]:
-    """Return the rules of a ScaledObject or of an HPA of one's own.
+    """Return the rules of a ScaledObject or of a user's own HPA.
 
-    :raises WrongInput: it is not one that KEDA or Kubernetes would take.
+    :raises WrongInput: KEDA or Kubernetes would reject it.
     """
     if manifest.get("kind") == "HorizontalPodAutoscaler":
         return _of_hpa(manifest, where)
@@ -75,7 +75,7 @@ def rules_of_policy(manifest: Mapping[str, Any], *, where: str) -> list[AlertRul
 
 
 def rules_of_bench() -> list[AlertRule]:
-    """Return the rules for any run: bounds and thresholds are those of the policy in force."""
+    """Return the rules for any run: limits and thresholds are those of the policy in force."""
     waits = Waits(
         climb=_SHORTEST_WAIT_SECONDS,
         blind=_SHORTEST_WAIT_SECONDS,
@@ -104,7 +104,7 @@ def _of_hpa(manifest: Mapping[str, Any], where: str) -> list[AlertRule]:
 
 
 def _lags(triggers: tuple[Trigger, ...]) -> Iterator[LagSeries]:
-    """Yield the lag of each trigger on it, once per group and topic."""
+    """Yield the lag of each lag trigger, once per group and topic."""
     seen = set()
     for trigger in triggers:
         lag = _lag(trigger)
@@ -127,7 +127,7 @@ def _lag(trigger: Trigger) -> LagSeries | None:
     metadata = trigger.parameters.metadata
     group = metadata.get("consumerGroup") or metadata.get("consumerGroupId")
     if not group:
-        return None  # somebody else's scaler: what it counts is not known
+        return None  # a third-party scaler: its metric is unknown
     counts_seconds = metadata.get("lagMetric") == "seconds"
     threshold = metadata.get("lagThreshold") or f"{LAG_SCALER_DEFAULT_THRESHOLD:g}"
     return lag_in_production(

@@ -1,4 +1,4 @@
-"""Rules as a file for Prometheus, or as objects for its operator."""
+"""Write rules as a file for Prometheus, or as objects for its operator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RuleGroup:
     rules: Sequence[AlertRule]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the group as a rule file has it."""
+        """Return the group in the form of a rule file."""
         return {
             "name": f"{self.namespace}/{self.name}",
             "rules": [rule.as_dict() for rule in self.rules],
@@ -43,13 +43,13 @@ def prometheus_rule(group: RuleGroup) -> dict[str, Any]:
 
 
 def as_yaml(documents: Iterable[dict[str, Any]], *, head: str) -> str:
-    """Return YAML below comment lines; expressions of several lines stay so."""
+    """Return YAML below comment lines; multi-line expressions stay multi-line."""
     lines = "".join(f"# {line}\n" for line in head.splitlines())
     return lines + yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, width=110)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks, and lists indented as people do."""
+    """Writes multi-line texts as blocks, and indents lists."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
         super().increase_indent(flow, indentless=False)

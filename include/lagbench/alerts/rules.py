@@ -1,4 +1,4 @@
-"""The rules: what goes wrong with a policy that nobody notices until the lag has grown."""
+"""Alert rules for faults of a policy that stay unnoticed until the lag has grown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AlertRule:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the rule as a rule file has it."""
+        """Return the rule in the form of a rule file."""
         return {
             "alert": self.name,
             "expr": self.expr,
@@ -40,10 +40,10 @@ class AlertRule:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """How long a state may last before it is wrong, in seconds.
+    """Time limits in seconds after which a lasting state is a fault.
 
     ``climb``: the longest time in which a policy that may scale up changes nothing. ``blind``: the
-    longest in which nothing stands in for a metric that cannot be read.
+    longest time without a substitute for a metric that cannot be read.
     """
 
     climb: int
@@ -57,7 +57,7 @@ def alert_rules(
     waits: Waits,
     labels: Mapping[str, str],
 ) -> list[AlertRule]:
-    """Return all rules; those on lag once per trigger that counts records."""
+    """Return all rules; the lag rules once per trigger that counts records."""
     found = [rule for lag in lags for rule in _of_lag(lag, scaled, waits, labels)]
     return [*found, *_of_object(scaled, waits, labels)]
 
@@ -149,7 +149,7 @@ def _of_object(
 
 
 def _due(lag: LagSeries, desired: str) -> str:
-    """Return the lag above which the HPA asks for more: its tolerance stops it below."""
+    """Return the lag above which the HPA adds replicas: below, its tolerance prevents it."""
     scale = 1 + HpaSettings().tolerance
     return f"{scale:g} * {lag.threshold}" + (f" * {desired}" if lag.is_per_replica else "")
 

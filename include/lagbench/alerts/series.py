@@ -1,7 +1,8 @@
-"""What the rules ask: PromQL of a policy in production, and of whatever run the bench makes.
+"""PromQL of the alert rules, for a policy in production and for any run of the bench.
 
-Both give vectors of one label set, so that the rules can compare and join them as they are: no
-label for a policy, whose names stand in the selectors, and ``run_id`` for the bench.
+Both give vectors of one label set, so that the rules can compare and join them directly. The
+vectors of a policy have no label, because its names are in the selectors. Those of the bench have
+``run_id``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _ERRORS = "keda_scaler_detail_errors_total"
 
 @dataclass(frozen=True, slots=True)
 class LagSeries:
-    """The lag of one trigger. ``threshold`` (records): None where it counts something else."""
+    """The lag of one trigger. ``threshold`` (records): None if it counts something else."""
 
     lag: str
     lag_before: str
@@ -31,7 +32,7 @@ class LagSeries:
 
 @dataclass(frozen=True, slots=True)
 class ObjectSeries:
-    """What scales: replicas and states; each of the last three has a sample only while it is so."""
+    """The scaled object: replicas and states; the last three have samples only while they hold."""
 
     desired: str
     existing: str
@@ -46,7 +47,7 @@ class ObjectSeries:
 def lag_in_production(
     *, topic: str, group: str, threshold: str | None, is_per_replica: bool
 ) -> LagSeries:
-    """Return the lag as kafka_exporter tells it; an empty ``topic`` means all of the group."""
+    """Return the lag from kafka_exporter; an empty ``topic`` means all topics of the group."""
     of_topic = {"topic": topic} if topic else {}
     lag = _select("kafka_consumergroup_lag_sum", consumergroup=group, **of_topic)
     ends = _select("kafka_topic_partition_current_offset", topic=topic)
@@ -66,7 +67,7 @@ def lag_in_production(
 def object_in_production(
     *, namespace: str, scaled_object: str | None, hpa: str, ceiling: int
 ) -> ObjectSeries:
-    """Return what kube-state-metrics and KEDA tell of a policy; None: an HPA of one's own."""
+    """Return kube-state-metrics' and KEDA's series of a policy; None: a user's own HPA."""
     of_hpa = {"namespace": namespace, "horizontalpodautoscaler": hpa}
     desired = _select("kube_horizontalpodautoscaler_status_desired_replicas", **of_hpa)
     condition = "kube_horizontalpodautoscaler_status_condition"
@@ -104,7 +105,7 @@ def lag_of_a_run() -> LagSeries:
 
 
 def object_of_a_run() -> ObjectSeries:
-    """Return what the recorder tells of the policy in force, and KEDA of all in the namespace."""
+    """Return the recorder's series of the policy in force, and KEDA's of the namespace."""
     desired = "lagbench_hpa_desired_replicas"
     return ObjectSeries(
         desired=f"max by (run_id) ({desired})",
@@ -127,7 +128,7 @@ def _errors(by: str, selectors: list[str]) -> str:
 
 
 def _of_scaled_object(namespace: str, name: str) -> list[str]:
-    """Return both ways to select it: a scrape with a ``namespace`` of its own renames KEDA's."""
+    """Return both selectors of it: a scrape with its own ``namespace`` label renames KEDA's."""
     return [
         _select("", exported_namespace=namespace, scaledObject=name),
         _select("", exported_namespace="", namespace=namespace, scaledObject=name),

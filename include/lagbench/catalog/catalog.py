@@ -1,4 +1,4 @@
-"""The catalog: scenarios and policies as committed files, read and checked before anything starts.
+"""Read and check the catalog's committed scenarios and policies before anything starts.
 
 A scenario or policy is given by name (a file of the catalog) or by path. Every problem is one
 ``WrongInput`` that names file, field, value and what is allowed.
@@ -32,7 +32,7 @@ _SUFFIXES = (".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A scenario and a policy that fit together; the texts are what goes into the run folder."""
+    """A scenario and a policy that fit together; the texts go into the run folder."""
 
     scenario: Scenario
     policy_name: str
@@ -66,7 +66,7 @@ def parse_settings(
 ) -> dict[str, str]:
     """Return ``key=value`` settings by dotted key; the last one of a key wins.
 
-    :raises WrongInput: one is no key=value; it is named as ``field`` of ``where``.
+    :raises WrongInput: one is not key=value; it is named as ``field`` of ``where``.
     """
     parsed: dict[str, str] = {}
     for setting in settings:
@@ -101,7 +101,7 @@ def load_scenario(name_or_path: str | Path, overrides: Mapping[str, str] | None 
 
 
 def policy_file(name_or_path: str | Path) -> Path:
-    """Return a policy's file, given by name or path; ``WrongInput`` when no policy is named so."""
+    """Return a policy's file, given by name or path; ``WrongInput`` if there is none."""
     return _find(name_or_path, policies_folder(), "policy")
 
 
@@ -114,7 +114,7 @@ def load_policy(name_or_path: str | Path) -> dict[str, Any]:
 
 
 def check_cell(scenario: Scenario, policy: Mapping[str, Any], *, where: str | None = None) -> None:
-    """Refuse a policy that cannot scale this scenario; ``where`` names the policy's file."""
+    """Reject a policy that cannot scale this scenario; ``where`` names the policy's file."""
     check_limits(scenario, policy, where=where or f"policy {scenario.policy}")
 
 
@@ -145,7 +145,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def from_any_folder(name_or_path: str) -> str:
-    """Return a path as an absolute one, for a process in another folder; a name as it is."""
+    """Return a path as an absolute one, for a process in another folder; a name unchanged."""
     return str(Path(name_or_path).absolute()) if _is_path(name_or_path) else name_or_path
 
 
@@ -169,7 +169,7 @@ def _find(name_or_path: str | Path, folder: Path, what: str) -> Path:
 
 
 def _with_override(data: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """Return ``data`` with the dotted ``key`` set; mappings on the way are made when absent."""
+    """Return ``data`` with the dotted ``key`` set; missing mappings on the way are created."""
     changed = copy.deepcopy(dict(data))
     at, parts = changed, key.split(".")
     for index, part in enumerate(parts[:-1]):
@@ -184,7 +184,7 @@ def _with_override(data: Mapping[str, Any], key: str, value: Any) -> dict[str, A
 
 
 def _of_setting(problem: WrongInput, overrides: Mapping[str, str]) -> WrongInput:
-    """Return the problem with ``--set`` as its place when a setting brought the field in."""
+    """Return the problem with ``--set`` as its place if a setting brought the field in."""
     for key in overrides:
         if problem.field == key or problem.field.startswith(f"{key}."):
             where = f"{SETTING} {key}={overrides[key]} on {problem.where}"

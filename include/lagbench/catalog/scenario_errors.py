@@ -1,4 +1,4 @@
-"""Turns what pydantic says of a scenario into one message that names the dotted field."""
+"""Turn pydantic's errors in a scenario into one message that names the dotted field."""
 
 from __future__ import annotations
 

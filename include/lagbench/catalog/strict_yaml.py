@@ -1,7 +1,7 @@
-"""YAML as people mean it: safe, no key twice, and ``on`` and ``off`` stay words.
+"""Load YAML safely and strictly: no key twice, and ``on`` and ``off`` stay words.
 
-YAML 1.1, which PyYAML speaks, reads ``drain: off`` as false and ``1e3`` as text; the core schema of
-YAML 1.2 does neither.
+PyYAML implements YAML 1.1, which reads ``drain: off`` as false and ``1e3`` as text. The core schema
+of YAML 1.2 does neither.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FLOAT_TEXT = re.compile(
 
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader with the scalars of YAML 1.2 that refuses a key given twice."""
+    """A safe loader with the scalars of YAML 1.2 that rejects a key given twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -69,7 +69,7 @@ def parse_yaml(text: str, *, where: str) -> Any:
 
 
 def parse_documents(text: str, *, where: str) -> list[Any]:
-    """Return the documents in ``text`` but empty ones; ``WrongInput`` as of one document."""
+    """Return the documents in ``text`` except empty ones; ``WrongInput`` as for one document."""
     found = _read(lambda: list(yaml.load_all(text, Loader=_Loader)), text, where)
     return [document for document in found if document is not None]
 
@@ -92,7 +92,7 @@ def _read(read: Callable[[], Any], text: str, where: str) -> Any:
 
 
 def parse_mapping(text: str, *, where: str) -> dict[str, Any]:
-    """Return the mapping in ``text``; ``WrongInput`` when it is something else."""
+    """Return the mapping in ``text``; ``WrongInput`` if it is something else."""
     document = parse_yaml(text, where=where)
     if not isinstance(document, dict):
         found = type(document).__name__ if document is not None else "nothing"

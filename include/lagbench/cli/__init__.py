@@ -1,4 +1,4 @@
-"""The ``lagbench`` command: the bench without Airflow knowledge."""
+"""The ``lagbench`` command: use the bench without knowledge of Airflow."""
 
 from lagbench.cli.app import main
 

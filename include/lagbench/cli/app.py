@@ -1,4 +1,4 @@
-"""The command's verbs and its exit codes (see ``lagbench.errors.ExitCode``)."""
+"""Register the command's verbs, and map errors to exit codes (see ``lagbench.errors.ExitCode``)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lagbench.cli import (
 )
 from lagbench.errors import ExitCode, LagbenchError
 
-# typer ships its own click and exports of its errors only this one: its base covers them all.
+# typer ships its own click and exports only this one of its errors: its base covers them all.
 _UsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
@@ -64,7 +64,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command; every known error is one message and its exit code."""
+    """Run the command; each known error gives one message and its exit code."""
     errors = Console(stderr=True)
     try:
         code = app(standalone_mode=False)

@@ -1,4 +1,4 @@
-"""``lagbench baseline``: accept a night as what the next ones are held against."""
+"""``lagbench baseline``: accept a night as the reference for the next ones."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def ui(
     if running is not None:
         require_target(running, target)
     # A run without a server has a Dag run in the same database: a scheduler that starts beside it
-    # would go on with that, or find it marked as abandoned.
+    # would continue that, or find it marked as abandoned.
     beside_no_run = one_run_at_a_time(state_dir, purpose="the start of Airflow")
     with beside_no_run if running is None else nullcontext():
         if cluster is None:
@@ -138,5 +138,5 @@ def ui(
 
 
 def _say(line: str) -> None:
-    """Print a line as it is: lists of names look like markup."""
+    """Print a line unchanged: lists of names look like markup."""
     Console().print(line, markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""``lagbench show | account | report``: what is known of a run."""
+"""``lagbench show | account | report``: the results of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the nightly gate found of a run, as terminal tables."""
+"""Print the nightly gate's findings on a run as terminal tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLOURS = {
 
 
 def print_comparison(console: Console, folder: RunFolder) -> None:
-    """Print a rehearsal against its baseline and the last night; nothing for any other run."""
+    """Compare a rehearsal with its baseline and the last night; print nothing for other runs."""
     record = read_record(folder)
     if record is None:
         return

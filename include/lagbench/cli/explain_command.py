@@ -1,4 +1,4 @@
-"""``lagbench explain``: the decision of a ScaledObject's lag triggers for the lag of now."""
+"""``lagbench explain``: the decision of a ScaledObject's lag triggers for the current lag."""
 
 from __future__ import annotations
 

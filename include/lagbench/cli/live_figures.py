@@ -1,4 +1,4 @@
-"""What a run is doing right now, folded from its telemetry records."""
+"""Compute the current figures of a run from its telemetry records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FRESH_NS = 3_000_000_000
 
 @dataclass(slots=True)
 class LiveFigures:
-    """The newest figures; None where nothing was seen (missing is not zero)."""
+    """The newest figures; None if not reported (missing is not zero)."""
 
     total_lag: int | None = None
     replicas: ReplicaSample | None = None
@@ -38,7 +38,7 @@ class LiveFigures:
 
     @property
     def consumed_per_second(self) -> float | None:
-        """Sum over the pods that reported within the last 3 s; None when none did."""
+        """Sum over the pods that reported within the last 3 s; None if none did."""
         fresh = [p for p in self._pods.values() if self.newest_at - p.at <= FRESH_NS]
         return sum(pod.consume_rate for pod in fresh) if fresh else None
 
@@ -48,7 +48,7 @@ class LiveFigures:
         return sum(self.newest_at - pod.at <= FRESH_NS for pod in self._pods.values())
 
     def take(self, record: Record) -> None:
-        """Fold one record in."""
+        """Update the figures with one record."""
         self.newest_at = max(self.newest_at, record.at)
         match record:
             case LagSample():
@@ -62,7 +62,7 @@ class LiveFigures:
             case PodStopped():
                 self._pods.pop(record.source, None)
             case StreamFinished():
-                self.offered_per_second = 0.0  # reported, not missing: the stream is over
+                self.offered_per_second = 0.0  # reported, not missing: the stream has ended
             case LoadStep(step="spike_start"):
                 self.spike = "spike"
             case LoadStep(step="spike_end"):

@@ -1,4 +1,4 @@
-"""``lagbench policy check``: what KEDA would refuse, and what it would silently do otherwise."""
+"""``lagbench policy check``: report what KEDA would reject or silently do differently."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _context(
     slo: float | None,
     drain: float | None,
 ) -> PolicyContext:
-    """Return what is known of the workload; a flag wins over the scenario."""
+    """Return the known facts of the workload; a flag takes precedence over the scenario."""
     from lagbench.catalog.catalog import load_scenario
     from lagbench.core.cluster import grace_seconds
     from lagbench.core.policy.review import PolicyContext
@@ -151,7 +151,7 @@ def _context(
 def _workload_under_test(scenario: str | None) -> tuple[dict[str, Any], ...]:
     """Return the consumers' Deployment, which the policies of this project scale.
 
-    Its grace period is the one that a run of the scenario gives it.
+    Its grace period is that of a run of the scenario.
     """
     from lagbench.adapters.kube.manifest_files import base_manifest
     from lagbench.catalog.catalog import load_scenario
@@ -167,7 +167,7 @@ def _workload_under_test(scenario: str | None) -> tuple[dict[str, Any], ...]:
 def _facts(
     target: str | None, settings_file: Path | None, documents: list[Any]
 ) -> ClusterFacts | None:
-    """Return what the target's cluster says; None when none is to be asked."""
+    """Return the facts of the target's cluster; None without a target."""
     from lagbench.orchestrator.target_facts import target_facts
 
     if target is not None:

@@ -1,4 +1,4 @@
-"""The terminal form of a policy's review."""
+"""Print a policy's review on the terminal."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def print_review(
 
 
 def _print_facts(console: Console, facts: ClusterFacts) -> None:
-    """Print what the verdict takes from the cluster; all else is from the file."""
+    """Print the facts that the verdict takes from the cluster; all others are from the file."""
     told = facts.as_dict()
     place = f"{facts.source}, namespace {facts.namespace}"
     if facts.scaled_objects is None:

@@ -1,4 +1,4 @@
-"""Live progress of a run on the terminal: phase, lag, replicas, rates, elapsed."""
+"""Show the live progress of a run on the terminal: phase, lag, replicas, rates, elapsed."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class PhaseLog:
     _position: int = 0
 
     def advance(self) -> None:
-        """Read what was appended since the last call."""
+        """Read the lines appended since the last call."""
         if not self.path.exists():
             return
         with self.path.open("rb") as file:
             file.seek(self._position)
             for line in file:
-                if not line.endswith(b"\n"):  # half a line: read it next time
+                if not line.endswith(b"\n"):  # an incomplete line: read it next time
                     break
                 self._position += len(line)
                 entry = json.loads(line)
@@ -50,10 +50,10 @@ class PhaseLog:
 
 
 class TelemetryReader:
-    """Reads what a run's telemetry topic has by now, when it is asked; joins no group."""
+    """Reads the available records of a run's telemetry topic on request; joins no group."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
-        """Open the reader; a topic that does not exist yet simply has nothing to read."""
+        """Open the reader; a topic that does not exist yet has no records."""
         self._topic = topic
         self._consumer = Consumer(
             {
@@ -66,7 +66,7 @@ class TelemetryReader:
         self._is_assigned = False
 
     def drain_into(self, figures: LiveFigures) -> None:
-        """Fold every record that is there into ``figures``; returns at once."""
+        """Update ``figures`` with every available record; return at once."""
         try:
             if not self._is_assigned and not self._assign():
                 return
@@ -79,7 +79,7 @@ class TelemetryReader:
             figures.gap = str(error)
 
     def close(self) -> None:
-        """Leave the broker alone."""
+        """Close the connection to the broker."""
         self._consumer.close()
 
     def _assign(self) -> bool:

@@ -82,7 +82,7 @@ def run(
         if cluster is not None:
             cluster.check(cell.policy)
             reach = Reach(cluster.connections(), cluster.bootstrap_servers)
-            # With a server its own note stands, and the teardown of the Dag run cleans up.
+            # A server has its own note, and the teardown of the Dag run cleans up.
             note = ClusterNote.write(state_dir, cluster, "run") if server is None else None
             try:
                 _follow(console, state_dir, reach=reach, conf=conf, server=server)
@@ -107,14 +107,14 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How Airflow's tasks, and this command, reach the bench."""
+    """The access of Airflow's tasks, and of this command, to the bench."""
 
     connections: Mapping[str, str]
     bootstrap_servers: str
 
 
 def _require_disk(cell: Cell) -> None:
-    """Refuse a run whose predicted data does not fit, before anything starts."""
+    """Reject a run whose predicted data does not fit, before anything starts."""
     from lagbench.adapters.runs.run_folder import runs_root
     from lagbench.core.plan import plan_cell
     from lagbench.embedded.broker import require_disk
@@ -128,7 +128,7 @@ def _require_disk(cell: Cell) -> None:
 def _follow(
     console: Console, state_dir: Path, *, reach: Reach, conf: dict[str, Any], server: Any
 ) -> None:
-    """Start the Dag run and show it until it ends; Ctrl-C and SIGTERM end it and clean up."""
+    """Start the Dag run and show it until it ends; Ctrl-C and SIGTERM stop it and clean up."""
     run_id = str(conf["run_id"])
     from lagbench.adapters.runs.run_folder import RunFolder, runs_root
     from lagbench.adapters.runs.topic_copies import how_to_account
@@ -171,7 +171,7 @@ def _follow(
 
 
 def _conclude(console: Console, run_id: str) -> int:
-    """Print verdict, report and what of the clean-up failed; return the verdict's exit code."""
+    """Print verdict, report and failures of the clean-up; return the verdict's exit code."""
     from lagbench.adapters.runs.run_folder import RunFolder, runs_root
     from lagbench.cli.verdict_table import print_verdict
     from lagbench.orchestrator.opened_clusters import clean_up_failures

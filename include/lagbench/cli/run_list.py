@@ -1,4 +1,4 @@
-"""The list of runs as a terminal table that never cuts a run id."""
+"""Print the list of runs as a terminal table that never truncates a run id."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lagbench.report.page import instant
 
 _COLUMNS = ("run", "verdict", "policy", "began", "scenario", "seed", "fidelity")
 _LEAST_COLUMNS = 2
-"""Run and verdict are always shown; the others are, from the left, where there is room."""
+"""Run and verdict are always shown; the others, from the left, if there is room."""
 _ANY_WIDTH = 100_000
 
 
 def print_runs(console: Console, summaries: Sequence[RunSummary]) -> None:
-    """Print a line for each run; on a narrow terminal with fewer columns, and it says so.
+    """Print a line for each run; a narrow terminal gets fewer columns and a note.
 
-    A file or a pipe gets all columns, whatever its width is taken for.
+    A file or a pipe gets all columns, whatever its assumed width.
     """
     if not summaries:
         console.print("no runs yet: make rehearse")
@@ -56,6 +56,6 @@ def _table(summaries: Sequence[RunSummary], columns: int) -> Table:
 
 
 def _width(console: Console, table: Table) -> int:
-    """Return the columns that the table takes when nothing is cut."""
+    """Return the columns that the table needs without truncation."""
     options = console.options.update(width=_ANY_WIDTH)
     return Measurement.get(console, options, table).maximum

@@ -1,4 +1,4 @@
-"""One command at a time on a bench: a file lock that names its holder."""
+"""Allow one command at a time on a bench: a file lock that names its holder."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from lagbench.adapters.process.processes import end_process
 from lagbench.errors import NotReady
 
 STOP_GRACE_SECONDS = 60
-"""A run that is asked to end stops its Dag (20 s at most) and its bench; on a cluster it cleans up
-beyond that."""
+"""A run that is asked to end stops its Dag (20 s at most) and its bench; the clean-up of a cluster
+takes additional time."""
 
 
 @contextmanager
 def one_run_at_a_time(state_dir: Path, purpose: str = "a run") -> Iterator[None]:
-    """Hold the bench for one run, or for what no run may meet; others are refused, not queued.
+    """Hold the bench for one run, or for work that excludes runs; others fail at once.
 
     :raises NotReady: another command holds it; the message names its purpose and its process.
     """
@@ -43,7 +43,7 @@ def stop_running_run(
     grace_seconds: float = STOP_GRACE_SECONDS,
     say: Callable[[str], None] = lambda _: None,
 ) -> str | None:
-    """End the command that holds the bench, as Ctrl-C does; return its purpose, None: none did."""
+    """Stop the command that holds the bench, as Ctrl-C does; return its purpose, None: none did."""
     if not _lock_file(state_dir).exists():
         return None
     with _lock_file(state_dir).open("a+") as lock:

@@ -1,4 +1,4 @@
-"""The verdict of a run as a terminal table, with the accounting line and where the report is."""
+"""Print the verdict of a run as a table, with the accounting and the path of the report."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _GAPS = (
 
 
 def print_verdict(console: Console, folder: RunFolder) -> ExitCode:
-    """Print each SLO with threshold and value, what did not hold, accounting, notes, gate, report.
+    """Print each SLO with threshold and value, then failures, accounting, notes, gate, report.
 
-    Why a run is invalid stands above all that, once. Returns the exit code that says the verdict.
+    The reasons for an invalid run are printed first, once. Return the exit code of the verdict.
 
     :raises NotReady: the run has no verdict yet.
     """
@@ -62,7 +62,7 @@ def print_verdict(console: Console, folder: RunFolder) -> ExitCode:
     console.print(Text(f"{mark} {verdict.status.upper()}", style=f"bold {colour}"))
     shown = " ".join(slo.reason for slo in verdict.slos)
     for reason in verdict.reasons[len(verdict.invalid) :]:
-        if reason.split(": ", 1)[-1] not in shown:  # the SLOs' own reasons stand above
+        if reason.split(": ", 1)[-1] not in shown:  # the SLOs' own reasons are above
             console.print(f"  {reason}", highlight=False, markup=False)
     for note in verdict.notes:
         console.print(f"  note: {note}", highlight=False, markup=False)
@@ -74,7 +74,7 @@ def print_verdict(console: Console, folder: RunFolder) -> ExitCode:
 def _print_accounting(console: Console, folder: RunFolder) -> None:
     counts = folder.read_json("accounting.json")
     cells = [f"{name.replace('_', ' ')} {_count(counts.get(name))}" for name in _COUNTS]
-    # Named only when there are any: each is a reason of the verdict, and none is the rule.
+    # Printed only if there are any: each is a reason of the verdict, and normally there are none.
     cells += [
         f"{name.replace('_', ' ')} {_count(counts[name])}" for name in _GAPS if counts.get(name)
     ]

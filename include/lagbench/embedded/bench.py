@@ -1,7 +1,7 @@
-"""Bring the embedded bench up and down, look at it, and reach it.
+"""Start, stop and inspect the embedded bench, and connect to it.
 
-Everything is owned by one supervisor process; these functions start it, signal it and read its
-files, so they work from any terminal and from Airflow's tasks alike.
+One supervisor process owns everything. These functions start it, signal it and read its files, so
+they work from any terminal and from Airflow's tasks.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ __all__ = [
     "up",
 ]
 
-# The steps are bounded one by one (jars 600 s, broker 90 s, localkube 60 s, autoscaler 60 s).
+# Each step has its own limit (jars 600 s, broker 90 s, localkube 60 s, autoscaler 60 s).
 _UP_TIMEOUT_SECONDS = 900.0
-# localkube gives its pods 30 s and is given 40; the broker 20.
+# localkube gives its pods 30 s and gets 40 s itself; the broker gets 20 s.
 _DOWN_TIMEOUT_SECONDS = 75.0
 _BROKER_CHANGE_TIMEOUT_SECONDS = 120.0
 _TICK_SECONDS = 0.1
@@ -58,10 +58,10 @@ _LEFTOVER_GRACE_SECONDS = 5.0
 
 
 def up(state_dir: Path, *, attached: bool, on_progress: Callable[[str], None]) -> BenchState:
-    """Return a bench that is up: the running one, else a new one.
+    """Return a running bench: the existing one, else a new one.
 
-    ``attached`` ends the bench with this process, however that ends; otherwise it runs until
-    ``down``. A damaged bench (a part died) is replaced, a broker that was stopped is started.
+    With ``attached`` the bench ends with this process, however that ends; otherwise it runs until
+    ``down``. A damaged bench (a part died) is replaced. A stopped broker is started.
     """
     files = BenchFiles(state_dir)
     files.state_dir.mkdir(parents=True, exist_ok=True)
@@ -81,13 +81,13 @@ def up(state_dir: Path, *, attached: bool, on_progress: Callable[[str], None]) -
         supervisor = _start_supervisor(files, attached=attached)
         try:
             return _await_up(files, supervisor, on_progress)
-        except BaseException:  # also Ctrl-C: what this call started must not stay
+        except BaseException:  # also Ctrl-C: the supervisor that this call started must not stay
             end_process(supervisor.pid, grace_seconds=_DOWN_TIMEOUT_SECONDS)
             raise
 
 
 def down(state_dir: Path) -> list[str]:
-    """Stop the bench and say what was stopped; works after a crash, and twice."""
+    """Stop the bench and return the stopped parts; also works after a crash and when repeated."""
     files = BenchFiles(state_dir)
     stopped: list[str] = []
     bench, supervisor = files.read_bench(), files.read_supervisor()
@@ -108,7 +108,7 @@ def down(state_dir: Path) -> list[str]:
 
 
 def running(state_dir: Path) -> BenchState | None:
-    """Return the bench whose supervisor runs, None when there is none."""
+    """Return the bench whose supervisor runs, None if there is none."""
     state = BenchFiles(state_dir).read_bench()
     return state if state is not None and state.supervisor.is_alive() else None
 
@@ -127,7 +127,7 @@ def doctor(state_dir: Path) -> list[Check]:
 
 
 def stop_broker(state_dir: Path) -> BenchState:
-    """Take the broker away and keep its data; return when it has ended."""
+    """Stop the broker and keep its data; return when it has ended."""
     return _change_broker(state_dir, signal.SIGUSR1, "stopped")
 
 
@@ -137,7 +137,7 @@ def start_broker(state_dir: Path) -> BenchState:
 
 
 def connections(state: BenchState) -> dict[str, str]:
-    """Return the environment by which Airflow and its tasks reach the bench."""
+    """Return the environment that connects Airflow and its tasks to the bench."""
     kubernetes = {"kube_config_path": str(state.kubeconfig), "namespace": NAMESPACE}
     return {
         CONNECTION_VARIABLE: json.dumps({"conn_type": "kafka", "extra": state.kafka_settings}),
@@ -153,7 +153,7 @@ def connections(state: BenchState) -> dict[str, str]:
 
 
 def _check_machine(files: BenchFiles) -> None:
-    """Refuse before anything is started what would fail later, with its own error."""
+    """Raise the errors that would come up later, before anything is started."""
     find_java()
     if foreign_cluster(files.kafka_port) is None:
         require_disk(files.broker)
@@ -175,7 +175,7 @@ def _start_supervisor(files: BenchFiles, *, attached: bool) -> subprocess.Popen[
             start_new_session=True,
         )
     record = ProcessRecord.of(supervisor.pid)
-    if record is not None:  # it says so itself too, but takes 0.4 s to; `down` may come sooner
+    if record is not None:  # it records this itself too, but 0.4 s later; `down` may come sooner
         files.write_supervisor(record)
     return supervisor
 
@@ -183,7 +183,7 @@ def _start_supervisor(files: BenchFiles, *, attached: bool) -> subprocess.Popen[
 def _await_up(
     files: BenchFiles, supervisor: subprocess.Popen[bytes], on_progress: Callable[[str], None]
 ) -> BenchState:
-    """Pass the supervisor's progress on until ``bench.json`` is there or it has ended."""
+    """Report the supervisor's progress until ``bench.json`` exists or the supervisor has ended."""
     deadline = time.monotonic() + _UP_TIMEOUT_SECONDS
     told = 0
     while time.monotonic() < deadline:
@@ -229,7 +229,7 @@ def _change_broker(state_dir: Path, signum: signal.Signals, wanted: PartState) -
 
 
 def _leftovers(files: BenchFiles) -> list[psutil.Process]:
-    """Return the processes that carry the mark of a supervisor of this state folder."""
+    """Return the processes with the mark of a supervisor of this state folder."""
     found = []
     mark = str(files.state_dir)
     for process in psutil.process_iter():

@@ -1,7 +1,7 @@
-"""The files by which the supervisor and other terminals know of each other.
+"""Files through which the supervisor and other terminals find each other.
 
-In the state folder: ``supervisor.json`` from the supervisor's first moment to its last,
-``bench.json`` while everything is up, ``progress.log`` and ``failure.txt`` of the last start.
+In the state folder: ``supervisor.json`` from the supervisor's start to its end, ``bench.json``
+while everything is up, ``progress.log`` and ``failure.txt`` of the last start.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class ProcessRecord(BaseModel):
-    """A process, told from a later one with the same number by its start."""
+    """A process, distinguished by its start time from a later one with the same pid."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     pid: int
     started_at: float
-    """Seconds since the epoch, as the kernel says."""
+    """Seconds since the epoch, as the kernel reports."""
 
     def is_alive(self) -> bool:
-        """Say whether this very process runs."""
+        """Return whether exactly this process runs."""
         return is_alive(self.pid, started_at=self.started_at)
 
     @classmethod
     def of(cls, pid: int) -> ProcessRecord | None:
-        """Record a running process; None when it is gone."""
+        """Record a running process; None if it has ended."""
         try:
             return cls(pid=pid, started_at=psutil.Process(pid).create_time())
         except psutil.NoSuchProcess:
@@ -43,7 +43,7 @@ class ProcessRecord(BaseModel):
 
 
 class BenchState(BaseModel):
-    """A bench that is up: what it consists of and how to reach it."""
+    """A running bench: its parts and their addresses."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -52,7 +52,7 @@ class BenchState(BaseModel):
     started_at: datetime
     supervisor: ProcessRecord
     attached_to: int | None
-    """The process with whose end the bench ends; None: it runs until ``down``."""
+    """The bench ends with this process; None: it runs until ``down``."""
     bootstrap_servers: str
     kafka_settings: dict[str, str]
     """librdkafka's settings for clients; more than the servers for a secured cluster."""
@@ -66,10 +66,10 @@ class BenchState(BaseModel):
 
 
 class BenchFiles:
-    """Where the parts of the bench keep their files."""
+    """The paths of the files of the bench's parts."""
 
     def __init__(self, state_dir: Path) -> None:
-        """Name the files below ``state_dir``; nothing is made yet."""
+        """Set the paths below ``state_dir``; nothing is created yet."""
         self.state_dir = state_dir.absolute()
         self.bench = self.state_dir / "bench.json"
         self.supervisor = self.state_dir / "supervisor.json"
@@ -86,11 +86,11 @@ class BenchFiles:
         self.localkube_log = self.state_dir / "localkube.log"
 
     def read_bench(self) -> BenchState | None:
-        """Return what ``bench.json`` says; None when there is none or it cannot be read."""
+        """Return the content of ``bench.json``; None if it is missing or unreadable."""
         return _read(self.bench, BenchState)
 
     def write_bench(self, state: BenchState) -> None:
-        """Replace ``bench.json`` in one step."""
+        """Replace ``bench.json`` atomically."""
         write_atomically(self.bench, state.model_dump_json(indent=2) + "\n", mode=0o600)
 
     def read_supervisor(self) -> ProcessRecord | None:
@@ -98,11 +98,11 @@ class BenchFiles:
         return _read(self.supervisor, ProcessRecord)
 
     def write_supervisor(self, record: ProcessRecord) -> None:
-        """Say which process supervises."""
+        """Record the supervisor's process."""
         write_atomically(self.supervisor, record.model_dump_json() + "\n")
 
     def forget(self) -> None:
-        """Remove the files that say that something runs."""
+        """Remove the files that describe a running bench."""
         self.bench.unlink(missing_ok=True)
         self.supervisor.unlink(missing_ok=True)
 
@@ -111,4 +111,4 @@ def _read(path: Path, model: type[Model]) -> Model | None:
     try:
         return model.model_validate_json(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValidationError):
-        return None  # a file of another version describes no bench that this one could use
+        return None  # this version could not use the bench of a file of another version

@@ -1,4 +1,4 @@
-"""What runs of the bench, since when, where, and with how much memory."""
+"""Report which parts of the bench run: uptime, address and memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ANSWER_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class PartStatus:
-    """One part of the bench; None is what is not known or does not apply."""
+    """One part of the bench; None means unknown or not applicable."""
 
     name: str
     is_running: bool
@@ -36,12 +36,12 @@ class BenchStatus:
 
     @property
     def is_up(self) -> bool:
-        """True when every part runs."""
+        """True if every part runs."""
         return bool(self.parts) and all(part.is_running for part in self.parts)
 
 
 def status_of(state: BenchState | None) -> BenchStatus:
-    """Ask the system about each part that ``bench.json`` names; without it all are down."""
+    """Check each part that ``bench.json`` names; without the file all parts are down."""
     if state is None or not state.supervisor.is_alive():
         names = ("supervisor", "broker", "localkube", "autoscaler")
         return BenchStatus(tuple(PartStatus(name, is_running=False) for name in names))
@@ -58,7 +58,7 @@ def status_of(state: BenchState | None) -> BenchStatus:
 
 
 def answers(settings: dict[str, str]) -> bool:
-    """Say whether Kafka answers a client's question."""
+    """Return whether Kafka answers a client's request."""
     try:
         with KafkaAdmin(settings, timeout_seconds=_ANSWER_SECONDS) as admin:
             return admin.check_reachable() > 0
@@ -80,7 +80,7 @@ def _broker(state: BenchState) -> PartStatus:
 def _part(
     name: str, record: ProcessRecord | None, recorded: PartState, *, address: str
 ) -> PartStatus:
-    """Look at the process itself: the record may be half a second older than its end."""
+    """Check the process itself: it may have ended up to half a second after the record."""
     if record is None or not record.is_alive():
         remark = "died" if recorded != "stopped" else "stopped on request"
         return PartStatus(name, is_running=False, address=address, remark=remark)

@@ -1,4 +1,4 @@
-"""A real Apache Kafka broker (KRaft, one node) as a child process, on loopback unless told."""
+"""Run a real Apache Kafka broker (KRaft, one node) as a child process, by default on loopback."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from lagbench.embedded.java import JavaRuntime, find_java
 from lagbench.embedded.ports import LOOPBACK, accepts_connections, free_port, require_free
 from lagbench.errors import NotReady
 
-# 20 M events of 256 B took 2.8 GB; the floor is for the smallest scenario with its run folder.
+# 20 M events of 256 B took 2.8 GB; the minimum is for the smallest scenario with its folder.
 NEEDED_DISK_BYTES = 2 * 1024**3
-# Seen 2.6 s warm on two idle cores, 6 s cold; a busy machine takes several times as long.
+# Measured: 2.6 s warm on two idle cores, 6 s cold; a busy machine takes several times as long.
 _START_TIMEOUT_SECONDS = 90.0
 _FORMAT_TIMEOUT_SECONDS = 60.0
 _STOP_GRACE_SECONDS = 20.0
@@ -37,7 +37,7 @@ FreeBytes = Callable[[Path], int]
 
 
 def free_disk_bytes(folder: Path) -> int:
-    """Return what is free on the disk of ``folder`` or of its nearest parent that exists."""
+    """Return the free bytes on the disk of ``folder`` or of its nearest existing parent."""
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     return shutil.disk_usage(existing).free
 
@@ -48,7 +48,7 @@ def require_disk(
     needed_bytes: int = NEEDED_DISK_BYTES,
     free_bytes: FreeBytes = free_disk_bytes,
 ) -> None:
-    """Raise NotReady with need and have unless the disk of ``folder`` has the space."""
+    """Raise NotReady, with needed and free space, unless the disk of ``folder`` has enough."""
     free = free_bytes(folder)
     if free < needed_bytes:
         message = (
@@ -72,7 +72,7 @@ class Broker:
     ) -> None:
         """Keep all files below ``folder``; without ``port`` a free one is chosen, once.
 
-        ``host`` is an address of this machine: where it listens, and what clients are told.
+        ``host`` is an address of this machine: the broker listens on it and advertises it.
         """
         self._layout = BrokerLayout(folder.absolute())
         self._port = port
@@ -89,12 +89,12 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients are given."""
+        """The address for clients."""
         return f"{self._host}:{self.port}"
 
     @property
     def folder(self) -> Path:
-        """Where data, settings and logs lie."""
+        """The folder of data, settings and logs."""
         return self._layout.folder
 
     @property
@@ -103,7 +103,7 @@ class Broker:
         return self._process.pid if self._process is not None else None
 
     def state(self) -> BrokerState:
-        """Say whether it runs, was stopped, or ended by itself."""
+        """Return whether it runs, was stopped, or ended by itself."""
         if self._process is None:
             return "stopped"
         return "running" if self._process.poll() is None else "died"
@@ -137,7 +137,7 @@ class Broker:
             raise
 
     def stop(self, *, grace_seconds: float = _STOP_GRACE_SECONDS) -> None:
-        """End the broker (SIGTERM, then SIGKILL) and keep its data; no effect when stopped."""
+        """Stop the broker (SIGTERM, then SIGKILL) and keep its data; no effect if it is stopped."""
         if self._process is None:
             return
         end_process(self._process.pid, grace_seconds=grace_seconds)
@@ -145,7 +145,7 @@ class Broker:
         self._process = None
 
     def log_tail(self) -> str:
-        """Return the last lines of the broker's log, and what the JVM printed."""
+        """Return the last lines of the broker's log and of the JVM's output."""
         lines: list[str] = []
         for path in (self._layout.log, self._layout.output):
             if path.is_file():
@@ -159,7 +159,7 @@ class Broker:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         while cluster_id.startswith("-"):  # the tool would take it for an option
             cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        # The C1 compiler: this process lives 0.7 s, 1.3 s with both.
+        # The C1 compiler only: this process runs 0.7 s, with both compilers 1.3 s.
         command = _java(java, jars, layout, ("-XX:TieredStopAtLevel=1", "-Xmx128m"))
         command += ["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id]
         command += ["--config", str(layout.settings)]
@@ -178,7 +178,7 @@ class Broker:
             raise NotReady(message)
 
     def _await_health(self, process: subprocess.Popen[bytes], timeout_seconds: float) -> None:
-        """Wait for the listener, then for an answer to a client's question."""
+        """Wait for the listener, then for an answer to a client's request."""
         deadline = time.monotonic() + timeout_seconds
         last_seen = "nobody listens"
         while time.monotonic() < deadline:
@@ -190,7 +190,7 @@ class Broker:
                     last_seen = str(error)
                 else:
                     return
-            try:  # the only event to be had is the end of the process: wait for that meanwhile
+            try:  # the end of the process is the only event available: wait for it meanwhile
                 code = process.wait(timeout=0.05)
             except subprocess.TimeoutExpired:
                 continue

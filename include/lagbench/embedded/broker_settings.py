@@ -1,4 +1,4 @@
-"""What the embedded broker is configured with, and why where it differs from Kafka's defaults."""
+"""Settings of the embedded broker, with the reason for each that differs from Kafka's default."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from lagbench.embedded.ports import LOOPBACK
 
 NODE_ID = 1
 
-# The machine's memory is for the page cache, the pods and Spark. Seen with these bounds: 339,000
-# messages/s of 256 B from one producer, 229 MB resident after a million of them (199 MB idle).
+# The machine's memory is for the page cache, the pods and Spark. Measured with these limits:
+# 339,000 messages/s of 256 B from one producer, 229 MB resident after a million of them (199 MB
+# idle).
 HEAP_OPTIONS = ("-Xms256m", "-Xmx512m")
 # G1 with Kafka's own pause goal: a long pause would show as a dip in the measured rate. Start-up
-# measured on two cores: 2.7 s so, 1.9 s with the C1 compiler alone (not used: a warm broker would
-# stay slow), 1.5 s with a class archive (not used: it must be made by a first run and be thrown
-# away with each change of Java; 1.2 s do not pay for that).
+# measured on two cores: 2.7 s with these options; 1.9 s with the C1 compiler alone (not used: a
+# warm broker would stay slow); 1.5 s with a class archive (not used: a first run must create it,
+# and it must be discarded at each change of Java; saving 1.2 s is not worth that).
 JVM_OPTIONS = (
     *HEAP_OPTIONS,
     "-XX:+UseG1GC",
@@ -29,7 +30,7 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class BrokerLayout:
-    """Where a broker keeps its files, all below one folder."""
+    """The paths of a broker's files, all below one folder."""
 
     folder: Path
 
@@ -40,7 +41,7 @@ class BrokerLayout:
 
     @property
     def settings(self) -> Path:
-        """server.properties, written anew at each start."""
+        """server.properties, rewritten at each start."""
         return self.folder / "server.properties"
 
     @property
@@ -50,12 +51,12 @@ class BrokerLayout:
 
     @property
     def log(self) -> Path:
-        """What the broker logs; two files of 10 MB at most."""
+        """The broker's log; at most two files of 10 MB."""
         return self.folder / "server.log"
 
     @property
     def output(self) -> Path:
-        """What the JVM prints: errors that come before logging works."""
+        """The JVM's output: errors that occur before logging works."""
         return self.folder / "stdout.log"
 
 
@@ -77,7 +78,7 @@ def server_properties(
         "controller.quorum.voters": f"{NODE_ID}@{LOOPBACK}:{controller_port}",
         "log.dirs": layout.data,
         # One node: its internal topics have one replica. Eight partitions spread the groups of
-        # one run over the log well enough, and each costs open files and start-up time.
+        # one run well enough, and each partition costs open files and start-up time.
         "offsets.topic.replication.factor": 1,
         "offsets.topic.num.partitions": 8,
         "transaction.state.log.replication.factor": 1,
@@ -90,21 +91,21 @@ def server_properties(
         "auto.create.topics.enable": "false",
         # The default of 3 s would be part of every group's first join.
         "group.initial.rebalance.delay.ms": 0,
-        # Kill tests use short sessions; the clients' own defaults are not touched by the bounds.
+        # Kill tests use short sessions; these limits do not change the clients' own defaults.
         "group.min.session.timeout.ms": 1000,
         "group.consumer.min.session.timeout.ms": 1000,
-        # KIP-848 has its clock at the broker: with the default of 5 s a join of 24 took 10.6 s,
-        # with 1 s 2.5 s (the classic protocol's heartbeat is a client setting).
+        # With KIP-848 the broker sets the heartbeat interval: a join of 24 took 10.6 s with the
+        # default of 5 s, and 2.5 s with 1 s (the classic protocol's heartbeat is a client setting).
         "group.consumer.min.heartbeat.interval.ms": 500,
         "group.consumer.heartbeat.interval.ms": 1000,
-        # Retention by size, per partition, as a guard of the disk against topics of others: a
-        # run's own keep everything and are deleted at its end. A partition of the largest scenario
+        # Retention by size, per partition, protects the disk against topics of others. A run's own
+        # topics keep everything and are deleted at its end. A partition of the largest scenario
         # would stay far below (20 M events x 256 B / 24 = 213 MB).
         "log.retention.hours": 48,
         "log.retention.bytes": 1024 * _MIB,
         "log.segment.bytes": 128 * _MIB,
         "log.retention.check.interval.ms": 30_000,
-        # Deleted topics give their space back after 1 s rather than 60.
+        # Deleted topics free their space after 1 s instead of 60 s.
         "log.segment.delete.delay.ms": 1000,
         # Two cores: few threads, so that the load under test gets the processor.
         "num.network.threads": 2,
@@ -138,7 +139,7 @@ def logging_properties(layout: BrokerLayout) -> str:
         "appender.file.strategy.max=1\n"
         "rootLogger.level=info\n"
         "rootLogger.appenderRef.file.ref=file\n"
-        # The settings are in server.properties; printing all 400 again says nothing.
+        # The settings are in server.properties; printing all 400 again adds nothing.
         "logger.config.name=org.apache.kafka.common.config.AbstractConfig\n"
         "logger.config.level=warn\n"
     )

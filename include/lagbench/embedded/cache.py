@@ -1,4 +1,4 @@
-"""Where the user's cache lies, and the lock that lets one process at a time fill a part of it."""
+"""Locate the user's cache and lock its parts, so that one process at a time fills a part."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cache_dir() -> Path:
 def exclusive(lock_path: Path, *, timeout_seconds: float, purpose: str) -> Iterator[None]:
     """Hold the file lock ``lock_path``; the kernel releases it when the process ends.
 
-    A blocking flock cannot be bounded in time without a signal handler, hence the short retries.
+    A blocking flock has no timeout without a signal handler, hence the short retries.
     """
     lock_path.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + timeout_seconds
@@ -45,7 +45,7 @@ def exclusive(lock_path: Path, *, timeout_seconds: float, purpose: str) -> Itera
 
 
 def write_atomically(path: Path, content: str, *, mode: int = 0o644) -> None:
-    """Replace ``path`` in one step: a reader sees the old content or the new, never a part."""
+    """Replace ``path`` atomically: a reader sees the old content or the new, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}")
     part.write_text(content, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Examine whether this machine can run the bench, and whether the bench that runs is sound."""
+"""Check whether this machine can run the bench, and whether a running bench is healthy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lagbench.embedded.ports import free_port, is_free
 from lagbench.errors import LagbenchError
 
 _GIB = 1024**3
-# Seen at the end of quick_spike: broker 0.5, Spark 1.5, Airflow 1.1, twelve consumers 0.4 GiB.
+# Measured at the end of quick_spike: broker 0.5, Spark 1.5, Airflow 1.1, twelve consumers 0.4 GiB.
 _ENOUGH_MEMORY_BYTES = 4 * _GIB
 _LEAST_MEMORY_BYTES = 2 * _GIB
 _COMFORTABLE_DISK_BYTES = 10 * _GIB
@@ -33,7 +33,7 @@ _LEAST_PYTHON = (3, 11)
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding: what was looked at, what was seen, and what to do about it."""
+    """One finding: the checked item, the observation and the remedy."""
 
     name: str
     status: Literal["ok", "warn", "fail"]
@@ -110,7 +110,7 @@ def _speed(processor: Processor) -> Check:
 
 
 def scenarios_carried(processor: Processor) -> Check:
-    """Say which scenarios of the catalog, each with its own policy, need more than there is."""
+    """Report which catalog scenarios, each with its own policy, need more than this processor."""
     cores = processor.cores
     names = list_scenarios()
     lacking = []

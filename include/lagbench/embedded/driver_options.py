@@ -1,9 +1,9 @@
-"""What makes a short Spark job's JVM quick: the first-tier compiler, and an archive of its classes.
+"""Speed up a short Spark job's JVM with the first-tier compiler and an archive of its classes.
 
 A short job spends a third of its time on loading classes (class data sharing, JEP 350). The first
-pipeline of an installation leaves an archive of them in the Python environment whose jars it is
-made of; later jobs map it. The JVM compares an archive with itself and with every jar, and does
-without one that differs.
+pipeline of an installation writes an archive of them into the Python environment that has the jars.
+Later jobs map it. The JVM compares an archive with itself and with every jar, and ignores an
+archive that differs.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from pathlib import Path
 from lagbench.embedded.java import JavaRuntime
 
 _SHORT_JOB_MESSAGES = 2_000_000  # below: 22 s of CPU instead of 46 s at 45,000 messages
-# A JVM of another make knows neither of these options nor of their log.
+# A JVM of another vendor knows neither these options nor their log.
 _ALWAYS = "-XX:+IgnoreUnrecognizedVMOptions -Xlog:disable -Xlog:all=error:stderr"
 
 
 def compiler_options(messages: int) -> str:
-    """Return the compiler's options: a short job ends before the optimising tier pays."""
+    """Return the compiler's options: a short job ends before the optimising tier pays off."""
     return "-XX:TieredStopAtLevel=1" if messages < _SHORT_JOB_MESSAGES else ""
 
 
 def archive_path(java: JavaRuntime) -> Path:
-    """Return where the archive of this environment's Spark on ``java`` is."""
+    """Return the path of the archive of this environment's Spark on ``java``."""
     key = hashlib.sha256(f"{java.executable} {java.version}".encode()).hexdigest()[:12]
     return Path(sys.prefix) / "var" / "lagbench" / f"spark-{key}.jsa"
 
 
 @contextmanager
 def driver_options(java: JavaRuntime, *, messages: int, records: bool) -> Iterator[str]:
-    """Give the options for the driver of one job here, which has to end inside the block.
+    """Yield the driver options of one local job, which has to end inside the block.
 
-    Without an archive the job ``records`` one: half a minute more, once. A job that fails leaves
-    none, nor does one whose environment cannot be written.
+    Without an archive the job ``records`` one, which takes half a minute more, once. A failed job
+    leaves no archive. Without write access to the environment none is recorded.
     """
     archive, compiler = archive_path(java), compiler_options(messages)
     if archive.exists():

@@ -15,7 +15,7 @@ _SHA256_HEX_DIGITS = 64
 
 @dataclass(frozen=True, slots=True)
 class LockedJar:
-    """One jar: where it comes from and what it must contain."""
+    """One jar: its coordinate and the hash of its content."""
 
     organisation: str
     module: str

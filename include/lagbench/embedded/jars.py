@@ -1,10 +1,10 @@
 """Fetch the jars of the broker and of Spark's Kafka connector, once, checked against lock files.
 
 The Ivy inside PySpark downloads them from its default repositories. Each jar is named in a lock
-file and taken without its dependencies: what runs is what was reviewed, whatever a POM says.
+file and fetched without its dependencies: only reviewed jars run, whatever a POM says.
 
 ``python -m lagbench.embedded.jars`` fills the cache; ``--write-lock`` fetches the coordinates in
-the lock files anew and writes their hashes (edit a coordinate first to change a version).
+the lock files again and writes their hashes (edit a coordinate first to change a version).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lagbench.errors import LagbenchError, NotReady
 
 _HERE = Path(__file__).resolve().parent
 _MARKER = "verified"
-# Seen: 45 jars in 15 to 54 s. A stuck connection must not hold an installation for ever.
+# Measured: 45 jars in 15 to 54 s. A stuck connection must not block an installation forever.
 _FETCH_TIMEOUT_SECONDS = 300.0
 _LOG_TAIL_LINES = 12
 _SHOWN_FAILURES = 3  # each missing jar adds two lines, mostly of the same cause
@@ -47,7 +47,7 @@ class JarSet:
 
     @property
     def folder(self) -> Path:
-        """Where the verified jars lie."""
+        """The folder of the verified jars."""
         return cache_dir() / "jars" / f"{self.name}-{self.version}"
 
 
@@ -58,7 +58,7 @@ Fetch = Callable[[Sequence[LockedJar], Path], None]
 
 
 def jar_paths(jar_set: JarSet, *, fetch: Fetch | None = None) -> list[Path]:
-    """Return the jars of a set, fetched and verified when the cache does not hold them."""
+    """Return the jars of a set; fetch and verify them if the cache does not hold them."""
     jars = read_lock(jar_set.lock_path)
     if not is_cached(jar_set):
         lock_path = jar_set.folder.parent / f".{jar_set.folder.name}.lock"
@@ -70,7 +70,7 @@ def jar_paths(jar_set: JarSet, *, fetch: Fetch | None = None) -> list[Path]:
 
 
 def is_cached(jar_set: JarSet) -> bool:
-    """Say whether the cache holds the set that the lock file names now."""
+    """Return whether the cache holds the set that the lock file currently names."""
     marker = jar_set.folder / _MARKER
     if not marker.is_file():
         return False
@@ -83,7 +83,7 @@ def fetch_with_ivy(jars: Sequence[LockedJar], folder: Path) -> None:
     """Download ``jars`` into ``folder`` with the Ivy of PySpark.
 
     A second try uses the other list of authorities: Java's own, or the system's (a company's
-    network may sit between, with an authority that only one of the two lists knows).
+    network may use an authority that is on only one of the two lists).
     """
     java = find_java()
     ivy_file = folder / "ivy.xml"
@@ -107,7 +107,7 @@ def fetch_with_ivy(jars: Sequence[LockedJar], folder: Path) -> None:
 
 
 def _fill(jar_set: JarSet, jars: Sequence[LockedJar], fetch: Fetch) -> None:
-    """Fetch into a folder beside the final one and rename: a half download is never used."""
+    """Fetch into a folder beside the final one and rename: a partial download is never used."""
     with _staging(jar_set) as staging:
         fetch(jars, staging)
         verify(staging, list(jars))
@@ -123,7 +123,7 @@ def _fill(jar_set: JarSet, jars: Sequence[LockedJar], fetch: Fetch) -> None:
 
 @contextlib.contextmanager
 def _staging(jar_set: JarSet) -> Iterator[Path]:
-    """Yield an empty folder on the cache's disk, gone afterwards; drop those of killed runs."""
+    """Yield an empty temporary folder on the cache's disk; delete those of killed runs."""
     parent = jar_set.folder.parent
     parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{jar_set.folder.name}-part-"

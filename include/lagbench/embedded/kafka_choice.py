@@ -32,8 +32,8 @@ class ForeignCluster:
 def foreign_cluster(port_file: Path) -> ForeignCluster | None:
     """Return the cluster that KAFKA_BOOTSTRAP_SERVERS or the Airflow connection names.
 
-    An address that this state folder's own broker had does not count: Airflow's processes carry
-    it in their environment, and may be the ones to start the bench again.
+    An earlier address of this state folder's own broker does not count: Airflow's processes have
+    it in their environment, and they may start the bench again.
     """
     settings = _named_settings()
     if settings is None:
@@ -44,9 +44,9 @@ def foreign_cluster(port_file: Path) -> ForeignCluster | None:
 
 
 def embedded_port(port_file: Path) -> int:
-    """Return the embedded broker's port: the one asked for, the last one, or a free one.
+    """Return the embedded broker's port: the requested one, the last one, or a free one.
 
-    It stays the same from start to start, so that connections that others hold stay valid.
+    It stays the same across starts, so that addresses that others hold stay valid.
     """
     wanted = os.environ.get(PORT_VARIABLE)
     if wanted:

@@ -28,13 +28,13 @@ def tool_command(tool: str, *arguments: str) -> list[str]:
     if tool not in TOOLS:
         raise WrongInput(where="kafka_tool", field="tool", value=tool, allowed=", ".join(TOOLS))
     class_path = ":".join(str(jar) for jar in jar_paths(BROKER))
-    # Without a configuration log4j prints errors only, which is what a tool should do.
+    # Without a configuration log4j prints only errors, as a tool should.
     options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=error"]
     return [str(find_java().executable), *options, "-cp", class_path, TOOLS[tool], *arguments]
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Become the tool, or exit with the code of the error that prevents it."""
+    """Exec the tool, or exit with the code of the error that prevents it."""
     try:
         command = tool_command(*(arguments or ("",)))
     except LagbenchError as error:

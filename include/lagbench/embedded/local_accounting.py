@@ -1,4 +1,4 @@
-"""Account for a run here and now, from what its folder or the running bench still has of it."""
+"""Account for a run on this machine, from its run folder or the running bench."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _LOG_TAIL_CHARACTERS = 2_000
 
 
 def account_here(folder: RunFolder, say: Callable[[str], None]) -> None:
-    """Run the pipeline on ``folder`` with ``local[2]``; doing it again changes nothing.
+    """Run the pipeline on ``folder`` with ``local[2]``; repeating it changes nothing.
 
-    The landed tables are taken, else the copies of the topics, else the topics themselves while
+    The source is the landed tables, else the copies of the topics, else the topics themselves while
     the embedded bench that has them is up.
 
     :raises NotReady: the run was not fenced, nothing is left of its topics, or Spark failed.
@@ -60,7 +60,7 @@ def account_here(folder: RunFolder, say: Callable[[str], None]) -> None:
 
 
 def _source(folder: RunFolder) -> tuple[str, Sequence[str]]:
-    """Return where the run's messages are, in words and as the job's arguments."""
+    """Return the source of the run's messages, in words and as the job's arguments."""
     if not folder.fence.exists():
         raise NotReady(
             f"run {folder.run_id} ended before its fence: what belongs to it was never fixed, so "

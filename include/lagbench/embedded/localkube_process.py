@@ -1,4 +1,4 @@
-"""localkube as a child process, and the autoscaler that runs in it as a pod."""
+"""Run localkube as a child process, and the autoscaler in it as a pod."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class LocalkubeProcess:
     """One localkube below the bench's state folder."""
 
     def __init__(self, files: BenchFiles) -> None:
-        """Name the files; nothing runs yet."""
+        """Keep the paths; nothing runs yet."""
         self._files = files
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def pid(self) -> int | None:
-        """The process id from the start on."""
+        """The process id after the launch."""
         return self._process.pid if self._process is not None else None
 
     def state(self) -> PartState:
-        """Say whether it runs, was stopped, or ended by itself."""
+        """Return whether it runs, was stopped, or ended by itself."""
         if self._process is None:
             return "stopped"
         return "running" if self._process.poll() is None else "died"
@@ -65,7 +65,7 @@ class LocalkubeProcess:
         while time.monotonic() < deadline:
             if self._files.kubeconfig.is_file() and self._files.localkube_state.is_file():
                 return
-            try:  # the end of the process is the only event to be had meanwhile
+            try:  # the end of the process is the only event available meanwhile
                 code = self._process.wait(timeout=0.05)
             except subprocess.TimeoutExpired:
                 continue
@@ -76,7 +76,7 @@ class LocalkubeProcess:
         )
 
     def stop(self) -> None:
-        """End it and, through it, its pods; no effect when it does not run."""
+        """Stop it and thereby its pods; no effect if it does not run."""
         if self._process is None:
             return
         end_process(self._process.pid, grace_seconds=_STOP_GRACE_SECONDS)
@@ -120,7 +120,7 @@ def install_autoscaler(kubeconfig: Path, manifests: Path) -> None:
 
 
 def autoscaler_is_ready(kubeconfig: Path) -> bool:
-    """Say whether the autoscaler's pod is ready; False when the API does not answer."""
+    """Return whether the autoscaler's pod is ready; False when the API does not answer."""
     try:
         kube = Kube.from_kubeconfig(kubeconfig)
     except NotReady:
@@ -143,7 +143,7 @@ def _documents(manifests: Path) -> list[dict[str, Any]]:
     documents: list[dict[str, Any]] = []
     for path in sorted(manifests.glob("*.yaml")):
         loaded = yaml.safe_load_all(path.read_text(encoding="utf-8"))
-        # A kustomization lists files for kubectl and is no object of the API.
+        # A kustomization lists files for kubectl and is not an object of the API.
         documents += [part for part in loaded if part and part.get("kind") != "Kustomization"]
     if not documents:
         raise NotReady(f"no manifest of the autoscaler in {manifests}; is the checkout complete?")

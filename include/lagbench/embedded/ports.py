@@ -1,4 +1,4 @@
-"""Find ports for servers, on loopback unless told, and say who holds one that is taken."""
+"""Find free ports for servers, by default on loopback, and name the owner of a taken port."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def free_port() -> int:
-    """Return a free port below the range from which the kernel serves outgoing connections.
+    """Return a free port below the kernel's range for outgoing connections.
 
-    A server that restarts must find its port free again, and a client that retries against a
-    closed port of the ephemeral range can be given that very port and connect to itself.
+    A server that restarts must find its port free again. A client that retries a closed port of the
+    ephemeral range can get that same port as its own and connect to itself.
     """
     highest = _lowest_ephemeral_port() - 1
     chooser = random.SystemRandom()
@@ -33,7 +33,7 @@ def free_port() -> int:
 
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
-    """Say whether a server could listen on the port now."""
+    """Return whether a server could listen on the port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # As the servers do: connections that linger after a stop do not block a restart.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -45,7 +45,7 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
 
 
 def accepts_connections(port: int, host: str = LOOPBACK) -> bool:
-    """Say whether somebody listens on the port."""
+    """Return whether a server listens on the port."""
     try:
         with socket.create_connection((host, port), timeout=1.0):
             return True
@@ -54,7 +54,7 @@ def accepts_connections(port: int, host: str = LOOPBACK) -> bool:
 
 
 def require_free(port: int, purpose: str, host: str = LOOPBACK) -> None:
-    """Raise NotReady with the port and, where the system tells it, the process that holds it."""
+    """Raise NotReady if the port is taken; name its process if the system shows it."""
     if is_free(port, host):
         return
     message = (

@@ -1,4 +1,4 @@
-"""Where the bench keeps its state."""
+"""Locate the bench's state folder."""
 
 from __future__ import annotations
 

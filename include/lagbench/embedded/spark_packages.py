@@ -1,6 +1,6 @@
-"""What Spark needs beside PySpark: the Kafka connector's jars, a Java, and the jobs' own code.
+"""Supply Spark besides PySpark: the Kafka connector's jars, a Java, and the jobs' own code.
 
-``python -m lagbench.embedded.spark_packages FOLDER`` writes what a cluster needs of the project
+``python -m lagbench.embedded.spark_packages FOLDER`` writes the project files that a cluster needs
 into FOLDER: the entry scripts, the package as a zip and the jars.
 """
 
@@ -65,7 +65,7 @@ def _code() -> Iterator[tuple[str, bytes]]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write code and jars into the folder given."""
+    """Write code and jars into the given folder."""
     if len(arguments) != 1:
         sys.stderr.write(f"{__doc__}")
         return 2

@@ -1,6 +1,6 @@
-"""The one process that owns the embedded bench: broker and localkube are its tied children.
+"""Own the embedded bench in one process: broker and localkube are its tied children.
 
-It restarts nothing by itself: a part that ends is recorded as such, because a bench that hides a
+It restarts nothing by itself: the end of a part is recorded, because a bench that hides a
 lost broker would measure its own repair. SIGUSR1 stops the broker and SIGUSR2 starts it again on
 the same port and data (the fault rehearsal); SIGTERM ends the bench.
 """
@@ -41,7 +41,7 @@ from lagbench.project import PROJECT_ROOT
 MARK_VARIABLE = "LAGBENCH_SUPERVISED_IN"
 """In the environment of every process of the bench: the state folder, so that ``down`` finds it."""
 
-# How soon the end of a part, or of the process that the bench is attached to, is noticed.
+# Interval of the check for the end of a part, or of the process that the bench is attached to.
 _TICK_SECONDS = 0.5
 _HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _ENDING = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
@@ -50,11 +50,11 @@ log = logging.getLogger("lagbench.supervisor")
 
 
 class _BrokenOff(LagbenchError):
-    """Told to end while starting; no NotReady, which the steps of a start would handle."""
+    """A request to end during the start; not a NotReady, which a step of the start would handle."""
 
 
 class Supervisor:
-    """Starts the parts, watches them, and ends them."""
+    """Starts the parts, watches them, and stops them."""
 
     def __init__(self, state_dir: Path, *, attached_to: int | None) -> None:
         """Take over ``state_dir``; nothing is started yet."""
@@ -71,7 +71,7 @@ class Supervisor:
         self._seen: tuple[PartState, PartState] = ("stopped", "stopped")
 
     def run(self) -> int:
-        """Serve until told to end; return the exit code."""
+        """Serve until a signal or the owner's end; return the exit code."""
         for signum in _HANDLED:
             signal.signal(signum, self._on_signal)
         try:
@@ -119,7 +119,7 @@ class Supervisor:
         self._watch_group(broker.pid)
 
     def _watch(self) -> None:
-        """Serve signals; record a part that ended; end when the owner has ended."""
+        """Handle signals; record the end of a part; return when the owner has ended."""
         while True:
             try:
                 signum = self._signals.get(timeout=_TICK_SECONDS)
@@ -168,18 +168,18 @@ class Supervisor:
         self._watch_group(broker.pid)
 
     def _stop(self) -> None:
-        """End the pods with localkube first: consumers commit while the broker still runs."""
+        """Stop localkube with its pods first: consumers commit while the broker still runs."""
         log.info("ending the bench")
         self._localkube.stop()
         if self._broker is not None:
             self._broker.stop()
-            # The run folder alone rebuilds a run; topics and groups end with the bench.
+            # A run can be rebuilt from its run folder alone; topics and groups end with the bench.
             shutil.rmtree(self._files.broker / "data", ignore_errors=True)
         self._reaper.close()
         self._files.forget()
 
     def _record(self) -> None:
-        """Write ``bench.json`` as things are now."""
+        """Write the current state to ``bench.json``."""
         myself = ProcessRecord.of(os.getpid())
         if myself is None:
             raise NotReady("the supervisor cannot find itself in the process table")
@@ -237,7 +237,7 @@ class Supervisor:
             progress.write(f"{text}\n")
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        """Queue the signal; a start is broken off at once (tied children end with this process)."""
+        """Queue the signal; abort a start at once (tied children end with this process)."""
         signum = signal.Signals(number)
         self._signals.put(signum)
         if self._is_starting and signum in _ENDING:
@@ -251,7 +251,7 @@ def _record_of(pid: int | None) -> ProcessRecord | None:
 
 @contextlib.contextmanager
 def _only_supervisor(files: BenchFiles) -> Iterator[None]:
-    """Hold the state folder's lock for life: a second supervisor ends at once."""
+    """Hold the state folder's lock until the end: a second supervisor ends at once."""
     with files.supervisor_lock.open("a+b") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

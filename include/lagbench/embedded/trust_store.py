@@ -1,9 +1,9 @@
 """Give Java the certificate authorities that this machine trusts.
 
-A Java from a wheel brings its own list, which knows nothing of a company's authority that the
-administrator added to the system. Python has the system's list; Java reads it from a file in
-Sun's JKS format (sun.security.provider.JavaKeyStore): a header, one entry per certificate, and a
-SHA-1 over a fixed salt and the content, which guards against accidents only.
+A Java from a wheel has its own list, without a company's authority that the administrator added to
+the system. Python has the system's list. Java reads it from a file in Sun's JKS format
+(sun.security.provider.JavaKeyStore): a header, one entry per certificate, and a SHA-1 over a fixed
+salt and the content. The SHA-1 guards against accidents only.
 """
 
 from __future__ import annotations

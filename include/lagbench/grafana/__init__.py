@@ -1,1 +1,1 @@
-"""The board of a run for Grafana, generated: ``python -m lagbench.grafana`` writes it."""
+"""Generate the Grafana board of a run; ``python -m lagbench.grafana`` writes it."""

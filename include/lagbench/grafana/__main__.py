@@ -1,4 +1,4 @@
-"""``python -m lagbench.grafana``: write ``include/grafana/lagbench.json`` anew."""
+"""``python -m lagbench.grafana``: rewrite ``include/grafana/lagbench.json``."""
 
 from __future__ import annotations
 

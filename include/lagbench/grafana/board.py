@@ -1,4 +1,4 @@
-"""What is on the board: one run, from what happened to who decided it."""
+"""Define the board of one run: from the events to the decisions behind them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The board's graphs of the group and of what scales it."""
+"""The board's graphs of the group and of its autoscaler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs in words, and their places on the board: from left to right, row after row."""
+"""Describe graphs and place them on the board, from left to right, row by row."""
 
 from __future__ import annotations
 
@@ -103,14 +103,14 @@ class States:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and what stands below it."""
+    """A heading and the panels below it."""
 
     title: str
     panels: Sequence[Graph | States]
 
 
 def series(name: str, *, unit: Unit, color: str, **style: Any) -> Override:
-    """Return how one series of a graph differs from the others."""
+    """Return the override of one series of a graph."""
     look = [Property(id=f"custom.{field}", value=value) for field, value in style.items()]
     fixed = {"mode": "fixed", "fixedColor": color}
     return Override(
@@ -120,7 +120,7 @@ def series(name: str, *, unit: Unit, color: str, **style: Any) -> Override:
 
 
 def dashed(pattern: str) -> Override:
-    """Return dashes for the series whose names match ``pattern``."""
+    """Return dashed lines for the series whose names match ``pattern``."""
     return Override(
         matcher=Matcher(id="byRegexp", options=pattern),
         properties=[Property(id="custom.lineStyle", value=_DASHED)],

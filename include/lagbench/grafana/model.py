@@ -1,4 +1,4 @@
-"""The part of Grafana's dashboard model that the board uses; what is left out has its default."""
+"""The part of Grafana's dashboard model that the board uses; omitted fields have their defaults."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class _Model(BaseModel):
 
 
 class Datasource(_Model):
-    """Which data source answers, by the uid of its provisioning."""
+    """The data source, by the uid of its provisioning."""
 
     type: Literal["prometheus"] = "prometheus"
     uid: Literal["prometheus"] = "prometheus"
 
 
 class GridPos(_Model):
-    """Where a panel lies, in cells of 24 columns."""
+    """The place of a panel, in cells of 24 columns."""
 
     h: int = Field(gt=0)
     w: int = Field(gt=0, le=COLUMNS)
@@ -46,7 +46,7 @@ class Target(_Model):
 
 
 class Matcher(_Model):
-    """Which series an override is for."""
+    """The series of an override."""
 
     id: Literal["byName", "byRegexp"] = "byName"
     options: str
@@ -67,7 +67,7 @@ class Override(_Model):
 
 
 class FieldDefaults(_Model):
-    """How values are shown."""
+    """The display of values."""
 
     unit: Unit
     min: float | None = None
@@ -76,14 +76,14 @@ class FieldDefaults(_Model):
 
 
 class FieldConfig(_Model):
-    """How values are shown, and for which series otherwise."""
+    """The display of values, and its overrides for some series."""
 
     defaults: FieldDefaults
     overrides: Sequence[Override] = ()
 
 
 class Panel(_Model):
-    """A graph, or with type row a heading."""
+    """A graph, or a heading if its type is row."""
 
     id: int
     type: Literal["row", "timeseries", "state-timeline"]
@@ -106,7 +106,7 @@ class VariableQuery(_Model):
 
 
 class Variable(_Model):
-    """A choice at the top of the board, asked for again whenever the time range changes."""
+    """A choice at the top of the board, queried again whenever the time range changes."""
 
     name: str
     label: str
@@ -126,7 +126,7 @@ class Annotation(_Model):
     icon_color: str
     datasource: Datasource = Datasource()
     expr: str
-    step: str = "2s"  # the scrape interval: values side by side become one region
+    step: str = "2s"  # the scrape interval: adjacent values become one region
     title_format: str
 
 
@@ -143,7 +143,7 @@ class Annotations(_Model):
 
 
 class TimeRange(_Model):
-    """What is shown when the board opens."""
+    """The time range that is shown when the board opens."""
 
     start: str = Field(default="now-30m", alias="from")
     to: str = "now"

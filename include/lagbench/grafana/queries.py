@@ -12,7 +12,7 @@ def rate(counter: str, *where: str) -> str:
 
 
 def slope(gauge: str) -> str:
-    """Return a gauge's growth per second; one that falls is at rest."""
+    """Return a gauge's growth per second; a falling gauge counts as 0."""
     return f"clamp_min(deriv({gauge}{{{RUN}}}[$__rate_interval]), 0)"
 
 
@@ -22,5 +22,5 @@ def increase(counter: str, *, by: str, where: str = RUN) -> str:
 
 
 def quantile(share: float, histogram: str, by: str = "le") -> str:
-    """Return a quantile of what a histogram saw in the last minute."""
+    """Return a quantile of a histogram's values in the last minute."""
     return f"histogram_quantile({share}, sum by ({by}) (rate({histogram}_bucket{{{RUN}}}[1m])))"

@@ -1,4 +1,4 @@
-"""The errors of the API, each of which a client sees as a ``Status`` object."""
+"""API errors, each returned to the client as a ``Status`` object."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ApiError(Exception):
         kind: str = "",
         name: str = "",
     ) -> None:
-        """Keep what the Status will say; ``causes`` are StatusCause objects."""
+        """Keep the content of the Status; ``causes`` are StatusCause objects."""
         super().__init__(message)
         self.code, self.reason, self.message = code, reason, message
         self.causes, self.kind, self.name = list(causes), kind, name
@@ -63,7 +63,7 @@ def no_such_path(path: str) -> ApiError:
 
 
 def already_exists(plural: str, name: str) -> ApiError:
-    """Return the error for creating what exists."""
+    """Return the error for creating an object that already exists."""
     return ApiError(
         409, "AlreadyExists", f'{plural} "{name}" already exists', kind=plural, name=name
     )

@@ -1,6 +1,6 @@
 """Make the server certificate of one localkube and the authority that signed it.
 
-kubectl sends a bearer token over TLS only, so loopback or not, the API is served over TLS.
+kubectl sends a bearer token only over TLS, so the API uses TLS even on loopback.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ServerCertificate:
 
 
 def make_certificate() -> ServerCertificate:
-    """Return a fresh certificate for 127.0.0.1 and localhost; the authority's key is forgotten."""
+    """Return a fresh certificate for 127.0.0.1 and localhost; the authority's key is discarded."""
     authority_key = ec.generate_private_key(ec.SECP256R1())
     server_key = ec.generate_private_key(ec.SECP256R1())
     authority_name = _named("lagbench localkube authority")

@@ -1,4 +1,4 @@
-"""Put the control plane together: store, API, controllers, node."""
+"""Assemble the control plane: store, API, controllers, node."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ControlPlane:
     warm: WarmInterpreter
 
     async def stop_pods(self, limit_seconds: float) -> None:
-        """End all pods gracefully; nothing replaces them."""
+        """Stop all pods gracefully; no controller replaces them."""
         self.deployments.close()
         self.jobs.close()
         await self.node.stop_all(limit_seconds)

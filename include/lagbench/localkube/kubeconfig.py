@@ -1,4 +1,4 @@
-"""Write the kubeconfig by which clients reach localkube."""
+"""Write the kubeconfig for clients of localkube."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONTEXT = "lagbench-embedded"
 
 
 def write_kubeconfig(path: Path, *, server: str, token: str, authority: bytes) -> None:
-    """Write the file readable by its owner only, as a whole or not at all."""
+    """Write the file atomically, readable only by its owner."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -38,7 +38,7 @@ def write_kubeconfig(path: Path, *, server: str, token: str, authority: bytes) -
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write ``content`` to a file of mode 0600 and put it in place in one step."""
+    """Write ``content`` to a file of mode 0600 and rename it into place."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     scratch.unlink(missing_ok=True)
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,4 +1,4 @@
-"""Read the parts of a Kubernetes object (a JSON document) that every kind has."""
+"""Access the parts that every kind of Kubernetes object (a JSON document) has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMES_FIRST = "lagbench.io/comes-first"
 
 
 def copy_of(value: _Copied) -> _Copied:
-    """Return a deep copy: what the store holds is never changed in place."""
+    """Return a deep copy: stored objects are never changed in place."""
     return copy.deepcopy(value)
 
 
@@ -56,7 +56,7 @@ def annotate(obj: JsonObject, name: str, value: str) -> None:
 
 
 def is_terminating(obj: JsonObject) -> bool:
-    """Say whether deletion of ``obj`` was requested."""
+    """Return whether deletion of ``obj`` was requested."""
     return "deletionTimestamp" in obj["metadata"]
 
 
@@ -89,7 +89,7 @@ def condition(obj: JsonObject, kind: str) -> JsonObject | None:
 
 
 def is_ready(pod: JsonObject) -> bool:
-    """Say whether a pod's Ready condition holds."""
+    """Return whether a pod's Ready condition holds."""
     found = condition(pod, "Ready")
     return found is not None and found.get("status") == "True"
 
@@ -97,7 +97,7 @@ def is_ready(pod: JsonObject) -> bool:
 def set_condition(
     status: JsonObject, kind: str, *, holds: bool, at: str, reason: str = "", message: str = ""
 ) -> None:
-    """Put a condition into ``status``; its transition time moves only when its truth changes."""
+    """Set a condition in ``status``; its transition time changes only with its truth."""
     entry = {"type": kind, "status": "True" if holds else "False", "lastTransitionTime": at}
     if reason:
         entry["reason"] = reason
@@ -114,7 +114,7 @@ def set_condition(
 
 
 def rfc3339(seconds: float) -> str:
-    """Return an instant (seconds since the epoch) as Kubernetes writes times: whole seconds, Z."""
+    """Return an instant (seconds since the epoch) in Kubernetes' time format: whole seconds, Z."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

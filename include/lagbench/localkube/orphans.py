@@ -1,4 +1,4 @@
-"""See off what pods leave behind: localkube adopts orphans, so it has to wait for them."""
+"""Reap the orphans of pods: localkube adopts them, so it has to wait for them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LOOK_SECONDS = 1.0
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of what its descendants leave behind.
+    """Make this process the parent of orphans among its descendants.
 
-    :raises OSError: the kernel refuses.
+    :raises OSError: the kernel rejects the call.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
@@ -28,9 +28,10 @@ def adopt_orphans() -> None:
 
 
 async def keep_reaping(reaper: GroupReaper) -> None:
-    """Wait for children that have ended and that nobody here started, again and again.
+    """Reap ended children that localkube did not start itself, at a fixed interval.
 
-    What was started here is on the list of ``reaper`` until its starter has waited for it.
+    A process that localkube started is on the list of ``reaper`` until its starter has waited for
+    it.
     """
     while True:
         await asyncio.sleep(_LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""Serve the control plane on loopback until a signal asks for the end."""
+"""Serve the control plane on loopback until a signal arrives."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from lagbench.localkube.kubeconfig import write_kubeconfig, write_private
 from lagbench.localkube.orphans import keep_reaping
 
 _log = logging.getLogger(__name__)
-# Idle clients answer a TLS goodbye only when they read next: do not wait for that.
+# Idle clients answer a TLS close only at their next read: do not wait for that.
 _CLOSE_SECONDS = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """Where localkube keeps its files, where it listens, how long its pods get at the end."""
+    """The folder for localkube's files, its port, and the time limit for stopping its pods."""
 
     state_dir: Path
     port: int = 0
@@ -37,16 +37,16 @@ class ServerSettings:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, with the signals left to us: the pods have to end before the API does."""
+    """uvicorn without signal handlers: the pods have to end before the API."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
+        """Capture no signals."""
         yield
 
 
 async def serve(settings: ServerSettings) -> None:
-    """Run a cluster until SIGTERM or SIGINT, then end its pods; a second signal kills them.
+    """Run a cluster until SIGTERM or SIGINT, then stop its pods; a second signal kills them.
 
     :raises NotReady: the port is taken or another localkube owns the folder.
     """
@@ -115,7 +115,7 @@ def _uvicorn(plane: ControlPlane, certificate: ServerCertificate) -> _Server:
             ssl_certfile=certificate_file,
             ssl_keyfile=key_file,
         )
-        config.load()  # reads the files now, so they need not stay
+        config.load()  # reads the files now, so they can be deleted
     return _Server(config)
 
 
@@ -128,7 +128,7 @@ async def _until_started(server: _Server, serving: asyncio.Task[None]) -> None:
 
 
 async def _end(server: _Server, serving: asyncio.Task[None]) -> None:
-    """End the HTTP server; answers under way get a moment to be sent."""
+    """Stop the HTTP server; wait a moment for responses in progress."""
     server.should_exit = True
     await asyncio.wait({serving}, timeout=_CLOSE_SECONDS)
     server.force_exit = True
@@ -138,7 +138,7 @@ async def _end(server: _Server, serving: asyncio.Task[None]) -> None:
 async def _until_signalled(
     plane: ControlPlane, serving: asyncio.Task[None], stop_limit_seconds: float
 ) -> None:
-    """Wait for a signal and end the pods; return early when the HTTP server fails."""
+    """Wait for a signal and stop the pods; return early if the HTTP server fails."""
     loop = asyncio.get_running_loop()
     asked, asked_again = asyncio.Event(), asyncio.Event()
 

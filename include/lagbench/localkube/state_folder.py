@@ -1,4 +1,4 @@
-"""The folder that says where a localkube is, and that lets only one own it."""
+"""Manage the state folder of a localkube: its single owner, address and version."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from lagbench.localkube.kubeconfig import write_private
 INFO_FILE = "localkube.json"
 _LOCK_FILE = "localkube.lock"
 _VERSION_FILE = "resource-version"
-# Versions of a new life start this far above the last ones written, so that no client takes an
-# object of this life for one that it knew in the life before.
+# After a restart, versions start this far above the last ones written, so that no client takes a
+# new object for one that it knew before the restart.
 _VERSION_GAP = 1_000_000
 
 
 @contextmanager
 def owned(folder: Path) -> Iterator[None]:
-    """Own ``folder`` for the time of the block; the kernel ends the ownership with the process.
+    """Own ``folder`` during the block; the kernel ends the ownership with the process.
 
     :raises NotReady: another live localkube owns it.
     """
@@ -49,18 +49,18 @@ def _describe(folder: Path) -> str:
 
 
 def announce(folder: Path, *, port: int) -> None:
-    """Write where this process serves: pid, port and the process's start time."""
+    """Write how to reach this process: pid, port and the process's start time."""
     info = {"pid": os.getpid(), "port": port, "started_at": psutil.Process().create_time()}
     write_private(folder / INFO_FILE, json.dumps(info).encode())
 
 
 def withdraw(folder: Path) -> None:
-    """Take the announcement back."""
+    """Delete the announcement."""
     (folder / INFO_FILE).unlink(missing_ok=True)
 
 
 def next_first_version(folder: Path) -> int:
-    """Return the resourceVersion to start from, above those of every earlier life here."""
+    """Return the first resourceVersion, above those of every earlier localkube in ``folder``."""
     file = folder / _VERSION_FILE
     try:
         version = int(file.read_text()) + _VERSION_GAP

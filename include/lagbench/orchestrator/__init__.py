@@ -1,1 +1,1 @@
-"""Runs Airflow for the embedded bench, from outside: lagbench itself never imports it."""
+"""Run Airflow for the embedded bench from outside; lagbench itself never imports it."""

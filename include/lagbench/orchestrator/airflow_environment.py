@@ -1,4 +1,4 @@
-"""The embedded Airflow's home: its environment, its database, its log-in."""
+"""Set up the embedded Airflow's home: its environment, its database, its log-in."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def airflow_command(*arguments: str) -> list[str]:
 def airflow_environment(state_dir: Path, connections: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of every Airflow process of the embedded bench.
 
-    What the user has already set (``AIRFLOW_CONN_…``, ``AIRFLOW__…``) wins, so that moving to a
-    cluster or another database is a matter of environment variables.
+    Variables that the user has already set (``AIRFLOW_CONN_…``, ``AIRFLOW__…``) take precedence. A
+    move to a cluster or another database therefore needs only environment variables.
     """
     root, home = PROJECT_ROOT, airflow_home(state_dir)
     ours = {
@@ -54,18 +54,18 @@ def airflow_environment(state_dir: Path, connections: Mapping[str, str]) -> dict
         **connections,
     }
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    # A kubeconfig or a Java of the user's shell has nothing to do with this bench.
+    # A kubeconfig or a Java of the user's shell must not affect this bench.
     fixed = {name: connections[name] for name in ("KUBECONFIG", "JAVA_HOME") if name in connections}
     return {**ours, **os.environ, **fixed, "PATH": path, STATE_VARIABLE: str(state_dir)}
 
 
 def passwords_file(state_dir: Path) -> Path:
-    """Return where SimpleAuthManager keeps the generated password."""
+    """Return the file in which SimpleAuthManager keeps the generated password."""
     return airflow_home(state_dir) / "simple_auth_manager_passwords.json"
 
 
 def admin_password(state_dir: Path) -> str:
-    """Return the administrator's password, made once per state folder and readable by the owner."""
+    """Return the administrator's password, created once per state folder, readable by the owner."""
     path = passwords_file(state_dir)
     if path.exists():
         found = json.loads(path.read_text()).get(ADMIN)
@@ -79,7 +79,7 @@ def admin_password(state_dir: Path) -> str:
 
 
 def prepare_database(state_dir: Path) -> None:
-    """Bring Airflow's database to this version's schema, once.
+    """Migrate Airflow's database to this version's schema, once.
 
     :raises NotReady: the migration failed; the message has its last lines.
     """
@@ -107,7 +107,7 @@ def prepare_database(state_dir: Path) -> None:
 
 
 def fail_abandoned_runs(state_dir: Path) -> list[str]:
-    """Mark runs failed whose process was killed, else a scheduler would go on with them.
+    """Mark runs of killed processes as failed, else a scheduler would continue them.
 
     Call it only while neither a scheduler nor a run uses this state folder.
 

@@ -1,4 +1,4 @@
-"""The embedded Airflow with its web UI: one supervisor that owns ``airflow standalone``.
+"""Run the embedded Airflow with its web UI: one supervisor owns ``airflow standalone``.
 
 ``python -m lagbench.orchestrator.airflow_server --state-dir DIR --port PORT`` runs until SIGTERM.
 """
@@ -40,14 +40,14 @@ STOP_GRACE_SECONDS = 15
 
 @dataclass(frozen=True, slots=True)
 class AirflowServer:
-    """A running Airflow: where it is and how to log in."""
+    """A running Airflow: its process, its address and its user."""
 
     pid: int
     started_at: float
     url: str
     user: str
     target: str = "embedded"
-    """Where the runs of its Dags go: its connections stand in its environment."""
+    """The target of its Dags' runs; the connections are in its environment."""
 
 
 def server_file(state_dir: Path) -> Path:
@@ -56,7 +56,7 @@ def server_file(state_dir: Path) -> Path:
 
 
 def running_server(state_dir: Path) -> AirflowServer | None:
-    """Return the server of this state folder, None when none runs."""
+    """Return the server of this state folder, None if none runs."""
     try:
         server = AirflowServer(**json.loads(server_file(state_dir).read_text()))
     except (OSError, ValueError, TypeError):
@@ -120,9 +120,9 @@ def start_server(
 
 
 def require_target(server: AirflowServer, target: str) -> None:
-    """Refuse a running Airflow whose Dags rehearse elsewhere.
+    """Reject a running Airflow whose Dags rehearse elsewhere.
 
-    :raises NotReady: its target is another one.
+    :raises NotReady: its target differs.
     """
     if server.target != target:
         raise NotReady(
@@ -132,7 +132,7 @@ def require_target(server: AirflowServer, target: str) -> None:
 
 
 def stop_server(state_dir: Path) -> bool:
-    """Stop the server and everything it started; False when none ran."""
+    """Stop the server and everything it started; False if none ran."""
     server = running_server(state_dir)
     if server is not None:
         end_process(server.pid, grace_seconds=STOP_GRACE_SECONDS + 10, started_at=server.started_at)
@@ -192,7 +192,7 @@ def _wait_ready(
 
 
 def _serve(log_path: Path) -> int:
-    """Run ``airflow standalone`` until it ends or SIGTERM comes, then end its whole family."""
+    """Run ``airflow standalone`` until it ends or SIGTERM arrives, then stop its process tree."""
     asked = threading.Event()
 
     def stop(_signum: int, _frame: FrameType | None) -> None:
@@ -219,7 +219,7 @@ def _serve(log_path: Path) -> int:
 
 
 def _family(pid: int) -> list[psutil.Process]:
-    """Return the process and all it started: Airflow's tasks lead sessions of their own."""
+    """Return the process and all its descendants: Airflow's tasks lead their own sessions."""
     try:
         root = psutil.Process(pid)
         return [root, *root.children(recursive=True)]

@@ -1,8 +1,8 @@
-"""One Dag run of ``scenario_run``, started from outside Airflow.
+"""Start one Dag run of ``scenario_run`` from outside Airflow.
 
-Without a running Airflow server the Dag runs in a process of its own (``airflow dags test``: the
-same tasks, operators and database, one task at a time). With one, the run is triggered there, so
-that it stands in the same history as the runs that people start from the UI.
+Without a running Airflow server the Dag runs in its own process (``airflow dags test``: the same
+tasks, operators and database, one task at a time). With a server, the run is triggered there, so
+that it appears in the same history as the runs that are started from the UI.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class DagRun(Protocol):
     """A started run."""
 
     def is_finished(self) -> bool:
-        """Say whether the run has ended, in whatever way."""
+        """Return whether the run has ended, successfully or not."""
         ...
 
     def cancel(self) -> None:
-        """End the run now."""
+        """Stop the run now."""
         ...
 
     def log_tail(self, lines: int) -> str:
@@ -45,17 +45,17 @@ class DagRun(Protocol):
         ...
 
     def where_to_look(self) -> str:
-        """Return where the whole log is."""
+        """Return the place of the whole log."""
         ...
 
 
 class ProcessDagRun:
-    """The Dag in one child process; it dies with this process."""
+    """The Dag in one child process; it ends with this process."""
 
     def __init__(
         self, state_dir: Path, connections: Mapping[str, str], conf: Mapping[str, Any]
     ) -> None:
-        """Start the Dag; its output goes to a log beside Airflow's."""
+        """Start the Dag; its output goes to a log next to Airflow's."""
         prepare_database(state_dir)
         self._state_dir = state_dir
         self.log_path = airflow_home(state_dir) / "logs" / f"{conf['run_id']}.log"
@@ -69,11 +69,11 @@ class ProcessDagRun:
         self._reaper.watch(self._process.pid)
 
     def is_finished(self) -> bool:
-        """Say whether the process has ended."""
+        """Return whether the process has ended."""
         return self._process.poll() is not None
 
     def cancel(self) -> None:
-        """End the process and its group; the history says failed, not running for ever."""
+        """Stop the process and its group; the history shows failed, not running forever."""
         end_process(self._process.pid, grace_seconds=CANCEL_GRACE_SECONDS)
         self._process.wait(timeout=10)
         self._reaper.close()
@@ -94,7 +94,7 @@ class ServerDagRun:
     def __init__(self, server: AirflowServer, state_dir: Path, conf: Mapping[str, Any]) -> None:
         """Trigger the run.
 
-        :raises NotReady: Airflow refused the run or does not answer.
+        :raises NotReady: Airflow rejects the run or does not answer.
         """
         self._server, self._state_dir = server, state_dir
         self._run = f"cli__{conf['run_id']}"
@@ -102,7 +102,7 @@ class ServerDagRun:
         self._call("POST", f"dags/{DAG_ID}/dagRuns", json=body)
 
     def is_finished(self) -> bool:
-        """Ask Airflow for the run's state."""
+        """Return whether Airflow reports the run as ended."""
         run = self._call("GET", f"dags/{DAG_ID}/dagRuns/{self._run}")
         return run["state"] in ("success", "failed")
 

@@ -1,8 +1,8 @@
-"""The clusters that this state folder's commands have opened, and the way to leave them clean.
+"""Record the clusters that this state folder's commands have opened, and clean them up.
 
-A note stands in the state folder from before a run or Airflow touches a cluster until that cluster
-is known to be clean, so that ``lagbench down`` can clean up after what it ended, also after a crash
-and from another shell. A cluster without a note is never touched.
+The state folder has a note from before a run or Airflow touches a cluster until that cluster is
+known to be clean. ``lagbench down`` can therefore clean up after the processes that it ended, even
+after a crash and from another shell. A cluster without a note is never touched.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lagbench.errors import LagbenchError, NotReady, StillWaiting
 from lagbench.orchestrator.target import KIND, ClusterTarget
 
 CLEAN_UP_LIMIT_SECONDS = 360
-"""Policies of two kinds have 60 s each to go, pods 180 s; Kafka's calls end in 15 s each."""
+"""Deletion of two kinds of policies: 60 s each; of pods: 180 s; each call to Kafka: 15 s."""
 REMOVE_WORKLOADS, BENCH_DOWN = "remove_workloads", "bench_down"
 _WHERE_KUBECTL_LOOKS = "~/.kube/config"
 
@@ -34,24 +34,24 @@ Opener = Literal["run", "ui"]
 
 
 class OpenedCluster(BaseModel):
-    """How a command reaches a cluster: enough to go there again from any shell."""
+    """A command's access to a cluster: enough to reach it again from any shell."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     cluster: ClusterTarget
     api_server: str
-    """Its address in the kubeconfig: a context of that name may mean another cluster one day."""
+    """Its address in the kubeconfig: a context of that name may later mean another cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterNote:
-    """The file in the state folder that says that a cluster was opened."""
+    """The file in the state folder that records an opened cluster."""
 
     path: Path
 
     @classmethod
     def write(cls, state_dir: Path, cluster: ClusterTarget, opened_by: Opener) -> ClusterNote:
-        """Note a cluster before anything is made there; the same one again is the same note."""
+        """Note a cluster before anything is created there; the same cluster has the same note."""
         kubeconfig = cluster.kubeconfig or str(Path(_WHERE_KUBECTL_LOOKS).expanduser())
         cluster = replace(cluster, kubeconfig=kubeconfig)
         with cluster.open_kube() as kube:
@@ -69,9 +69,9 @@ class ClusterNote:
         self.path.unlink(missing_ok=True)
 
     def clean_up(self, say: Say) -> None:
-        """Remove what runs have left in the cluster and in its Kafka, and forget it.
+        """Remove leftovers of runs from the cluster and its Kafka, and then the note.
 
-        :raises NotReady: it is not clean; the note stays, and the message says what to do.
+        :raises NotReady: it is not clean; the note stays, and the message names the remedy.
         """
         opened = self._read()
         cluster, place = opened.cluster, f"{opened.cluster.name} ({opened.api_server})"
@@ -107,9 +107,9 @@ def cluster_notes(state_dir: Path, opened_by: Opener | None = None) -> list[Clus
 
 
 def clean_up_clusters(state_dir: Path, say: Say) -> None:
-    """Clean up every cluster that has a note; one that fails does not keep the next one.
+    """Clean up every cluster that has a note; a failure does not stop the next one.
 
-    :raises NotReady: some are not clean; the message has each.
+    :raises NotReady: some are not clean; the message lists each.
     """
     failures = []
     for note in cluster_notes(state_dir):
@@ -122,15 +122,15 @@ def clean_up_clusters(state_dir: Path, say: Say) -> None:
 
 
 def has_removed_workloads(run_folder: Path) -> bool:
-    """Say whether the run's own teardown has left nothing in the cluster."""
+    """Return whether the run's own teardown has left nothing in the cluster."""
     last = _last_entries(run_folder).get(REMOVE_WORKLOADS)
     return last is not None and last["state"] == "finished"
 
 
 def clean_up_failures(run_folder: Path) -> list[str]:
-    """Return which of a finished run's teardowns did not succeed in the end, each with its reason.
+    """Return the teardowns of a finished run whose last try failed, each with its reason.
 
-    A try that failed before one that succeeded is none.
+    A failed try before a successful one does not count.
     """
     last = _last_entries(run_folder)
     failures = [] if REMOVE_WORKLOADS in last else [f"{REMOVE_WORKLOADS}: it did not run"]
@@ -155,19 +155,19 @@ def _folder(state_dir: Path) -> Path:
 
 
 def _require_same_server(opened: OpenedCluster) -> None:
-    """Refuse a kubeconfig that leads elsewhere by now, and an API server that does not answer."""
+    """Reject a kubeconfig that now leads elsewhere, and an API server that does not answer."""
     with opened.cluster.open_kube() as kube:
         now = str(kube.api_client.configuration.host)
         if now != opened.api_server:
             raise NotReady(
                 f"{opened.cluster.kubeconfig} leads to {now} by now, so nothing was touched there"
             )
-        kube.server_version()  # has a time limit of its own; the client's discovery has none
+        kube.server_version()  # has its own time limit; the client's discovery has none
 
 
 @contextlib.contextmanager
 def _time_limit(seconds: float) -> Iterator[None]:
-    """Break the body off after ``seconds``, wherever it waits; for the main thread."""
+    """Abort the body after ``seconds``, wherever it waits; for the main thread."""
 
     def expire(_signum: int, _frame: FrameType | None) -> None:
         raise StillWaiting(f"it took longer than {seconds:g} s and was broken off")

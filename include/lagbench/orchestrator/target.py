@@ -1,6 +1,6 @@
-"""Where a rehearsal runs: the embedded bench, or a cluster that a kubeconfig context names.
+"""Find the target of a rehearsal: the embedded bench, or a cluster named by a kubeconfig context.
 
-A cluster's settings stand in a file of ``KEY=VALUE`` lines, the one that its overlay reads too.
+A cluster's settings are in a file of ``KEY=VALUE`` lines, which its overlay also reads.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _KEYS = (*_FIELD_OF_KEY, _AIRFLOWS_SERVERS)
 
 @dataclass(frozen=True, slots=True)
 class ClusterTarget:
-    """A cluster and how Airflow's tasks reach it and its Kafka."""
+    """A cluster, and the access of Airflow's tasks to it and its Kafka."""
 
     name: str
     kubeconfig: str | None
@@ -63,7 +63,7 @@ class ClusterTarget:
     bootstrap_servers: str
 
     def connections(self) -> dict[str, str]:
-        """Return the environment by which Airflow and its tasks reach the cluster."""
+        """Return the environment that connects Airflow and its tasks to the cluster."""
         kubernetes = dict(self.fields)
         if self.kubeconfig is not None:
             kubernetes["kube_config_path"] = self.kubeconfig
@@ -80,10 +80,10 @@ class ClusterTarget:
         }
 
     def check(self, policy: Mapping[str, Any] | None = None) -> None:
-        """Refuse, before Airflow is started, a cluster or a Kafka that a run cannot work with.
+        """Reject, before Airflow starts, a cluster or a Kafka that a run cannot work with.
 
-        :param policy: of the run; None: it is chosen later.
-        :raises NotReady: what is missing and how to get it.
+        :param policy: the run's policy; None if it is chosen later.
+        :raises NotReady: something is missing; the message names it and the remedy.
         """
         rights = rights_of_run(self._settings(), policy)
         with self.open_kube() as kube:
@@ -93,7 +93,7 @@ class ClusterTarget:
             admin.check_reachable()
 
     def clean_up(self, say: Callable[[str], None]) -> None:
-        """Remove what runs that were ended have left in the cluster and in Kafka."""
+        """Remove leftovers of ended runs from the cluster and from Kafka."""
         holder = stored_holder(state_dir())
         with self.open_kube() as kube, self._open_admin() as admin:
             clear_cluster(kube, admin, say, holder=holder, run_id="lagbench-down")
@@ -102,7 +102,7 @@ class ClusterTarget:
         return cluster_settings(self.fields, where=f"target {self.name}")
 
     def open_kube(self) -> contextlib.closing[Kube]:
-        """Return a client of the target's namespace, to be closed; nothing is asked yet."""
+        """Return a client of the target's namespace, to be closed; it sends no request yet."""
         return contextlib.closing(
             Kube.from_kubeconfig(
                 self.kubeconfig, context=self.context, namespace=self._settings().namespace
@@ -114,10 +114,10 @@ class ClusterTarget:
 
 
 def find_target(name: str, settings_file: Path | None) -> ClusterTarget | None:
-    """Return the cluster that ``name`` means, None for the embedded bench.
+    """Return the cluster of the target ``name``, None for the embedded bench.
 
-    :raises WrongInput: the name, a key or a value of the settings file cannot be.
-    :raises NotReady: the kind cluster has not been made.
+    :raises WrongInput: the name, a key or a value of the settings file is not valid.
+    :raises NotReady: the kind cluster does not exist.
     """
     if name == EMBEDDED:
         if settings_file is not None:
@@ -154,7 +154,7 @@ def find_target(name: str, settings_file: Path | None) -> ClusterTarget | None:
 
 
 def _kubeconfig() -> str | None:
-    """Return KUBECONFIG with absolute paths: Airflow's tasks run in folders of their own."""
+    """Return KUBECONFIG with absolute paths: Airflow's tasks run in their own folders."""
     named = os.environ.get("KUBECONFIG")
     if not named:
         return None

@@ -1,4 +1,4 @@
-"""What a target's cluster holds beside the policies of a file."""
+"""Read the facts of a target's cluster that matter for the policies of a file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from lagbench.orchestrator.target import find_target
 
 
 def target_facts(name: str, settings_file: Path | None, documents: Sequence[Any]) -> ClusterFacts:
-    """Return what bears on the file's policies in the namespace of a target; only reads.
+    """Return the facts in a target's namespace that matter for the file's policies; read only.
 
-    The embedded bench serves few kinds, so what it lacks of them says nothing of a cluster.
+    The embedded bench serves few kinds, so a missing kind there says nothing about a cluster.
 
-    :raises WrongInput: the target's name or its settings cannot be.
-    :raises NotReady: the target is not there, does not answer, or the account lacks a right.
+    :raises WrongInput: the target's name or its settings are not valid.
+    :raises NotReady: the target does not exist, does not answer, or the account lacks a right.
     """
     cluster = find_target(name, settings_file)
     opened = _open_embedded() if cluster is None else cluster.open_kube()

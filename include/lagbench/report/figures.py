@@ -1,4 +1,4 @@
-"""The report's figures, on one shared time axis where time is what they show."""
+"""Draw the report's figures; all figures over time share one time axis."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TITLE_ROWS = (
 
 
 def timeline(series: RunSeries, measures: Measures) -> go.Figure:
-    """Lag, replicas, rates, time lag, CPU and assignment over one time axis, with what happened."""
+    """Draw lag, replicas, rates, time lag, CPU and assignment over one time axis, with events."""
     figure = make_subplots(
         rows=6,
         cols=1,
@@ -68,7 +68,7 @@ def timeline(series: RunSeries, measures: Measures) -> go.Figure:
 
 
 def reaction_bar(measures: Measures) -> go.Figure | None:
-    """Draw the reaction chain as one bar, a part for each link; None when no part is known."""
+    """Draw the reaction chain as one bar, one part per link; None if no part is known."""
     figure, left, number = go.Figure(), 0.0, 0
     for link in measures.reaction.links:
         if link.part_seconds is None:
@@ -138,7 +138,7 @@ def _line(
 
 
 def _assignment(figure: go.Figure, row: int, series: RunSeries) -> None:
-    """Draw a heat map: a row a pod, a column a second, the colour is the partitions it held."""
+    """Draw a heat map: one row per pod, one column per second, coloured by partitions held."""
     pods = [pod for pod in series.pods if pod.seconds.size]
     if not pods:
         return
@@ -230,7 +230,7 @@ def _scale_steps(figure: go.Figure, series: RunSeries, measures: Measures) -> No
 
 
 def _phases(figure: go.Figure, series: RunSeries) -> None:
-    """Mark where each phase began, at the foot of the rate panel."""
+    """Mark the start of each phase at the foot of the rate panel."""
     for span in series.phases:
         figure.add_vline(
             x=span.start, line_width=1, line_dash="dot", line_color=GRID, row="all", col=1

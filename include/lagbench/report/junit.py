@@ -1,4 +1,4 @@
-"""The verdict as JUnit XML: one testcase per SLO, for whatever CI shows test results."""
+"""Write the verdict as JUnit XML, one testcase per SLO, for any CI that shows test results."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def junit_xml(verdict: Verdict) -> str:
     """Return the document: fail is a failure, undetermined an error, not judged is skipped.
 
     A run that is undetermined although no SLO is (end state), or that is invalid, has one more
-    testcase, ``run``, with an error that says why: JUnit must not read as a pass. Notes are the
-    suite's output.
+    testcase, ``run``, with an error that gives the reason: JUnit must not show a pass. Notes are
+    the suite's output.
     """
     counts = {
         "tests": len(verdict.slos),

@@ -1,4 +1,4 @@
-"""The page: measures, verdict and figures rendered into one self-contained file."""
+"""Render measures, verdict and figures into one self-contained page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GATE_CLASSES = {
     "undetermined": "undetermined",
     "not_compared": "not_judged",
 }
-"""The page's colours of verdicts, for what the gate says."""
+"""The page's colours of verdicts, by the result of the gate."""
 
 
 def write_report(folder: RunFolder) -> Path:
@@ -92,7 +92,7 @@ def number(value: float | None, digits: int = 0) -> str:
 
 
 def predicted_range(of: PredictedRange) -> str:
-    """Return median and range; a dash when no phase had a value."""
+    """Return median and range; a dash if no phase had a value."""
     if of.median is None or of.low is None or of.high is None:
         return UNKNOWN
     is_whole = all(value % 1 == 0 for value in (of.median, of.low, of.high))
@@ -114,7 +114,7 @@ def signed(value: float | None) -> str:
 def _residuals(
     prediction: RunPrediction | None, measures: Measures
 ) -> list[dict[str, Residual | None]]:
-    """Return a row for each predicted measure, by the prediction before and the one after."""
+    """Return a row per predicted measure, for the prediction before and the one after."""
     if prediction is None or prediction.before is None:
         return []
     before = residuals(prediction.before, measures)
@@ -133,7 +133,7 @@ def percent(value: float | None, digits: int = 1) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return a phrase with a capital and a full stop; nothing stays nothing."""
+    """Return a phrase with a capital and a full stop; an empty text stays empty."""
     return "" if not text else f"{text[0].upper()}{text[1:].rstrip('.')}."
 
 

@@ -1,7 +1,7 @@
-"""The series that the report draws, read from a run folder's tables.
+"""Read the series that the report draws from a run folder's tables.
 
 Every instant becomes seconds since ``origin_at`` (the first spike, else the stream's start).
-A table that is not there gives an empty series: the page says so and draws the rest.
+A missing table gives an empty series: the page reports it and draws the rest.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Series:
 
     @property
     def is_empty(self) -> bool:
-        """Say whether there is nothing to draw."""
+        """Return whether there is nothing to draw."""
         return self.seconds.size == 0
 
 
@@ -95,7 +95,7 @@ class RunSeries:
 
 
 def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
-    """Read what ``folder`` holds; missing tables give empty series."""
+    """Read the tables of ``folder``; missing tables give empty series."""
     origin_at, origin_name = _origin(measures)
     records = _records(folder, DRAWN_KINDS)
     total, hottest = _lag(folder, origin_at)
@@ -151,7 +151,7 @@ def _lag(folder: RunFolder, origin_at: int) -> tuple[Series, Series]:
     instants, index = np.unique(rows["at"], return_inverse=True)
     total: Floats = np.bincount(index, weights=rows["lag"]).astype(np.float64)
     hottest = np.full(instants.size, -np.inf)
-    with np.errstate(invalid="ignore"):  # an unknown lag stays unknown, and warns otherwise
+    with np.errstate(invalid="ignore"):  # an unknown lag stays unknown, without a warning
         np.maximum.at(hottest, index, rows["lag"])
     seconds = (instants - origin_at) / NANOSECONDS
     return Series(seconds, total), Series(seconds, hottest)
@@ -234,7 +234,7 @@ def _pod_row(
         return None if at is None else (at - origin_at) / NANOSECONDS
 
     gone = (life.gone_at if life else None) or (seen.deleted_at if seen else None)
-    if gone is not None:  # a pod that is gone holds nothing
+    if gone is not None:  # a removed pod holds nothing
         steps = [*[step for step in steps if step[0] <= gone], (gone, 0)]
     return PodRow(
         pod=pod,

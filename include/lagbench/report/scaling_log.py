@@ -1,4 +1,4 @@
-"""What the autoscaler said of itself: Kubernetes events, and conditions of HPAs as they changed."""
+"""Collect the autoscaler's own reports: Kubernetes events and changed conditions of HPAs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KINDS = ("kube_event", "hpa_sample")
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """One line: seconds since the origin, whom it is about, what was said, how often."""
+    """One line: seconds since the origin, object, reason, message and count."""
 
     seconds: float
     about: str

@@ -1,1 +1,1 @@
-"""From a run folder's tables to measures, verdict and comparison."""
+"""Compute measures, verdict and comparison from a run folder's tables."""

@@ -1,7 +1,7 @@
-"""The baseline of a cell: the run that the nightly rehearsals of the cell are held against.
+"""Pin and find the baseline of a cell: the reference run of the cell's nightly rehearsals.
 
-The run that is the baseline says so itself, in ``baseline.json``. Of several in a cell the one
-pinned last counts; who deletes its folder gets back the one before.
+A baseline is marked by ``baseline.json`` in its own run folder. Of several in a cell the one pinned
+last counts; deleting its folder restores the previous one.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from lagbench.results.read_run import read_scenario
 
 BASELINE_FILE = "baseline.json"
 CELL_FIELD = "cell"
-"""Of the manifest: the digests of the policy's content and of the target's name."""
+"""Field of the manifest: the digests of the policy's content and of the target's name."""
 
 
 class Baseline(MeasureModel):
-    """That a run is the baseline of its cell, since when and why."""
+    """The record of a cell's baseline: its run, its start and the reason."""
 
     run_id: str
     cell: str
@@ -32,9 +32,9 @@ class Baseline(MeasureModel):
 
 
 def cell_of(folder: RunFolder) -> str | None:
-    """Return the digest of the run's cell; None when its folder does not tell.
+    """Return the digest of the run's cell; None if its folder does not show it.
 
-    It is made anew from the folder: a default that changes later makes another cell.
+    It is recomputed from the folder: a default that changes later makes another cell.
     """
     with suppress(LagbenchError, KeyError, TypeError):
         manifest = folder.read_json(folder.manifest)
@@ -57,17 +57,17 @@ def pin_baseline(
 
 
 def read_baseline(folder: RunFolder) -> Baseline | None:
-    """Return what the folder says of having been made a baseline; None: it never was."""
+    """Return the folder's record as a baseline; None: it never was one."""
     with suppress(LagbenchError, ValueError):
         baseline = Baseline.model_validate(folder.read_json(BASELINE_FILE))
-        # A folder that was copied, or whose scenario was changed, is no baseline of that cell.
+        # A folder that was copied, or whose scenario was changed, is not a baseline of that cell.
         if baseline.run_id == folder.run_id and baseline.cell == cell_of(folder):
             return baseline
     return None
 
 
 def pinned_baselines(root: Path) -> dict[str, Baseline]:
-    """Return the baseline in force of each cell."""
+    """Return the current baseline of each cell."""
     every = sorted(_baselines(root), key=lambda baseline: (baseline.pinned_at, baseline.run_id))
     return {baseline.cell: baseline for baseline in every}
 

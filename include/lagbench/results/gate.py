@@ -1,8 +1,9 @@
-"""The gate of the nightly rehearsal: a night against its cell's baseline and against the last.
+"""Gate the nightly rehearsal: compare it with its cell's baseline and with the last night.
 
-The step from the last night finds what broke since; the baseline finds what creeps. A regression
-stays red until somebody accepts it as the baseline, for it is never a reference. Only rehearsals
-pass through the gate, so only they have its record, ``comparison.json``, and can be references.
+The comparison with the last night finds sudden changes; the one with the baseline finds gradual
+changes. A regression stays red until somebody accepts it as the baseline, because it is never a
+reference. Only rehearsals pass through the gate, so only they have its record,
+``comparison.json``, and can be references.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ PASSED = "pass"
 
 
 class GateRecord(MeasureModel):
-    """What the gate found of one night; ``reasons`` are those that decided the status.
+    """The gate's result for one night; ``reasons`` decided the status.
 
     ``last_night`` is None when there is none, or when it is the baseline itself.
     """
@@ -43,7 +44,7 @@ class GateRecord(MeasureModel):
 
     @property
     def comparisons(self) -> tuple[tuple[str, Comparison], ...]:
-        """What the night was held against, by name."""
+        """The comparisons of the night, by the name of the reference."""
         named = (("the baseline", self.baseline), ("the last night", self.last_night))
         return tuple((name, found) for name, found in named if found is not None)
 
@@ -53,7 +54,7 @@ def judge_night(folder: RunFolder, *, now: int, root: Path | None = None) -> Gat
 
     The first one that passes becomes the baseline of its cell, from ``now`` (unix ns) on.
 
-    :raises NotReady: the run has no measures, or its folder does not tell its cell.
+    :raises NotReady: the run has no measures, or its folder does not show its cell.
     """
     root = root or folder.path.parent
     cell = cell_of(folder)
@@ -68,9 +69,9 @@ def judge_night(folder: RunFolder, *, now: int, root: Path | None = None) -> Gat
 
 
 def accept(folder: RunFolder, *, now: int) -> tuple[Baseline, Baseline | None]:
-    """Make a rehearsal the baseline of its cell; return it and the one before, None without.
+    """Make a rehearsal the baseline of its cell; return it and the previous one, or None.
 
-    :raises WrongInput: the run is no rehearsal that the gate has seen, or did not pass.
+    :raises WrongInput: the run is not a rehearsal that the gate has seen, or did not pass.
     """
     cell = cell_of(folder)
     if cell is None or read_record(folder) is None:
@@ -84,7 +85,7 @@ def accept(folder: RunFolder, *, now: int) -> tuple[Baseline, Baseline | None]:
 
 
 def read_record(folder: RunFolder) -> GateRecord | None:
-    """Return what the gate wrote; None: the run is no rehearsal, or of an earlier lagbench."""
+    """Return the gate's record; None: the run is no rehearsal, or of an earlier lagbench."""
     with suppress(LagbenchError, ValueError):
         return GateRecord.model_validate(folder.read_json(COMPARISON_FILE))
     return None
@@ -122,7 +123,7 @@ def _judged(folder: RunFolder, cell: str, root: Path, now: int) -> GateRecord:
         against_last = compare_measures(measures, _measures(last))
     record = _of_comparisons(folder, cell, against_baseline, against_last)
     if pinned is None and passed and record.status == "within":
-        # Somebody deleted the baseline's folder: what is within the last night takes its place.
+        # The baseline's folder was deleted: a run that is within the last night replaces it.
         pin_baseline(folder, cell=cell, reason="first pass", now=now)
     return record
 
@@ -172,7 +173,7 @@ def _last_night(folder: RunFolder, cell: str, root: Path) -> RunFolder | None:
 
 
 def _cell_as_reference(folder: RunFolder) -> str | None:
-    """Return the cell of a rehearsal that was no regression, or was accepted; None: of none."""
+    """Return the cell of a rehearsal that was no regression, or was accepted; else None."""
     record = read_record(folder)
     if record is None:
         return None

@@ -11,7 +11,7 @@ from lagbench.results.read_run import read_evidence, read_scenario
 
 
 def measure_run(folder: RunFolder) -> Measures:
-    """Compute the measures of a run and write measures.json; doing it again changes nothing.
+    """Compute the measures of a run and write measures.json; repeating it changes nothing.
 
     :raises NotReady: the run has not come far enough to be measured.
     """
@@ -29,7 +29,7 @@ def measure_run(folder: RunFolder) -> Measures:
 
 
 def judge_run(folder: RunFolder) -> Verdict:
-    """Judge measures.json (made first if it is missing) by the scenario's SLOs.
+    """Judge measures.json (computed first if it is missing) by the scenario's SLOs.
 
     Writes verdict.json.
     """
@@ -43,9 +43,10 @@ def judge_run(folder: RunFolder) -> Verdict:
 
 
 def rejudge_run(folder: RunFolder) -> Verdict:
-    """Measure and judge a run anew, whatever was measured before.
+    """Measure and judge a run again, whatever was measured before.
 
-    A folder that cannot be measured is undetermined: the verdict says why; no earlier one stays.
+    A folder that cannot be measured is undetermined: the verdict gives the reason, and no
+    earlier verdict stays.
 
     :raises LagbenchError: it cannot be measured.
     """

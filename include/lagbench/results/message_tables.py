@@ -1,6 +1,6 @@
-"""Reads the tables ``events`` and ``processed``, a row per message, into bins by partition.
+"""Read the tables ``events`` and ``processed``, a row per message, into bins by partition.
 
-Batch by batch with numpy: 20 million rows take seconds, and memory for 16 bytes each.
+They are read in batches with numpy: 20 million rows take seconds, and 16 bytes of memory each.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read_partition_work(
     partitions: int,
     committed: Mapping[int, int | None],
 ) -> PartitionWork | None:
-    """Return what waited and was done by partition; None: a table is not there.
+    """Return waiting and finished messages by partition; None: a table is missing.
 
     ``committed``: the last committed offset by partition.
 
@@ -102,7 +102,7 @@ def _read(
 def _binned(
     places: _Places, instants: Ints, chosen: np.ndarray, rate: RateSeries, shape: tuple[int, int]
 ) -> Counts:
-    """Count the ``chosen`` messages by partition and bin; what lies outside counts at the edge."""
+    """Count the ``chosen`` messages by partition and bin; those outside count at the edge."""
     counts = np.zeros(shape, dtype=np.int32)
     for partition in range(places.partitions):
         own = slice(int(places.starts[partition]), int(places.starts[partition + 1]))
@@ -113,7 +113,7 @@ def _binned(
 
 
 class _Places:
-    """Where a message lies in an array over all offsets of all partitions."""
+    """The place of a message in an array over all offsets of all partitions."""
 
     def __init__(self, first: Ints, last: Ints) -> None:
         self.partitions = first.size
@@ -137,7 +137,7 @@ class _Places:
         return cls(np.where(last < 0, 0, first), last)
 
     def find(self, batch: pa.RecordBatch) -> tuple[Ints, np.ndarray]:
-        """Return the places of the rows that lie in the log, and which rows those are."""
+        """Return the places of the rows that lie in the log, and a mask of these rows."""
         partition = batch.column("partition").to_numpy().astype(np.int64)
         offset = batch.column("offset").to_numpy()
         is_known = (partition >= 0) & (partition < self.partitions)
@@ -157,7 +157,7 @@ class _Places:
 
 
 class _Pods:
-    """Counts what each pod finished in each second."""
+    """Count the messages that each pod finished in each second."""
 
     def __init__(self, seconds: int) -> None:
         self.seconds = seconds

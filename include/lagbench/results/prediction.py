@@ -1,4 +1,4 @@
-"""The prediction of a run: made before it starts, and once more with the phase that it had."""
+"""Predict a run before it starts, and again with its recorded phase."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NO_PHASE = "no sync of the HPA was recorded"
 def predict_run(
     folder: RunFolder, scenario: Scenario, policy: Mapping[str, Any], *, where: str
 ) -> RunPrediction:
-    """Write what the simulator says of the cell before the run starts.
+    """Write the simulator's prediction of the cell before the run starts.
 
-    A policy that the simulator cannot play has no prediction; the file says why.
+    A policy that the simulator cannot play has no prediction; the file gives the reason.
     """
     try:
         made = RunPrediction(before=predict(scenario, policy, where=where))
@@ -30,7 +30,7 @@ def predict_run(
 
 
 def read_prediction(folder: RunFolder) -> RunPrediction | None:
-    """Return what was predicted of the run; None: it is from before there were predictions."""
+    """Return the prediction of the run; None: the run is older than predictions."""
     if not folder.prediction.exists():
         return None
     return RunPrediction.model_validate(folder.read_json(folder.prediction))

@@ -1,4 +1,4 @@
-"""Reads a run folder into the evidence that all measures rest on."""
+"""Read a run folder into the evidence for all measures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     """Read a run folder.
 
     :raises NotReady: a file or table that every run must have is missing.
-    :raises WrongInput: the scenario or the policy of the folder is none.
+    :raises WrongInput: the scenario or the policy of the folder is not one.
     """
     stamped, unknown = run_tables.read_telemetry(folder)
     manifest, scenario = folder.read_json(folder.manifest), read_scenario(folder)
@@ -78,7 +78,7 @@ def _commit_moves(folder: RunFolder) -> tuple[CommitMove, ...]:
 def read_scenario(folder: RunFolder) -> Scenario:
     """Return the run's effective scenario.
 
-    :raises WrongInput: the file is no scenario.
+    :raises WrongInput: the file is not a scenario.
     """
     content = _yaml(folder, folder.read_text(folder.scenario), "scenario.yaml")
     try:

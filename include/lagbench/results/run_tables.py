@@ -1,4 +1,4 @@
-"""Reads the tables of a run folder into what the core computes with."""
+"""Read the tables of a run folder into the types of the core."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ def read_table(folder: RunFolder, name: str) -> pa.Table:
 
 def _read_parts(parts: list[Path]) -> Iterator[pa.Table]:
     for part in parts:
-        yield pq.ParquetFile(part).read()  # not a dataset: Spark's _SUCCESS lies beside it
+        yield pq.ParquetFile(part).read()  # not a dataset: Spark's _SUCCESS is beside it
 
 
 def read_telemetry(folder: RunFolder) -> tuple[list[TelemetryRecord], int]:
-    """Return the records by instant, and how many rows were no known record of this run.
+    """Return the records by instant, and how many rows were not a known record of this run.
 
-    A record that is days away from most others is of no run: its instant would be the run's end.
+    A record that is days away from most others is left out: its instant would be the run's end.
     """
     records: list[TelemetryRecord] = []
     unknown = 0
     for text in read_table(folder, "telemetry").column("record").to_pylist():
         try:
             records.append(decode_record(text))
-        except msgspec.DecodeError:  # ValidationError is one of its kinds
+        except msgspec.DecodeError:  # ValidationError is a subclass
             unknown += 1
     records.sort(key=lambda record: record.at)
     middle_at = records[len(records) // 2].at if records else 0
@@ -64,7 +64,7 @@ def read_telemetry(folder: RunFolder) -> tuple[list[TelemetryRecord], int]:
 
 
 def read_lag(folder: RunFolder, *, first_partitions: int | None = None) -> LagSeries:
-    """Return the lag over time; ``first_partitions`` were there at the stream's start."""
+    """Return the lag over time; ``first_partitions`` existed at the stream's start."""
     table = read_table(folder, "lag")
     columns = {
         name: table.column(name).to_pylist()
@@ -107,7 +107,7 @@ def read_rate(folder: RunFolder, *, until_at: int | None = None) -> RateSeries:
 
 
 def read_offered(folder: RunFolder) -> tuple[Ints, int]:
-    """Return the instants of the timeline's rows, and how many messages they say were offered."""
+    """Return the instants of the timeline's rows, and the sum of their offered messages."""
     table = read_table(folder, "timeline")
     at = np.asarray(table.column("at").to_numpy(), dtype=np.int64)
     return at, int(np.asarray(table.column("offered").to_numpy(), dtype=np.int64).sum())

@@ -1,1 +1,1 @@
-"""What Spark's jobs know of lagbench: the bytes of an event, and the classes of messages."""
+"""Definitions shared with Spark's jobs: the bytes of an event, and the classes of messages."""

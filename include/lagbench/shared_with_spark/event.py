@@ -1,4 +1,4 @@
-"""The event: 256 bytes, fixed layout, decoded as one numpy array.
+"""Define the event: 256 bytes, fixed layout, decoded as one numpy array.
 
 Nothing in the value depends on when or where it was made: ``planned_offset_ns`` counts from the
 start of the stream (the instant is in the telemetry record ``stream_started``), so the same seed
@@ -31,7 +31,7 @@ Events = npt.NDArray[np.void]
 def decode_events(values: bytes | bytearray | memoryview) -> Events:
     """Return the events in ``values``, a concatenation of whole 256-byte values, without a copy.
 
-    :raises ValueError: the length is no multiple of 256.
+    :raises ValueError: the length is not a multiple of 256.
     """
     if len(values) % EVENT_BYTES:
         raise ValueError(f"{len(values)} bytes are no whole number of {EVENT_BYTES}-byte events")

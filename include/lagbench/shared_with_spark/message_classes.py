@@ -1,7 +1,7 @@
-"""The classes of messages and of records: the one list, for Spark, the accounting and the verdict.
+"""List the classes of messages and records, once for Spark, the accounting and the verdict.
 
-Spark's jobs import it, so it needs nothing but the standard library. Each family splits one thing
-that is counted; every member of it is in exactly one class of the family, strangers too:
+Spark's jobs import it, so it needs only the standard library. Each family divides one counted
+set; every member, even a foreign one, is in exactly one class of the family:
 
 * an offset below the fence: in the log, expired, or a hole (counts of ``accounting.json``);
 * a record in the log: processed, ``LOST``, ``NOT_YET_CONSUMED``, or ``FOREIGN``;
@@ -9,8 +9,8 @@ that is counted; every member of it is in exactly one class of the family, stran
 * a processing in the ledger: a message's first, ``DUPLICATED``, ``UNKNOWN_MESSAGE``, or of a
   foreign record (a count).
 
-``accounting/sums.py`` states these families as sums. What is wrong with a message beside that
-(its order, its owner, its seq at two places) is a class of its own, on top of the one above.
+``accounting/sums.py`` states these families as sums. Any other fault of a message (its order,
+its owner, its seq at two places) is a class of its own, in addition to the one above.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ LOST: Final = "lost"  # in the log, below the committed offset, never processed
 NOT_YET_CONSUMED: Final = "not_yet_consumed"  # in the log, at or above the committed offset
 DUPLICATED: Final = "duplicated"  # one processing too many of the same offset
 REORDERED: Final = "reordered"  # begun after a later message of its owner, or of its key
-REORDERED_IN_DOUBT: Final = "reordered_in_doubt"  # so close that two clocks cannot tell it
+REORDERED_IN_DOUBT: Final = "reordered_in_doubt"  # too close for two clocks to decide
 ZOMBIE: Final = "zombie"  # done by a former owner after the next owner had begun
 ZOMBIE_IN_DOUBT: Final = "zombie_in_doubt"  # within two clocks' bound, or of unknown ownership
-PRODUCED_TWICE: Final = "produced_twice"  # the same seq at a further offset
+PRODUCED_TWICE: Final = "produced_twice"  # the same seq at another offset
 NOT_IN_LOG: Final = "not_in_log"  # a seq that was acknowledged but is at no offset
 NOT_IN_LOG_FAILED: Final = "not_in_log_failed"  # at no offset, and its delivery is known to fail
 NOT_IN_LOG_UNKNOWN: Final = "not_in_log_unknown"  # at no offset, its delivery's outcome unknown
@@ -50,4 +50,4 @@ CLASSES: Final = (
 FOREIGN_LEDGER: Final = "foreign_ledger_records"
 FOREIGN_TELEMETRY: Final = "foreign_telemetry_records"
 FOREIGN_RECORDS: Final = (FOREIGN, FOREIGN_LEDGER, FOREIGN_TELEMETRY)
-"""Counts of records that are none of this run, one for each of its topics."""
+"""Counts of records that do not belong to this run, one for each of its topics."""

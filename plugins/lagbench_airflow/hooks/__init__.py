@@ -1,1 +1,1 @@
-"""Where the bench's Kafka and Kubernetes are, read from Airflow's connections."""
+"""Reach the bench's Kafka and Kubernetes through Airflow's connections."""

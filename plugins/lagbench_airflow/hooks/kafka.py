@@ -1,4 +1,4 @@
-"""The Kafka of the bench, from a connection laid out like the Kafka provider's."""
+"""The Kafka of the bench, from a connection in the Kafka provider's layout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LagReader:
     """The lag of consumer groups, read over connections that are kept until ``close``."""
 
     def __init__(self, settings: Mapping[str, Any], *, awaits_transactions: bool) -> None:
-        """Take librdkafka's settings; nothing is asked yet."""
+        """Take librdkafka's settings; no request is sent yet."""
         self._client = open_admin(
             str(settings["bootstrap.servers"]), settings, awaits_transactions=awaits_transactions
         )
@@ -52,7 +52,7 @@ class KafkaHook(BaseHook):
     hook_name = "Kafka of the bench"
 
     def __init__(self, kafka_conn_id: str = default_conn_name) -> None:
-        """Name the connection; it is read when it is needed."""
+        """Keep the name of the connection; it is read when needed."""
         super().__init__()
         self.kafka_conn_id = kafka_conn_id
 

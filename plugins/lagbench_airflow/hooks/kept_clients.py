@@ -1,4 +1,4 @@
-"""The clients of one wait: a poll must not cost the measured broker and API server a log-in."""
+"""Keep the clients of one wait: a poll must not cost the measured servers a log-in."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class KeptClients:
-    """Opens a client when it is first asked for and keeps it until ``close``; then opens anew.
+    """Opens a client at its first use and keeps it until ``close``; then opens a new one.
 
-    One thread at a time may use it, which need not always be the same.
+    Only one thread at a time may use it, but not always the same one.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class KeptClients:
         return self._lag_readers[kafka_conn_id]
 
     def close(self) -> None:
-        """Close whatever is open, all of it also when one of them fails to."""
+        """Close all open clients, even if closing one of them fails."""
         with ExitStack() as closing:
             for held in (self._kubes, self._admins, self._lag_readers):
                 for client in held.values():

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 DEFAULT_CONNECTION = "kubernetes_default"
 PATIENCE_SECONDS = 45.0
-"""What a task that acts waits for an API server that is away: an upgrade of its host takes less.
-Sensors have their own limits and look again by themselves."""
+"""Wait of an acting task for an unavailable API server: an upgrade of its host takes less.
+Sensors have their own limits and try again by themselves."""
 
 
 def open_kube(
@@ -29,7 +29,7 @@ def open_kube(
     """Return a client for the cluster that the connection names, by the provider's own hook.
 
     Every field of the provider's connection counts (``kube_config``, ``disable_verify_ssl`` …).
-    For ``patience_seconds`` each call waits for an API server that is away.
+    Each call waits for ``patience_seconds`` for an unavailable API server.
 
     :raises NotReady: the connection is not defined or its kubeconfig cannot be used.
     """
@@ -39,10 +39,10 @@ def open_kube(
 
 
 def _log_in(conn_id: str, extra: Mapping[str, object], patience_seconds: float) -> ApiClient:
-    """Return the hook's client with our retries, which the hook cannot be told for a pod's account.
+    """Return the hook's client with our retries, which the hook cannot set for a pod's account.
 
-    A configuration of our own keeps a kubeconfig out of the library's default, which all threads
-    of a triggerer share. The hook would log a pod's own account in to the default only.
+    Our own configuration keeps a kubeconfig out of the library's default, which all threads of a
+    triggerer share. For a pod's own account the hook would log in to the default only.
     """
     from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
     from kubernetes import client, config
@@ -65,7 +65,7 @@ def _log_in(conn_id: str, extra: Mapping[str, object], patience_seconds: float) 
 def settings_of_cluster(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> ClusterSettings:
     """Return the cluster's settings that the connection names.
 
-    :raises WrongInput: one of them cannot be.
+    :raises WrongInput: one of them is not valid.
     :raises NotReady: the connection is not defined.
     """
     where = f"the connection {kubernetes_conn_id}"
@@ -86,14 +86,14 @@ def _extra(kubernetes_conn_id: str) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedAccess:
-    """What a pod of the embedded bench may use, being a process of this machine."""
+    """The access of a pod of the embedded bench, which is a process of this machine."""
 
     kubeconfig: str
     observed_pids: dict[str, int]
 
 
 def embedded_access(kubernetes_conn_id: str = DEFAULT_CONNECTION) -> EmbeddedAccess | None:
-    """Return the embedded bench's access; None when the connection names a real cluster."""
+    """Return the embedded bench's access; None if the connection names a real cluster."""
     from lagbench.embedded import bench
 
     state = bench.running(bench.state_dir())

@@ -1,4 +1,4 @@
-"""Where Spark runs, from a connection of the Spark provider with our settings in its extra."""
+"""Find where Spark runs, from the Spark provider's connection with our settings in its extra."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lagbench.errors import NotReady, WrongInput
 
 @dataclass(frozen=True, slots=True)
 class SparkTarget:
-    """A connection, read and found consistent."""
+    """A connection that was read and found consistent."""
 
     where: str
     master: str
@@ -25,7 +25,7 @@ class SparkTarget:
 
     @classmethod
     def read(cls, spark_conn_id: str) -> SparkTarget:
-        """Read the connection; the provider would silently take YARN for one that is missing.
+        """Read the connection; the provider would silently use YARN if it is missing.
 
         :raises NotReady: there is no such connection.
         :raises WrongInput: it cannot work.
@@ -55,7 +55,7 @@ class SparkTarget:
 
 
 def _master(connection: Any) -> str:
-    """Return the master as the provider puts it together: the type is the scheme of a URI."""
+    """Return the master as the provider builds it: the type is the scheme of a URI."""
     host, port = connection.host or "", connection.port
     is_whole = connection.conn_type == "spark" and host and ("://" in host or not port)
     master = host if is_whole else f"{connection.conn_type}://{host}"

@@ -41,11 +41,11 @@ KEDA_HPA = f"keda-hpa-{POLICY_OBJECT}"
 class ApplyScalingPolicyOperator(CellOperator):
     """Make the run's policy the one that drives the consumers.
 
-    After success: the object is as the policy says (server-side apply: nothing of an earlier policy
-    is left in it), no policy of the other kind exists, the lag scaler is Ready if a trigger asks
-    it, and the autoscaler has taken the policy up. On failure the policy may be in force; the
-    teardown deletes it. An object of the policy's name that no run has made stays as it is: then
-    nothing is applied. A retry is safe.
+    After success: the object matches the policy (server-side apply: nothing of an earlier policy
+    is left in it), no policy of the other kind exists, the lag scaler is Ready if a trigger uses
+    it, and the autoscaler has taken up the policy. On failure the policy may be in force; the
+    teardown deletes it. An object with the policy's name that no run has created stays unchanged,
+    and nothing is applied. A retry is safe.
     """
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
@@ -83,11 +83,11 @@ class ApplyScalingPolicyOperator(CellOperator):
 
 
 def _start_lag_scaler(kube: Kube, target: RunTarget, *, is_embedded: bool) -> None:
-    """Run the lag scaler before KEDA asks it: without an answer KEDA makes no HPA at all."""
+    """Run the lag scaler before KEDA calls it: without an answer KEDA creates no HPA."""
     for companion in base_objects("external-scaler"):
         if companion["kind"] != "PersistentVolumeClaim":
             kube.apply(companion_for_run(companion, target))
-        elif not is_embedded:  # which has no volumes
+        elif not is_embedded:  # the embedded bench has no volumes
             claim = claim_for_cluster(companion, target.cluster)
             if claim is not None:
                 kube.apply(claim)
@@ -118,7 +118,7 @@ def _policy_in_force(kube: Kube) -> dict[str, Any] | None:
 
 
 def _refuse_foreign_policy(kube: Kube) -> None:
-    """Refuse what the look at the cluster did not see: it was made since, or here by hand."""
+    """Reject a policy that the check of the cluster missed: created since, or here by hand."""
     for kind in POLICY_KINDS:
         found = kube.get(kind, POLICY_OBJECT)
         if found is not None and is_foreign(found):
@@ -130,7 +130,7 @@ def _refuse_foreign_policy(kube: Kube) -> None:
 
 
 def _delete_other_kind(kube: Kube, kind: str) -> None:
-    """KEDA's own HPA goes with its ScaledObject; both gone, or two autoscalers would fight."""
+    """Delete the other kind, and KEDA's HPA with its ScaledObject: two autoscalers would fight."""
     other = HPA if kind == SCALED_OBJECT else SCALED_OBJECT
     if not kube.delete(other, POLICY_OBJECT):
         return
@@ -143,14 +143,14 @@ def _delete_other_kind(kube: Kube, kind: str) -> None:
 
 
 def _wait_taken_up(kube: Kube, manifest: dict[str, Any], *, is_changed: bool) -> dict[str, Any]:
-    """Wait until the autoscaler has read this policy; returns what stands in its HPA.
+    """Wait until the autoscaler has read this policy; return the content of its HPA.
 
     That is name, spec, conditions and metadata (None while the HPA is in a controller's memory).
 
-    KEDA has when the ScaledObject is Ready and its HPA has the policy's bounds and, if the policy
-    changed, the run's id, copied from it: a swap in place may leave the bounds as they were. The
-    HPA controller has when it wrote conditions, which it does at its first sync (15 s); KEDA's HPA
-    may not have them yet.
+    KEDA has read the policy when the ScaledObject is Ready and its HPA has the policy's bounds and,
+    if the policy changed, the run's id, copied from it: a swap in place may leave the bounds
+    unchanged. The HPA controller has read it when it has written conditions, at its first sync
+    (15 s); KEDA's HPA may not have them yet.
     """
     kind, limits = manifest["kind"], policy_limits(manifest)
     name = KEDA_HPA if kind == SCALED_OBJECT else POLICY_OBJECT

@@ -1,4 +1,4 @@
-"""What every operator of a cell shares: the run folder, the connections, the phases."""
+"""The base of every operator of a cell: the run folder, the connections, the phases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class CellOperator(BaseOperator):
     """A task that acts on one run.
 
-    :param run_folder: folder that ``plan_cell`` made (templated).
+    :param run_folder: folder that ``plan_cell`` created (templated).
     """
 
     template_fields: Sequence[str] = ("run_folder",)
@@ -54,7 +54,7 @@ class CellOperator(BaseOperator):
                 return self.act(cell, context)
 
     def target(self, cell: CellRun) -> RunTarget:
-        """Return what the run's manifests are made for; pods may know Kafka by another address."""
+        """Return the target of the run's manifests; pods may reach Kafka by another address."""
         from lagbench_airflow.hooks.kube import settings_of_cluster
 
         cluster = settings_of_cluster(self.kubernetes_conn_id)

@@ -1,6 +1,7 @@
-"""Checks: claims on what the run measured, recorded in ``checks.json``.
+"""Check claims on the run's measures and record the results in ``checks.json``.
 
-The verdict makes the first from the measures too; what the second finds is a note in the report.
+The verdict also makes the first check from the measures. The result of the second is a note in the
+report.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 class ReconcileCheckOperator(CellOperator):
     """Check that every acknowledged message was processed exactly once, by identity.
 
-    After success: ``checks.json`` says whether it holds (null: not known) and which numbers speak
-    against it. It does not fail the task: the verdict judges, after everything is written. Safe to
-    retry.
+    After success: ``checks.json`` has the result (null: unknown) and the numbers that contradict
+    the claim. The check does not fail the task: the verdict judges, after everything is written.
+    Safe to retry.
     """
 
     is_measured = False
@@ -39,8 +40,8 @@ class ReconcileCheckOperator(CellOperator):
 class RebalanceCountCheckOperator(CellOperator):
     """Check that the group rebalanced only because it was scaled.
 
-    After success: ``measures.json`` is written and ``checks.json`` says whether the claim holds
-    (null: not known); the task does not fail on it. Safe to retry.
+    After success: ``measures.json`` is written and ``checks.json`` has the result (null: unknown).
+    The check does not fail the task. Safe to retry.
     """
 
     is_measured = False

@@ -1,4 +1,4 @@
-"""End the measured part of a run and freeze what it is judged by."""
+"""End the measured part of a run and freeze the evidence for its verdict."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 RECORDER_GRACE_SECONDS = 30.0
-# A killed pod's transaction ends after its own 30 s; the broker looks every 10 s.
+# A killed pod's transaction ends after its own 30 s; the broker checks every 10 s.
 OPEN_TRANSACTIONS_SECONDS = 90.0
 _TRANSACTION_POLL_SECONDS = 1.0
 
@@ -33,11 +33,12 @@ _TRANSACTION_POLL_SECONDS = 1.0
 class FenceRunOperator(CellOperator):
     """Stop the workloads in order and write ``fence.json``.
 
-    After success: nothing of the run writes any more, and ``fence.json`` holds the end of every
-    topic and the group's committed offsets; the pipeline reads up to there. Order matters: the
-    autoscaler first (it would start pods again), then producer, consumers (who drain), recorder,
-    and last what a killed pod has left open in the ledger: behind it nothing could be read.
-    On failure what has stopped stays stopped. A retry repeats the rest and is safe.
+    After success: no part of the run writes any more, and ``fence.json`` has the end of every
+    topic and the group's committed offsets; the pipeline reads up to there. The order matters: the
+    autoscaler first (it would start pods again), then producer, consumers (they drain), recorder,
+    and last the transactions that a killed pod has left open in the ledger, because nothing behind
+    them can be read. On failure the stopped parts stay stopped. A retry repeats the rest and is
+    safe.
     """
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
@@ -47,7 +48,7 @@ class FenceRunOperator(CellOperator):
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         drain_seconds = cell.scenario.consumer.drain_timeout_seconds + GRACE_MARGIN_SECONDS
         try:
-            # The policy first: what it scaled from here on would be in no number.
+            # The policy first: its scaling from here on would be in no measure.
             keep_autoscaler_status(kube, cell.folder)
             _delete_policies(kube)
             collect_pod_logs(kube, cell.folder)
@@ -90,7 +91,7 @@ class FenceRunOperator(CellOperator):
 def _await_transactions_over(admin: KafkaAdmin, topic: str) -> None:
     """Wait until no transaction is open in ``topic``.
 
-    :raises NotReady: one still is after ``OPEN_TRANSACTIONS_SECONDS``; a retry looks again.
+    :raises NotReady: one is still open after ``OPEN_TRANSACTIONS_SECONDS``; a retry checks again.
     """
     give_up_at = time.monotonic() + OPEN_TRANSACTIONS_SECONDS
     pause = threading.Event()
@@ -109,7 +110,7 @@ def _open_partitions(admin: KafkaAdmin, topic: str) -> list[int]:
 
 
 def collect_pod_logs(kube: Kube, folder: RunFolder) -> list[str]:
-    """Keep what the run's pods have written so far; a log that is gone already is left out."""
+    """Save the logs of the run's pods so far; a log that no longer exists is left out."""
     collected = []
     for pod in kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={folder.run_id}"):
         name = str(pod["metadata"]["name"])
@@ -123,7 +124,7 @@ def collect_pod_logs(kube: Kube, folder: RunFolder) -> list[str]:
 
 
 def keep_autoscaler_status(kube: Kube, folder: RunFolder) -> None:
-    """Write what KEDA and the HPA said of the consumers last.
+    """Write the last status of KEDA and the HPA for the consumers.
 
     A retry finds the policy deleted and leaves the file as it is.
     """
@@ -143,7 +144,7 @@ def keep_autoscaler_status(kube: Kube, folder: RunFolder) -> None:
 
 
 def _delete_policies(kube: Kube) -> None:
-    """Delete the run's policy; one of its name that no run has made stays."""
+    """Delete the run's policy; a policy of its name that no run has created stays."""
     for kind in POLICY_KINDS:
         found = kube.get(kind, POLICY_OBJECT)
         if found is not None and not is_foreign(found):
@@ -151,7 +152,7 @@ def _delete_policies(kube: Kube) -> None:
 
 
 def wait_pods_gone(kube: Kube, cell: CellRun, owner: str, timeout_seconds: float) -> None:
-    """Wait until no pod of the run is left that ``owner`` has made."""
+    """Wait until no pod of the run and ``owner`` is left."""
     left: list[str] = []
 
     def are_gone(kube: Kube) -> bool:

@@ -26,13 +26,13 @@ class InjectSpikeOperator(CellOperator):
     """Create the producer's Job and return once its stream has started.
 
     After success: the stream runs, and its start is in the manifest. On failure the Job may run;
-    the teardown deletes it. A retry, and a clear of the task, adopt what the run has already
-    injected and never inject a second spike:
+    the teardown deletes it. A retry, or a clear of the task, adopts the Job that the run
+    has already created and never injects a second spike:
 
-    * the Job's name comes from the run id, so creating it again is a conflict, which adopts it,
-      even when the worker died between the creation and its note;
-    * the run id is noted in the task's state store, so a Job that has disappeared since is an
-      error and not a reason for a new one.
+    * the Job's name comes from the run id, so creating it again is a conflict, and the Job is
+      adopted, even if the worker died between the creation and its note;
+    * the run id is noted in the task's state store, so a Job that has since disappeared is an
+      error, not a reason for a new one.
     """
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:

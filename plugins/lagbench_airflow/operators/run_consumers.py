@@ -23,8 +23,8 @@ LOG_LINES = 5
 class RunConsumersOperator(CellOperator):
     """Run the consumers' Deployment at the policy's floor.
 
-    After success: every pod is Ready. On failure the Deployment stays, for a look at its pods; the
-    run's teardown deletes it. A retry applies the same manifest again and is safe.
+    After success: every pod is Ready. On failure the Deployment stays, so that its pods can be
+    inspected; the run's teardown deletes it. A retry applies the same manifest again and is safe.
     """
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
@@ -102,6 +102,6 @@ def _what_keeps(kube: Kube, deployment: str) -> list[str]:
 def _last_words(kube: Kube, pod: str) -> str:
     try:
         lines = kube.pod_logs(pod).strip().splitlines()[-LOG_LINES:]
-    except NotReady:  # it has not started, or is gone
+    except NotReady:  # it has not started, or no longer exists
         return ""
     return f"; its log ends: {' | '.join(lines)}" if lines else ""

@@ -1,4 +1,4 @@
-"""End the base load that goes on after the planned stretch."""
+"""Stop the base load that continues after the planned stretch."""
 
 from __future__ import annotations
 
@@ -28,14 +28,13 @@ TailEnd = Literal["settled", "timeout", "bound", "failure"]
 class StopTailOperator(CellOperator):
     """Delete the producer's Job in its tail and note the tail in the manifest.
 
-    After success: nothing offers load any more, the producer has flushed and said so, and
-    ``manifest.json`` has the tail: its rate, when it started, how long it went on, how many
-    messages it had, and what ended it. Without a tail nothing is done. The Job is deleted only
-    after the producer has said that the planned stretch is with the client: a stop before that
-    would cut the stream short. On failure the Job may be gone; a retry reads what the producer said
-    last and is safe.
+    After success: no load is offered any more, the producer has flushed and reported it, and
+    ``manifest.json`` has the tail: its rate, start, duration, number of messages and reason for its
+    end. Without a tail nothing is done. The Job is deleted only after the producer has reported
+    that the planned stretch is with the client: an earlier stop would cut the stream short. On
+    failure the Job may already be deleted; a retry reads the producer's last report and is safe.
 
-    :param is_settled: whether the replicas had come back to rest, as the task before it saw it
+    :param is_settled: whether the replicas had settled, as reported by the task before it
         (templated).
     """
 
@@ -47,7 +46,7 @@ class StopTailOperator(CellOperator):
         self.is_settled = is_settled
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
-        """Stop the producer, unless it has ended by itself, and read what it said."""
+        """Stop the producer, unless it has ended by itself, and read its report."""
         from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube
 
         tail = cell.tail
@@ -86,7 +85,7 @@ class StopTailOperator(CellOperator):
                 timeout_seconds=PLANNED_STRETCH_TIMEOUT_SECONDS,
                 what="the producer to have sent the planned stretch",
             )
-        except StillWaiting as late:  # it says itself that it was cut short: the run is invalid
+        except StillWaiting as late:  # the producer reports this cut: the run is invalid
             self.log.warning("%s; it is stopped all the same", late)
 
     def _noted(

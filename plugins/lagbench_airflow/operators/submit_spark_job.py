@@ -1,4 +1,4 @@
-"""Submit a job of the pipeline with the Spark provider's operator, imported when it is needed."""
+"""Submit a job of the pipeline with the Spark provider's operator, imported on demand."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class SubmitSparkJobOperator(CellOperator):
     """Run ``spark_jobs/<job>.py`` on the run, through ``SparkSubmitOperator``.
 
     After success: the job's tables are in the run folder. A retry overwrites them and is safe.
-    Where Spark runs, and how it reaches jars, code and run, is the connection's: docs/spark.md.
+    The connection sets where Spark runs and how it reaches jars, code and run: docs/spark.md.
 
-    A wrapper, because importing the provider's operator costs 3 s here (it imports both Kubernetes
-    clients), and every task of a Dag, in a process of its own, would pay that for parsing the file.
+    It is a wrapper, because importing the provider's operator takes 3 s here (it imports both
+    Kubernetes clients). Every task of a Dag parses the file in its own process and would pay that.
 
     :param job: name of the entry script.
-    :param spark_conn_id: where Spark runs; ``local[2]`` in the embedded bench.
+    :param spark_conn_id: connection to Spark; ``local[2]`` in the embedded bench.
     :param driver_memory: heap of the driver, which in local mode is all of Spark.
     """
 
@@ -65,7 +65,7 @@ class SubmitSparkJobOperator(CellOperator):
         self._submit: SparkSubmitOperator | None = None
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
-        """Build the provider's operator and let it work, between putting and fetching the run."""
+        """Put the run in place, execute the provider's operator, and fetch the run."""
         from lagbench_airflow.hooks.spark import SparkTarget
 
         target = SparkTarget.read(self.spark_conn_id)
@@ -84,7 +84,7 @@ class SubmitSparkJobOperator(CellOperator):
         return {"job": self.job, "tables": _tables(cell.folder.tables)}
 
     def on_kill(self) -> None:
-        """End the job with the task."""
+        """Stop the job with the task."""
         if self._submit is not None:
             self._submit.on_kill()
 
@@ -138,14 +138,14 @@ class SubmitSparkJobOperator(CellOperator):
             deploy_mode=submission.deploy_mode,
             name=f"lagbench-{self.job}",
         )
-        # Not as env_vars: on Kubernetes the provider hands those to the driver's pod instead.
+        # Not as env_vars: on Kubernetes the provider passes those to the driver's pod instead.
         with _variables(environment, without=_foreign_variables(target.place)):
-            # The undecorated method: the safeguard around it warns of operators called by hand.
+            # The undecorated method: the safeguard around it warns about direct calls of operators.
             inspect.unwrap(SparkSubmitOperator.execute)(self._submit, context)
 
     @contextlib.contextmanager
     def _jvm_options(self, target: SparkTarget, cell: CellRun) -> Iterator[str]:
-        """Give the driver's options; only one that runs here has an archive of its classes."""
+        """Yield the driver's options; only a local driver has an archive of its classes."""
         from lagbench.embedded.driver_options import compiler_options, driver_options
         from lagbench.embedded.java import find_java
 
@@ -171,7 +171,7 @@ class SubmitSparkJobOperator(CellOperator):
 
 
 def staging_of(target: SparkTarget, folder: RunFolder) -> Staging | None:
-    """Return where the run is copied for Spark; None when Spark sees the run folder itself.
+    """Return the place of the run's copy for Spark; None if Spark sees the run folder itself.
 
     :raises WrongInput: the driver, which runs here, does not see the root of the runs.
     """
@@ -202,9 +202,9 @@ def staging_of(target: SparkTarget, folder: RunFolder) -> Staging | None:
 
 
 def require_tables(folder: RunFolder, names: Sequence[str], *, seen_by_spark: str) -> None:
-    """Refuse the success of a job whose tables are not in the run folder.
+    """Reject a successful job whose tables are not in the run folder.
 
-    Executors that do not share the driver's disk write where nobody looks, and Spark calls it well.
+    Executors that do not share the driver's disk write elsewhere, and Spark still reports success.
 
     :raises NotReady: a table has no file.
     """
@@ -219,7 +219,7 @@ def require_tables(folder: RunFolder, names: Sequence[str], *, seen_by_spark: st
 
 @contextlib.contextmanager
 def _variables(given: Mapping[str, str], *, without: Sequence[str]) -> Iterator[None]:
-    """Have environment variables set and absent, and restore them."""
+    """Set and unset environment variables for the block, then restore them."""
     before = {name: os.environ.get(name) for name in (*given, *without)}
     for name in without:
         os.environ.pop(name, None)
@@ -234,9 +234,9 @@ def _variables(given: Mapping[str, str], *, without: Sequence[str]) -> Iterator[
 
 
 def _foreign_variables(place: SparkPlace) -> Sequence[str]:
-    """Return what the embedded bench sets for Spark in one process and other Sparks must not get.
+    """Return the variables for Spark in one process here that no other Spark may get.
 
-    Executors could not reach a driver that says it is at 127.0.0.1, nor find this machine's Python.
+    Executors could not reach a driver that advertises 127.0.0.1, nor find this machine's Python.
     """
     return () if place is SparkPlace.LOCAL else ("SPARK_LOCAL_IP", "PYSPARK_PYTHON")
 

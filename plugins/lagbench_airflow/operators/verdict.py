@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 class VerdictOperator(CellOperator):
-    """Measure and judge the run, and write everything that a person or a gate reads.
+    """Measure and judge the run, and write the results for people and gates.
 
     After success the run folder has measures.json, verdict.json, junit.xml and report.html, all
-    made from the folder alone; the result says pass, fail or undetermined. It succeeds whatever
-    the verdict is: the task after it turns the verdict into the run's state. Safe to retry.
+    made from the folder alone; the result is pass, fail or undetermined. The task succeeds
+    with every verdict: the task after it turns the verdict into the run's state. Safe to retry.
     """
 
     is_measured = False
     operator_extra_links = (ReportLink(),)
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
-        """Judge the measures (made by the rebalance check), write JUnit and report."""
+        """Judge the measures (computed by the rebalance check), write JUnit and report."""
         from lagbench.report import write_report
         from lagbench.report.junit import write_junit
         from lagbench.results.measure import judge_run

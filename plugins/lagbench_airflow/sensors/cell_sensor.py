@@ -1,4 +1,4 @@
-"""What every sensor of a cell shares: a bounded wait, deferred or in place, with a soft end."""
+"""The base of every sensor of a cell: a bounded wait, deferred or in place, with a soft end."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 DEFERRAL_SLACK = timedelta(minutes=5)
-"""The trigger ends the wait itself; Airflow's own limit is only the net below it."""
+"""The trigger ends the wait itself; Airflow's own limit is only a safety net."""
 
 
 DEFERRAL_SETTLES_SECONDS = 10.0
-"""A trigger that fires while the scheduler has not yet seen the task's process end makes it take
-that end for the resumed task's: "reported … finished with state success, but … is queued". Seen
-with Airflow 3.3.2 when a trigger fired 4 s after the deferral on a busy machine."""
+"""If a trigger fires before the scheduler has seen the end of the task's process, the scheduler
+takes that end for the resumed task's: "reported … finished with state success, but … is queued".
+Observed with Airflow 3.3.2 when a trigger fired 4 s after the deferral on a busy machine."""
 
 
 class CellSensor(BaseSensorOperator):
-    """Waits for a state of one run: at first in the task, then in the triggerer.
+    """Waits for a state of one run: first in the task, then in the triggerer.
 
-    :param run_folder: folder that ``plan_cell`` made (templated).
-    :param deferrable: give the worker back when the wait is long.
-    :param defer_after_seconds: until then the task waits itself; a way through the triggerer and
-        back takes longer than many of these waits.
+    :param run_folder: folder that ``plan_cell`` created (templated).
+    :param deferrable: release the worker if the wait is long.
+    :param defer_after_seconds: until then the task waits itself; a round trip through the
+        triggerer takes longer than many of these waits.
     """
 
     template_fields: Sequence[str] = ("run_folder",)
     fails_on_timeout: ClassVar[bool] = False
-    """False: the run goes on after the time limit, and the verdict judges what was measured."""
+    """False: the run continues after the time limit, and the verdict judges the measures."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class CellSensor(BaseSensorOperator):
         context: Context,  # noqa: ARG002 - Airflow passes it
         event: dict[str, Any],
     ) -> dict[str, Any]:
-        """End the phase; returns whether the state was reached and what was seen last."""
+        """End the phase; return whether the state was reached, and the last reading."""
         reason, seen = Reason(event["reason"]), event["seen"]
         cell = CellRun.open(self.run_folder)
         said = f"{self.task_id}: {reason.value}, last seen {seen}"

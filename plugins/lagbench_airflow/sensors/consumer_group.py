@@ -15,14 +15,14 @@ class ConsumerGroupStableSensor(CellSensor):
     """Succeed when the group has been stable, with every partition owned, for ``HOLD_SECONDS``.
 
     Leaves nothing behind; safe to retry. Fails after ``WAIT_SECONDS``: a spike into a group that
-    still rebalances would measure the start-up and not the policy.
+    still rebalances would measure the start-up, not the policy.
     """
 
     HOLD_SECONDS = 1.0
     WAIT_SECONDS = 120.0
     fails_on_timeout = True
     refuses_strangers: ClassVar[bool] = True
-    """A member that is no pod ends the run before its spike; at the end it is the verdict's."""
+    """A member that is no pod ends the run before its spike; at the end the verdict judges it."""
 
     def wait_seconds(self, cell: CellRun) -> float:  # noqa: ARG002 - the same for every run
         """Wait two minutes: a join of 24 members took 10.6 s at worst (KIP-848)."""
@@ -44,14 +44,14 @@ class ConsumerGroupStableSensor(CellSensor):
 class ConsumerGroupSettledSensor(ConsumerGroupStableSensor):
     """Succeed when the group is stable again at the end of the run, or after its session timeout.
 
-    A pod that was killed shortly before the end stays a member until its session times out, and its
-    partitions have no worker until then: with the fence before it nothing could be judged. Leaves
-    nothing behind; safe to retry. After the time limit the run goes on, and the verdict judges the
-    group as it is.
+    A pod that was killed shortly before the end stays a member until its session times out. Until
+    then its partitions have no worker. With the fence before that time nothing could be judged.
+    Leaves nothing behind; safe to retry. After the time limit the run continues, and the verdict
+    judges the group as it is.
     """
 
     MARGIN_SECONDS = 30.0
-    """For the pod in its place to start, and for the group to hand over."""
+    """Time for the replacement pod to start and for the group to hand over."""
     fails_on_timeout = False
     refuses_strangers = False
 

@@ -18,7 +18,7 @@ class ConsumerLagAboveSensor(CellSensor):
     """Succeed when total lag exceeds the policy's lagThreshold, or when it no longer can.
 
     Leaves nothing behind; safe to retry. A lag that never rises (reached is False) is a result
-    that the verdict judges, no failure of the run.
+    that the verdict judges, not a failure of the run.
     """
 
     def wait_seconds(self, cell: CellRun) -> float:
@@ -47,9 +47,9 @@ def _threshold(cell: CellRun) -> float:
 class ConsumerLagAtRestSensor(CellSensor):
     """Succeed when the backlog of the spike is gone, or after timeouts.drain_seconds.
 
-    That is a total lag at the policy's lagThreshold: under the base load of the tail it is never 0,
-    what arrived since the last commit is always in flight. Leaves nothing behind; safe to retry.
-    After the time limit the run goes on, and the verdict judges the drain.
+    That is a total lag at the policy's lagThreshold. Under the base load of the tail it is never 0,
+    because messages since the last commit are always in flight. Leaves nothing behind; safe to
+    retry. After the time limit the run continues, and the verdict judges the drain.
     """
 
     def wait_seconds(self, cell: CellRun) -> float:
@@ -71,8 +71,8 @@ class ConsumerLagAtRestSensor(CellSensor):
 class ConsumerLagDrainedSensor(CellSensor):
     """Succeed when total lag has been 0 for ``HOLD_SECONDS``, or after timeouts.drain_seconds.
 
-    It comes after all traffic, tail included. Leaves nothing behind; safe to retry. After the time
-    limit the run goes on and the verdict is undetermined: a run that was never drained proves
+    It comes after all traffic, including the tail. Leaves nothing behind; safe to retry. After the
+    time limit the run continues and the verdict is undetermined: a run that never drained proves
     neither loss nor its absence.
     """
 

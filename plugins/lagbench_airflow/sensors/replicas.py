@@ -14,13 +14,13 @@ class ReplicasSettledSensor(CellSensor):
     """Succeed when the consumers are back at rest, or after timeouts.settle_seconds.
 
     At rest is the policy's floor, held for ``HOLD_SECONDS``. Leaves nothing behind; safe to retry.
-    After the time limit the run goes on, and its verdict notes that the replicas had not come down.
+    After the time limit the run continues; its verdict notes that the replicas had not come down.
     """
 
     HOLD_SECONDS = 1.0
     HOLD_UNDER_LOAD_SECONDS = 16.0
-    """One sync of the HPA (15 s): what the last step cost under load, and whether the policy takes
-    it back, is seen before the load ends."""
+    """One sync of the HPA (15 s): the cost of the last step under load and a reversal by the policy
+    are visible before the load ends."""
 
     def wait_seconds(self, cell: CellRun) -> float:
         """Wait as long as the scenario allows."""

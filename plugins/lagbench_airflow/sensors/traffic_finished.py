@@ -12,17 +12,17 @@ FLUSH_ALLOWANCE_SECONDS = 330.0
 
 
 def stream_seconds(cell: CellRun) -> float:
-    """Return how long the planned traffic may last: its profile, and the flush at the worst."""
+    """Return how long the planned traffic may last: its profile, and the longest flush."""
     from lagbench.core.scenario.stream import offered_load
 
     return offered_load(cell.scenario.profile).duration_seconds + FLUSH_ALLOWANCE_SECONDS
 
 
 class TrafficFinishedSensor(CellSensor):
-    """Succeed when the planned stretch of the stream is over; its tail may go on.
+    """Succeed when the planned stretch of the stream has ended; its tail may continue.
 
     Leaves nothing behind; safe to retry. Without a tail, and when the generator failed, the end of
-    its Job is the end of the traffic. A failure does not stop the run: what was sent is measured,
+    its Job is the end of the traffic. A failure does not stop the run: the sent load is measured,
     and the verdict calls the run invalid.
     """
 

@@ -1,1 +1,1 @@
-"""What the sensors wait for, as asynchronous conditions."""
+"""Conditions of the sensors, as asynchronous triggers."""

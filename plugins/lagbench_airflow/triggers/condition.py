@@ -1,4 +1,4 @@
-"""The shape of every trigger here: read, judge, hold, and yield exactly one event."""
+"""The base of every trigger here: read, judge, hold, and yield exactly one event."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from lagbench_airflow.hooks.kept_clients import KeptClients
 
 
 class Reason(StrEnum):
-    """Why a trigger fired; the sensor turns it into words."""
+    """The reason why a trigger fired; the sensor turns it into words."""
 
     REACHED = "reached"
     TIMED_OUT = "timed_out"
     MOOT = "moot"
-    """The condition can no longer come true, so waiting on would be idle."""
+    """The condition can no longer become true, so further waiting is useless."""
     REFUSED = "refused"
     """The input is wrong: no retry can help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One look at the world: whether the condition holds, and what was seen (JSON)."""
+    """One reading: whether the condition holds, and the observed values (JSON)."""
 
     is_met: bool
     seen: dict[str, Any]
@@ -39,7 +39,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A look that brought nothing, and why."""
+    """A failed reading, and its reason."""
 
     said: str
 
@@ -49,9 +49,9 @@ class ConditionTrigger(BaseTrigger):
 
     It does not read before ``not_before_at``: see ``DEFERRAL_SETTLES_SECONDS``.
 
-    The deadline is an instant (unix seconds) and not a duration: a trigger that moves to another
-    triggerer must not begin its wait anew. A reading that fails breaks the hold and is tried again,
-    over new connections: an outage of the broker is part of a rehearsal.
+    The deadline is an instant (unix seconds), not a duration: a trigger that moves to another
+    triggerer must not restart its wait. A failed reading breaks the hold and is repeated over new
+    connections, because an outage of the broker is part of a rehearsal.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ConditionTrigger(BaseTrigger):
 
     @abstractmethod
     def read(self) -> Reading:
-        """Look once, with ``clients``; may block (it runs in a thread), must change nothing."""
+        """Read once, with ``clients``; may block (it runs in a thread), must change nothing."""
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
@@ -90,15 +90,15 @@ class ConditionTrigger(BaseTrigger):
         return f"{type(self).__module__}.{type(self).__qualname__}", self.parameters() | bounds
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield one event: why the wait ended and what was seen last."""
+        """Yield one event: the reason for the wait's end, and the last reading."""
         yield TriggerEvent(await self._wait())  # type: ignore[no-untyped-call]
 
     async def _wait(self) -> dict[str, Any]:
         try:
             return await self._first_event()
         finally:
-            # A reading that was under way when the wait was cancelled goes on in its thread; the
-            # clients are closed behind it, also when this wait for that is cancelled in its turn.
+            # A reading in progress when the wait was cancelled continues in its thread. The clients
+            # are closed after it, even if this wait for it is cancelled too.
             await asyncio.shield(asyncio.to_thread(self._close_clients))
 
     async def _first_event(self) -> dict[str, Any]:
@@ -124,10 +124,10 @@ class ConditionTrigger(BaseTrigger):
             await asyncio.sleep(self.poll_seconds)
 
     def _look(self) -> Reading | Outage:
-        """Read; after a failure that a connection may have caused the next one has new ones.
+        """Read; after a failure that a connection may have caused, the next reading opens new ones.
 
-        The error ends here, in the thread: it holds on to the client, and whoever drops a client
-        of Kafka last waits until it has ended.
+        The error must not leave this thread: it references the client, and the thread that drops
+        the last reference to a client of Kafka waits until that client has ended.
         """
         with self._clients_in_use:
             try:

@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     from lagbench.adapters.kube.kube import Kube
 
 _WITHOUT_MEMBERS = ("EMPTY", "DEAD")
-_POD_PREFIX = f"{CONSUMER_DEPLOYMENT}-"  # of every pod that a Deployment makes
+_POD_PREFIX = f"{CONSUMER_DEPLOYMENT}-"  # of every pod that a Deployment creates
 
 
 class ConsumerGroupStableTrigger(ConditionTrigger):
     """Fires when the group is stable with one member per wanted replica.
 
-    A member whose client id cannot be the name of a pod of the Deployment is refused at once: the
-    group is this run's alone, so that waiting could at best end with a run that is undetermined.
-    (With ``refuses_strangers`` off, for a run that is over, it is waited for like any other.) One
-    that could, of a pod that is gone, may be waiting for the end of its session.
+    A member whose client id cannot be the name of a pod of the Deployment is rejected at once: the
+    group belongs to this run alone, so waiting could at best end with an undetermined run. (With
+    ``refuses_strangers`` off, for an ended run, the trigger waits for it as for any other.) A
+    member with a possible name, of a pod that no longer exists, may be waiting for the end of its
+    session.
     """
 
     def __init__(
@@ -52,13 +53,13 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
         }
 
     def read(self) -> Reading:
-        """Compare members and owned partitions with what there should be."""
+        """Compare members and owned partitions with the expected ones."""
         names = RunNames(self.run_id)
         kube = self.clients.kube(self.kubernetes_conn_id)
         deployment = kube.get("Deployment", CONSUMER_DEPLOYMENT) or {}
         wanted = int((deployment.get("spec") or {}).get("replicas") or 0)
         admin = self.clients.kafka_admin(self.kafka_conn_id)
-        # First, for it fails while the broker is away: a request to a group's coordinator that
+        # First, because it fails while the broker is down: a request to a group's coordinator that
         # times out then can end the process (see adapters/kafka/kafka_lag.py).
         partitions = admin.partition_counts([names.events_topic]).get(names.events_topic, 0)
         group = admin.describe_group(names.group)
@@ -88,7 +89,7 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
             "owned_partitions": len(owned),
             "partitions": partitions,
         }
-        if not is_met:  # asked only then, so that an ordinary wait costs the API server nothing
+        if not is_met:  # read only then, so that an ordinary wait costs the API server nothing
             seen |= _of_no_pod(group.members, self._pods(kube, names.run_id), names.events_topic)
         return Reading(is_met=is_met, seen=seen)
 
@@ -98,7 +99,7 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
 
 
 def _of_no_pod(members: Iterable[GroupMember], pods: set[str], topic: str) -> dict[str, list[str]]:
-    """Return who is in the group and no pod that is there, for the message; empty when nobody."""
+    """Return the group's members without an existing pod, for the message; empty if none."""
     others = [_told(member, topic) for member in members if member.client_id not in pods]
     return {"members_without_a_pod": others} if others else {}
 

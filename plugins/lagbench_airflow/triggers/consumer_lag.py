@@ -31,7 +31,7 @@ class _ConsumerLagTrigger(ConditionTrigger):
 
 
 class ConsumerLagAboveTrigger(_ConsumerLagTrigger):
-    """Fires when the total lag exceeds a threshold; moot once the planned traffic is over."""
+    """Fires when the total lag exceeds a threshold; moot once the planned traffic has ended."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class ConsumerLagAboveTrigger(_ConsumerLagTrigger):
         kubernetes_conn_id: str,
         **arguments: Any,
     ) -> None:
-        """Keep the threshold, and how the end of the traffic is told."""
+        """Keep the threshold, and the source for the end of the traffic."""
         super().__init__(**arguments)
         self.above_records = above_records
         self.traffic_ends_at = traffic_ends_at

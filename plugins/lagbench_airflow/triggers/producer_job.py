@@ -1,4 +1,4 @@
-"""Condition on the producer: what was planned is over, or its Job has ended."""
+"""Condition on the producer: the planned stretch or its Job has ended."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ TrafficEnd = JobEnd | Literal["planned stretch over"]
 
 
 class TrafficFinishedTrigger(ConditionTrigger):
-    """Fires when the planned stretch is over, or when the Job has completed or failed.
+    """Fires when the planned stretch has ended, or when the Job has completed or failed.
 
-    ``ends_at`` (unix seconds) is the end of the planned stretch where a tail follows it; None: the
+    ``ends_at`` (unix seconds) is the end of the planned stretch if a tail follows it; None: the
     end of the Job is the end of the traffic.
     """
 
@@ -40,7 +40,7 @@ class TrafficFinishedTrigger(ConditionTrigger):
         }
 
     def read(self) -> Reading:
-        """Look at the clock and at the Job."""
+        """Check the clock and the Job."""
         end = traffic_end(self.clients.kube(self.kubernetes_conn_id), self.job, self.ends_at)
         if end == "gone":
             raise WrongInput(
@@ -55,7 +55,7 @@ class TrafficFinishedTrigger(ConditionTrigger):
 def traffic_end(kube: Kube, job: str, ends_at: float | None) -> TrafficEnd | None:
     """Return how the planned traffic ended, None while it runs.
 
-    The Job outlives it when there is a tail; behind the tail the run deletes it.
+    With a tail the Job outlives it; after the tail the run deletes the Job.
     """
     end = job_end(kube, job)
     is_over = ends_at is not None and time.time() >= ends_at

@@ -1,4 +1,4 @@
-"""Condition on the consumers' Deployment: back at rest, nothing in motion."""
+"""Condition on the consumers' Deployment: back at rest, no change in progress."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lagbench_airflow.triggers.condition import ConditionTrigger, Reading
 
 
 class ReplicasSettledTrigger(ConditionTrigger):
-    """Fires when wanted, ready and existing pods are one number from ``least`` to ``most``."""
+    """Fires when wanted, ready and existing pods are equal, from ``least`` to ``most``."""
 
     def __init__(
         self, *, run_id: str, least: int, most: int, kubernetes_conn_id: str, **bounds: float
@@ -31,9 +31,9 @@ class ReplicasSettledTrigger(ConditionTrigger):
         }
 
     def read(self) -> Reading:
-        """Count; a pod that is still terminating exists and counts, one that has ended does not.
+        """Count the pods; a terminating pod exists and counts, one that has ended does not.
 
-        A node short of memory leaves the pods that it evicts behind as failed.
+        A node short of memory leaves the evicted pods behind as failed.
         """
         kube = self.clients.kube(self.kubernetes_conn_id)
         deployment = kube.get("Deployment", CONSUMER_DEPLOYMENT) or {}
@@ -52,7 +52,7 @@ class ReplicasSettledTrigger(ConditionTrigger):
 
 
 def _is_consumer(pod: dict[str, Any]) -> bool:
-    """Tell consumers from the run's other pods by the name that the Deployment gives them."""
+    """Return whether the pod is a consumer, by the name that the Deployment gives it."""
     return str(pod["metadata"]["name"]).startswith(f"{CONSUMER_DEPLOYMENT}-")
 
 

@@ -1,7 +1,7 @@
-"""Blocks: 4096 neighbouring offsets or seqs, or some 134 ms. The unit in which suspicion spreads.
+"""Blocks, the unit of suspicion: 4096 neighbouring offsets or seqs, or about 134 ms.
 
-Whatever may be wrong is first found in coarse summaries; then whole blocks are read message by
-message. A block more costs time and no exactness, so a region becomes every block that it touches.
+Coarse summaries find the places that may be wrong. Then whole blocks are read message by message.
+An extra block costs time but no exactness, so a region becomes every block that it touches.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def block_of(number: Column, bits: int = NUMBER_BITS) -> Column:
 
 
 def touched(regions: DataFrame, first: Column, last: Column, bits: int = NUMBER_BITS) -> DataFrame:
-    """Return partition, block (each once) of what the regions from ``first`` to ``last`` touch."""
+    """Return partition, block (each once) that the regions from ``first`` to ``last`` touch."""
     blocks = F.sequence(block_of(first, bits), block_of(last, bits))
     return regions.select("partition", F.explode(blocks).alias("block")).distinct()
 

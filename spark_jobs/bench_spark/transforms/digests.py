@@ -36,7 +36,7 @@ def compared_seqs(events: DataFrame, produced: int) -> DataFrame:
 
 
 def differing(compared: DataFrame) -> DataFrame:
-    """Return the keys (block, and partition if given) of blocks that are not the same."""
+    """Return the keys (block, and partition if given) of blocks that differ."""
     is_same = (F.col("in_left") == F.col("in_right")) & (F.col("difference") == 0)
     keys = [name for name in ("partition", "block") if name in compared.columns]
     return compared.filter(~is_same).select(*keys)

@@ -1,6 +1,6 @@
 """Decode the fixed-size events of the log, a whole Arrow batch at a time.
 
-Nothing in the log ends the job: a record of another size keeps its place and its size, and the
+No record in the log ends the job: a record of another size keeps its place and its size, and the
 accounting counts it (``transforms/foreign.py``).
 """
 
@@ -17,7 +17,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from lagbench.shared_with_spark.event import EVENT_BYTES, EVENT_DTYPE, PAYLOAD_BYTES
 
-# The seeded payload says nothing about identity: 28 of 256 bytes go to Python.
+# The seeded payload carries no identity: 28 of 256 bytes go to Python.
 _HEADER_BYTES = EVENT_BYTES - PAYLOAD_BYTES
 _HEADER_DTYPE = np.dtype([field for field in EVENT_DTYPE.descr if field[0] != "payload"])
 _DECODED = "partition int, offset long, seq long, entity_id long, planned_offset_ns long, logged_at long, producer_id int, size_bytes int"  # noqa: E501 - one DDL string
@@ -46,9 +46,9 @@ def decode_events(records: DataFrame, stream_started_at: int | None) -> DataFram
 
 
 def planned_at(stream_started_at: int | None) -> Column:
-    """Return the planned instant; null when nobody knows when the stream started.
+    """Return the planned instant; null if the stream's start is unknown.
 
-    Null, too, beyond all instants: what a foreign record says of its plan may be anything.
+    Also null if it is out of range: the planned offset of a foreign record may be any number.
     """
     if stream_started_at is None:
         return F.lit(None).cast(T.LongType())
@@ -64,7 +64,7 @@ def _decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
         found = (
             batch.column("header").filter(is_event) if is_other.any() else batch.column("header")
         )
-        if len(found):  # a batch of strangers alone has no buffer
+        if len(found):  # a batch with only strangers has no buffer
             headers[~is_other] = np.frombuffer(_joined(found), dtype=_HEADER_DTYPE)
         yield pa.RecordBatch.from_pydict(
             {
@@ -83,7 +83,7 @@ def _decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 
 def _joined(column: pa.Array) -> memoryview:
-    """Return the values of a binary column, which lie one after the other in one buffer."""
+    """Return the values of a binary column, which are contiguous in one buffer."""
     _, offsets, data = column.buffers()
     width = np.dtype(np.int64 if pa.types.is_large_binary(column.type) else np.int32)
     bounds = np.frombuffer(offsets, dtype=width)[column.offset : column.offset + len(column) + 1]

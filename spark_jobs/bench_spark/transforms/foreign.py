@@ -1,7 +1,7 @@
-"""Records of the events topic that are no event of this run.
+"""Find records of the events topic that are no event of this run.
 
-A stranger of another size is skipped by the consumers; one of the right size they process like any
-other. Either is a class of its own, so nothing that it says of itself is believed.
+Consumers skip a stranger of another size, and process one of the right size like any other record.
+Both are in a separate class, so no field of a stranger is trusted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def own_events(events: DataFrame, plan: StreamPlan) -> DataFrame:
 
 
 def foreign_events(events: DataFrame, plan: StreamPlan) -> DataFrame:
-    """Return partition, offset, size_bytes and detail of the rows that it cannot."""
+    """Return partition, offset, size_bytes and detail of the rows that the stream cannot hold."""
     told = events.withColumn("detail", _stranger(plan)).filter(F.col("detail").isNotNull())
     return told.select("partition", "offset", "size_bytes", "detail")
 
@@ -33,7 +33,7 @@ def work_on(processed: DataFrame, places: DataFrame, *, is_foreign: bool) -> Dat
 
 
 def _stranger(plan: StreamPlan) -> Column:
-    """Return why the row is no event of the run; null: it may be one."""
+    """Return the reason why the row is no event of the run; null: it may be one."""
     seq, planned = F.col("seq"), F.col("planned_offset_ns")
     is_beyond = (seq < 0) | _above(seq, None if plan.seqs is None else plan.seqs - 1)
     is_outside = (planned < 0) | _above(planned, plan.offset_ns)

@@ -1,4 +1,4 @@
-"""Handovers of a partition between pods, and the silence between the two."""
+"""Find handovers of a partition between pods, and the gap between the two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of the log that nobody processed, and processings of messages that nobody wrote."""
+"""Find messages of the log without a processing, and processings without a message."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def unknown(events: DataFrame, processed: DataFrame) -> DataFrame:
 
 
 def _committed(committed: Mapping[int, int | None]) -> Column:
-    """Return the committed offset of the row's partition; nothing committed is below offset 0."""
+    """Return the committed offset of the row's partition; -1 if there is none."""
     known = {partition: offset for partition, offset in committed.items() if offset is not None}
     if not known:
         return F.lit(-1)

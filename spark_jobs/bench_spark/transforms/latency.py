@@ -1,4 +1,4 @@
-"""How late messages were done, second by second."""
+"""Compute the latency of messages, second by second."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Decode the consumers' ledger: Arrow record batches inside Kafka records.
 
-Nothing in the topic ends the job: a record that is of no ledger becomes one row that has its place
-and the reason, and nothing else.
+No record in the topic ends the job: a record that is no ledger record becomes one row with only its
+place and the reason.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _read_record(ledger_partition: int, ledger_offset: int, value: pa.Buffer) ->
 
 
 def _columns(value: pa.Buffer) -> dict[str, pa.Array]:
-    """Return the rows of a ledger record; raises whatever its content makes pyarrow raise."""
+    """Return the rows of a ledger record; pyarrow may raise any error."""
     with pa.ipc.open_stream(value) as stream:
         batch = stream.read_next_batch()
         metadata = stream.schema.metadata or {}
@@ -105,6 +105,6 @@ def _columns(value: pa.Buffer) -> dict[str, pa.Array]:
 
 
 def _stranger(reason: str) -> dict[str, pa.Array]:
-    """Return one row with nothing but why it is none."""
+    """Return one row with only the reason why it is no ledger row."""
     nothing = {field.name: pa.nulls(1, field.type) for field in _SCHEMA}
     return {**nothing, "foreign": pa.array([reason])}

@@ -1,6 +1,6 @@
-"""Messages that were begun after a later one of the same owner, or of the same key.
+"""Find messages that were begun after a later one of the same owner, or of the same key.
 
-Starts of two pods are compared within the bound of their clocks: what lies inside it is in doubt.
+Starts of two pods are compared within the bound of their clocks: inside it the order is in doubt.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _ROW = ["partition", "offset", "started_at", "ledger_partition", "ledger_offset"
 
 
 def disorder(runs: DataFrame, slack_ns: int) -> DataFrame:
-    """Return the rows of ``WORK_RUNS`` where order may be broken, with what came before them.
+    """Return the rows of ``WORK_RUNS`` where the order may be broken, with the earlier extremes.
 
-    A message that was begun late and one that overtook it lie both in one region: of offsets
+    A late message and one that overtook it are both in one region: of offsets
     (the run begins below ``furthest``, which was begun before it) or of time (the run begins
-    before ``latest``, the last start in earlier runs, as far as two clocks may be apart).
+    before ``latest``, the last start in earlier runs, plus the bound of two clocks).
     """
     by_start = Window.partitionBy("partition").orderBy("first_started_at", "first_offset")
     earlier = by_start.rowsBetween(*_EARLIER_RUNS)
@@ -47,7 +47,7 @@ def reordered(
 
     ``regions`` is the ``disorder``; ``excluded`` are rows that say nothing about order (repeats,
     unknown messages). Two messages begun in the same nanosecond have no order. Another pod's start
-    is certainly earlier by more than ``slack_ns``, if both clocks are bounded.
+    is certainly earlier if it is so by more than ``slack_ns`` and both clocks are bounded.
     """
     counted = _within(processed, regions).join(excluded.select(*_ROW), on=_ROW, how="left_anti")
     by_start = Window.orderBy("started_at")

@@ -1,6 +1,6 @@
-"""What a former owner of a partition still did after the next one had begun.
+"""Find the work of a former owner of a partition after the next owner had begun.
 
-Stamps of two pods are compared within the bound of their clocks: what lies inside it is in doubt.
+Stamps of two pods are compared within the bound of their clocks: inside it the order is in doubt.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def zombies(
 ) -> DataFrame:
     """Return the rows of ``schemas.PROCESSED`` done after a later owner began, with ``RIVALS``.
 
-    Also is_certain: by more than the two clocks may be wrong against each other.
+    Also is_certain: late by more than the possible error between the two clocks.
     """
     blocks = touched(overdue, F.col("first_offset"), F.col("last_offset"))
     first_work = overdue.select(*_OWNER, "member_id", "first_work_at").distinct()
@@ -73,15 +73,15 @@ def _late_by(done_at: Column) -> Column:
 
 
 def _error() -> Column:
-    """Return what two clocks may be off; of one that is not bounded the stamps stand as they are.
+    """Return the error between two clocks; 0 if one is not bounded: its stamps are used unchanged.
 
-    Within exactly the bound nothing is late, as on one clock.
+    Work that is late by exactly the bound is not late, as on one clock.
     """
     return F.coalesce("error_ns", F.lit(0))
 
 
 def _in_span(work: DataFrame, spans: DataFrame, started_at: Column) -> DataFrame:
-    """Add from_at and is_known of the span that holds ``started_at``; null: none does."""
+    """Add from_at and is_known of the span that holds ``started_at``; null: there is none."""
     span = F.broadcast(
         spans.select(
             F.col("partition").alias("span_partition"),
@@ -102,7 +102,7 @@ def _in_span(work: DataFrame, spans: DataFrame, started_at: Column) -> DataFrame
 
 
 def _in_epoch(dated: DataFrame) -> DataFrame:
-    """Turn the span of dated work into its epoch; work outside all is of ``first_work_at``."""
+    """Turn the span of dated work into its epoch; work outside all gets ``first_work_at``."""
     return dated.withColumns(
         {
             "epoch": F.coalesce("from_at", "first_work_at"),

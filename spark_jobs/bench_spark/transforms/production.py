@@ -1,4 +1,4 @@
-"""Seqs that the log holds more than once, or not at all."""
+"""Find seqs that the log holds more than once, or not at all."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def not_in_log(
     failed: Sequence[tuple[int, int]],
     unknown: Sequence[tuple[int, int]],
 ) -> DataFrame:
-    """Return class and seq of what was produced (0 to ``produced`` - 1) but is at no offset.
+    """Return class and seq of produced seqs (0 to ``produced`` - 1) that are at no offset.
 
     ``failed`` and ``unknown`` are ranges [first, last] of seqs whose delivery is known to have
     failed, or to have an unknown outcome.

@@ -1,4 +1,4 @@
-"""Offered and processed messages over time, in bins."""
+"""Count offered and processed messages over time, in bins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def bin_of(instant: Column, width_ns: int) -> Column:
 def offered_bins(events: DataFrame) -> DataFrame:
     """Return at, offered per 100 ms of rows of ``schemas.EVENTS``.
 
-    The record's timestamp is the planned instant too (to 1 ms), for streams of unknown start.
+    For streams of unknown start the record's timestamp is the planned instant (to 1 ms).
     """
     at = bin_of(F.coalesce("planned_at", "logged_at"), BIN_NS).alias("at")
     return events.groupBy(at).agg(F.count(F.lit(1)).alias("offered"))
@@ -30,7 +30,7 @@ def pod_bins(processed: DataFrame) -> DataFrame:
 
 
 def within(rows: DataFrame, stretch: tuple[int, int] | None) -> DataFrame:
-    """Return the bins inside the run; a stamp far outside would make bins for ever."""
+    """Return the bins inside the run; a stamp far outside would make endless bins."""
     if stretch is None:
         return rows.limit(0)
     first, last = stretch
@@ -40,7 +40,7 @@ def within(rows: DataFrame, stretch: tuple[int, int] | None) -> DataFrame:
 def timeline(offered: DataFrame, by_pod: DataFrame, repeats: DataFrame | None) -> DataFrame:
     """Return rows of ``schemas.TIMELINE``, one for every bin from the first to the last.
 
-    A bin without work inside the run is known to have none, so it says zero.
+    A bin without work inside the run is known to have none, so its value is zero.
     """
     nothing = F.lit(0)
     every = offered.select("at", "offered", nothing.alias("done"), nothing.alias("again")).union(

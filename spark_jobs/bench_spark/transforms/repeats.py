@@ -1,4 +1,4 @@
-"""Processings beyond the first of the same message."""
+"""Find processings beyond the first of the same message."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _BEFORE = (Window.unboundedPreceding, -1)
 def overlaps(runs: DataFrame) -> DataFrame:
     """Return partition, from_offset, to_offset: every offset that two of ``WORK_RUNS`` share.
 
-    Ordered by first offset, a run shares with an earlier one whatever lies below the furthest
-    offset so far.
+    In the order of first offsets, a run shares with an earlier one all offsets up to the furthest
+    so far.
     """
     by_offset = Window.partitionBy("partition").orderBy("first_offset").rowsBetween(*_BEFORE)
     furthest = runs.withColumn("furthest", F.max("last_offset").over(by_offset))
@@ -27,10 +27,10 @@ def overlaps(runs: DataFrame) -> DataFrame:
 
 
 def repeats(processed: DataFrame, shared: DataFrame) -> DataFrame:
-    """Return the rows of ``schemas.PROCESSED`` that repeat, with what they repeat.
+    """Return the rows of ``schemas.PROCESSED`` that repeat an earlier processing, with that one.
 
-    ``shared`` are the ``overlaps``. The processing that was done first counts; the columns
-    first_pod and first_done_at tell of it.
+    ``shared`` are the ``overlaps``. The processing that was done first counts; it is in
+    the columns first_pod and first_done_at.
     """
     same_message = Window.partitionBy("partition", "offset", "seq")
     by_end = same_message.orderBy("done_at", "started_at", "ledger_partition", "ledger_offset")

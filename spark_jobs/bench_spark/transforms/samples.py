@@ -1,6 +1,6 @@
-"""The recorder's readings. A reading that failed is absent: a gap stays a gap.
+"""Extract the recorder's readings. A failed reading is absent: a gap stays a gap.
 
-A row that lacks what every reading has is none.
+A row that lacks the fields of a reading is left out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def lag(telemetry: DataFrame) -> DataFrame:
         F.get("row", F.lit(1)).alias("end_offset"),
         F.get("row", F.lit(2)).alias("committed"),
     ).filter("at is not null and partition is not null and end_offset is not null")
-    # The two offsets are read one after the other: a commit in between must not look negative.
+    # The two offsets are read in sequence: a commit in between must not give a negative lag.
     behind = F.greatest(F.col("end_offset") - F.col("committed"), F.lit(0))
     return read.withColumn("lag", F.when(F.col("committed").isNotNull(), behind))
 

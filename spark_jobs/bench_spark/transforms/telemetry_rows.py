@@ -1,4 +1,4 @@
-"""Pull out of each telemetry record what every record has."""
+"""Extract the fields that every telemetry record has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _EVERY_RECORD = "at bigint, source string, kind string"
 def decode_telemetry(records: DataFrame) -> DataFrame:
     """Turn records of Spark's Kafka source into rows of ``schemas.TELEMETRY``.
 
-    A record that is no JSON keeps its text, as far as it is one; at, source and kind are null.
+    A record that is not JSON keeps its text, as far as it is text; at, source and kind are null.
     """
     text = F.coalesce(F.make_valid_utf8(F.col("value").cast("string")), F.lit(""))
     rows = records.select(

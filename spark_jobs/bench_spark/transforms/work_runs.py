@@ -1,8 +1,8 @@
 """Summarise the ledger as runs: stretches of neighbouring offsets that one pod began in order.
 
-A run lies within one ownership: it is cut where its pod was given the partition anew.
+A run lies within one ownership: it is cut where its pod was assigned the partition again.
 
-Twenty million processings become some thousand runs, on which order, overlap and ownership are
+Twenty million processings become some thousand runs, in which order, overlap and ownership are
 cheap to check. The summary is exact: rows outside a conflict between runs need no second look.
 """
 
@@ -34,7 +34,7 @@ _USED = ("partition", "offset", "started_at", "done_at", "pod", "member_id")
 
 
 Starts = Mapping[tuple[int, str], Iterable[int]]
-"""When a pod was given a partition, by partition and pod."""
+"""The times of a pod's assignments, by partition and pod."""
 
 
 def work_runs(processed: DataFrame, starts: Starts) -> DataFrame:
@@ -52,7 +52,7 @@ def work_runs(processed: DataFrame, starts: Starts) -> DataFrame:
 def _runs_of(
     batch: pa.RecordBatch, cuts: Mapping[tuple[int, str], npt.NDArray[np.int64]]
 ) -> pa.RecordBatch:
-    """Sort by owner and offset, then cut wherever the next row does not simply follow."""
+    """Sort by owner and offset, then cut wherever the next row does not follow directly."""
     raw: dict[str, npt.NDArray[np.signedinteger]] = {
         name: _numbers(batch, name) for name in ("partition", "offset", "started_at", "done_at")
     }
@@ -91,7 +91,7 @@ def _ownerships(
     started_at: npt.NDArray[np.int64],
     cuts: Mapping[tuple[int, str], npt.NDArray[np.int64]],
 ) -> npt.NDArray[np.int64]:
-    """Return for each row how often its pod had been given the partition when it began."""
+    """Return for each row how often its pod had been assigned the partition when it began."""
     counts = np.zeros(len(order), np.int64)
     firsts = np.concatenate(([0], np.flatnonzero(~follows) + 1))
     heads = batch.select(["partition", "pod"]).take(pa.array(order[firsts])).to_pydict()

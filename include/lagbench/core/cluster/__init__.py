@@ -1,4 +1,4 @@
-"""What a run makes on a cluster: manifests, settings, rights, Lease."""
+"""Define the objects of a run on a cluster: manifests, settings, rights, Lease."""
 
 from lagbench.core.cluster import manifests
 from lagbench.core.cluster.lease import (

@@ -1,18 +1,19 @@
-"""Whose turn it is in a cluster's namespace: the rule of the Lease ``lagbench``.
+"""Decide whether this Airflow may use a namespace, based on the Lease ``lagbench``.
 
-A run's first act is to sweep every object with a run's label, so a namespace holds one run at a
-time. Within one Airflow the Dag sees to that; between Airflows the Lease does. For an Airflow it is
+A run starts by deleting every object with a run's label, so a namespace holds one run at a time.
+Within one Airflow the Dag ensures this; between Airflows the Lease does. For an Airflow it is
 
-* free, when there is none or it names no holder;
-* its own, when it names this Airflow: the run that took it is the same one, or over or dead;
-* expired, when ``renewTime`` and ``leaseDurationSeconds``, the longest that the run can take, are
-  past: nobody waits longer for a machine that died;
-* held in every other case, also when it does not say until when: a person made it, or broke it.
+* free, if there is none or it names no holder;
+* its own, if it names this Airflow: the run that took it is the same one, or has ended or died;
+* expired, if ``renewTime`` plus ``leaseDurationSeconds``, the longest that the run can take, has
+  passed: nobody waits longer for a machine that died;
+* held in every other case, even if it has no end: a person created it, or broke it.
 
-Instants are those of the API server, from the header ``Date`` of its answers, both when they are
-written and when they are compared, so that no two machines' clocks meet. (client-go watches for a
-whole duration whether the Lease changes instead: here that would take hours.) That no object of the
-run is left frees nothing: a run takes the Lease before it makes its first one.
+Instants are those of the API server, from the ``Date`` header of its answers, both when they are
+written and when they are compared, so that clocks of two machines are never compared. (client-go
+instead watches for a whole duration whether the Lease changes: here that would take hours.) The
+Lease is not free because no object of the run is left: a run takes the Lease before it creates its
+first object.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from lagbench.core.scenario.stream import offered_load
 LEASE = "lagbench"
 """The Lease's name, in the namespace of the run."""
 TRIES = 3
-"""How often a wait of the run is tried at most; each try waits anew."""
+"""Most tries of a wait of the run; each try starts the wait again."""
 AROUND_THE_LOAD_SECONDS = 12 * 3600
-"""What is allowed beside load, drain and settling: the limits of those tasks, with all their tries,
-add up to less."""
+"""Time for everything besides load, drain and settling: the limits of those tasks, with all their
+tries, add up to less."""
 SWEEP_SECONDS = 3600
-"""For a clean-up without a run: three tries of ten minutes, and room."""
+"""For a clean-up without a run: three tries of ten minutes, and a margin."""
 
 
 class Standing(StrEnum):
-    """What the Lease is for one Airflow."""
+    """The state of the Lease for one Airflow."""
 
     FREE = "free"
     OWN = "own"
@@ -51,7 +52,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeaseClaim:
-    """What an Airflow writes into the Lease: who, for which run, for how long at most."""
+    """An Airflow's entry in the Lease: holder, run and longest duration."""
 
     holder: str
     run_id: str
@@ -60,7 +61,7 @@ class LeaseClaim:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """What the Lease says; None where it does not say it."""
+    """The content of the Lease; None for a missing field."""
 
     holder: str | None
     run_id: str | None
@@ -70,7 +71,7 @@ class LeaseRecord:
 
     @property
     def until_ns(self) -> int | None:
-        """When it ends at the latest; None: it does not say."""
+        """Its latest end; None: not stated."""
         if self.renewed_at_ns is None or self.duration_seconds is None:
             return None
         return self.renewed_at_ns + self.duration_seconds * NS_PER_SECOND
@@ -82,7 +83,7 @@ def lease_record(lease: Mapping[str, Any]) -> LeaseRecord:
     annotations = lease["metadata"].get("annotations") or {}
     acquired_at, renewed_at = spec.get("acquireTime"), spec.get("renewTime")
     return LeaseRecord(
-        holder=spec.get("holderIdentity") or None,  # client-go gives back by an empty name
+        holder=spec.get("holderIdentity") or None,  # client-go releases with an empty name
         run_id=annotations.get(RUN_ID_ANNOTATION),
         acquired_at_ns=None if acquired_at is None else parse_instant_ns(acquired_at),
         renewed_at_ns=None if renewed_at is None else parse_instant_ns(renewed_at),
@@ -91,7 +92,7 @@ def lease_record(lease: Mapping[str, Any]) -> LeaseRecord:
 
 
 def lease_standing(found: LeaseRecord | None, holder: str, now_ns: int) -> Standing:
-    """Return what the Lease is for ``holder`` at the API server's ``now_ns``."""
+    """Return the state of the Lease for ``holder`` at the API server's ``now_ns``."""
     if found is None or found.holder is None:
         return Standing.FREE
     if found.holder == holder:
@@ -106,8 +107,8 @@ def claimed_lease(
 ) -> dict[str, Any]:
     """Return the Lease as ``claim`` takes or renews it.
 
-    A Lease that was ``found`` keeps its resourceVersion, so that the API server refuses to replace
-    one that changed meanwhile. A retry of the same run keeps the instant at which it took it.
+    A Lease that was ``found`` keeps its resourceVersion, so that the API server rejects the
+    update if it changed meanwhile. A retry of the same run keeps the instant of its first claim.
     """
     lease: dict[str, Any] = copy.deepcopy(dict(found)) if found is not None else {}
     metadata = lease.setdefault("metadata", {"name": LEASE})
@@ -120,7 +121,7 @@ def claimed_lease(
         **(metadata.get("annotations") or {}),
         RUN_ID_ANNOTATION: claim.run_id,
     }
-    # As client-go counts: from 0, one for each change of a Lease that is there.
+    # As in client-go: from 0, plus one for each change of an existing Lease.
     transitions = (spec.get("leaseTransitions") or 0) + (found is not None and not is_same_holder)
     return {
         **lease,
@@ -139,7 +140,7 @@ def claimed_lease(
 
 
 def held_message(found: LeaseRecord, namespace: str) -> str:
-    """Say who holds the namespace, since when, until when at the latest, and how to free it."""
+    """Return the namespace's holder, its start, its latest end, and how to free it, in words."""
     run = "" if found.run_id is None else f" (run {found.run_id})"
     since = _told(found.acquired_at_ns, "since {}", "since when it does not say")
     until = _told(found.until_ns, "until {} at the latest", "without an end")
@@ -153,8 +154,9 @@ def held_message(found: LeaseRecord, namespace: str) -> str:
 def longest_run_seconds(scenario: Scenario) -> int:
     """Return the longest that a run of the scenario can take, from its sweep to its teardown.
 
-    The load counts twice: one wait for lag to build up and one for the load's end are as long as
-    it is, one after the other. So does the drain: to the lag at rest, and to 0 after the tail.
+    The load counts twice: the wait for lag to build up and the wait for the load's end are each as
+    long as the load, one after the other. The drain also counts twice: to the lag at rest, and to 0
+    after the tail.
     """
     load = 2 * offered_load(scenario.profile).duration_seconds
     waits = 2 * scenario.timeouts.drain_seconds + scenario.timeouts.settle_seconds

@@ -1,7 +1,8 @@
-"""Patchers: a committed manifest and a run's settings give the manifest of that run.
+"""Build a run's manifests from the committed manifests and the run's settings.
 
-Each returns a new object and leaves its input alone. What a patcher sets, it owns: an argument or
-variable of that name in the committed file is replaced, everything else stays as written.
+Each patcher returns a new object and leaves its input unchanged. A patcher owns every name it sets:
+an argument or variable of that name in the committed file is replaced, everything else stays as
+written.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ Manifest = dict[str, Any]
 SCALED_OBJECT, HPA = "ScaledObject", "HorizontalPodAutoscaler"
 POLICY_KINDS = (SCALED_OBJECT, HPA)
 GRACE_MARGIN_SECONDS = 10
-"""Beyond the drain timeout: flush, commit and leave took below 2 s here; 10 s is ample."""
+"""Added to the drain timeout: flush, commit and leave took below 2 s here; 10 s is ample."""
 
 _AS_COMMITTED = ClusterSettings()
 
 
 @dataclass(frozen=True, slots=True)
 class RunTarget:
-    """The run that a manifest is made for, the Kafka that its pods see, and their cluster."""
+    """The run of a manifest, the Kafka that its pods use, and their cluster."""
 
     names: RunNames
     bootstrap_servers: str
@@ -52,7 +53,7 @@ class RunTarget:
 def policy_for_run(policy: Mapping[str, Any], target: RunTarget) -> Manifest:
     """Return the policy with the run's broker, topic and group in each trigger on lag.
 
-    Those are the kafka triggers, and the external ones that ask the lag scaler about Kafka.
+    Triggers on lag are kafka triggers, and external ones that ask the lag scaler about Kafka.
 
     All policies get one name, because KEDA refuses a second ScaledObject on a target.
 
@@ -86,7 +87,7 @@ def policy_for_run(policy: Mapping[str, Any], target: RunTarget) -> Manifest:
 
 
 def grace_seconds(settings: ConsumerSettings) -> int:
-    """Return how long (s) a pod may take from SIGTERM on: its drain, last flush and leaving."""
+    """Return the seconds that a pod may take after SIGTERM: drain, last flush and leaving."""
     return int(settings.drain_timeout_seconds) + GRACE_MARGIN_SECONDS
 
 
@@ -100,7 +101,7 @@ def consumer_for_run(
 ) -> Manifest:
     """Return the consumers' Deployment: settings as arguments, ``replicas`` as the start.
 
-    With ``start`` each pod waits before it joins; which of the run's pods it is, localkube notes.
+    With ``start`` each pod waits before it joins; localkube notes the pod's number in the run.
     The grace period exceeds the drain timeout, else the kubelet would kill a pod that drains.
     """
     manifest = copy.deepcopy(dict(deployment))
@@ -141,12 +142,12 @@ def producer_job_for_run(
 ) -> Manifest:
     """Return the producer's Job under the run's one name, so that creating it twice is a conflict.
 
-    The profile travels as JSON in a variable: a trace does not fit into flags. With a ``tail`` the
-    base load goes on until the Job is deleted.
+    The profile is passed as JSON in a variable, because a trace does not fit into flags. With a
+    ``tail`` the base load continues until the Job is deleted.
     """
     manifest = copy.deepcopy(dict(job))
     _named(manifest, target.names.producer_job, target)
-    manifest["spec"]["backoffLimit"] = 0  # a producer that is started again is a second spike
+    manifest["spec"]["backoffLimit"] = 0  # a restarted producer is a second spike
     pod = _pod_template(manifest, target)
     pod["restartPolicy"] = "Never"
     container = _first_container(pod)
@@ -189,7 +190,7 @@ def recorder_for_run(
     """Return the recorder's Deployment; without a kubeconfig it uses its service account.
 
     ``observed_pids`` names processes of the embedded bench whose cost it samples. There the metrics
-    have the names of other exporters as well; on a cluster only if its settings ask for them.
+    also have the names of other exporters; on a cluster only if its settings ask for them.
     """
     manifest = copy.deepcopy(dict(deployment))
     _named(manifest, manifest["metadata"]["name"], target)
@@ -226,9 +227,9 @@ def _is_on_kafka_lag(trigger: Mapping[str, Any]) -> bool:
 
 
 def lag_scaler_for_run(deployment: Mapping[str, Any], target: RunTarget) -> Manifest:
-    """Return the lag scaler's Deployment; what it samples stands in each ScaledObject.
+    """Return the lag scaler's Deployment; each ScaledObject configures its sampling.
 
-    Where nothing is to be stored its claim is an empty folder, which ends with the pod.
+    If nothing is to be stored, its claim is an empty folder, which is deleted with the pod.
     """
     manifest = copy.deepcopy(dict(deployment))
     _named(manifest, manifest["metadata"]["name"], target)
@@ -241,9 +242,9 @@ def lag_scaler_for_run(deployment: Mapping[str, Any], target: RunTarget) -> Mani
 
 
 def companion_for_run(companion: Mapping[str, Any], target: RunTarget) -> Manifest:
-    """Return an object beside a workload with the run's label, so that it goes with the run.
+    """Return a workload's companion object with the run's label, so that it ends with the run.
 
-    A disruption budget covers the run's pods alone: others may have the same ``app``.
+    A disruption budget covers only the run's pods, because others may have the same ``app``.
     """
     manifest = copy.deepcopy(dict(companion))
     _named(manifest, manifest["metadata"]["name"], target)
@@ -256,7 +257,7 @@ def companion_for_run(companion: Mapping[str, Any], target: RunTarget) -> Manife
 
 
 def claim_for_cluster(claim: Mapping[str, Any], cluster: ClusterSettings) -> Manifest | None:
-    """Return a claim for storage, which outlives the run; None where nothing is to be stored."""
+    """Return a claim for storage, which outlives the run; None if nothing is to be stored."""
     if cluster.storage_class == NO_STORAGE:
         return None
     manifest = copy.deepcopy(dict(claim))
@@ -267,7 +268,7 @@ def claim_for_cluster(claim: Mapping[str, Any], cluster: ClusterSettings) -> Man
 
 
 def asks_lag_scaler(policy: Mapping[str, Any], service: str) -> bool:
-    """Say whether a trigger of the policy dials ``service``, by whichever of its DNS names."""
+    """Return whether a trigger of the policy calls ``service``, by any of its DNS names."""
     return bool(_dialling(policy, service))
 
 
@@ -282,7 +283,7 @@ def _dialling(policy: Mapping[str, Any], service: str) -> list[dict[str, Any]]:
 
 
 def is_foreign(found: Mapping[str, Any]) -> bool:
-    """Say whether no run has made this object: it has no run's label."""
+    """Return whether no run created this object: it has no run's label."""
     return RUN_ID_LABEL not in (found["metadata"].get("labels") or {})
 
 
@@ -325,7 +326,7 @@ def _set_variable(container: dict[str, Any], variable: dict[str, Any]) -> None:
 
 
 def _set_arguments(container: dict[str, Any], values: Mapping[str, str]) -> None:
-    """Write arguments as ``--name=value`` and drop those of the same name that stood there."""
+    """Write arguments as ``--name=value`` and drop existing ones of the same name."""
     dropped = {f"--{name}" for name in values}
     kept = [a for a in container.get("args") or [] if a.split("=", 1)[0] not in dropped]
     container["args"] = kept + [f"--{name}={value}" for name, value in values.items()]

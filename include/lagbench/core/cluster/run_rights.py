@@ -1,4 +1,4 @@
-"""The rights that a run's account needs in its namespace; k8s/base/runner/rbac.yaml grants them."""
+"""List a run account's rights in its namespace; k8s/base/runner/rbac.yaml grants them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lagbench.core.scenario import LAG_SCALER
 
 _CYCLE = ("get", "list", "create", "patch", "delete")
 _WATCH = ("get", "list", "watch")
-"""What the recorder's Role grants: nobody may grant what he has not got himself."""
+"""Granted by the recorder's Role: an account can grant only rights that it has itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ CLAIM_RIGHT = Right("", "persistentvolumeclaims", ("create", "patch"))
 
 
 def rights_of_run(cluster: ClusterSettings, policy: Mapping[str, Any] | None) -> tuple[Right, ...]:
-    """Return what a run under ``policy`` needs; None: the policy is not known yet.
+    """Return the rights that a run under ``policy`` needs; None: the policy is not known yet.
 
-    Only a policy that asks the lag scaler makes a claim for storage, and not on every cluster.
+    Only a policy that asks the lag scaler creates a claim for storage, and not on every cluster.
     """
     makes_claim = policy is not None and asks_lag_scaler(policy, LAG_SCALER)
     keeps_windows = makes_claim and cluster.storage_class != NO_STORAGE

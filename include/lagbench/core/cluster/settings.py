@@ -1,7 +1,7 @@
-"""What differs from cluster to cluster: namespace, image, storage class, Kafka, names of metrics.
+"""Read the settings of a cluster: namespace, image, storage class, Kafka, names of metrics.
 
-They come from the connection ``kubernetes_default``; what it leaves out is as the committed
-manifests say.
+They come from the connection ``kubernetes_default``; missing ones keep the values of the committed
+manifests.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from lagbench.core.scenario import NAMESPACE
 from lagbench.errors import WrongInput
 
 NO_STORAGE = "none"
-"""As storage class: keep nothing, the lag scaler's windows end with its pod."""
+"""As storage class: store nothing; the lag scaler's windows end with its pod."""
 
 NAMESPACE_FIELD = "namespace"  # the Kubernetes provider's own
 SERVERS_FIELD = "lagbench_bootstrap_servers"
@@ -33,11 +33,11 @@ _HIGHEST_PORT = 65_535
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """Where and how a run's pods and topics are made.
+    """Where and how a run's pods and topics are created.
 
-    None leaves the committed manifest's value, and the broker's default of replicas of a topic.
-    ``metric_aliases``: the recorder's metrics by the names of other exporters as well; None: on the
-    embedded bench only.
+    None keeps the committed manifest's value; for the replicas of a topic, the broker's default.
+    ``metric_aliases``: also export the recorder's metrics under the names of other exporters; None:
+    on the embedded bench only.
     """
 
     namespace: str = NAMESPACE
@@ -51,7 +51,7 @@ class ClusterSettings:
 def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSettings:
     """Return the settings among a connection's ``fields``; the other fields are the provider's.
 
-    :raises WrongInput: a value that Kubernetes or Kafka would refuse; it names ``where``.
+    :raises WrongInput: a value that Kubernetes or Kafka would reject; it names ``where``.
     """
     namespace = _text(fields, NAMESPACE_FIELD)
     servers = _text(fields, SERVERS_FIELD)
@@ -86,7 +86,7 @@ def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSett
 
 
 def _text(fields: Mapping[str, object], name: str) -> str | None:
-    """Return a field as text; empty is as good as absent."""
+    """Return a field as text; an empty field counts as absent."""
     value = fields.get(name)
     return None if value is None or not str(value).strip() else str(value).strip()
 

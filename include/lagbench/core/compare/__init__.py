@@ -1,4 +1,4 @@
-"""Runs compared with each other."""
+"""Compare runs with each other."""
 
 from lagbench.core.compare.cell_identity import cell_id, content_digest
 from lagbench.core.compare.compare import ComparedMeasure, Comparison, compare_measures

@@ -1,6 +1,6 @@
-"""Which runs are of one cell: the same load, consumers, policy, seed, target and fidelity.
+"""Identify the runs of one cell: same load, consumers, policy, seed, target and fidelity.
 
-Only runs of one cell are compared. Digests stand for policy and target, for a run folder names no
+Only runs of one cell are compared. Policy and target are digests, because a run folder names no
 machine.
 """
 
@@ -14,8 +14,8 @@ from lagbench.core.measures import Fidelity
 from lagbench.core.scenario import Scenario
 
 NOT_RUN = {"description", "policy", "slos", "seed"}
-"""Fields of a scenario that shape no run: its text, the policy's name, the limits of the verdict.
-The seed is told apart below, also when it is the default."""
+"""Scenario fields that do not affect a run: its text, the policy's name, the verdict's limits.
+The seed is added separately below, even if it is the default."""
 
 
 def content_digest(content: Any) -> str:
@@ -31,7 +31,7 @@ def cell_id(
 
     Fields at their default are left out, so a field that is added later changes no digest.
 
-    :param policy_digest: of the policy's content as its file has it, before a run's names go in.
+    :param policy_digest: of the policy file's content, before a run's names are inserted.
     :param target_digest: of the target's name, e.g. ``embedded`` or ``context:NAME``.
     """
     effective = scenario.model_dump(mode="json", exclude_defaults=True, exclude=NOT_RUN)

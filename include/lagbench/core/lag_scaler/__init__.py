@@ -1,4 +1,4 @@
-"""Lag that persists: settings, windows of offset samples, the rule, and what it decides."""
+"""Detect persistent lag: settings, windows of offset samples, the rule and its decision."""
 
 from lagbench.core.lag_scaler.decision import Decision, LagUnavailable
 from lagbench.core.lag_scaler.iggy_address import ALLOWED_ADDRESS, shown_address, split_iggy_address

@@ -1,4 +1,4 @@
-"""What one object's rule says of the newest sample, with all the figures that led to it."""
+"""Define the decision of one object's rule on the newest sample, with all its figures."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from lagbench.errors import NotReady
 
 
 class LagUnavailable(NotReady):
-    """There is no verdict: no sample yet, the newest one too old, or a partition's lag unknown."""
+    """There is no decision: no sample yet, the newest one too old, or a partition's lag unknown."""
 
 
 class GroupFigures(NamedTuple):
-    """The newest sample as one reading of it: lag in records, over the partitions that count.
+    """The figures of one reading of the newest sample: lag in records, over counted partitions.
 
-    A tuple, as ``Decision`` is: made at every sample, a frozen dataclass costs four times as much.
+    A tuple, like ``Decision``: it is created at every sample, and a frozen dataclass costs four
+    times as much.
     """
 
     at_ns: int
@@ -43,12 +44,12 @@ class Growth:
 
     @property
     def per_second(self) -> float:
-        """Return by how much the backlog provably grows: should the arrivals fall to the usual."""
+        """Return the provable growth of the backlog, even if arrivals fall to the usual rate."""
         return min(self.in_per_second, self.usual_in_per_second) - self.out_per_second
 
 
 class Decision(NamedTuple):
-    """The answer to KEDA for one rule, true from one sample to the next.
+    """The answer to KEDA for one rule, valid from one sample to the next.
 
     ``stretch_started_at_ns`` is None when nothing is at or above the threshold now;
     ``stretch_partition`` is None with ``lag_scope`` total. ``raw_metric`` is this sample's own
@@ -82,11 +83,11 @@ class Decision(NamedTuple):
 
     @property
     def is_held(self) -> bool:
-        """Say whether stabilisation changed this sample's own value."""
+        """Return whether stabilisation changed this sample's own value."""
         return self.metric_value != self.raw_metric
 
     def log_fields(self) -> dict[str, object]:
-        """Return the figures of a structured log line that says why."""
+        """Return the figures of a structured log line that explains the decision."""
         return {
             "is_active": self.is_active,
             "metric_value": self.metric_value,

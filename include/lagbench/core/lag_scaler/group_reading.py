@@ -1,4 +1,4 @@
-"""One reading of a window's offsets, shared by all rules that read them the same way."""
+"""Read a window's offsets once for all rules that read them the same way."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lagbench.core.lag_scaler.stretches import Values
 
 
 class ViewKey(NamedTuple):
-    """What makes two rules read the same values from the same offsets."""
+    """The settings by which two rules read the same values from the same offsets."""
 
     reading: OffsetReading
     scope: LagScope
@@ -26,7 +26,7 @@ class ViewKey(NamedTuple):
 
 
 def view_key(rule: LagRule) -> ViewKey:
-    """Return the key of the view that ``rule`` looks at."""
+    """Return the key of the view that ``rule`` uses."""
     reading = OffsetReading(
         rule.offset_reset_policy, rule.scale_to_zero_on_invalid_offset, rule.partition_limitation
     )
@@ -48,11 +48,11 @@ def threshold_in_values(rule: LagRule) -> int:
 
 
 class GroupReading:
-    """The newest sample of a history under one view; true until the next sample is taken in.
+    """The newest sample of a history under one view; valid until the next sample is added.
 
     ``lag`` is that of each counted partition. ``values`` are compared with the threshold: one per
-    partition, or one in all with scope total. All that every sample needs is worked out at once:
-    24 partitions are so few that asking later costs more than the vector operations themselves.
+    partition, or a single one with scope total. Everything that a sample needs is computed at once:
+    for 24 partitions a later look-up costs more than the vector operations themselves.
     """
 
     __slots__ = (
@@ -78,7 +78,7 @@ class GroupReading:
     ) -> None:
         """Read ``columns`` of the newest row, which belong to ``partitions`` (at least one).
 
-        ``unknown_partitions`` are those whose lag cannot be said: their start was never told.
+        ``unknown_partitions`` have an unknown lag: their log start was never reported.
         """
         self.history, self.key, self.columns, self.partitions = history, key, columns, partitions
         self._growths: dict[tuple[int, int], tuple[Rates, Growth]] | None = None
@@ -149,7 +149,7 @@ class GroupReading:
 
         Rates are those of the last ``intervals``, the usual in-rate that of ``window_rows``
         samples. None while there are too few samples. The out-rate is the in-rate minus the growth
-        of the lag, so that a partition without a commit takes part as well.
+        of the lag, so that a partition without a commit also counts.
         """
         if len(self.history) <= intervals:
             return None

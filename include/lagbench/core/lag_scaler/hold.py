@@ -1,6 +1,6 @@
-"""Stabilisation: the metric rises to the lowest and falls to the highest of its recent values.
+"""Stabilise the metric: it rises to the lowest and falls to the highest of its recent values.
 
-Monotonic queues: one sample costs a constant on average, whatever the length of the window.
+With monotonic queues one sample has a constant cost on average, whatever the window's length.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ Queue = deque[tuple[int, float]]
 
 @dataclass(slots=True)
 class Hold:
-    """Values of the last ``up_ns`` must all be high, one of the last ``down_ns`` suffices.
+    """Values of the last ``up_ns`` must all be high; one of the last ``down_ns`` is enough.
 
-    The served value is the highest, over the last ``down_ns``, of the lowest over ``up_ns`` before
-    it, both ends included. Activity is held by the same two rules.
+    The served value is the highest, over the last ``down_ns``, of the lowest over the ``up_ns``
+    before it, both ends included. The same two rules hold activity.
     """
 
     up_ns: int
@@ -35,7 +35,7 @@ class Hold:
         self.inactive_at_ns = self.active_at_ns = None
 
     def push(self, at_ns: int, value: float, *, is_active: bool) -> None:
-        """Take in one sample's value; ``served`` and ``is_active`` follow."""
+        """Add one sample's value; this updates ``served`` and ``is_active``."""
         while self.lowest and self.lowest[-1][1] >= value:
             self.lowest.pop()
         self.lowest.append((at_ns, value))

@@ -1,15 +1,15 @@
-"""The address of an Iggy server as people write it: host, host:port or [v6]:port."""
+"""Parse the address of an Iggy server: host, host:port or [v6]:port."""
 
 from __future__ import annotations
 
-DEFAULT_PORT = 8090  # the TCP port of an Iggy server that is not told another
+DEFAULT_PORT = 8090  # the default TCP port of an Iggy server
 ALLOWED_ADDRESS = (
     "host:port (port 1 to 65535) without scheme and credentials, for example iggy:8090"
 )
 
 
 def split_iggy_address(text: str) -> tuple[str, int] | None:
-    """Return (host, port); None when it is no address."""
+    """Return (host, port); None if it is not an address."""
     if "@" in text or "/" in text:
         return None
     host, port = text, str(DEFAULT_PORT)
@@ -24,5 +24,5 @@ def split_iggy_address(text: str) -> tuple[str, int] | None:
 
 
 def shown_address(text: str) -> str:
-    """Return an address for a message: what stands before an @ may be a password."""
+    """Return an address for a message; hidden with an @, because a password may precede it."""
     return "(hidden)" if "@" in text else text

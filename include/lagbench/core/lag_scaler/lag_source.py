@@ -1,4 +1,4 @@
-"""Where offsets come from: one batch per cluster and sampling interval, whatever the objects."""
+"""Define the source of offsets: one batch per cluster and sampling interval, for all objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-# The offset of a partition without a commit, and of a log start that was not asked for.
+# The offset of a partition without a commit, and of a log start that was not requested.
 NO_OFFSET = -1
 
 PartitionIds = npt.NDArray[np.int32]
@@ -30,10 +30,10 @@ class GroupSample:
 
     ``partitions``: ascending, without repeats; the other arrays have its length and order.
     ``end``: the offset that the next record will get. ``committed``: the next record to be read;
-    below 0 when the group has none (librdkafka says -1001). ``earliest``: the first offset still in
-    the log, at least where ``committed`` is below 0; -1 where it was not asked for, None when
-    nowhere.
-    ``error``: not empty when the read failed; the arrays then say nothing and may be empty.
+    below 0 when the group has none (librdkafka reports -1001). ``earliest``: the first offset still
+    in the log, at least where ``committed`` is below 0; -1 where it was not requested, None if it
+    was requested nowhere.
+    ``error``: not empty when the read failed; the arrays are then invalid and may be empty.
     """
 
     at_ns: int
@@ -45,18 +45,18 @@ class GroupSample:
 
 
 class LagSource(Protocol):
-    """One cluster's offsets, for all the wanted groups at once."""
+    """One cluster's offsets, for all requested groups at once."""
 
     def sample(self, wanted: Sequence[GroupTopic]) -> Mapping[GroupTopic, GroupSample]:
-        """Return a sample for each wanted group and topic; a failed one carries its ``error``."""
+        """Return a sample for each requested group and topic; a failed one has an ``error``."""
         ...
 
     def close(self) -> None:
-        """Give up the connection; may be called twice."""
+        """Close the connection; may be called twice."""
         ...
 
 
 def failed_sample(at_ns: int, error: str) -> GroupSample:
-    """Return the sample of a read that did not work: no offsets, and why."""
+    """Return the sample of a failed read: no offsets, and the error."""
     nothing = np.empty(0, dtype=np.int64)
     return GroupSample(at_ns, np.empty(0, dtype=np.int32), nothing, nothing, error=error)

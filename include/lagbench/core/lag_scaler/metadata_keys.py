@@ -1,4 +1,4 @@
-"""The names that a ScaledObject's metadata may hold for this scaler, and near misses of them."""
+"""Define the keys of a ScaledObject's metadata for this scaler, and find near misses."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ RULE_KEYS = (
 )
 KAFKA_KEYS = ("bootstrapServers", "topic", "consumerGroup", "tls", "sasl", "unsafeSsl")
 IGGY_KEYS = ("serverAddress", "streamId", "topicId", "consumerGroupId")
-# Only ever by reference: <name>FromEnv, which KEDA resolves before it calls the scaler.
+# Only by reference: <name>FromEnv, which KEDA resolves before it calls the scaler.
 SECRET_KEYS = ("password", "accessToken", "key", "keyPassword")
 LOGIN_KEYS = ("username", "ca", "cert", *SECRET_KEYS)
-# Read by KEDA itself, or by its kafka trigger: a swap between the two must not fail on them.
+# Read by KEDA itself, or by its kafka trigger: a switch between the two must not fail on them.
 KEDA_KEYS = (
     "scalerAddress",
     "enableTLS",
@@ -43,7 +43,7 @@ KEDA_KEYS = (
 )
 KNOWN_KEYS = frozenset(("source", *RULE_KEYS, *KAFKA_KEYS, *IGGY_KEYS, *LOGIN_KEYS, *KEDA_KEYS))
 
-# The original's variables where it has one; they fill what the metadata leaves out.
+# The original's variables where it has one; they are the defaults of missing metadata.
 ENVIRONMENT_DEFAULTS: Mapping[str, str] = {
     "source": "LAG_SOURCE",
     "bootstrapServers": "KAFKA_BROKERS",
@@ -67,8 +67,8 @@ ENVIRONMENT_DEFAULTS: Mapping[str, str] = {
     "lagMetric": "LAG_METRIC",
     "offsetResetPolicy": "OFFSET_RESET_POLICY",
 }
-# Logins of the server itself. They go only to the address that the server's own environment
-# names: else whoever writes a ScaledObject could have them sent to a host of their choice.
+# Logins of the server itself. They are sent only to the address in the server's own
+# environment: else any author of a ScaledObject could have them sent to a host of their choice.
 KAFKA_LOGIN_DEFAULTS: Mapping[str, str] = {
     "username": "KAFKA_USERNAME",
     "password": "KAFKA_PASSWORD",

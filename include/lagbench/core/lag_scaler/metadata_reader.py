@@ -1,4 +1,4 @@
-"""Typed reading of a scaler's metadata: sources in order, types, limits, gathered problems."""
+"""Read a scaler's metadata: sources in order, types, limits, and a list of all problems."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MetadataProblem:
 
 
 class InvalidMetadata(WrongInput):
-    """Metadata that the scaler refuses; ``problems`` lists every field, not only the first."""
+    """Metadata that the scaler rejects; ``problems`` lists every field, not only the first."""
 
     def __init__(self, problems: Sequence[MetadataProblem]) -> None:
         """Show all problems; ``field``, ``value`` and ``allowed`` are those of the first."""
@@ -51,13 +51,13 @@ class InvalidMetadata(WrongInput):
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Survive pickling."""
+        """Support pickling."""
         return (InvalidMetadata, (self.problems,))
 
 
 @dataclass(slots=True)
 class MetadataReader:
-    """Reads one object's metadata; a value that cannot be used is noted and its default stands."""
+    """Read one object's metadata; an unusable value is noted and its default is used."""
 
     metadata: Mapping[str, str]
     environment: Mapping[str, str]
@@ -84,12 +84,12 @@ class MetadataReader:
         return value
 
     def text(self, name: str, default: str = "") -> str:
-        """Return a text as it is."""
+        """Return a text unchanged."""
         value = self.find(name)
         return default if value is None else value
 
     def required(self, name: str) -> str:
-        """Return a text that must be there."""
+        """Return a required text."""
         value = self.find(name)
         if value is None:
             allowed = f"a value here, in {name}{FROM_ENV}"
@@ -139,7 +139,7 @@ class MetadataReader:
         return allowed[0]
 
     def refuse_literal_secrets(self) -> None:
-        """Note every secret that stands in the metadata itself, whatever the source."""
+        """Note every secret that is written in the metadata itself, whatever the source."""
         for name in SECRET_KEYS:
             if self.metadata.get(name, "").strip():
                 allowed = f"{name}{FROM_ENV}: the name of a container variable from a Secret"
@@ -148,8 +148,8 @@ class MetadataReader:
     def login(self, name: str, default_name: str | None) -> str:
         """Return a part of a login; a secret is taken by reference only.
 
-        ``default_name``: the variable of the server's environment, None when the login may not be
-        sent to the address that the object names.
+        ``default_name``: the variable of the server's environment, None if the login may not be
+        sent to the address in the object.
         """
         value = self.given(name)
         if name in SECRET_KEYS:

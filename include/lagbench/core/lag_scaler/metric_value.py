@@ -1,11 +1,11 @@
-"""The metric that the HPA divides by the target: caps by partitions, even distribution.
+"""Compute the metric that the HPA divides by the target: caps by partitions, even distribution.
 
 With lagMetric seconds the metric is the age of the oldest waiting message and the target is
-lagThreshold seconds. What the HPA makes of it depends on the trigger's metricType:
+lagThreshold seconds. The HPA's result depends on the trigger's metricType:
 * AverageValue (the default): ceil(age / lagThreshold) replicas, one for each lagThreshold of delay.
-  As with lag in records, several replicas are held only by a standing delay.
-* Value: the present replicas times age / lagThreshold, which comes to rest at an age of
-  lagThreshold: the one for an SLO. The cap then bounds that factor; maxReplicaCount the replicas.
+  As with lag in records, only a lasting delay keeps several replicas.
+* Value: the present replicas times age / lagThreshold, which settles at an age of lagThreshold:
+  use it for an SLO. The cap then limits that factor; maxReplicaCount limits the replicas.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class CappedMetric(NamedTuple):
 def capped(rule: LagRule, value: float, *, partitions: int, with_lag: int) -> CappedMetric:
     """Return ``value`` capped so that ceil(value / target) stays within the partitions.
 
-    KEDA compares after an integer division and lets almost one target more pass, which its HPA
-    rounds up to one replica too many. Nothing to do stays zero: KEDA's even distribution would
-    make it one target.
+    KEDA compares after an integer division and so allows almost one target more, which its HPA
+    rounds up to one replica too many. Zero stays zero: KEDA's even distribution would make it one
+    target.
     """
     is_even = rule.ensure_even_distribution_of_partitions
     is_limited = rule.limit_to_partitions_with_lag

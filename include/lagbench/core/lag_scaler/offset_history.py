@@ -1,4 +1,4 @@
-"""The last good samples of one group and topic, oldest first, as contiguous arrays."""
+"""Keep the last good samples of one group and topic, oldest first, as contiguous arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lagbench.core.lag_scaler.lag_source import NO_OFFSET, GroupSample, Offsets,
 
 Instants = npt.NDArray[np.int64]
 Columns = npt.NDArray[np.intp]
-# Rows beyond the depth, so that older ones move down once in a while and not at every sample.
+# Spare rows beyond the depth, so that rows are moved occasionally and not at every sample.
 _SPARE_SHARE = 4
 _SPARE_LEAST = 8
 
@@ -17,8 +17,8 @@ _SPARE_LEAST = 8
 class OffsetHistory:
     """Rows are samples, columns partitions; at most ``depth`` rows are kept.
 
-    ``log_start`` is the first offset known to be still in the log (-1: never asked for). It only
-    grows, so it bounds what can be read from below even when it is old.
+    ``log_start`` is the first offset known to be still in the log (-1: never requested). It only
+    grows, so even an old one is a lower bound of the offsets that can be read.
     """
 
     def __init__(self, depth: int) -> None:
@@ -31,7 +31,7 @@ class OffsetHistory:
 
     @property
     def depth(self) -> int:
-        """Return how many rows are kept at most."""
+        """Return the highest number of rows that are kept."""
         return self._depth
 
     @property
@@ -73,7 +73,7 @@ class OffsetHistory:
     def append(self, sample: GroupSample) -> None:
         """Add a good sample newer than all others.
 
-        An end offset below the last one means that records were cut off (a topic made anew, an
+        An end offset below the last one means that records were cut off (a recreated topic, an
         unclean election): the rows of that partition are cut to it, its log start is forgotten.
         """
         if len(self):
@@ -104,7 +104,7 @@ class OffsetHistory:
         end: Offsets,
         committed: Offsets,
     ) -> None:
-        """Take over saved rows."""
+        """Load saved rows."""
         self.partitions, self.log_start = partitions, log_start
         self._times, self._end, self._committed = times, end, committed
         self._past = times.size
@@ -147,7 +147,7 @@ class OffsetHistory:
 
 
 def are_same(one: PartitionIds, other: PartitionIds) -> bool:
-    """Say whether these are the same partitions; their bytes compare ten times as fast."""
+    """Return whether these are the same partitions; bytes compare ten times as fast."""
     return one is other or one.tobytes() == other.tobytes()
 
 
@@ -157,6 +157,6 @@ def least(values: Offsets) -> int:
 
 
 def columns_of(old: PartitionIds, new: PartitionIds) -> tuple[Columns, Columns]:
-    """Return (columns of ``new`` that ``old`` has as well, where they are in ``old``)."""
+    """Return (columns of ``new`` that are also in ``old``, their places in ``old``)."""
     _, in_new, in_old = np.intersect1d(new, old, assume_unique=True, return_indices=True)
     return in_new.astype(np.intp), in_old.astype(np.intp)

@@ -1,4 +1,4 @@
-"""From offsets to the lag and the age of each partition, under one object's reading of them."""
+"""Compute the lag and age of each partition from offsets, as one object reads them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Nanoseconds = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class OffsetReading:
-    """How offsets are read: what a partition without a commit means, which partitions count."""
+    """How offsets are read: the meaning of a missing commit, and the partitions that count."""
 
     reset_policy: OffsetResetPolicy
     scale_to_zero: bool
@@ -31,7 +31,7 @@ class OffsetReading:
 
     @property
     def needs_log_start(self) -> bool:
-        """Say whether a partition without a commit is read from the start of the log."""
+        """Return whether a partition without a commit is read from the start of the log."""
         return self.reset_policy == "earliest" and not self.scale_to_zero
 
     @staticmethod
@@ -46,7 +46,7 @@ class OffsetReading:
         """Return the records that can still be read; expired ones never count.
 
         Without a commit: with ``latest`` 1, as in KEDA, so that one consumer starts and commits
-        (0 with scaleToZeroOnInvalidOffset); with ``earliest`` all that the log still holds.
+        (0 with scaleToZeroOnInvalidOffset); with ``earliest`` all records still in the log.
         """
         waiting = self.waiting(end, committed, log_start)
         if committed.size and least(committed) >= 0:

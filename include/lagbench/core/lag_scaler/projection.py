@@ -1,18 +1,18 @@
-"""Growth-aware lag: what the measured rates make of the backlog.
+"""Compute growth-aware lag: the backlog projected with the measured rates.
 
 Rates are means over the evidence time, a quarter of the sustain time and at least two intervals:
-shorter ones swing with the commit interval, longer ones see a step too late.
+shorter ones fluctuate with the commit interval, longer ones show a step too late.
     out-rate  = in-rate - (lag now - lag at the start of the evidence) / its duration
     growth    = the lower of the in-rate and the usual in-rate - out-rate
-The usual in-rate is the mean over the window. A burst may end at any moment: as long as the usual
-traffic would let the pods drain what it left in time, nothing is proved. After a step that stays,
-the backlog itself is soon too large for that.
+The usual in-rate is the mean over the window. A burst may end at any moment: as long as the pods
+could drain its backlog in time under the usual traffic, nothing is proved. After a lasting step the
+backlog itself is soon too large for that.
     projected = lag now + max(0, growth) x window        (window: (windowSize - 1) x interval)
-Below the present lag the metric never goes: draining consumers are still needed.
+The metric never falls below the present lag, because draining consumers are still needed.
     early     = the stretch has lasted the evidence time, and
                 lag now + growth x (sustainSeconds - span of the stretch) >= threshold
 that is, at these rates the stretch cannot end before it has lasted sustainSeconds. Once early, a
-stretch stays so until it ends, or the pods that it asked for would take the reason for them away.
+stretch stays early until it ends: else the pods that it asked for would remove their own cause.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Rates = npt.NDArray[np.float64]
 
 
 def evidence_intervals(rule: LagRule) -> int:
-    """Return over how many sampling intervals rates are measured."""
+    """Return the number of sampling intervals over which rates are measured."""
     quarter = math.ceil(rule.sustain_seconds / 4 / rule.sampling_interval_seconds)
     return min(max(quarter, 2), rule.window_size - 1)
 

@@ -1,4 +1,4 @@
-"""When lag persists: the parameters of one object's rule, free of addresses and secrets."""
+"""Define one object's rule for persistent lag: parameters, without addresses and secrets."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from lagbench.core.keda.triggers import OffsetResetPolicy
 LagScope = Literal["partition", "total"]
 LagMetric = Literal["records", "seconds", "projected"]
 NS_PER_SECOND = 1_000_000_000
-# Two missed samples and some lateness are forgiven; a third one breaks every stretch.
+# Two missed samples and some lateness are tolerated; a third missed sample ends every stretch.
 MAX_GAP_INTERVALS = 2.5
 # Samples come early or late by milliseconds: a span counts as reached half an interval before.
 SPAN_TOLERANCE_INTERVALS = 0.5
 
 
 class LagRule(BaseModel):
-    """What one ScaledObject asks of a group's lag; equal rules share one evaluation.
+    """One ScaledObject's rule for a group's lag; equal rules share one evaluation.
 
-    ``lag_threshold`` is in records, with ``lag_metric`` seconds in seconds of age. It is both the
+    ``lag_threshold`` is in records; with ``lag_metric`` seconds, in seconds of age. It is both the
     limit of the rule (at or above) and the target per replica. ``wakes_for_backlog`` is
-    Iggy's meaning of ``scale_to_zero_on_invalid_offset``: without a commit, all that waits counts.
+    Iggy's meaning of ``scale_to_zero_on_invalid_offset``: without a commit, the backlog counts.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -63,5 +63,5 @@ class LagRule(BaseModel):
 
 
 def max_gap_ns(interval_seconds: float) -> int:
-    """Return the longest distance of two samples, and the highest age of the newest one."""
+    """Return the longest distance of two samples; it is also the newest one's highest age."""
     return round(MAX_GAP_INTERVALS * interval_seconds * NS_PER_SECOND)

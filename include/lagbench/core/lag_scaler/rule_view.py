@@ -1,4 +1,4 @@
-"""The rules that read a window's offsets in the same way, advanced together sample by sample."""
+"""Advance all rules that read a window's offsets in the same way, sample by sample."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RuleView:
     """Rows of ``stretches`` and entries of ``watched`` belong together."""
 
     def __init__(self, key: ViewKey, max_gap_ns: int, trouble: Trouble) -> None:
-        """Watch no rule yet."""
+        """Start without a rule."""
         self.watched: list[WatchedRule] = []
         self.stretches = Stretches(0)
         self._key = key
@@ -31,7 +31,7 @@ class RuleView:
         self._columns: Columns | slice = slice(None)
 
     def last_trouble(self) -> str:
-        """Return what is wrong with this reading of the samples, else with the samples."""
+        """Return the problem with this reading of the samples, else with the samples."""
         return self._trouble or self._window_trouble.last_trouble()
 
     def watch(self, rule: LagRule, history: OffsetHistory) -> WatchedRule:
@@ -57,7 +57,7 @@ class RuleView:
         self.stretches.drop_row(row)
 
     def advance(self, history: OffsetHistory) -> None:
-        """Take in the newest sample of ``history``; one from before the last ends every stretch."""
+        """Add the newest sample of ``history``; one older than the last ends every stretch."""
         reading = self._read(history)
         if reading is None:
             return
@@ -72,7 +72,7 @@ class RuleView:
         self._settle(reading, self.watched, is_new=True)
 
     def resume(self, history: OffsetHistory) -> None:
-        """Decide anew on the newest sample after stretches and holds were put back."""
+        """Decide again on the newest sample after stretches and holds were restored."""
         reading = self._read(history)
         if reading is not None:
             self._at_ns = reading.figures.at_ns
@@ -86,7 +86,7 @@ class RuleView:
             one.settle(reading, self.stretches.started_at[row], oldest, is_new=is_new)
 
     def _read(self, history: OffsetHistory) -> GroupReading | None:
-        """Return the reading of the newest sample; None, and why in ``last_trouble``, if none."""
+        """Return the reading of the newest sample; if None, ``last_trouble`` has the reason."""
         self._align(history)
         self._trouble = ""
         if not self._kept.size:
@@ -107,7 +107,7 @@ class RuleView:
         return None
 
     def _align(self, history: OffsetHistory) -> None:
-        """Follow a change of the topic's partitions; stretches of those that stay go on."""
+        """Apply a change of the topic's partitions; stretches of those that stay continue."""
         if self._all is history.partitions:
             return
         self._all = history.partitions

@@ -1,9 +1,9 @@
-"""What a ScaledObject's metadata asks of the lag scaler, read and checked once.
+"""Read and check a ScaledObject's metadata for the lag scaler, once.
 
-A value is looked for under its own name, under ``<name>FromEnv`` (where KEDA has put the resolved
-value), then in the server's environment; else the default of ``LagRule`` holds. A key that is
-almost one of the known ones is refused, because a misspelt limit would silently be its default;
-any other unknown key is kept in ``unknown_keys``, worth a warning.
+A value is looked up under its own name, under ``<name>FromEnv`` (where KEDA has put the resolved
+value), then in the server's environment; else the default of ``LagRule`` applies. A key that
+is almost one of the known ones is rejected, because a misspelt limit would silently be its default.
+Any other unknown key is kept in ``unknown_keys`` for a warning.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_SAMPLES = 2000
 
 
 class LagSettings(BaseModel):
-    """One object's request: whose offsets, and the rule over them."""
+    """One object's request: the source of offsets, the group and topic, and the rule."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -56,7 +56,7 @@ class LagSettings(BaseModel):
 def parse_lag_settings(
     metadata: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> LagSettings:
-    """Return the settings of one object; ``InvalidMetadata`` lists all that cannot be used."""
+    """Return the settings of one object; ``InvalidMetadata`` lists every unusable value."""
     reader = MetadataReader(metadata, environment or {})
     unknown = unknown_keys(metadata)
     for key in unknown:
@@ -125,7 +125,7 @@ def _limitation(reader: MetadataReader) -> tuple[int, ...] | None:
 
 
 def _check_together(reader: MetadataReader, rule: LagRule) -> None:
-    """Note what is allowed by itself but not together: KEDA's two pairs, and a window too short."""
+    """Note values that are allowed alone but not together: KEDA's two pairs, a short window."""
     if rule.limit_to_partitions_with_lag and rule.allow_idle_consumers:
         reader.refuse("allowIdleConsumers", "true", "false together with limitToPartitionsWithLag")
     if rule.limit_to_partitions_with_lag and rule.ensure_even_distribution_of_partitions:

@@ -1,8 +1,8 @@
-"""A window as bytes and back, so that a restart does not set the sustain clock to zero.
+"""Save and restore a window as bytes, so that a restart does not reset the sustain clock.
 
-Saved are the samples, every rule and what it remembers; no address and no secret but the window's
-identity. Offsets are stored as differences from sample to sample and deflated: 30 samples of 24
-partitions take about 2 KB. A checksum guards the whole.
+A snapshot holds the samples, every rule and its state. It holds no address and no secret except the
+window's identity. Offsets are stored as differences from sample to sample and deflated: 30 samples
+of 24 partitions take about 2 KB. A checksum protects the whole snapshot.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_BYTES = 200_000_000
 
 
 class SnapshotDiscarded(ValueError):
-    """A snapshot cannot be trusted; the message says why. The window then starts empty."""
+    """A snapshot cannot be trusted; the message gives the reason. The window then starts empty."""
 
 
 class _SavedHold(msgspec.Struct, array_like=True):

@@ -1,4 +1,4 @@
-"""Which cluster an object's offsets come from, and how its client proves who it is."""
+"""Read the cluster of an object's offsets, and the authentication of its client."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class KafkaCluster(BaseModel):
 
 
 class IggyServer(BaseModel):
-    """An Iggy server, with a login of username and password or of a personal access token.
+    """An Iggy server, with a login by username and password or by a personal access token.
 
     ``ca`` is PEM text; without one, TLS trusts the system's authorities.
     """
@@ -67,7 +67,7 @@ SourceAddress = KafkaCluster | IggyServer
 
 
 def read_source(reader: MetadataReader) -> tuple[SourceAddress, GroupTopic]:
-    """Return the cluster and the group on it; what is missing is noted in the reader."""
+    """Return the cluster and the group on it; missing values are noted in the reader."""
     if reader.choice("source", ("kafka", "iggy")) == "iggy":
         return _read_iggy(reader)
     return _read_kafka(reader)
@@ -124,7 +124,7 @@ def _read_iggy(reader: MetadataReader) -> tuple[IggyServer, GroupTopic]:
 def _logins(reader: MetadataReader, address: str, defaults: Mapping[str, str]) -> dict[str, str]:
     """Return the parts of the login; the server's own ones only for the server's own address.
 
-    An object that brings any part of a login brings all of it: parts of two are never mixed.
+    An object that gives any part of a login gives all of it: parts of two are never mixed.
     """
     own_address = reader.environment.get(ENVIRONMENT_DEFAULTS[address], "").strip()
     brings_own = any(reader.given(name) for name in defaults)

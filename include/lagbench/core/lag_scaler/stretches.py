@@ -1,4 +1,4 @@
-"""Since when each value has been at or above each threshold, kept up to date sample by sample."""
+"""Track since when each value has been at or above each threshold, sample by sample."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Stretches:
     """
 
     def __init__(self, width: int) -> None:
-        """Hold no threshold yet, over ``width`` values."""
+        """Start without a threshold, over ``width`` values."""
         self.thresholds: Values = np.empty(0, dtype=np.int64)
         self.started_at: Instants = np.empty((0, width), dtype=np.int64)
         self._shape_up()
@@ -38,7 +38,7 @@ class Stretches:
         self._shape_up()
 
     def advance(self, at_ns: int, values: Values, *, is_continuous: bool) -> None:
-        """Take in the values of a new sample; a gap before it ends every stretch."""
+        """Add the values of a new sample; a gap before it ends every stretch."""
         is_below = values < self._limits
         is_all_below = np.count_nonzero(is_below) == is_below.size
         if is_all_below or not is_continuous:
@@ -65,7 +65,7 @@ class Stretches:
         return start.tolist(), column.tolist()
 
     def _shape_up(self) -> None:
-        """Derive what every sample needs from the thresholds and the width."""
+        """Derive the arrays that every sample needs from the thresholds and the width."""
         rows, width = self.started_at.shape
         self._limits = self.thresholds[:, None]
         self._row_begins = np.arange(rows) * width
@@ -74,7 +74,7 @@ class Stretches:
 def trailing_starts(times: Instants, values: Values, threshold: int, max_gap_ns: int) -> Instants:
     """Return since when each column of ``values`` [sample, column] has reached ``threshold``.
 
-    Only the stretch that ends with the last row counts, back to the last gap at most.
+    Only the stretch that ends with the last row counts, at most back to the last gap.
     """
     gaps = np.flatnonzero(np.diff(times) > max_gap_ns)
     first = int(gaps[-1]) + 1 if gaps.size else 0

@@ -1,4 +1,4 @@
-"""One rule over one window: its decision at the newest sample, and what it must remember."""
+"""Evaluate one rule over one window: its decision at the newest sample, and its state."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from lagbench.core.lag_scaler.stretches import NO_STRETCH
 
 
 class Trouble(Protocol):
-    """What went wrong last with the samples of a rule."""
+    """The last problem with the samples of a rule."""
 
     def last_trouble(self) -> str:
-        """Return a sentence; empty when nothing did."""
+        """Return a sentence; empty without a problem."""
         ...
 
 
 class WatchedRule:
-    """``decide`` costs the same whatever the window: all is worked out once per sample.
+    """``decide`` costs the same for any window: everything is computed once per sample.
 
     ``early_since`` holds the start of each stretch that was judged early; it counts as long as
-    that stretch goes on. None unless lagMetric is projected.
+    that stretch continues. None unless lagMetric is projected.
     """
 
     def __init__(self, rule: LagRule, trouble: Trouble) -> None:
@@ -49,7 +49,7 @@ class WatchedRule:
         self._max_gap_ns = max_gap_ns(rule.sampling_interval_seconds)
 
     def decide(self, now_ns: int) -> Decision:
-        """Return the decision of the newest sample; ``LagUnavailable`` when there is none fresh."""
+        """Return the decision of the newest sample; ``LagUnavailable`` without a fresh one."""
         decision = self.decision
         if decision is None:
             trouble = self._trouble.last_trouble() or "none has been taken yet"
@@ -64,7 +64,7 @@ class WatchedRule:
         )
 
     def clear_hold(self) -> None:
-        """Forget what stabilisation remembers."""
+        """Clear the state of stabilisation."""
         if self.hold is not None:
             self.hold.clear()
 
@@ -109,7 +109,7 @@ class WatchedRule:
         )
 
     def _project(self, reading: GroupReading, starts: Instants) -> Growth | None:
-        """Return the measured rates, and mark the stretches that they will not end in time."""
+        """Return the measured rates, and mark the stretches that cannot end in time at them."""
         if self.early_since is None:
             self.early_since = np.full(starts.size, NO_STRETCH, dtype=np.int64)
         stays = self.early_since == starts

@@ -1,4 +1,4 @@
-"""The samples of one group and topic at one sampling interval, and every rule over them."""
+"""Hold the samples of one group and topic at one sampling interval, and all their rules."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from lagbench.core.lag_scaler.watched_rule import WatchedRule
 
 
 class GroupWindow:
-    """Objects with equal rules share one ``WatchedRule``, all rules share the samples.
+    """Objects with equal rules share one ``WatchedRule``; all rules share the samples.
 
     Not thread-safe. ``identity`` names cluster, group, topic and interval, without secrets: a
-    snapshot is put back only into the window that it was taken of.
+    snapshot is restored only into the window that it was taken from.
     """
 
     def __init__(self, identity: str, interval_seconds: float) -> None:
@@ -38,11 +38,11 @@ class GroupWindow:
         return self.history.newest_at_ns
 
     def last_trouble(self) -> str:
-        """Return why the last sample was not taken in; empty when it was."""
+        """Return why the last sample was not added; empty when it was."""
         return self._trouble
 
     def watch(self, rule: LagRule) -> WatchedRule:
-        """Return the evaluation of ``rule``, begun now from the samples kept if it is new."""
+        """Return the evaluation of ``rule``; a new one starts from the kept samples."""
         if rule.sampling_interval_seconds != self.interval_seconds:
             raise ValueError(
                 f"a rule sampled every {rule.sampling_interval_seconds} s cannot look at a window "
@@ -59,7 +59,7 @@ class GroupWindow:
         return watched
 
     def forget(self, rule: LagRule) -> None:
-        """Drop a rule that nobody asks about any more; an unknown one is no error."""
+        """Drop a rule that is no longer used; an unknown one is not an error."""
         watched = self._watched.pop(rule, None)
         if watched is None:
             return
@@ -71,11 +71,11 @@ class GroupWindow:
         self.history.set_depth(max(depths, default=2))
 
     def add(self, sample: GroupSample) -> bool:
-        """Take in a sample; False, and why in ``last_trouble``, when it says nothing.
+        """Add a sample; False, with the reason in ``last_trouble``, if it is unusable.
 
-        A failed or malformed sample leaves everything as it was: it is a gap. So does one that is
-        not newer than the last; but when it is older by more than the longest gap, the clock was
-        set back, and the window starts anew with it.
+        A failed or malformed sample changes nothing: it is a gap. A sample that is not newer than
+        the last one changes nothing either. If it is older by more than the longest gap, the clock
+        was set back, and the window starts again with it.
         """
         self._trouble = sample.error or _malformed(sample, self.history.partitions)
         if self._trouble:
@@ -93,7 +93,7 @@ class GroupWindow:
 
 
 def _malformed(sample: GroupSample, known: PartitionIds) -> str:
-    """Return what is wrong; partitions that are the ``known`` ones are in order."""
+    """Return the problem; partitions that are the ``known`` ones are in order."""
     count = sample.partitions.size
     earliest = sample.end if sample.earliest is None else sample.earliest
     if not count:

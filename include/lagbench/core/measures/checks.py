@@ -1,9 +1,9 @@
-"""Checks: claims that must hold of every run, whatever its scenario judges.
+"""Check claims that must hold for every run, whatever SLOs its scenario has.
 
-An accounting that contradicts itself leaves a verdict undetermined; what the SLOs on messages find
-is theirs, within their limits. A rebalance that no scaling explains is part of what was measured:
-the report notes it, and the SLOs judge what it cost. So is a run that ended before the replicas had
-come down: what the scale-down would have cost is in none of its numbers.
+An accounting that contradicts itself leaves the verdict undetermined. The SLOs on messages judge
+bad messages, within their limits. A rebalance that no scaling explains is part of the measurement:
+the report notes it, and the SLOs judge its cost. The report also notes a run that ended before the
+replicas had come down: the cost of that scale-down is not included in any measure.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _UNEXPLAINED: tuple[EpisodeTrigger, ...] = ("other", "pod_death")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A claim's outcome; ``reasons`` are for the verdict, without what an SLO says already."""
+    """A claim's outcome; ``reasons`` go to the verdict, except those an SLO already reports."""
 
     holds: bool | None  # None: not known
     numbers: Mapping[str, Any]
@@ -98,7 +98,7 @@ def _beside_the_slos(found: Accounting) -> tuple[str, ...]:
 
 
 def _strange(found: Accounting, name: str) -> str:
-    """Return how many records of a topic are none of the run, and where the first lie."""
+    """Return how many records of a topic do not belong to the run, and where the first are."""
     count = getattr(found, name)
     if not count:
         return ""
@@ -133,9 +133,9 @@ def moved_back(measures: Measures) -> str:
 def rebalance_count(measures: Measures) -> Check:
     """Check that from the stream's start on the group rebalanced only because it was scaled.
 
-    No rebalance is without a cause or caused by a pod's death, and there are at most as many by
-    scaling as pods were added and removed. A group of which not even the first rebalance was seen
-    is not known. Before the stream pods may join one by one: no load is measured then.
+    No rebalance may lack a cause or result from a pod's death. Scaling may cause at most as many
+    rebalances as pods were added and removed. If no rebalance was seen, not even the group's first,
+    the result is unknown. Before the stream pods may join one by one: no load is measured then.
     """
     episodes = [e for e in measures.rebalances.episodes if _is_measured(e, measures)]
     causes = Counter(episode.trigger for episode in episodes)
@@ -167,7 +167,7 @@ def rebalance_count(measures: Measures) -> Check:
 def scale_down(measures: Measures) -> Check:
     """Check that the replicas were back at the policy's floor when the measurement ended.
 
-    A cron trigger may hold them above it, so a run that was not there is judged all the same.
+    A cron trigger may hold them above the floor, so a run that did not reach it is still judged.
     """
     end = measures.end_state
     numbers = {"replicas": end.replicas, "floor": end.floor_replicas}

@@ -1,4 +1,4 @@
-"""All measures of a run, from its evidence alone."""
+"""Compute all measures of a run from its evidence alone."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ from lagbench.core.scenario.stream import tail_of
 from lagbench.errors import NotReady
 
 EARLY_SECONDS = 0.1
-"""A clock that is off by more is noticed; less is within what clocks are known to."""
+"""A larger clock offset is reported; a smaller one is within the precision of the clocks."""
 
 
 def compute_measures(run_id: str, run: RunEvidence) -> Measures:
@@ -123,10 +123,10 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
 
 
 def _with_notes(found: Measures, run: RunEvidence) -> Measures:
-    """Note what decides nothing, but a reader should know.
+    """Add notes that do not affect the verdict but that a reader should know.
 
-    That is: rebalances that no scaling explains, a scale-down that was cut off or met an idle
-    group, and what the folder's format never recorded.
+    These are: rebalances that no scaling explains, a scale-down that was cut off or met an idle
+    group, and data that the folder's format never recorded.
     """
     notes = (
         *found.validity.notes,
@@ -207,7 +207,7 @@ def _work_unknown(run: RunEvidence) -> str:
 
 
 def _done_before_due(run: RunEvidence) -> list[str]:
-    """Return that messages were done before they were due: a clock stepped, or another is off."""
+    """Report messages done before they were due: a clock stepped, or the clocks disagree."""
     medians = [run.earliest_median_seconds, _percentiles(run, "time_lag_seconds").p50]
     earliest = min((seconds for seconds in medians if seconds is not None), default=0.0)
     if earliest >= -EARLY_SECONDS:

@@ -1,10 +1,10 @@
-"""The state in which the measurement ended: drained, at the floor, the group stable.
+"""Determine the end state of a measurement: drained, at the floor, group stable.
 
 Drained is decided at the fence (end and committed offsets taken after producer and consumers had
-stopped): committed == end for every partition. A partition without a commit is drained only when
+stopped): committed == end for every partition. A partition without a commit is drained only if
 nothing was ever written to it. Stable is the group's last known state before the final stop. A
-sample of the group or of the replicas that is older than BLIND_SECONDS by then says nothing of it.
-A policy that goes to zero is at its floor with one replica, too: a load of any size holds that one.
+sample of the group or of the replicas that is older than BLIND_SECONDS by then is ignored. A policy
+that scales to zero is also at its floor with one replica, because any load keeps one replica.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class EndState(MeasureModel):
     is_at_floor: bool | None
     group_state: str | None
     is_group_stable: bool | None
-    log_records: int | None = None  # end offsets of all partitions at the fence, in sum
+    log_records: int | None = None  # sum of the end offsets of all partitions at the fence
 
 
 def end_state(
@@ -68,7 +68,7 @@ def end_state(
 
 
 def _is_stable(state: str, replicas: int | None) -> bool | None:
-    """Say whether the group is settled; scaled to zero, an empty group is."""
+    """Return whether the group is settled; at zero replicas an empty group is."""
     name = state.rpartition(".")[2].replace("_", "").lower()
     if name == "empty":
         return None if replicas is None else replicas == 0

@@ -1,6 +1,6 @@
 """The measures of one run: the models of ``measures.json``.
 
-Everything here is computed from the run folder alone and can be computed again. Instants are unix
+Everything here is computed from the run folder alone and can be recomputed. Instants are unix
 nanoseconds and end in ``_at``. ``None`` means not measured.
 """
 
@@ -43,8 +43,8 @@ class Measures(MeasureModel):
     start_cost: StartCost = StartCost()
     end_state: EndState
     group_strangers: tuple[GroupStranger, ...] = ()
-    group_unseen: tuple[TelemetryGap, ...] = ()  # who was in the group is not known in these
-    standstill: Standstill | None = None  # None: measured before it was there
-    work_unknown: str = ""  # what of the group's work is not recorded; empty: nothing
+    group_unseen: tuple[TelemetryGap, ...] = ()  # gaps in which the group's members are unknown
+    standstill: Standstill | None = None  # None: measured before this field existed
+    work_unknown: str = ""  # gaps in the records of the group's work; empty: none
     contradictions: tuple[str, ...] = ()  # between files of the run folder
     rate_doubt: str = ""  # where the rate contradicts the ledger; empty: nowhere

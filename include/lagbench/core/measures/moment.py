@@ -1,4 +1,4 @@
-"""Instants of a run as a reader understands them."""
+"""Format instants of a run for readers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the bench itself cost: CPU of recorder, localkube, broker, … over the run.
+"""Measure the bench's own cost: CPU of recorder, localkube, broker, … over the run.
 
-CPU seconds of a part are its last reading minus its first; a reading below the one before it means
-that the part was restarted, so counting goes on from zero. The share is of one core over the time
+CPU seconds of a part are its last reading minus its first. A reading below the previous one means
+that the part was restarted, so counting continues from zero. The share is of one core over the time
 in which anything was observed.
 """
 
@@ -24,7 +24,7 @@ class ComponentCost(MeasureModel):
 
 
 class ObserverCost(MeasureModel):
-    """What the bench itself took from the machine."""
+    """The bench's own use of the machine."""
 
     observed_seconds: float | None
     components: tuple[ComponentCost, ...]
@@ -32,13 +32,13 @@ class ObserverCost(MeasureModel):
 
 
 def observer_cost(records: Sequence[TelemetryRecord], from_at: int, until_at: int) -> ObserverCost:
-    """Return the cost per part, dearest first."""
+    """Return the cost per part, highest first."""
     samples = sorted(
         (r for r in records if isinstance(r, UsageSample) and from_at <= r.at <= until_at),
         key=lambda sample: sample.at,
     )
     observed = (samples[-1].at - samples[0].at) / NANOSECONDS if samples else 0.0
-    if observed == 0:  # a single reading of a running total says nothing
+    if observed == 0:  # one reading of a running total is not enough
         return ObserverCost(observed_seconds=None, components=(), total_cpu_seconds=None)
     by_part: dict[str, list[UsageSample]] = {}
     for sample in samples:

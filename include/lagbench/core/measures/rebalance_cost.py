@@ -1,4 +1,4 @@
-"""The rebalance measures of a run: episodes with their dips, and standstills."""
+"""Compute the rebalance measures of a run: episodes with their dips, and standstills."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lagbench.core.measures.scaling import Group
 
 @dataclass(frozen=True, slots=True)
 class RebalanceMeasures:
-    """What rebalances cost, and how long the group stood still."""
+    """The cost of rebalances, and the standstills of the group."""
 
     episodes: tuple[RebalanceEpisode, ...]
     rebalances: Rebalances

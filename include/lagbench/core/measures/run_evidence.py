@@ -1,4 +1,4 @@
-"""Everything that a run left behind: the input of all measures, and the stretches it fixes."""
+"""Hold a run's evidence: the input of all measures, and the stretches derived from it."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ class RunEvidence:
     commit_moves: Sequence[CommitMove] = ()
     timeline_gaps: str = ""
     latest_seconds: float | None = None  # the longest time lag of any bin
-    hpas: Mapping[str, Any] = field(default_factory=dict)  # spec and status by name, as seen last
+    hpas: Mapping[str, Any] = field(default_factory=dict)  # spec and status by name, as last seen
 
     @cached_property
     def offered(self) -> OfferedLoad:
-        """The planned load, of which the scenario alone tells."""
+        """The planned load, from the scenario alone."""
         return offered_load(self.scenario.profile, where="scenario.yaml")
 
     @cached_property
     def pod_rate_per_second(self) -> float | None:
-        """The most that one pod can do; None: a record costs nothing."""
+        """The highest rate of one pod; None: a record costs nothing."""
         settings = self.scenario.consumer
         return pod_rate_per_second(settings.process_ms, settings.concurrency)
 
@@ -93,7 +93,7 @@ class RunEvidence:
 
     @cached_property
     def recorded_starts_at(self) -> list[int]:
-        """The stream's start as manifest and fence have it, which is the producer's clock."""
+        """The stream's start from manifest and fence, where it is on the producer's clock."""
         clock = self.producers_clock
         shift_ns = 0 if clock is None else clock.shift_ns
         told = [(of or {}).get("stream_started_at") for of in (self.manifest, self.fence)]
@@ -108,7 +108,7 @@ class RunEvidence:
 
     @cached_property
     def sample_until_at(self) -> int | None:
-        """The end of the sample's stretch: the scenario fixes it, and the tail comes after."""
+        """The end of the sample's stretch: the scenario sets it, and the tail comes after."""
         planned, end = self.load.planned_until_at, self.until_at
         return end if planned is None or end is None else min(planned, end)
 
@@ -163,15 +163,15 @@ class RunEvidence:
 
 
 def first_partitions(records: Sequence[TelemetryRecord], scenario: Scenario) -> int:
-    """Return what the producer found when the stream began, else what was asked for."""
+    """Return the partitions that the producer found at the stream's start, else the scenario's."""
     found = [record.partitions for record in records if isinstance(record, StreamStarted)]
     return found[0] if found else scenario.partitions
 
 
 def hpa_sync_at_seconds(run: RunEvidence) -> float | None:
-    """Return when the first sync of the HPA in the stream was, from the stream's start.
+    """Return the time of the HPA's first sync in the stream, from the stream's start.
 
-    Only an autoscaler that reports its syncs says so; the HPA of a cluster does not.
+    Only an autoscaler that reports its syncs provides it; the HPA of a cluster does not.
     """
     started_at = run.load.stream_started_at
     if started_at is None:

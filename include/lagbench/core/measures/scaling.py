@@ -1,4 +1,4 @@
-"""Replicas over the run and what they were used for."""
+"""Measure the replicas over the run and their use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BASELINE_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """How the replicas changed and when the group rebalanced."""
+    """Replica changes and rebalances of the group."""
 
     changes: Sequence[ReplicaChange]
     spans: Sequence[EpisodeSpan]
@@ -42,7 +42,7 @@ def replica_group(run: RunEvidence, from_at: int, until_at: int) -> Group:
 
 
 def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int) -> Scaling:
-    """Return the replicas over the run and what they were used for."""
+    """Return the replicas over the run and their use."""
     settings, samples = run.scenario.consumer, run.replica_samples
     wanted = [
         *(sample.spec for sample in samples),
@@ -55,7 +55,7 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
     is_at_floor, baseline_text = baseline_at_floor(
         run.records,
         group.changes,
-        # A load of any size holds a policy that goes to zero at one replica.
+        # Any load keeps a policy that scales to zero at one replica.
         floor=run.limits.started_replicas
         if run.offered.rate_at(0.0) > 0
         else run.limits.floor_replicas,
@@ -120,7 +120,7 @@ def _pod_seconds(run: RunEvidence, from_at: int, until_at: int) -> float | None:
 
 
 def _has_baseline(load: LoadWindow) -> bool:
-    """Say whether there is a stretch before the first spike in which a sample is due."""
+    """Return whether there is a stretch before the first spike in which a sample is due."""
     start, spike = load.stream_started_at, load.first_spike_started_at
     return start is None or spike is None or spike - start >= BASELINE_SECONDS * NANOSECONDS
 
@@ -133,7 +133,7 @@ def _records_by_pod(run: RunEvidence) -> dict[str, int] | None:
 
 
 class Scaling(MeasureModel):
-    """Replicas over the run and what they were used for."""
+    """Replicas over the run and their use."""
 
     changes: tuple[ReplicaChange, ...]
     change_count: int
@@ -141,10 +141,10 @@ class Scaling(MeasureModel):
     flips: int
     floor_replicas: int | None
     ceiling_replicas: int | None
-    max_replicas: int | None  # wanted
+    max_replicas: int | None  # desired
     max_ready_replicas: int | None
     partitions: int
-    pod_minutes: float | None  # over the scenario's own stretch, as is the next
+    pod_minutes: float | None  # over the scenario's own stretch, like idle_ratio
     idle_ratio: float | None
     zero_partition_pod_seconds: float | None
     baseline_at_floor: bool | None
@@ -153,7 +153,7 @@ class Scaling(MeasureModel):
     surplus_pods: tuple[SurplusPod, ...]
     surplus_pods_idle: bool | None  # None: there were never more members than partitions
     surplus_text: str
-    unseen_text: str = ""  # where replicas may have changed unseen; empty: nowhere
+    unseen_text: str = ""  # gaps in which replicas may have changed; empty: none
     pod_minutes_after: float | None = None  # from the stretch's end to the end of the measurement
     has_baseline: bool = True  # False: the load begins with a spike
     max_group_members: int | None = None  # as the broker counted them

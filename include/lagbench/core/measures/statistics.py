@@ -1,4 +1,4 @@
-"""Small statistics over numpy arrays; NaN stands for what was not seen."""
+"""Compute small statistics over numpy arrays; NaN marks a missing value."""
 
 from __future__ import annotations
 

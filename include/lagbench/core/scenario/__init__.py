@@ -1,4 +1,4 @@
-"""What is asked of a run: load, events, keys, timeouts, names."""
+"""Define the input of a run: load, events, keys, timeouts, names."""
 
 from lagbench.core.scenario.run_names import (
     BOOTSTRAP_ANNOTATION,

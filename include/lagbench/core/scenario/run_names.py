@@ -1,6 +1,6 @@
-"""Names of one run: its id and everything that carries it.
+"""Define the names of one run: its id and every name that contains it.
 
-Topics and the group carry the run id, so that no run can see another's messages.
+Topics and the group contain the run id, so that no run can see another's messages.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RUN_ID_ANNOTATION = "lagbench.io/run-id"
 TELEMETRY_TOPIC_ANNOTATION = "lagbench.io/telemetry-topic"
 BOOTSTRAP_ANNOTATION = "lagbench.io/bootstrap-servers"
 POD_ORDINAL_ANNOTATION = "lagbench.io/ordinal"
-"""Which of its Deployment's pods this is, from 0 in the order of creation; localkube notes it."""
+"""The pod's number in its Deployment, from 0 in the order of creation; localkube notes it."""
 TOPIC_PREFIX = "lagbench."
 GROUP_PREFIX = "enrich."
 
@@ -37,7 +37,7 @@ def new_run_id(scenario: str, *, planned_at: datetime, unique_digits: str) -> st
     """Return the id of a run of ``scenario``: scenario, UTC instant, digits; it sorts by time.
 
     :param planned_at: in UTC.
-    :param unique_digits: four, drawn anew for each run: two may be planned in the same second.
+    :param unique_digits: four, drawn for each run, because two may be planned in the same second.
     """
     name = scenario.replace("_", "-")[:_SCENARIO_CHARACTERS].rstrip("-")
     return f"{name}-{planned_at:%Y%m%d-%H%M%S}-{unique_digits}"
@@ -45,15 +45,15 @@ def new_run_id(scenario: str, *, planned_at: datetime, unique_digits: str) -> st
 
 @dataclass(frozen=True, slots=True)
 class RunNames:
-    """What one run is called in Kafka and Kubernetes.
+    """The names of one run in Kafka and Kubernetes.
 
-    :raises WrongInput: the id is no DNS label of at most 52 characters.
+    :raises WrongInput: the id is not a DNS label of at most 52 characters.
     """
 
     run_id: str
 
     def __post_init__(self) -> None:
-        """Refuse an id that Kubernetes or Kafka would refuse."""
+        """Reject an id that Kubernetes or Kafka would reject."""
         if not _RUN_ID.fullmatch(self.run_id):
             raise WrongInput(
                 where="run",
@@ -89,5 +89,5 @@ class RunNames:
 
     @property
     def producer_job(self) -> str:
-        """Job that injects the spike; one name a run, so a retry cannot inject a second one."""
+        """Job that injects the spike; one name per run, so a retry cannot inject a second one."""
         return f"producer-{self.run_id}"

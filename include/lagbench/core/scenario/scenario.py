@@ -1,6 +1,6 @@
-"""The scenario: what happens in a cell, as a committed YAML file read into frozen models.
+"""Define the scenario of a cell: a committed YAML file, read into frozen models.
 
-Unknown keys and values out of range are refused by name. Units are in the names.
+Unknown keys and values out of range are rejected by name. Units are in the names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class _Model(BaseModel):
 
 
 class Keys(_Model):
-    """Which entities the events belong to: Zipf with exponent ``zipf_s`` (0 is uniform)."""
+    """The distribution of events over entities: Zipf with exponent ``zipf_s`` (0 is uniform)."""
 
     entities: int = Field(5_000_000, ge=1, le=100_000_000)
     zipf_s: float = Field(1.1, ge=0, le=5)
@@ -56,7 +56,7 @@ class BurstyProfile(_Model):
 
 
 class TracePoint(_Model):
-    """From ``second`` on the rate is ``rate_per_second``; a trace marks its spikes or does not."""
+    """From ``second`` on the rate is ``rate_per_second``; a trace may mark its spikes."""
 
     second: float = Field(ge=0)
     rate_per_second: float = Field(ge=0, le=1_000_000)
@@ -64,7 +64,7 @@ class TracePoint(_Model):
 
 
 class TraceProfile(_Model):
-    """Rates from a CSV file (columns second, rate, and spike if wanted) beside the scenario file.
+    """Rates from a CSV file (columns second, rate, optionally spike) beside the scenario file.
 
     The last row's second is the end of the stream; its rate is not used.
     """

@@ -1,9 +1,9 @@
-"""How long a pod of the consumers is made to wait before it joins, as on a cluster it has to.
+"""Compute how long a consumer pod waits before it joins, to imitate its start on a cluster.
 
-A cluster pulls the image and sometimes starts a node first; a process on the embedded bench is
-there in a tenth of a second. ``consumer.start_seconds`` is the mean of what stands for that. Each
-pod's own delay follows from the scenario's seed and from the how-manieth pod of its run it is, so
-the same cell, a rerun and the simulation all give the n-th pod the same one.
+A cluster pulls the image and sometimes starts a node first; a process on the embedded bench starts
+in a tenth of a second. ``consumer.start_seconds`` is the mean of the delay that stands for this.
+Each pod's own delay follows from the scenario's seed and the pod's number in its run, so the same
+cell, a rerun and the simulation all give the n-th pod the same delay.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from lagbench.core.scenario.scenario import ConsumerSettings
 
 DEFAULT_START_SECONDS = 1.2
-"""What a pod took from its creation to Ready while each was an interpreter of its own."""
+"""A pod's time from creation to Ready when each pod was an interpreter of its own."""
 START_SPREAD = 0.25
 """A pod's delay is drawn evenly from the mean +- this share of it."""
 
@@ -29,7 +29,7 @@ class StartDelay:
 
     @property
     def longest_seconds(self) -> float:
-        """Return what no delay is longer than."""
+        """Return the upper bound of the delays."""
         return self.mean_seconds * (1.0 + self.spread)
 
     def of_pod(self, number: int) -> float:
@@ -40,9 +40,9 @@ class StartDelay:
 
 
 def start_delay(settings: ConsumerSettings, seed: int, *, is_embedded: bool) -> StartDelay | None:
-    """Return the delays of a run; None: its pods just start.
+    """Return the delays of a run; None: its pods start without one.
 
-    On a cluster starting takes what it takes, so there a delay has to be asked for.
+    On a cluster pods take their own time to start, so there a delay applies only if it is given.
     """
     if settings.start_seconds is None and not is_embedded:
         return None

@@ -1,6 +1,6 @@
-"""A recorded load as CSV: columns ``second`` and ``rate``, one row per change of the rate.
+"""Read a recorded load from CSV: columns ``second`` and ``rate``, one row per change of rate.
 
-A third column ``spike`` (0 or 1) says which stretches are spikes; without it a rule decides
+A third column ``spike`` (0 or 1) marks the stretches that are spikes; without it a rule decides
 (``core/scenario/stream/spikes.py``).
 """
 
@@ -24,8 +24,8 @@ def trace_points(text: str, *, where: str) -> tuple[TracePoint, ...]:
 
     Blank lines and lines that begin with ``#`` are skipped.
 
-    :raises WrongInput: naming the line that is no ascending ``second,rate`` with a rate from 0 to
-        a million, or the header.
+    :raises WrongInput: it names the line that is not an ascending ``second,rate`` with a rate from
+        0 to a million, or the header.
     """
     lines = [
         (number, line)

@@ -1,4 +1,4 @@
-"""What the programs of a run record, and how the records are encoded."""
+"""Define the records of a run's programs, and their encoding."""
 
 from lagbench.core.telemetry import records
 from lagbench.core.telemetry.producer import FAILED_RANGES_TOLD

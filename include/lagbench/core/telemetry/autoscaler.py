@@ -1,4 +1,4 @@
-"""Telemetry of the autoscaler: what it read and decided."""
+"""Telemetry of the autoscaler: its readings and decisions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class KedaPoll(Record, tag="keda_poll"):
 
 
 class HpaSync(Record, tag="hpa_sync"):
-    """One sync of the HPA controller: what it read, proposed and decided."""
+    """One sync of the HPA controller: its readings, proposal and decision."""
 
     hpa: str
     spec_replicas: int

@@ -8,15 +8,15 @@ from lagbench.core.telemetry.record import Record
 
 
 class PodStarted(Record, tag="pod_started"):
-    """The consumer's process runs (``process_started_at``: from the operating system)."""
+    """The consumer's process is running (``process_started_at``: from the operating system)."""
 
     process_started_at: int
     balancer: str
     concurrency: int
     process_ms: float
     instance_id: str | None
-    start_delay_seconds: float | None = None  # waited for on purpose; absent from runs of format 1
-    start_cpu_seconds: float | None = None  # spent until now, on imports mostly; absent from them
+    start_delay_seconds: float | None = None  # the intended wait; absent from runs of format 1
+    start_cpu_seconds: float | None = None  # spent so far, mostly on imports; absent likewise
 
 
 class GroupJoined(Record, tag="group_joined"):
@@ -26,7 +26,7 @@ class GroupJoined(Record, tag="group_joined"):
 
 
 class PartitionsAssigned(Record, tag="partitions_assigned"):
-    """Partitions were given to the pod; ``owned`` is everything it holds afterwards."""
+    """Partitions were assigned to the pod; ``owned`` is everything it owns afterwards."""
 
     member_id: str
     partitions: list[int]
@@ -36,7 +36,7 @@ class PartitionsAssigned(Record, tag="partitions_assigned"):
 
 
 class PartitionsRevoked(Record, tag="partitions_revoked"):
-    """Partitions were taken away; lost means that the group had already given them to others."""
+    """Partitions were revoked; lost means that the group had already assigned them to others."""
 
     member_id: str
     partitions: list[int]
@@ -63,7 +63,7 @@ class OffsetsCommitted(Record, tag="offsets_committed"):
 
 
 class CommitFailed(Record, tag="commit_failed"):
-    """A commit was refused."""
+    """A commit was rejected."""
 
     member_id: str
     offsets: dict[str, int]
@@ -71,7 +71,7 @@ class CommitFailed(Record, tag="commit_failed"):
 
 
 class SigtermReceived(Record, tag="sigterm_received"):
-    """The pod was asked to end."""
+    """The pod was asked to stop."""
 
     queued: int
     in_flight: int

@@ -7,7 +7,7 @@ from typing import Literal
 from lagbench.core.telemetry.record import Record
 
 FAILED_RANGES_TOLD = 10_000
-"""A record of telemetry holds as many ranges of seqs (240 kB of JSON); beyond, none is told."""
+"""A telemetry record holds up to this many seq ranges (240 kB of JSON); beyond that, none."""
 
 
 class StreamStarted(Record, tag="stream_started"):
@@ -19,8 +19,8 @@ class StreamStarted(Record, tag="stream_started"):
     planned_total: int
     planned_seconds: float  # of the scenario's own stretch, without the tail
     partitions: int
-    tail_rate_per_second: float = 0.0  # absent from runs of format 1, as is the next
-    tail_most_seconds: float = 0.0  # how long the base load may go on after the planned stretch
+    tail_rate_per_second: float = 0.0  # absent from runs of format 1, like the next
+    tail_most_seconds: float = 0.0  # how long the base load may continue after the planned stretch
 
 
 class LoadStep(Record, tag="load_step"):
@@ -34,7 +34,7 @@ class LoadStep(Record, tag="load_step"):
 class ProducerProgress(Record, tag="producer_progress"):
     """Running totals of the producer, once a second; lateness is of this second's events.
 
-    What waits in the client (``sent`` - ``acked`` - ``failed``) Kafka has not taken yet.
+    Kafka has not yet taken the messages in the client (``sent`` - ``acked`` - ``failed``).
     """
 
     planned: int
@@ -52,7 +52,7 @@ class StreamFinished(Record, tag="stream_finished"):
     ``planned``, ``sent``, ``acked``, ``failed`` and ``unknown`` count the tail too; ``tail_sent``
     belong to it. ``stream_sha256`` is the digest of the planned stretch alone, the same
     whenever the tail ends. ``failed_seqs`` are ranges [first, last] of the failed deliveries, by
-    identity; None: not told (format 1, or more than ``FAILED_RANGES_TOLD``).
+    identity; None: not recorded (format 1, or more than ``FAILED_RANGES_TOLD``).
     """
 
     planned: int
@@ -66,7 +66,7 @@ class StreamFinished(Record, tag="stream_finished"):
     fell_behind: bool
     reason: str
     stream_sha256: str
-    tail_sent: int = 0  # absent from runs of format 1, as are the next
+    tail_sent: int = 0  # absent from runs of format 1, like the next ones
     tail_seconds: float = 0.0
     failed_seqs: list[tuple[int, int]] | None = None
     unknown_seqs: list[tuple[int, int]] | None = None

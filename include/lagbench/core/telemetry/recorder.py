@@ -1,4 +1,4 @@
-"""Telemetry of the recorder: what it samples of broker, cluster and bench."""
+"""Telemetry of the recorder: its samples of broker, cluster and bench."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lagbench.core.telemetry.record import Record
 What = Literal[
     "lag", "replicas", "hpa", "scaled_object", "group", "pods", "usage", "broker", "events"
 ]
-"""What the recorder reads, each by itself."""
+"""The readings of the recorder, each taken separately."""
 
 
 class LagSample(Record, tag="lag_sample"):
@@ -21,7 +21,7 @@ class LagSample(Record, tag="lag_sample"):
 
 
 class ReplicaSample(Record, tag="replica_sample"):
-    """Replicas of the consumer Deployment: wanted (spec), existing, ready."""
+    """Replicas of the consumer Deployment: desired (spec), existing, ready."""
 
     spec: int
     current: int
@@ -30,16 +30,16 @@ class ReplicaSample(Record, tag="replica_sample"):
 
 
 class ReplicasChanged(Record, tag="replicas_changed"):
-    """The wanted replicas of the Deployment changed; ``at`` is when the watch showed it."""
+    """The desired replicas of the Deployment changed; ``at`` is when the watch showed it."""
 
     target: str
     replicas_before: int
     replicas_after: int
-    manager: str  # who wrote them (metadata.managedFields); empty: not told
+    manager: str  # their writer (metadata.managedFields); empty: unknown
 
 
 class ReplicasWatched(Record, tag="replicas_watched"):
-    """A watch of the Deployment that ended in order: it had shown every change since ``since_at``.
+    """A watch of the Deployment ended normally: it had shown every change since ``since_at``.
 
     Absent from older runs.
     """
@@ -57,7 +57,7 @@ class HpaSample(Record, tag="hpa_sample"):
     conditions: list[str]
     targets: list[str] = msgspec.field(default_factory=list)  # absent from older runs
     totals: dict[str, float] = msgspec.field(default_factory=dict)  # by metric, over all pods
-    min_replicas: int | None = None  # of the spec, as is the next; absent from older runs
+    min_replicas: int | None = None  # of the spec, like the next; absent from older runs
     max_replicas: int | None = None
     last_scaled_at: int | None = None  # whole second of the controller's clock
 
@@ -70,7 +70,7 @@ class ScaledObjectSample(Record, tag="scaled_object_sample"):
 
 
 class KubeEvent(Record, tag="kube_event"):
-    """A Kubernetes event on what scales or on a consumer; its instants are whole seconds."""
+    """A Kubernetes event on a scaling object or on a consumer; its instants are whole seconds."""
 
     object_kind: str
     object_name: str
@@ -85,11 +85,11 @@ class KubeEvent(Record, tag="kube_event"):
 class ClockOffset(Record, tag="clock_offset"):
     """A clock is ahead of the recorder's by ``low_ns`` to ``high_ns``, since ``since_at``.
 
-    A clock that contradicts what was known starts a new stretch with its own ``since_at``.
+    A clock that contradicts its known bound starts a new stretch with its own ``since_at``.
     """
 
     clock: str  # the API server, or a node by name
-    pods: list[str]  # that have this clock
+    pods: list[str]  # with this clock
     low_ns: int
     high_ns: int
     answers: int
@@ -114,7 +114,7 @@ class GroupMember(msgspec.Struct):
 
 
 class GroupMembers(Record, tag="group_members"):
-    """Who is in the group: sent whenever that or an assignment changed, and every ten seconds.
+    """The group's members: sent whenever they or an assignment changed, and every ten seconds.
 
     Absent from runs of format 1.
     """
@@ -123,10 +123,11 @@ class GroupMembers(Record, tag="group_members"):
 
 
 class PodSeen(Record, tag="pod_seen"):
-    """A consumer pod's life as Kubernetes tells it; repeated whenever something changed.
+    """A consumer pod's life as Kubernetes reports it; repeated whenever something changed.
 
-    ``precision_ns`` is how exact the instants are: 1 s on a real cluster (metav1.Time). ``gone_at``
-    is when the object went away; of a pod that its node evicts the object stays, phase Failed.
+    ``precision_ns`` is the precision of the instants: 1 s on a real cluster (metav1.Time).
+    ``gone_at`` is when the object was removed; if a node evicts its pod, the object stays, phase
+    Failed.
     """
 
     pod: str
@@ -138,15 +139,15 @@ class PodSeen(Record, tag="pod_seen"):
     exit_code: int | None
     exit_reason: str
     precision_ns: int
-    phase: str = ""  # of the pod; absent from older runs, as are the next two
+    phase: str = ""  # of the pod; absent from older runs, like the next two
     finished_at: int | None = None  # its last container's end, once the phase is final
-    node: str = ""  # whose clock the pod has, once it is placed
+    node: str = ""  # the pod has its clock, once it is scheduled
 
 
 class PodsListed(Record, tag="pods_listed"):
     """The consumer pods that a recorder found when it began; absent from older runs.
 
-    A pod that an earlier recorder told of and that is not among them went away in between.
+    A pod that an earlier recorder reported and that is not among them was removed in between.
     """
 
     pods: list[str]
@@ -161,7 +162,7 @@ class UsageSample(Record, tag="usage_sample"):
 
 
 class ReadGap(Record, tag="read_gap"):
-    """A reading failed: ``what`` was not seen at this instant."""
+    """A reading failed: ``what`` was not read at this instant."""
 
     what: What
     reason: str

@@ -1,4 +1,4 @@
-"""Telemetry records: what each part of a run reports, as a typed union told apart by ``kind``.
+"""Define the telemetry records of each part of a run, as a typed union tagged by ``kind``.
 
 Every record has ``at`` (unix nanoseconds at the source's clock) and ``source`` (pod or component).
 They travel as JSON, one per Kafka message. A reading that failed is a ``ReadGap``, never a zero.
@@ -143,6 +143,6 @@ def encode_record(record: Record) -> bytes:
 def decode_record(data: bytes | str) -> TelemetryRecord:
     """Return the record in ``data``.
 
-    :raises msgspec.ValidationError: it is no known record.
+    :raises msgspec.ValidationError: it is not a known record.
     """
     return _decoder.decode(data)

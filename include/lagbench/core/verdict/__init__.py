@@ -1,4 +1,4 @@
-"""SLOs, judged on measures."""
+"""Judge SLOs on measures."""
 
 from lagbench.core.verdict.verdict import SloResult, Verdict, judge
 

@@ -1,12 +1,13 @@
-"""SLOs on messages: lost, duplicated, reordered, zombies; by identity.
+"""Judge SLOs on messages by identity: lost, duplicated, reordered, zombies.
 
-What was found is proven, whatever else went wrong: also an acknowledged message that the log does
-not hold. Finding nothing proves something only when everything was consumed and the log still has
-everything: not drained, without accounting, or with messages expired, it is undetermined. So it is
-where a limit lies between what is certain and what two clocks cannot tell.
+A bad message that was found is proven, whatever else went wrong. This includes an acknowledged
+message that the log does not hold. Finding none proves something only if everything was consumed
+and the log still has everything: if the run is not drained, has no accounting, or has expired
+messages, the SLO is undetermined. It is also undetermined if the limit lies between the certain
+count and the count that two clocks leave in doubt.
 
-Double-processing is judged by the ledger. What a killed pod had done and not yet written there is
-in no record; the reason states how much that can be.
+Double-processing is judged by the ledger. Work that a killed pod had done and not yet written there
+is in no record; the reason states its upper bound.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _count(
 
 
 def _unledgered(measures: Measures) -> str:
-    """Return what killed pods may have done that no record shows; empty: none was killed."""
+    """Return the possible unrecorded work of killed pods; empty: none was killed."""
     killed = measures.accounting.unledgered
     if not killed:
         return ""
@@ -127,7 +128,7 @@ def _unledgered(measures: Measures) -> str:
 
 
 def unknown_ownership(measures: Measures) -> list[str]:
-    """Return where it is not known who owned a partition: a pod's record is missing."""
+    """Return where the owner of a partition is unknown: a pod's record is missing."""
     return [
         f"who owned {_partitions(found.partitions)} is not known before "
         f"{moment(measures, found.until_at)}: a rebalance record of {found.pod} is missing"
@@ -136,7 +137,7 @@ def unknown_ownership(measures: Measures) -> list[str]:
 
 
 def unbounded_clocks(found: Accounting) -> list[str]:
-    """Return which pods' stamps cannot be held against those of others."""
+    """Return the pods whose stamps cannot be compared with those of others."""
     if not found.unbounded_pods:
         return []
     named = ", ".join(found.unbounded_pods[:NAMED_GROUPS])
@@ -145,7 +146,7 @@ def unbounded_clocks(found: Accounting) -> list[str]:
 
 
 def gaps_of_the_log(found: Accounting) -> list[str]:
-    """Return why the log does not say what became of every acknowledged message."""
+    """Return why the log does not account for every acknowledged message."""
     reasons = []
     if found.produced_acked is None:
         reasons.append("the producer never said what was acknowledged")
@@ -164,7 +165,7 @@ def gaps_of_the_log(found: Accounting) -> list[str]:
 
 
 def strange_work(found: Accounting) -> list[str]:
-    """Return why the ledger cannot be held against the log message by message."""
+    """Return why the ledger cannot be compared with the log message by message."""
     return _unless_zero(found.unknown_message, "processings are of no message in the log")
 
 
@@ -195,7 +196,7 @@ def unsettled_end(measures: Measures) -> list[str]:
 
 
 def describe_groups(measures: Measures, groups: Sequence[BadMessageGroup]) -> str:
-    """Return who did it, where and next to what, largest groups first."""
+    """Return pod, partitions and cause of the groups, largest groups first."""
     texts = []
     for group in groups[:NAMED_GROUPS]:
         who = group.pod or "an unknown pod"

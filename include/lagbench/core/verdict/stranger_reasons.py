@@ -1,7 +1,7 @@
-"""What strangers in the consumer group say of a verdict: the run is undetermined, and who it was.
+"""Report strangers in the consumer group as reasons why a run is undetermined.
 
-Their work is in no ledger, and what they committed nobody of the run will process: whatever was
-lost, repeated or slow may be theirs.
+Their work is in no ledger, and no pod of the run will process the messages that they committed:
+anything lost, repeated or slow may be theirs.
 """
 
 from __future__ import annotations

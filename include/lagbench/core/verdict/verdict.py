@@ -1,15 +1,16 @@
-"""The verdict: SLOs x measures to pass, fail or undetermined, each with its reason.
+"""Judge a run: SLOs x measures to pass, fail or undetermined, each with its reason.
 
 * Any SLO that fails makes the run ``fail``.
-* A run of another load than planned, or with a clock that stepped, is invalid. It says why once;
-  each SLO shows what was measured and none of them passes or fails by it, but for bad messages:
-  those that were found stay found.
-* With strangers in the group nothing passes or fails, bad messages neither: they may be theirs. Of
-  strangers that were only counted, and never named, the SLOs on scaling that fail stay failed.
+* A run with another load than planned, or with a clock that stepped, is invalid. The verdict gives
+  the reason once. Each SLO shows its measured value, and none of them passes or fails by it, except
+  for bad messages: those that were found stay found.
+* With strangers in the group nothing passes or fails, not even by bad messages: they may be the
+  strangers'. If strangers were only counted, and never named, the SLOs on scaling that fail stay
+  failed.
 * Not drained, not stable, an empty log, an accounting that contradicts itself
   (``measures/checks.py``), files that contradict each other
   (``measures/evidence/contradictions.py``), or a measure missing for a judged SLO:
-  ``undetermined``, never ``pass``. So is a run of which nothing was judged.
+  ``undetermined``, never ``pass``. So is a run without a judged SLO.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _BY_PODS_CLOCKS = (
     "time_lag_p95_seconds",
     "time_lag_p99_seconds",
 )
-"""What rests on the pods' own stamps: when work was done, and who held which partition."""
+"""SLOs that depend on the pods' own stamps: times of work, and owners of partitions."""
 
 VerdictStatus = Literal["pass", "fail", "undetermined"]
 
@@ -44,8 +45,8 @@ VerdictStatus = Literal["pass", "fail", "undetermined"]
 class Verdict(MeasureModel):
     """The whole run's verdict.
 
-    ``reasons`` are those that decided it, with ``invalid`` first: why the run measured something
-    else than planned. ``notes`` decide nothing, but say what to know of it.
+    ``reasons`` decided it, with ``invalid`` first: why the run measured something else than
+    planned. ``notes`` do not affect the status; they inform the reader.
     """
 
     run_id: str
@@ -99,7 +100,7 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
 
 
 def exit_code(verdict: Verdict) -> ExitCode:
-    """Return what the command line answers for ``verdict``."""
+    """Return the exit code of the command line for ``verdict``."""
     return {
         "pass": ExitCode.PASS,
         "fail": ExitCode.SLO_FAILED,
@@ -114,7 +115,7 @@ def _of_another_load(result: SloResult) -> SloResult:
 
 
 def _of_known_clocks(result: SloResult, measures: Measures) -> SloResult:
-    """Return ``result``, undetermined where it rests on a clock that nobody bounded."""
+    """Return ``result``, undetermined if it depends on an unbounded clock."""
     clocks = measures.reaction.clocks
     pods = () if clocks is None else clocks.unbounded_pods
     is_judged = result.status in ("pass", "fail")

@@ -55,7 +55,7 @@ class ApiServer:
         return Starlette(routes=[Route("/{path:path}", self.answer, methods=_METHODS)])
 
     async def answer(self, request: Request) -> Response:
-        """Answer one request; what goes wrong becomes a Status object."""
+        """Answer one request; return every error as a Status object."""
         try:
             if request.url.path in _HEALTH_PATHS:
                 return PlainTextResponse("ok")
@@ -184,7 +184,7 @@ class ApiServer:
 
 
 def _told(document: JsonObject, options: WriteOptions, code: int = 200) -> Response:
-    """Return the answer to a write with its warnings, as RFC 7234 writes them."""
+    """Return the response to a write with its warnings in the format of RFC 7234."""
     answer = _json(document, code)
     for warning in options.asked.warnings:
         quoted = warning.replace("\\", "\\\\").replace('"', '\\"')

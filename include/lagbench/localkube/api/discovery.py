@@ -1,4 +1,4 @@
-"""What the API says about itself: groups, versions, kinds, and the little OpenAPI kubectl needs."""
+"""Serve API discovery: groups, versions, kinds, and the minimal OpenAPI that kubectl needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WRITE_VERBS = frozenset({"patch", "update", "create"})
 
 
 def discovery_document(path: str) -> JsonObject | None:
-    """Return the discovery document served at ``path``, or None when it is none."""
+    """Return the discovery document served at ``path``, or None if it is another path."""
     parts = [part for part in path.split("/") if part]
     if parts == ["version"]:
         return dict(_VERSION)
@@ -102,9 +102,9 @@ def _subresource(row: Resource, name: str, verbs: list[str]) -> JsonObject:
 def _openapi(group_path: str) -> JsonObject | None:
     """Return the OpenAPI v3 index, or a group's document.
 
-    It has no schemas. It says that writes take ``fieldValidation``, so kubectl leaves validation to
-    the server instead of downloading schemas for it: ``storage/unknown_fields.py`` and
-    ``storage/scaled_objects.py`` do it.
+    The document has no schemas. It declares the parameter ``fieldValidation`` for writes, so
+    kubectl leaves validation to the server instead of downloading schemas.
+    ``storage/unknown_fields.py`` and ``storage/scaled_objects.py`` do the validation.
     """
     by_path: dict[str, list[Resource]] = {}
     for row in TABLE:

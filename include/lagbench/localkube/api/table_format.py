@@ -1,4 +1,4 @@
-"""The Table form of objects that ``kubectl get`` asks for."""
+"""Convert objects to the Table format that ``kubectl get`` requests."""
 
 from __future__ import annotations
 

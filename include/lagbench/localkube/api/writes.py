@@ -1,4 +1,4 @@
-"""Carry out the write requests: create, replace, patch and apply, on objects and subresources."""
+"""Handle write requests: create, replace, patch and apply, for objects and subresources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lagbench.localkube.storage.scale import scale_of, with_scale
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What the query of a write request says."""
+    """The query parameters of a write request."""
 
     field_manager: str
     force: bool = False
@@ -49,7 +49,7 @@ class Writes:
         )
 
     def replace(self, target: Target, body: JsonObject, options: WriteOptions) -> JsonObject:
-        """Put ``body`` in the place of the object."""
+        """Replace the object with ``body``."""
         if target.subresource == "scale":
             return self._write_scale(target, lambda _scale: body, options)
         self._check_identity(target, body, needs_name=True)
@@ -126,7 +126,7 @@ class Writes:
         return self._registry.update(resource, after, dry_run=options.dry_run, asked=options.asked)
 
     def _taken_over(self, target: Target, live: JsonObject, changed: JsonObject) -> JsonObject:
-        """Return what a write may change: the status only through its own subresource."""
+        """Return the object as this write may change it: status only through its subresource."""
         version = (changed.get("metadata") or {}).get("resourceVersion")
         if version and version != live["metadata"]["resourceVersion"]:
             raise stale_version(target.resource.qualified_plural, target.name)
@@ -143,7 +143,7 @@ class Writes:
         return changed
 
     def _check_identity(self, target: Target, body: JsonObject, *, needs_name: bool) -> None:
-        """Refuse a body that is about another object than the path."""
+        """Reject a body that describes another object than the path."""
         resource = target.resource
         if not isinstance(body, dict) or not isinstance(body.get("metadata", {}), dict):
             raise bad_request("the body must be an object with metadata")

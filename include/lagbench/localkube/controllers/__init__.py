@@ -1,1 +1,1 @@
-"""What keeps objects as they are wanted: Deployments, Jobs, Services, events."""
+"""Controllers of Deployments, Jobs and Services, and their events."""

@@ -1,4 +1,4 @@
-"""The Deployment controller: as many pods as asked for, made from the current template."""
+"""Run the Deployment controller: keep the requested number of pods of the current template."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
 class DeploymentController:
-    """Reconciles Deployments. They own their pods directly: no ReplicaSet stands between."""
+    """Reconciles Deployments. They own their pods directly, without a ReplicaSet."""
 
     def __init__(self, registry: Registry, deletion: Deletion, events: EventRecorder) -> None:
         """Follow the registry's store."""
         self._registry, self._deletion, self._events = registry, deletion, events
-        self._created: Counter[str] = Counter()  # pods so far, by the Deployment's uid
+        self._created: Counter[str] = Counter()  # pods created so far, by the Deployment's uid
         self._reconciler = Reconciler(registry.store, DEPLOYMENT, self._reconcile)
 
     def close(self) -> None:
-        """Leave the pods alone from now on."""
+        """Stop reconciling; leave the pods as they are."""
         self._reconciler.close()
 
     def _reconcile(self, deployment: JsonObject) -> None:
@@ -89,7 +89,7 @@ class DeploymentController:
             self._create(deployment, template_hash, len(new), min(len(new) + room, wanted))
         elif len(new) > wanted:
             self._delete(deployment, new, len(new), wanted)
-        # Old pods that are not available are no loss; of the others only what the limit allows.
+        # Delete all old pods that are not available; of the others as many as the limit allows.
         useless = [pod for pod in old if not self._is_available(deployment, pod)]
         available = sum(self._is_available(deployment, pod) for pod in [*new, *old])
         spare = max(0, available - (wanted - unavailable))
@@ -152,7 +152,7 @@ class DeploymentController:
         return [pod for pod in pods if controller_uid(pod) == uid_of(deployment)]
 
     def _is_available(self, deployment: JsonObject, pod: JsonObject) -> bool:
-        """Say whether a pod has been ready for ``minReadySeconds``; look again when it will be."""
+        """Return whether a pod was ready for ``minReadySeconds``; if not yet, look again then."""
         if not is_ready(pod):
             return False
         needed = float(deployment["spec"].get("minReadySeconds") or 0)
@@ -164,7 +164,7 @@ class DeploymentController:
         return True
 
     def _write_status(self, deployment: JsonObject, template_hash: str) -> None:
-        """Count the pods. Terminating ones are not among ``replicas``, as on a cluster."""
+        """Write the pod counts. As on a cluster, ``replicas`` excludes terminating pods."""
         pods = [
             pod
             for pod in self._pods_of(deployment)
@@ -211,7 +211,8 @@ def hash_of(template: JsonObject) -> str:
 def roll_limits(rolling: JsonObject, wanted: int) -> tuple[int, int]:
     """Return how many pods may be surplus and how many may be missing during a rollout.
 
-    Percentages: surplus is rounded up and missing down; both 0 would never move, so one may miss.
+    A percentage is rounded up for surplus pods and down for missing ones. With both at 0 the
+    rollout could never start, so then one pod may be missing.
     """
     surge = _share(rolling["maxSurge"], wanted, math.ceil)
     unavailable = _share(rolling["maxUnavailable"], wanted, math.floor)
@@ -231,8 +232,8 @@ def scale_down_order(pods: Sequence[JsonObject]) -> list[JsonObject]:
 
     Kubernetes' order: pending before running, not ready before ready, lower deletion cost first,
     ready for a shorter time first, more restarts first, younger first. Kubernetes compares the
-    times in powers of two and breaks such ties at random; here the youngest always goes, so that a
-    run can be repeated.
+    times in powers of two and breaks such ties at random; here the youngest pod is always deleted,
+    so that a run can be repeated.
     """
 
     def rank(pod: JsonObject) -> tuple[bool, bool, int, int, int, int]:

@@ -9,7 +9,7 @@ from lagbench.localkube.objects import JsonObject, name_of, namespace_of, uid_of
 from lagbench.localkube.storage.registry import Registry
 from lagbench.localkube.storage.resources import EVENT
 
-# Kubernetes drops events after an hour; a bound by number keeps the memory bounded as well.
+# Kubernetes drops events after an hour. This limit on their number also bounds the memory.
 _KEPT_EVENTS = 2_000
 
 
@@ -26,7 +26,7 @@ class EventRecorder:
         self._record(about, "Normal", reason, message)
 
     def warning(self, about: JsonObject, reason: str, message: str) -> None:
-        """Record what someone should look at."""
+        """Record an event that needs attention."""
         self._record(about, "Warning", reason, message)
 
     def _record(self, about: JsonObject, severity: str, reason: str, message: str) -> None:
@@ -65,7 +65,7 @@ class EventRecorder:
         try:
             self._registry.create(EVENT, event, namespace)
         except ApiError as error:
-            if error.code != 404:  # the namespace went: nobody is left to read the event
+            if error.code != 404:  # the namespace is deleted: nobody can read the event
                 raise
             return
         self._names[key] = (namespace, event_name)

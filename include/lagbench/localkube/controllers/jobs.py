@@ -1,4 +1,4 @@
-"""The Job controller: run pods until enough have succeeded or too many have failed."""
+"""Run the Job controller: start pods until enough have succeeded or too many have failed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LONGEST_RETRY_SECONDS = 600.0
 
 @dataclass(slots=True)
 class Tally:
-    """The pods of one job that are over, by uid, so that a deleted pod still counts."""
+    """The ended pods of one job, by uid, so that a deleted pod still counts."""
 
     succeeded: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
@@ -50,11 +50,11 @@ class JobController:
         self._reconciler = Reconciler(registry.store, JOB, self._reconcile)
 
     def close(self) -> None:
-        """Leave the pods alone from now on."""
+        """Stop reconciling; leave the pods as they are."""
         self._reconciler.close()
 
     def _count(self, change: Change) -> None:
-        """Count a pod once when it is over: by its phase, or as failed when it is deleted."""
+        """Count a pod once when it ends: by its phase, or as failed when it is deleted."""
         if change.resource == JOB:
             if change.kind == "DELETED":
                 self._tallies.pop(uid_of(change.obj), None)
@@ -104,7 +104,7 @@ class JobController:
     def _outcome(
         self, job: JsonObject, tally: Tally, active: list[JsonObject]
     ) -> tuple[str, str, str] | None:
-        """Return condition, reason and message when the job is over."""
+        """Return condition, reason and message if the job has ended."""
         spec = job["spec"]
         if len(tally.succeeded) >= int(spec["completions"]):
             return "Complete", "CompletionsReached", "Reached expected number of succeeded pods"

@@ -1,4 +1,4 @@
-"""Give out free loopback ports, one owner each."""
+"""Allocate free loopback ports, each to one owner."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _LOWEST = 20_000
 
 
 def _first_ephemeral() -> int:
-    """Return where the kernel's range for outgoing connections begins (32768 unless set)."""
+    """Return the first port of the kernel's range for outgoing connections (default 32768)."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(_EPHEMERAL_RANGE.read_text().split()[0])
     return 32_768
 
 
 class PortPool:
-    """Ports below the ephemeral range, so that no outgoing connection takes one in between."""
+    """Ports below the ephemeral range, so that no outgoing connection takes an allocated one."""
 
     def __init__(self) -> None:
-        """Start at a random port: two benches on one machine then rarely try the same."""
+        """Start at a random port, so that two benches on one machine rarely try the same one."""
         highest = _first_ephemeral()
         lowest = _LOWEST if highest - _LOWEST >= 1_000 else 10_000
         self._candidates = range(lowest, max(highest, lowest + 1_000))
@@ -32,7 +32,7 @@ class PortPool:
         self._taken: set[int] = set()
 
     def take(self) -> int:
-        """Return a port that nobody listens on and that is nobody else's."""
+        """Return a port that has no listener and no other owner."""
         for _ in self._candidates:
             self._next = (self._next + 1) % len(self._candidates)
             port = self._candidates[self._next]
@@ -45,7 +45,7 @@ class PortPool:
         )
 
     def give_back(self, port: int) -> None:
-        """End the ownership of a port."""
+        """Release a port."""
         self._taken.discard(port)
 
 

@@ -1,4 +1,4 @@
-"""Call a controller's reconcile function for objects whose surroundings changed, once per turn."""
+"""Reconcile each object once per loop turn after it or its pods change."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from lagbench.localkube.storage.resources import POD, Resource
 from lagbench.localkube.storage.store import Change, Store
 
 _log = logging.getLogger(__name__)
-# What a failed attempt waits for: the reason (a conflict, a namespace that goes) is short-lived.
+# Wait after a failed attempt: its cause (a conflict, a terminating namespace) is short-lived.
 _RETRY_SECONDS = 1.0
 
 
 class Reconciler:
-    """Collects the workloads of one kind that need a look and looks at each once per loop turn."""
+    """Collects the due workloads of one kind and reconciles each once per loop turn."""
 
     def __init__(
         self, store: Store, resource: Resource, reconcile: Callable[[JsonObject], None]
     ) -> None:
-        """Look at objects of ``resource`` when they or pods that they control change."""
+        """Reconcile objects of ``resource`` when they or pods that they control change."""
         self._store, self._resource, self._reconcile = store, resource, reconcile
         self._due: set[str] = set()
         self._by_uid: dict[str, tuple[str, str]] = {}
@@ -37,14 +37,14 @@ class Reconciler:
         self._unsubscribe = store.subscribe(self._on_change)
 
     def close(self) -> None:
-        """Stop looking."""
+        """Stop reconciling."""
         self._unsubscribe()
         self._due.clear()
         for timer in self._timers.values():
             timer.cancel()
 
     def look_again(self, obj: JsonObject, seconds: float) -> None:
-        """Look at ``obj`` in ``seconds`` as well; asked twice for one instant, once."""
+        """Also reconcile ``obj`` in ``seconds``; two calls for the same instant count as one."""
         loop = asyncio.get_running_loop()
         key = (uid_of(obj), round(loop.time() + seconds, 1))
         if key in self._timers:

@@ -1,7 +1,7 @@
-"""Services: one loopback port per service port, forwarded to the ready pods in turn.
+"""Forward one loopback port per service port to the ready pods in turn.
 
-Where a service is reached stands in its annotations ``lagbench.io/port-<port name or number>`` and,
-for pods started later, in ``<NAME>_SERVICE_HOST`` and ``<NAME>_SERVICE_PORT``.
+The annotation ``lagbench.io/port-<port name or number>`` of a service contains the loopback port.
+Pods started later also get it as ``<NAME>_SERVICE_HOST`` and ``<NAME>_SERVICE_PORT``.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class ServiceForwarder:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        """Carry one connection to a pod; without a ready pod it is closed."""
+        """Forward one connection to a pod; close it if no pod is ready."""
         target = self._next_target(place, port_name)
         try:
             if target is None:
@@ -117,7 +117,7 @@ class ServiceForwarder:
             writer.close()
 
     def _next_target(self, place: tuple[str, str], port_name: object) -> int | None:
-        """Return the port of the pod whose turn it is."""
+        """Return the port of the next pod in turn."""
         service = self._registry.store.find(SERVICE, *place)
         if service is None:
             return None
@@ -150,7 +150,7 @@ def _pod_port(pod: JsonObject, target: object) -> int | None:
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy until the end of the input, then pass the end on."""
+    """Copy until the input ends, then send EOF."""
     with contextlib.suppress(ConnectionError):
         while chunk := await reader.read(_CHUNK_BYTES):
             writer.write(chunk)

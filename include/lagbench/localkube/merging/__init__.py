@@ -1,1 +1,1 @@
-"""How a write changes a stored object: patches, server-side apply, managed fields."""
+"""Merge writes into stored objects: patches, server-side apply, managed fields."""

@@ -1,7 +1,7 @@
-"""Server-side apply: merge what a manager wants into an object, field by field.
+"""Server-side apply: merge a manager's fields into an object.
 
-A field that the manager applied earlier and now leaves out is removed, unless somebody else owns
-it too. A field that somebody else owns with another value is a conflict, which ``force`` wins.
+A field that the manager applied earlier and now leaves out is removed, unless another manager also
+owns it. A field that another manager owns with another value is a conflict; ``force`` overrides it.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _merge_items(
     *,
     is_custom: bool,
 ) -> list[JsonObject]:
-    """Merge two keyed lists: the wanted order first, then what only the live object has."""
+    """Merge two keyed lists: the wanted order first, then items that only the live object has."""
     rest = {item_step(item, keys): item for item in live}
     merged = []
     for item in wanted:
@@ -129,10 +129,10 @@ def _merge_items(
 
 
 def _removals(dropped: FieldSet, kept: FieldSet, *, is_custom: bool) -> list[Path]:
-    """Return what to take out, the outermost first: an item must still have its keys to be found.
+    """Return the paths to remove, outermost first: an item must still have its keys to be found.
 
-    With the last owned field of a structure goes the structure, with whatever the server had
-    defaulted inside it: ``behavior`` left out is then absent, not a block of defaults.
+    A structure is removed with its last owned field, including the server's defaults inside it. If
+    ``behavior`` is left out, it is then absent, not a block of defaults.
     """
     kept_prefixes = {path[:length] for path in kept for length in range(len(path) + 1)}
     gone: set[Path] = set()
@@ -152,7 +152,7 @@ def _removals(dropped: FieldSet, kept: FieldSet, *, is_custom: bool) -> list[Pat
 
 
 def _remove(node: JsonValue, steps: Path, at: Path, *, is_custom: bool) -> object:
-    """Take the value at ``steps`` out of ``node`` and return what is left of it."""
+    """Remove the value at ``steps`` from ``node`` and return the rest."""
     if not steps:
         return _REMOVE
     step, rest = steps[0], steps[1:]

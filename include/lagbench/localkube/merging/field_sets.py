@@ -11,7 +11,7 @@ from lagbench.localkube.objects import JsonObject, JsonValue
 FieldSet: TypeAlias = frozenset[Path]
 
 ITSELF = "."
-# Identity and server-set metadata belong to nobody.
+# Identity and server-set metadata have no owner.
 _UNOWNED_ROOTS = frozenset({"f:apiVersion", "f:kind"})
 _UNOWNED_METADATA = frozenset(
     "f:" + name

@@ -1,7 +1,7 @@
-"""Which lists of an object are merged item by item, and by which fields the items are told apart.
+"""Define which lists of an object are merged item by item, and the key fields of their items.
 
-All other lists are atomic: a write replaces them whole. Custom resources have atomic lists only,
-as KEDA's schemas name no list keys.
+All other lists are atomic: a write replaces the whole list. Custom resources have only atomic
+lists, because KEDA's schemas name no list keys.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def keys_of_list(path: Path, *, is_custom: bool) -> tuple[str, ...]:
 
 
 def is_set(path: Path) -> bool:
-    """Say whether the list at ``path`` is a set of plain values."""
+    """Return whether the list at ``path`` is a set of plain values."""
     return _place(path) in _SETS
 
 
 def is_data_map(path: Path, *, is_custom: bool) -> bool:
-    """Say whether the object at ``path`` maps free keys to values."""
+    """Return whether the object at ``path`` maps free keys to values."""
     place = _place(path)
     # A trigger's metadata is inside an atomic list, so the rule is the same for custom kinds.
     return place[1] in _DATA_MAPS and not (is_custom and place[0] == "spec")

@@ -1,4 +1,4 @@
-"""Who owns which fields of an object: the entries of ``metadata.managedFields``."""
+"""Ownership of the fields of an object: the entries of ``metadata.managedFields``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lagbench.localkube.objects import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """One entry: a manager by name, its way of writing (Apply or Update) and the subresource."""
+    """One entry: a manager by name, its operation (Apply or Update) and the subresource."""
 
     manager: str
     operation: str
@@ -25,7 +25,7 @@ class Owner:
     at: str
 
     def is_same(self, other: Owner) -> bool:
-        """Say whether both entries are for one manager writing in one way."""
+        """Return whether both entries have the same manager, operation and subresource."""
         return (self.manager, self.operation, self.subresource) == (
             other.manager,
             other.operation,
@@ -74,9 +74,9 @@ def store_owners(obj: JsonObject, owners: list[Owner]) -> None:
 def record_update(
     before: JsonObject | None, after: JsonObject, writer: Owner, *, is_custom: bool
 ) -> None:
-    """Give ``writer`` the fields that a plain write changed, and take them from everybody else.
+    """Transfer the fields that a plain write changed from all other managers to ``writer``.
 
-    Unlike an apply, a plain write meets no conflict: it takes ownership over.
+    Unlike an apply, a plain write never conflicts: it takes over the ownership.
     """
     old = values_by_path(before, is_custom=is_custom) if before else {}
     new = values_by_path(after, is_custom=is_custom)

@@ -17,7 +17,7 @@ def patched(obj: JsonObject, patch: JsonValue, content_type: str, *, is_custom: 
     if content_type == JSON:
         return json_patch(obj, patch)
     if content_type == STRATEGIC and is_custom:
-        # As the API server answers for a kind of which it has no compiled-in schema.
+        # The API server's answer for a kind without a compiled-in schema.
         raise _unsupported(content_type, f"{APPLY}, {JSON}, {MERGE}")
     if content_type not in (MERGE, STRATEGIC):
         raise _unsupported(content_type, f"{APPLY}, {JSON}, {MERGE}, {STRATEGIC}")
@@ -139,7 +139,7 @@ def strategic_merge_patch(target: JsonValue, patch: JsonValue, path: Path = ()) 
             field = name.split("/", 1)[1]
             merged[field] = [item for item in merged.get(field, []) if item not in value]
         elif name.startswith("$"):
-            continue  # $patch and $retainKeys are dealt with; $setElementOrder is only an order
+            continue  # $patch and $retainKeys are handled above; $setElementOrder is only an order
         elif value is None:
             merged.pop(name, None)
         elif isinstance(value, list):
@@ -150,7 +150,7 @@ def strategic_merge_patch(target: JsonValue, patch: JsonValue, path: Path = ()) 
 
 
 def _patch_list(target: JsonValue, patch: list[JsonValue], path: Path) -> list[JsonValue]:
-    # A strategic merge tells items apart by one field: the first of an apply's keys.
+    # A strategic merge identifies items by one field: the first of an apply's keys.
     keys = keys_of_list(path, is_custom=False)[:1]
     if not keys or not isinstance(target, list) or {"$patch": "replace"} in patch:
         return [copy_of(item) for item in patch if item != {"$patch": "replace"}]

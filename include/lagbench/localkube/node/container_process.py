@@ -21,7 +21,7 @@ class ContainerProcess:
     def __init__(
         self, pid: int, reaper: GroupReaper, popen: subprocess.Popen[bytes] | None = None
     ) -> None:
-        """Follow the child ``pid``, that ``popen`` stands for when there is one."""
+        """Watch the child ``pid``; ``popen`` is its handle, if there is one."""
         self._reaper, self._popen = reaper, popen
         self.started_at_ns = time.time_ns()
         self.ended_at_ns = 0
@@ -39,7 +39,7 @@ class ContainerProcess:
         return self._popen is None
 
     def terminate(self) -> None:
-        """Ask the main process to end, as kubelet does: its children hear nothing."""
+        """Send SIGTERM to the main process only, as kubelet does, not to its children."""
         self._send(signal.SIGTERM)
 
     def kill(self) -> None:
@@ -47,11 +47,11 @@ class ContainerProcess:
         if self.exited.done():
             return
         signal_group(self.pid, signal.SIGKILL)
-        # Before its setsid the process is not in a group of its own yet.
+        # Before its setsid the process does not have its own group yet.
         self._send(signal.SIGKILL)
 
     def _send(self, signum: signal.Signals) -> None:
-        if not self.ended_at_ns:  # not waited for: the number is still its own
+        if not self.ended_at_ns:  # not reaped yet: the pid is still its own
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signum)
 
@@ -59,8 +59,8 @@ class ContainerProcess:
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
         self.ended_at_ns = time.time_ns()
-        # What the main process left behind ends with the container. Not yet waited for, the main
-        # process still holds its number, so this cannot hit a stranger.
+        # Processes that the main process left behind end with the container. The main process is
+        # not reaped yet, so it still holds its pid and the signal cannot hit another group.
         signal_group(self.pid, signal.SIGKILL)
         code = self._wait()
         self._reaper.forget(self.pid)
@@ -74,10 +74,10 @@ class ContainerProcess:
 
 
 class ContainerStarter:
-    """Starts containers: forks of the warm interpreter where that is the same, else an exec."""
+    """Starts containers: as forks of the warm interpreter if that is equivalent, else by exec."""
 
     def __init__(self, reaper: GroupReaper, warm: WarmInterpreter) -> None:
-        """Start with ``warm`` as long as it is warm."""
+        """Fork ``warm`` as long as it is warm."""
         self._reaper, self._warm = reaper, warm
 
     async def start(
@@ -97,7 +97,7 @@ class ContainerStarter:
                 process = ContainerProcess(forked.pid, self._reaper)
                 forked.release()
                 return process
-            # On the event loop's thread, whose end would end the process.
+            # Start on the event loop's thread: the process ends with the thread that started it.
             popen = start_tied(
                 plan.command,
                 log=log,

@@ -1,4 +1,4 @@
-"""Run one container of a pod over and over, as its restart policy says, and know its state."""
+"""Run one container of a pod, restart it by its restart policy, and track its state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lagbench.localkube.node.pod_environment import ContainerConfigFault, Launch
 from lagbench.localkube.node.probes import Probe, follow_readiness, until_dead, until_started
 from lagbench.localkube.objects import JsonObject, rfc3339
 
-# Kubernetes: at once, then 10 s, doubled up to 5 min; forgotten after 10 min without a crash.
+# Kubernetes: at once, then 10 s, doubled up to 5 min; reset after 10 min without a crash.
 _FIRST_BACK_OFF_SECONDS = 10.0
 _LONGEST_BACK_OFF_SECONDS = 300.0
 _BACK_OFF_RESET_SECONDS = 600.0
@@ -20,7 +20,7 @@ _CONFIG_RETRY_SECONDS = 2.0
 
 
 class ContainerRunner:
-    """The life of one container: its processes, its probes and its ``containerStatus``."""
+    """One container: its processes, its probes and its ``containerStatus``."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class ContainerRunner:
         on_state: Callable[[], None],
         on_event: Callable[[str, str, str], None],
     ) -> None:
-        """Prepare; ``on_state`` hears of every change, ``on_event`` gets type, reason, message."""
+        """Prepare; ``on_state`` is called per change, ``on_event`` with type, reason, message."""
         self.name = str(container["name"])
         self._image = str(container.get("image", ""))
         self._restart_policy, self._grace_seconds = restart_policy, grace_seconds
@@ -52,7 +52,7 @@ class ContainerRunner:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the container is over for good."""
+        """Whether the container has ended for good."""
         return "terminated" in self.state
 
     @property
@@ -76,7 +76,7 @@ class ContainerRunner:
         }
 
     async def run(self) -> None:
-        """Start the container, and again when its restart policy says so, until it is over."""
+        """Start the container, and restart it by its restart policy until it has ended for good."""
         back_off_seconds = 0.0
         while not self._stopping.is_set():
             process = await self._start()
@@ -100,7 +100,7 @@ class ContainerRunner:
             self.state = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}
 
     async def stop(self, grace_seconds: float) -> None:
-        """End the container: SIGTERM, then SIGKILL for the group after the grace period."""
+        """Stop the container: SIGTERM, then SIGKILL for the group after the grace period."""
         self._stopping.set()
         process = self.process
         if process is None or process.exited.done():
@@ -113,7 +113,7 @@ class ContainerRunner:
         process.kill()
 
     async def _start(self) -> ContainerProcess | None:
-        """Return the started process; None when the container is stopped before that works."""
+        """Return the started process; None if the container is stopped before a start succeeds."""
         while True:
             try:
                 self.process = await self._starter.start(
@@ -209,7 +209,7 @@ class ContainerRunner:
         return await self._waits(seconds)
 
     async def _waits(self, seconds: float) -> bool:
-        """Wait; False when the container was stopped meanwhile."""
+        """Wait; return False if the container was stopped meanwhile."""
         try:
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()

@@ -28,11 +28,11 @@ class Node:
         self._store.subscribe(self._on_change)
 
     def workers(self) -> list[PodWorker]:
-        """Return the workers of all pods that are not over."""
+        """Return the workers of all pods that have not ended."""
         return list(self._workers.values())
 
     async def stop_all(self, limit_seconds: float) -> None:
-        """End every pod with its own grace period, but within ``limit_seconds``; take no more."""
+        """Stop all pods by their grace periods, within ``limit_seconds``; accept no new pods."""
         self._is_closing = True
         for worker in self.workers():
             grace = float(worker.pod["spec"]["terminationGracePeriodSeconds"])
@@ -41,7 +41,7 @@ class Node:
             await asyncio.wait(self._tasks)
 
     def kill_all(self) -> None:
-        """End every pod at once."""
+        """Stop every pod at once, without a grace period."""
         for worker in self.workers():
             self._spawn(worker.stop(0))
 
@@ -54,7 +54,7 @@ class Node:
             return
         worker = self._workers.get(uid)
         if change.kind == "DELETED":
-            if worker is not None:  # removed without grace: nothing of it may stay
+            if worker is not None:  # removed without grace: none of its processes may stay
                 self._spawn(worker.stop(0))
             return
         grace = change.obj["metadata"].get("deletionGracePeriodSeconds")
@@ -75,7 +75,7 @@ class Node:
         except NotReady as error:  # no free port left
             self._parts.events.warning(pod, "FailedScheduling", str(error))
             return
-        except Exception as error:  # a field of another shape than ours must not stop the node
+        except Exception as error:  # a field of an unexpected shape must not stop the node
             _log.exception("pod %s cannot be run", name_of(pod))
             self._parts.events.warning(pod, "Failed", f"localkube cannot run this pod: {error!r}")
             return
@@ -92,7 +92,7 @@ class Node:
             self._finish(pod)
 
     def _finish(self, pod: JsonObject) -> None:
-        """Let go of a terminating pod without processes; finalizers may still hold it."""
+        """Remove a terminating pod without processes, unless it still has finalizers."""
         marked = self._parts.registry.mark_deleted(POD, pod, 0)
         if not marked["metadata"].get("finalizers"):
             self._store.remove(POD, namespace_of(pod), name_of(pod))

@@ -1,4 +1,4 @@
-"""Work out what a container is started with: its command line and its environment."""
+"""Compute the command line and the environment of a container."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from lagbench.localkube.storage.store import Store
 POD_ADDRESS = "127.0.0.1"
 _REFERENCE = re.compile(r"\$(\$|\(([A-Za-z_.-][\w.-]*)\))")
 _SUBSCRIPT = re.compile(r"^metadata\.(labels|annotations)\['([^']+)'\]$")
-# What pods do not inherit: secrets, and the settings of the Airflow that may have started us.
+# Not inherited by pods: secrets, and settings of an Airflow that may have started localkube.
 _WITHHELD = re.compile(
     r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE_?KEY|ACCESS_?KEY|^AIRFLOW_|^SSH_|FERNET"
 )
@@ -39,7 +39,7 @@ class ContainerConfigFault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """What to execute, with which environment, where."""
+    """The command of a container, its environment and its working folder."""
 
     command: list[str]
     environment: dict[str, str]
@@ -51,7 +51,7 @@ class LaunchPlan:
 
 @dataclass(frozen=True, slots=True)
 class NodeEnvironment:
-    """What the node adds to every pod."""
+    """The node's part of every pod's environment."""
 
     inherited: Mapping[str, str]
     kubeconfig: Path
@@ -59,19 +59,19 @@ class NodeEnvironment:
 
 
 def inheritable(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return localkube's own environment as pods inherit it.
+    """Return localkube's own environment in the form that pods inherit.
 
     ``python`` is the interpreter that runs localkube, so pods see the same installed packages.
     """
     kept = {key: value for key, value in environment.items() if not _WITHHELD.search(key.upper())}
     own_folder = str(Path(sys.executable).parent)
     kept["PATH"] = os.pathsep.join([own_folder, environment.get("PATH", os.defpath)])
-    kept.setdefault("PYTHONUNBUFFERED", "1")  # as images set it: a followed log is live
+    kept.setdefault("PYTHONUNBUFFERED", "1")  # as in images, so that a followed log is live
     return kept
 
 
 def port_variable(name: str) -> str:
-    """Return the variable that tells a pod its port: ``metrics-http`` -> ``PORT_METRICS_HTTP``."""
+    """Return the variable with a port of the pod: ``metrics-http`` -> ``PORT_METRICS_HTTP``."""
     return "PORT_" + name.upper().replace("-", "_")
 
 
@@ -84,7 +84,7 @@ def plan_launch(
 ) -> LaunchPlan:
     """Return how to start ``container``; ``ports`` are the pod's ports by name.
 
-    :raises ContainerConfigFault: the spec asks for something that is not there.
+    :raises ContainerConfigFault: the spec refers to something that does not exist.
     """
     declared: dict[str, str] = {}
     for source in container.get("envFrom") or ():
@@ -198,7 +198,7 @@ def _pod_field(pod: JsonObject, path: str) -> str:
 
 
 def _service_variables(pod: JsonObject, store: Store) -> dict[str, str]:
-    """Return the variables by which a pod finds the services of its namespace."""
+    """Return the variables with the addresses of the services in the pod's namespace."""
     variables: dict[str, str] = {}
     for service in store.select(SERVICE, namespace_of(pod)):
         prefix = name_of(service).upper().replace("-", "_")

@@ -1,4 +1,4 @@
-"""The files that pods write their output to, and the log subresource that reads them."""
+"""Keep the log files of pods and serve the log subresource."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from lagbench.localkube.objects import JsonObject, name_of, namespace_of, uid_of
 from lagbench.localkube.storage.resources import POD
 from lagbench.localkube.storage.store import Store
 
-# How soon a followed log shows a new line. A file has no event to wait for without inotify.
+# Poll interval of a followed log. Without inotify there is no file event to wait for.
 _FOLLOW_SECONDS = 0.2
 _CHUNK_BYTES = 65_536
 _TRUE = frozenset({"true", "True", "1"})
 
 
 class PodLogs:
-    """One file per container, kept when the pod is gone."""
+    """One file per container, kept after the pod is deleted."""
 
     def __init__(self, folder: Path, store: Store) -> None:
-        """Keep the files below ``folder``; ``store`` says whether a followed pod still lives."""
+        """Keep the files below ``folder``; ``store`` shows whether a followed pod still exists."""
         self._folder, self._store = folder, store
         self._starts: dict[tuple[str, str], int] = {}
 
     def pod_folder(self, pod: JsonObject) -> Path:
-        """Return the folder of a pod, made when it is not there."""
+        """Return the folder of a pod; create it if it is missing."""
         folder = self._folder / f"{namespace_of(pod)}_{name_of(pod)}"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     def file_of(self, pod: JsonObject, container: str) -> Path:
-        """Return the log file of a container and remember where this pod's output begins.
+        """Return the log file of a container and record where this pod's output begins.
 
-        A pod may carry the name of an earlier one: its output is appended to the same file.
+        A pod may have the name of an earlier one: its output is appended to the same file.
         """
         path = self.pod_folder(pod) / f"{container}.log"
         size = path.stat().st_size if path.exists() else 0
@@ -62,7 +62,7 @@ class PodLogs:
     async def _follow(self, pod: JsonObject, path: Path, start: int) -> AsyncIterator[bytes]:
         position = start
         while True:
-            has_ended = self._has_ended(pod)  # looked at before reading: nothing is cut off
+            has_ended = self._has_ended(pod)  # checked before reading: no output is cut off
             while chunk := _read(path, position, _CHUNK_BYTES):
                 position += len(chunk)
                 yield chunk

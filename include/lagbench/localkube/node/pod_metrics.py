@@ -1,4 +1,4 @@
-"""What metrics.k8s.io says of the pods: CPU and memory, from the kernel's process table."""
+"""Serve metrics.k8s.io for the pods: CPU and memory, from the kernel's process table."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lagbench.localkube.storage.resources import POD_METRICS
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-# A metrics server scrapes every 15 s; we sample more often, so that a figure is at most 15 s of
-# history and at least 1 s (100 ticks: 1 % of a core resolved).
+# A metrics server scrapes every 15 s. localkube samples more often, so that a figure covers at most
+# 15 s and at least 1 s (100 ticks: a resolution of 1 % of a core).
 _SAMPLE_SECONDS = 5.0
 _LONGEST_WINDOW_SECONDS = 15.0
 _SHORTEST_WINDOW_SECONDS = 1.0
@@ -43,8 +43,8 @@ class Sample:
 def read_sessions(proc: Path = Path("/proc")) -> dict[int, Usage]:
     """Return the usage per session id.
 
-    Read from ``stat`` in one pass over all processes: asking psutil for the children of each of 24
-    pods would walk the table 24 times. A child's time moves to its parent when it is waited for.
+    One pass reads ``stat`` of all processes. With psutil, the children of 24 pods would need 24
+    walks of the table. A child's time moves to its parent when the parent waits for it.
     """
     found: dict[int, Usage] = {}
     for entry in proc.iterdir():
@@ -66,7 +66,7 @@ def read_sessions(proc: Path = Path("/proc")) -> dict[int, Usage]:
 
 
 class PodMetrics:
-    """Samples the pods' usage and answers with rates over the last seconds."""
+    """Samples the pods' usage and returns rates over the last seconds."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class PodMetrics:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Look at the pods of ``workers``."""
+        """Sample the pods of ``workers``."""
         self._workers, self._clock = workers, clock
         self._samples: deque[Sample] = deque()
 

@@ -1,4 +1,4 @@
-"""The life of one pod on the node: its ports, its containers, its status."""
+"""Run one pod on the node: its ports, its containers, its status."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from lagbench.localkube.storage.resources import POD
 
 @dataclass(frozen=True, slots=True)
 class NodeParts:
-    """What every pod on the node shares."""
+    """The parts that all pods on the node share."""
 
     registry: Registry
     events: EventRecorder
@@ -42,7 +42,7 @@ class NodeParts:
 
 
 class PodWorker:
-    """Runs one pod and keeps its status true."""
+    """Runs one pod and keeps its status up to date."""
 
     def __init__(self, pod: JsonObject, node: NodeParts) -> None:
         """Take the pod over; ``run`` starts it."""
@@ -70,7 +70,7 @@ class PodWorker:
         return uid_of(self.pod)
 
     def running_pids(self) -> dict[str, int]:
-        """Return the session leader's pid of each container that runs."""
+        """Return the session leader's pid of each running container."""
         return {
             runner.name: runner.process.pid
             for runner in self._mains
@@ -78,7 +78,7 @@ class PodWorker:
         }
 
     async def run(self) -> None:
-        """Run the pod until all its containers are over."""
+        """Run the pod until all its containers have ended."""
         try:
             for runner in self._inits:
                 await runner.run()
@@ -94,7 +94,7 @@ class PodWorker:
         self._publish()
 
     async def stop(self, grace_seconds: float) -> None:
-        """End all containers; called again with less grace it ends them sooner."""
+        """Stop all containers; a second call with a shorter grace period stops them sooner."""
         if not self._is_stopping:
             self._is_stopping = True
             for name in self.running_pids():

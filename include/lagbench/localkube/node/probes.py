@@ -1,4 +1,4 @@
-"""Ask a container whether it is ready or alive."""
+"""Probe a container for startup, readiness and liveness."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from lagbench.localkube.objects import JsonObject
 
-# kubelet waits a whole period between probes, also before the first success: with periods of 1 s
-# and more that would hide the pod's own start time. Until the first success we ask this often.
+# kubelet waits a whole period between probes, even before the first success. With periods of 1 s
+# and more, this would hide the pod's own start time. Until the first success, localkube probes at
+# this interval.
 _EAGER_SECONDS = 0.1
 
 
@@ -27,7 +28,7 @@ class Probe:
     failure_threshold: int
 
     async def failure(self) -> str | None:
-        """Ask once; return what is wrong, None when nothing is."""
+        """Probe once; return the failure, None on success."""
         try:
             async with asyncio.timeout(self.timeout_seconds):
                 return await self._ask()
@@ -77,7 +78,7 @@ async def follow_readiness(
     on_change: Callable[[bool], None],
     on_failure: Callable[[str], None],
 ) -> None:
-    """Report each change between ready and not ready, until cancelled; it starts as not ready."""
+    """Report each change between ready and not ready, until cancelled; initially not ready."""
     await asyncio.sleep(probe.initial_delay_seconds)
     is_ready, was_ever_ready, in_a_row = False, False, 0
     loop = asyncio.get_running_loop()
@@ -100,7 +101,7 @@ async def follow_readiness(
 
 
 async def until_started(probe: Probe, *, on_failure: Callable[[str], None]) -> bool:
-    """Return whether a startup probe succeeded before its failures ran out."""
+    """Return whether a startup probe succeeded before its failure threshold."""
     await asyncio.sleep(probe.initial_delay_seconds)
     loop = asyncio.get_running_loop()
     gives_up_at = loop.time() + probe.period_seconds * probe.failure_threshold
@@ -113,7 +114,7 @@ async def until_started(probe: Probe, *, on_failure: Callable[[str], None]) -> b
 
 
 async def until_dead(probe: Probe, *, on_failure: Callable[[str], None]) -> None:
-    """Return when a liveness probe has failed as often in a row as its threshold says."""
+    """Return when a liveness probe has failed ``failure_threshold`` times in a row."""
     await asyncio.sleep(probe.initial_delay_seconds)
     failures = 0
     while failures < probe.failure_threshold:

@@ -1,6 +1,6 @@
-"""Fill in the fields that the API server fills in, where clients or controllers rely on them.
+"""Fill in the API server's defaults for fields that clients or controllers rely on.
 
-Each function changes the object in place and leaves what is given alone.
+Each function changes the object in place and keeps the given values.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def default_job(job: JsonObject) -> None:
 
 
 def default_service(service: JsonObject) -> None:
-    """Fill in a Service: everything is reached on loopback."""
+    """Fill in a Service, with its address on loopback."""
     spec = service.setdefault("spec", {})
     spec.setdefault("type", "ClusterIP")
     spec.setdefault("sessionAffinity", "None")
@@ -118,8 +118,8 @@ def default_secret(secret: JsonObject) -> None:
 def default_autoscaler(autoscaler: JsonObject) -> None:
     """Fill in a HorizontalPodAutoscaler.
 
-    ``behavior`` is filled in per side and per field, but only when it is given at all: without it
-    the controller uses its legacy limits instead, so absent and empty differ.
+    ``behavior`` is filled in per side and per field, but only if it is given. Without it the
+    controller uses its legacy limits instead, so absent and empty differ.
     """
     spec = autoscaler.setdefault("spec", {})
     spec.setdefault("minReplicas", 1)
@@ -162,6 +162,6 @@ def _template_spec(spec: JsonObject) -> JsonObject:
 
 
 def _objects(parent: JsonObject, field: str) -> list[dict[str, Any]]:
-    """Return the list of objects in ``field``; a field of another shape is validation's to name."""
+    """Return the list of objects in ``field``; validation reports other shapes."""
     found = parent.get(field)
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []

@@ -1,4 +1,4 @@
-"""Delete objects and what depends on them."""
+"""Delete objects and their dependents."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Deletion:
     def delete(
         self, resource: Resource, obj: JsonObject, options: JsonObject | None = None
     ) -> JsonObject | None:
-        """Start or finish the deletion of an object, of which ``obj`` may be an older state.
+        """Start or finish the deletion of an object; ``obj`` may be an older state of it.
 
-        Return its state when it stays for a while (grace period, finalizers), None when it is gone.
+        Return its state if it stays for a while (grace period, finalizers), None if it is removed.
         """
         options = options or {}
         now = self._store.find(resource, namespace_of(obj), name_of(obj))
@@ -108,7 +108,7 @@ class Deletion:
             self._look_at_owner(reference, namespace_of(change.obj))
 
     def _release_or_delete(self, resource: Resource, obj: JsonObject, gone: str) -> None:
-        """Delete an object whose last owner went; with other owners it only loses the reference."""
+        """Delete an object that has lost its last owner; otherwise remove only the reference."""
         left = [ref for ref in obj["metadata"]["ownerReferences"] if ref["uid"] != gone]
         if not left:
             self.delete(resource, obj)
@@ -130,7 +130,7 @@ class Deletion:
             self._work_off_finalizers(resource, owner)
 
     def _work_off_finalizers(self, resource: Resource, owner: JsonObject) -> None:
-        """Do what the two built-in finalizers ask for; foreign ones are their owners' to remove."""
+        """Carry out the two built-in finalizers; foreign ones are removed by their owners."""
         finalizers = owner["metadata"].get("finalizers") or []
         dependents = [
             (kind, obj)

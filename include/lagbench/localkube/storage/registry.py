@@ -1,6 +1,6 @@
-"""Write objects the way the API server does: names, uids, defaults, rules, generation, deletion.
+"""Write objects as the API server does: names, uids, defaults, rules, generation, deletion.
 
-Request handlers and controllers both write through this, so no object can skip a rule.
+Request handlers and controllers both write through this module, so no object can skip a rule.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from lagbench.localkube.storage.scaled_objects import admit_scaled_object
 from lagbench.localkube.storage.store import Store
 from lagbench.localkube.storage.unknown_fields import unknown_fields
 
-# Without vowels and look-alikes, as Kubernetes draws name suffixes.
+# Kubernetes' alphabet of name suffixes: without vowels and look-alikes.
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
-# Set by the server; what a client sends for them is not taken over.
+# Set by the server; a client's values for them are ignored.
 _SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
@@ -48,14 +48,14 @@ def random_suffix() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a writer asked for, and the warnings that it gets; a bare request asks to be warned."""
+    """The field validation that a writer requested (default: Warn), and the warnings for it."""
 
     field_validation: FieldValidation = "Warn"
     warnings: list[str] = dataclasses.field(default_factory=list)
 
 
 class Registry:
-    """The rules between a written object and the store."""
+    """Applies the API's rules to written objects before they are stored."""
 
     def __init__(self, store: Store, *, wall_ns: Callable[[], int] = time.time_ns) -> None:
         """Write into ``store`` with instants from ``wall_ns``."""
@@ -67,7 +67,7 @@ class Registry:
         return self._wall_ns()
 
     def now(self) -> str:
-        """Return the wall clock as Kubernetes writes times."""
+        """Return the wall clock in Kubernetes' time format."""
         return rfc3339(self._wall_ns() / 1e9)
 
     def create(
@@ -135,7 +135,7 @@ class Registry:
         dry_run: bool = False,
         asked: Asked | None = None,
     ) -> JsonObject:
-        """Replace an object by a changed copy of itself, spec and status alike."""
+        """Replace an object, both spec and status, by a changed copy of itself."""
         before = self.store.get(resource, namespace_of(obj), name_of(obj))
         metadata = obj["metadata"]
         if metadata.get("uid") not in (None, uid_of(before)):
@@ -155,7 +155,7 @@ class Registry:
         if _desired(obj) != _desired(before):
             self._check_written(resource, obj, asked, dry_run=dry_run)
             metadata = obj["metadata"]
-        else:  # a status or metadata: no field of the spec is anybody's business
+        else:  # only status or metadata changed: no strict check or admission of the spec
             self.check(resource, obj)
         if "generation" in metadata and _desired(obj) != _desired(before):
             metadata["generation"] += 1
@@ -169,7 +169,7 @@ class Registry:
     def change(
         self, resource: Resource, namespace: str, name: str, edit: Callable[[JsonObject], None]
     ) -> JsonObject | None:
-        """Apply ``edit`` to a copy of an object and store it; None when the object is gone."""
+        """Apply ``edit`` to a copy of an object and store it; None if the object does not exist."""
         before = self.store.find(resource, namespace, name)
         if before is None:
             return None
@@ -192,9 +192,9 @@ class Registry:
         return self.store.replace(resource, after)
 
     def _remove_when_released(self, resource: Resource, obj: JsonObject) -> None:
-        """Remove a terminating object that nothing holds any more.
+        """Remove a terminating object that nothing holds.
 
-        A pod stays until its processes ended (its node then sets the grace period to 0), a
+        A pod stays until its processes have ended (its node then sets the grace period to 0), a
         namespace until it is empty.
         """
         has_ended = obj["metadata"].get("deletionGracePeriodSeconds") == 0
@@ -218,7 +218,7 @@ class Registry:
     def _check_written(
         self, resource: Resource, obj: JsonObject, asked: Asked | None, *, dry_run: bool
     ) -> None:
-        """Check an object whose spec somebody wrote, by the rules that the writer asked for."""
+        """Check an object with a written spec by the validation that the writer requested."""
         asked = asked or Asked()
         if not resource.is_custom and asked.field_validation == "Strict":
             _refuse_unknown_fields(resource, obj)
@@ -244,5 +244,5 @@ def _refuse_unknown_fields(resource: Resource, obj: JsonObject) -> None:
 
 
 def _desired(obj: JsonObject) -> JsonObject:
-    """Return what a change of counts as a new generation."""
+    """Return the part of an object in which a change counts as a new generation."""
     return {key: value for key, value in obj.items() if key not in ("metadata", "status")}

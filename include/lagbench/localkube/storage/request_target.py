@@ -1,4 +1,4 @@
-"""Understand the path of a request: which kind, namespace, object and subresource it is about."""
+"""Parse the path of a request into kind, namespace, object and subresource."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lagbench.localkube.storage.resources import NAMESPACE, Resource, resource_a
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a request is about; empty strings where the path says nothing."""
+    """The target of a request; parts that the path does not name are empty strings."""
 
     resource: Resource
     namespace: str = ""

@@ -1,4 +1,4 @@
-"""The table of what localkube serves: one row per kind."""
+"""The table of kinds that localkube serves, one row per kind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _always_valid(_obj: JsonObject) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind: where it is served, what it can do, which defaults and rules it has."""
+    """One kind: its path, its capabilities, its defaults and its rules."""
 
     group: str
     version: str
@@ -51,12 +51,12 @@ class Resource:
 
     @property
     def qualified_plural(self) -> str:
-        """``deployments.apps``, as messages name a kind."""
+        """``deployments.apps``, the name of a kind in messages."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def prefix(self) -> str:
-        """The path below which the kind is served."""
+        """The path prefix of the kind."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
 

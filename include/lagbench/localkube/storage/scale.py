@@ -29,7 +29,7 @@ def scale_of(workload: JsonObject) -> JsonObject:
 
 
 def with_scale(workload: JsonObject, scale: JsonObject) -> JsonObject:
-    """Return a copy of ``workload`` with the replicas that a written Scale object asks for."""
+    """Return a copy of ``workload`` with the replicas that a written Scale object requests."""
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas < 0:
         message = f"Invalid value: {replicas!r}: must be an integer greater than or equal to 0"

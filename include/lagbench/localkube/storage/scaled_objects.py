@@ -1,7 +1,7 @@
-"""A ScaledObject on its way into the store: admitted as by the API server and KEDA's webhook.
+"""Admit ScaledObjects into the store as the API server and KEDA's webhook do.
 
-The rules are those of ``core/policy/admission``, which recorded answers of the real ones hold; here
-they look at what is stored.
+The rules are those of ``core/policy/admission``, which recorded answers of the real ones confirm.
+Here they are applied to the stored objects.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def admit_scaled_object(
     is_dry_run: bool,
     warnings: MutableSequence[str],
 ) -> None:
-    """Change ``obj`` into what is stored of it; ``warnings`` gets what a client is told.
+    """Change ``obj`` into its stored form; add the warnings for the client to ``warnings``.
 
-    :raises ApiError: the API server or the webhook refuses it.
+    :raises ApiError: the API server or the webhook rejects it.
     """
     answer = admit(obj, _view(store, obj), field_validation=field_validation, is_dry_run=is_dry_run)
     warnings.extend(answer.warnings)

@@ -16,7 +16,7 @@ _EQUAL_TERM = re.compile(r"^([\w./-]+)\s*(!=|==|=)\s*([\w./-]*)$")
 _EXISTS_TERM = re.compile(r"^(!?)\s*([\w./-]+)$")
 _COMMA_OUTSIDE_PARENTHESES = re.compile(r",(?![^(]*\))")
 
-# What the API server allows per kind is narrower; these are the fields that clients ask for.
+# The API server allows fewer fields per kind; these are the fields that clients use.
 _FIELDS = frozenset(
     {
         "metadata.name",
@@ -83,14 +83,14 @@ def _field(obj: JsonObject, path: str) -> str:
 
 
 def request_matcher(label_selector: str, field_selector: str) -> Matcher:
-    """Return the test for a request's two selectors, either of which may be empty."""
+    """Return the test for a request's two selectors; each of them may be empty."""
     by_label = label_matcher(label_selector)
     by_field = field_matcher(field_selector)
     return lambda obj: by_label(labels_of(obj)) and by_field(obj)
 
 
 def selector_string(selector: JsonObject) -> str:
-    """Return a spec's LabelSelector as the string that requests and Scale objects carry."""
+    """Return a spec's LabelSelector in the string form of requests and Scale objects."""
     terms = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
     for rule in selector.get("matchExpressions") or ():
         values = ",".join(rule.get("values") or ())

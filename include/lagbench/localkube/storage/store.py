@@ -1,6 +1,6 @@
-"""Keep the objects in memory, give every change a resourceVersion, and tell who watches.
+"""Keep the objects in memory, give every change a resourceVersion, and notify listeners.
 
-Everything runs on one event loop, so no operation is ever interleaved with another: a read followed
+Everything runs on one event loop, so operations are never interleaved: a read followed
 by a write without an ``await`` between them is atomic.
 """
 
@@ -23,7 +23,7 @@ _HISTORY_LENGTH = 5_000
 
 @dataclass(frozen=True)
 class Change:
-    """One step in the life of one object; ``kind`` is ADDED, MODIFIED or DELETED."""
+    """One change of one object; ``kind`` is ADDED, MODIFIED or DELETED."""
 
     kind: str
     resource: Resource
@@ -57,7 +57,7 @@ class Store:
         return self._version
 
     def get(self, resource: Resource, namespace: str, name: str) -> JsonObject:
-        """Return one object, to be read and not changed; raise the API's 404 when absent."""
+        """Return one object, which must not be changed; raise the API's 404 if it is absent."""
         found = self.find(resource, namespace, name)
         if found is None:
             raise not_found(resource.qualified_plural, name)
@@ -73,13 +73,13 @@ class Store:
         return [held[key] for key in sorted(held) if not namespace or key[0] == namespace]
 
     def everything(self) -> Iterator[tuple[Resource, JsonObject]]:
-        """Go through all objects of all kinds."""
+        """Yield all objects of all kinds."""
         for resource, held in list(self._objects.items()):
             for obj in list(held.values()):
                 yield resource, obj
 
     def insert(self, resource: Resource, obj: JsonObject) -> JsonObject:
-        """Add a new object, which the store owns from now on."""
+        """Add a new object; the store owns it from now on."""
         key = (namespace_of(obj), name_of(obj))
         held = self._objects.setdefault(resource, {})
         if key in held:
@@ -90,9 +90,9 @@ class Store:
         return obj
 
     def replace(self, resource: Resource, obj: JsonObject) -> JsonObject:
-        """Put ``obj`` in the place of its older self; a write of what is there changes nothing.
+        """Replace the stored object with ``obj``; writing an equal object changes nothing.
 
-        The resourceVersion in ``obj`` must be the present one, or absent.
+        The resourceVersion in ``obj`` must be the current one, or absent.
         """
         key = (namespace_of(obj), name_of(obj))
         before = self.get(resource, *key)
@@ -108,7 +108,7 @@ class Store:
         return obj
 
     def remove(self, resource: Resource, namespace: str, name: str) -> JsonObject:
-        """Take an object out and return its last state."""
+        """Remove an object and return its last state."""
         before = self.get(resource, namespace, name)
         del self._objects[resource][(namespace, name)]
         last = {**before, "metadata": dict(before["metadata"])}
@@ -122,7 +122,7 @@ class Store:
         return lambda: self._listeners.remove(listener)
 
     def changes_since(self, version: int) -> list[Change] | None:
-        """Return the changes after ``version``; None when the history no longer goes back to it."""
+        """Return the changes after ``version``; None if the history does not reach back to it."""
         if version < self._oldest_version:
             return None
         return [change for change in self._history if change.version > version]

@@ -1,8 +1,8 @@
-"""Fields that the API does not have, in objects of the kinds that the official client knows.
+"""Find fields that the API does not have, in objects of kinds that the official client knows.
 
-kubectl asks for ``fieldValidation=Strict``: a misspelt field is an error. The client's models are
-generated from the API's own schemas, so they say which fields there are. They are imported when
-somebody asks: that takes most of a second.
+kubectl requests ``fieldValidation=Strict``: a misspelt field is an error. The client's models are
+generated from the API's own schemas, so they define all fields. They are imported on demand,
+because the import takes most of a second.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Find what breaks the API's rules in an object, after defaulting: pairs of field and message.
+"""Find violations of the API's rules in a defaulted object: pairs of field and message.
 
-Only rules that the bench relies on: a policy or manifest that a cluster would refuse is refused
-here as well, and what localkube cannot honour of a pod is refused rather than passed over.
+Only rules that the bench relies on: a policy or manifest that a cluster would reject is also
+rejected here. Parts of a pod that localkube cannot honour are rejected instead of ignored.
 """
 
 from __future__ import annotations

@@ -22,22 +22,22 @@ Presentation: TypeAlias = Callable[[JsonObject], JsonObject]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a watch is about, and how its objects are shown (None: as they are)."""
+    """The target of a watch, and the form in which its objects are shown (None: unchanged)."""
 
     target: Target
     matches: Matcher
     present: Presentation | None = None
 
     def concerns(self, change: Change) -> bool:
-        """Say whether a change is of the right kind and namespace."""
+        """Return whether a change is of the right kind and namespace."""
         return change.resource == self.target.resource and (
             not self.target.namespace or namespace_of(change.obj) == self.target.namespace
         )
 
     def event(self, change: Change) -> bytes | None:
-        """Return a change as the watcher sees it, None when it sees nothing.
+        """Return a change as the watcher sees it, None if the watcher does not see it.
 
-        An object that comes to match is ADDED to the selection, one that ceases to is DELETED.
+        An object that starts to match is ADDED; one that no longer matches is DELETED.
         """
         was_in = change.previous is not None and self.matches(change.previous)
         is_in = change.kind != "DELETED" and self.matches(change.obj)
@@ -47,7 +47,7 @@ class Selection:
         return _line(kind, self._shown(change.obj) if self.present else change.encoded)
 
     def present_state(self, objects: Iterable[JsonObject]) -> list[bytes]:
-        """Return objects that are there already as events."""
+        """Return existing objects as events."""
         return [_line("ADDED", self._shown(obj)) for obj in objects if self.matches(obj)]
 
     def _shown(self, obj: JsonObject) -> bytes:
@@ -72,7 +72,7 @@ class Watches:
     ) -> AsyncIterator[bytes]:
         """Yield watch events, one JSON line each.
 
-        Without ``from_version`` (or from 0) the present objects come first, as ADDED.
+        Without ``from_version`` (or from 0) the existing objects come first, as ADDED.
         """
         queue: asyncio.Queue[Change | None] = asyncio.Queue()
 
@@ -82,7 +82,7 @@ class Watches:
             elif selection.concerns(change):
                 queue.put_nowait(change)
 
-        # No await between the look at the store and the subscription: nothing is missed.
+        # No await between reading the store and subscribing: no change is missed.
         first = self._missed(selection, from_version)
         self._queues.add(queue)
         unsubscribe = self._store.subscribe(listen)
@@ -101,7 +101,7 @@ class Watches:
             self._queues.discard(queue)
 
     def _missed(self, selection: Selection, from_version: str) -> list[bytes] | None:
-        """Return the events since ``from_version``; None when they are forgotten."""
+        """Return the events since ``from_version``; None if the history no longer has them."""
         if from_version in {"", "0"}:
             target = selection.target
             return selection.present_state(self._store.select(target.resource, target.namespace))

@@ -1,5 +1,5 @@
-"""Pods of our programs fork from an interpreter that has made its imports already.
+"""Fork pods of our programs from an interpreter that has already made its imports.
 
-``interpreter`` is the process that forks, ``pod_process`` what a fork becomes; ``client`` is
-localkube's side of it and ``fitness`` says which containers it may start.
+``interpreter`` is the process that forks, ``pod_process`` turns a fork into a pod's process,
+``client`` is localkube's side, and ``fitness`` decides which containers may be forked.
 """

@@ -1,7 +1,7 @@
-"""localkube's side of the warm interpreter: keep one, ask it for processes.
+"""localkube's side of the warm interpreter: keep one running and request processes from it.
 
-It is started when localkube is, and again when it ends. While there is none that is warm, nobody
-waits: containers are exec'd.
+It is started with localkube, and again when it ends. While none is warm, containers are exec'd
+without waiting.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ from lagbench.localkube.warm_start.fitness import forked_executable
 _log = logging.getLogger(__name__)
 _MODULE = "lagbench.localkube.warm_start.interpreter"
 _ANSWER_BYTES = 4096
-_ANSWER_SECONDS = 5.0  # a fork takes milliseconds; one that hangs is ended
+_ANSWER_SECONDS = 5.0  # a fork takes milliseconds; a hanging interpreter is ended
 _FIRST_RESTART_SECONDS = 1.0
 _LONGEST_RESTART_SECONDS = 60.0
 
 
 @dataclass(slots=True)
 class ForkedProcess:
-    """A process that exists and waits for the word; without it, it ends by itself."""
+    """A forked process that waits for its release; without a release it ends by itself."""
 
     pid: int
     _go: int
 
     def release(self) -> None:
-        """Let it become the pod's program."""
+        """Let it run the pod's program."""
         with contextlib.suppress(BrokenPipeError):  # it was killed meanwhile
             os.write(self._go, b"+")
         os.close(self._go)
 
     def abandon(self) -> None:
-        """Let it end, and see it off."""
+        """Let it end, and reap it."""
         os.close(self._go)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
 
 
 class WarmInterpreter:
-    """Keeps a warm interpreter and hands out forks of it."""
+    """Keeps a warm interpreter and returns forks of it."""
 
     def __init__(self, log_file: Path, environment: Mapping[str, str], reaper: GroupReaper) -> None:
-        """Name its parts; ``environment`` is what every pod inherits."""
+        """Keep the settings; every pod inherits ``environment``."""
         self._log_file, self._environment, self._reaper = log_file, dict(environment), reaper
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
@@ -70,7 +70,7 @@ class WarmInterpreter:
 
     @property
     def pid(self) -> int | None:
-        """The process id while it lives."""
+        """The process id while it runs."""
         return None if self._process is None else self._process.pid
 
     async def until_warm(self) -> None:
@@ -78,7 +78,7 @@ class WarmInterpreter:
         await self._warm.wait()
 
     def start(self) -> None:
-        """Start it; call on the event loop's thread, whose end would end the process."""
+        """Start it; call on the event loop's thread: it ends with the thread that started it."""
         self._restart = None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
@@ -102,14 +102,14 @@ class WarmInterpreter:
         asyncio.get_running_loop().add_reader(ours, self._on_answer)
 
     def close(self) -> None:
-        """End it; pods that it forked are not its business."""
+        """End it; pods that it forked keep running."""
         self._is_fit = False
         if self._restart is not None:
             self._restart.cancel()
         self._lose()
 
     async def fork(self, plan: LaunchPlan, log: int) -> ForkedProcess | None:
-        """Return a process that becomes the plan's command on release; None: exec it.
+        """Return a process that becomes the plan's command on release; None means exec it.
 
         Its output goes to the descriptor ``log``.
         """
@@ -182,7 +182,7 @@ class WarmInterpreter:
             waiting.set_exception(OSError(said["failed"]))
 
     def _lose(self) -> None:
-        """Let go of a warm interpreter that has ended, or is to; start another one later."""
+        """Drop a warm interpreter that has ended or has to end; start another one later."""
         if self._channel is not None:
             asyncio.get_running_loop().remove_reader(self._channel)
             self._channel.close()

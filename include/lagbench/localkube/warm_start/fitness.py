@@ -1,4 +1,4 @@
-"""Which containers a fork of the warm interpreter starts exactly as an exec would."""
+"""Decide which containers a fork of the warm interpreter starts exactly as an exec would."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from pathlib import Path
 from lagbench.localkube.node.pod_environment import LaunchPlan
 
 _PROGRAMS = "lagbench.programs."
-# What the interpreter, the C library or a native library reads once, when it starts.
+# Variables that the interpreter, the C library or a native library reads only at its start.
 _READ_AT_START = re.compile(
     r"PYTHON|LD_|GLIBC_|MALLOC_|OPENBLAS_|OMP_|MKL_|GOTO_|NPY_|ARROW_|JE_|MIMALLOC_|OPENSSL_|SSL_"
     r"|LC_|LANG$|LANGUAGE$|TZ$|HOME$|VIRTUAL_ENV$|__PYVENV"
 )
-_LONGEST_STRING_BYTES = 32 * 4096  # the kernel's MAX_ARG_STRLEN: an exec refuses more
+_LONGEST_STRING_BYTES = 32 * 4096  # the kernel's MAX_ARG_STRLEN: an exec rejects more
 
 
 def forked_executable(plan: LaunchPlan, warm: Mapping[str, str]) -> str | None:
-    """Return the interpreter's file when ``plan`` may be forked; None: it has to be exec'd.
+    """Return the interpreter's file if ``plan`` may be forked; None if it has to be exec'd.
 
-    ``warm`` is the environment in which the warm interpreter was started. Forked is ``python -m``
-    with one of our programs, by localkube's own interpreter, in the pod's own folder (in another
-    one modules of that folder would come first), with the same variables for what is read but once.
+    ``warm`` is the environment in which the warm interpreter was started. A plan may be
+    forked if it is ``python -m`` with one of our programs, run by localkube's own interpreter, in
+    the pod's own folder (modules of another folder would come first). The variables that are read
+    only at start must be the same.
     """
     command, environment = plan.command, plan.environment
     if len(command) < 3 or command[1] != "-m" or not command[2].startswith(_PROGRAMS):
@@ -46,6 +47,6 @@ def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_own_interpreter(found: Path) -> bool:
-    """Say whether ``found`` is ours: the same file, through the same virtual environment."""
+    """Return whether ``found`` is ours: the same file, through the same virtual environment."""
     own = Path(sys.executable)
     return found.parent == own.parent and found.resolve() == own.resolve()

@@ -1,13 +1,13 @@
-"""The warm interpreter: imports our programs once, then forks a pod's process per request.
+"""The warm interpreter: import our programs once, then fork one pod process per request.
 
 usage: python -m lagbench.localkube.warm_start.interpreter CHANNEL_FD OWNER_PID
 
-It has one thread and no client of anything, so a fork of it is as good as a fresh interpreter; it
-says ``unfit`` and ends where that does not hold. A pod's process is made by two forks: the one in
-between ends at once, so the kernel gives the pod to the nearest ancestor that takes orphans, which
-is localkube. So localkube is its parent as if it had exec'd it, and the end of the warm
-interpreter ends no pod. A pod's process begins when localkube, which knows its number by then,
-says so; if localkube says nothing, it ends.
+It has one thread and no open clients, so a fork of it is equivalent to a fresh interpreter. If that
+does not hold, it reports ``unfit`` and ends. Two forks make a pod's process. The process in between
+ends at once, so the kernel gives the pod to the nearest ancestor that adopts orphans: localkube.
+localkube is then its parent, as after an exec, and the end of the warm interpreter ends no pod. A
+pod's process begins when localkube, which knows its pid by then, releases it. Without a release it
+ends.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from lagbench.localkube.warm_start.pod_process import (
     read_request,
 )
 
-# Programs whose pods come by the dozen, or have to be there at once. The others import what is
-# missing in their own process: a fork copies the page tables of everything that is here (the
-# Kubernetes client is half of it), and gRPC is not to be forked.
+# Programs that run in dozens of pods, or that have to start at once. The other programs import the
+# missing modules in their own process: a fork copies the page tables of everything that is loaded
+# here (the Kubernetes client is half of it), and gRPC must not be forked.
 _PACKAGES = ("lagbench.programs.consumer", "lagbench.programs.producer")
-# What they import only when they run.
+# Modules that they import only when they run.
 _LATE = ("lagbench.adapters.kafka.telemetry_log", "http.server", "numpy.random")
-# Libraries that would start a thread while they are imported. Ours call no BLAS and use Arrow's
-# default pool, which is another one than jemalloc.
+# Settings for libraries that would start a thread at import. Our programs call no BLAS and use
+# Arrow's default pool, which is not jemalloc.
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
-_DESCRIPTORS = 3  # of a request: the request's text, the log, the pipe that says go
+_DESCRIPTORS = 3  # of a request: the request's text, the log, the release pipe
 
 
 def main() -> None:
-    """Warm up, serve until the channel closes; in a fork, return with the pod's program done."""
+    """Warm up, serve until the channel closes; in a fork, run the pod's program, then return."""
     channel, owner_pid = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
-    with warnings.catch_warnings():  # filters that imports set are not the pods' own
+    with warnings.catch_warnings():  # filters set by the imports must not reach the pods
         _warm_up()
     unfit = _unfit()
     if unfit:
@@ -53,7 +53,7 @@ def main() -> None:
         sys.exit(0)
     sources = _source_times()
     gc.collect()
-    gc.freeze()  # a collection in a pod would write to, and so copy, every page of ours
+    gc.freeze()  # a collection in a pod would write to every shared page, and so copy it
     _say(channel, warm=True)
     request = _serve(channel, owner_pid, sources)
     become_pod(request)
@@ -70,7 +70,7 @@ def _warm_up() -> None:
 
 
 def _unfit() -> str:
-    """Say why a fork of this process would not be what an exec gives; empty: it would."""
+    """Return why a fork of this process would differ from an exec; empty if it would not."""
     threads = [
         (task / "comm").read_text(encoding="utf-8").strip()
         for task in Path("/proc/self/task").iterdir()
@@ -85,7 +85,7 @@ def _unfit() -> str:
 
 
 def _source_times() -> dict[str, int]:
-    """Return when each of our loaded sources was written: a pod runs what is on disk now."""
+    """Return when each loaded source was written: a pod must run the current files."""
     root = str(Path(lagbench.__file__).parent)
     files = {str(getattr(module, "__file__", None)) for module in [*sys.modules.values()]}
     return {file: os.stat(file).st_mtime_ns for file in files if file.startswith(root)}  # noqa: PTH116
@@ -107,7 +107,7 @@ def _serve(channel: socket.socket, owner_pid: int, sources: dict[str, int]) -> P
             _say(channel, failed=str(error))
         else:
             if pid == 0:
-                channel.close()  # held, it would hide the end of the warm interpreter
+                channel.close()  # an open copy would hide the end of the warm interpreter
                 return request
             _say(channel, pid=pid)
         for descriptor in descriptors:
@@ -115,9 +115,9 @@ def _serve(channel: socket.socket, owner_pid: int, sources: dict[str, int]) -> P
 
 
 def _fork_orphan() -> int:
-    """Return the grandchild's pid, and 0 in it; its parent is localkube by then.
+    """Return the grandchild's pid, 0 in the grandchild; localkube is then its parent.
 
-    :raises OSError: no process could be made.
+    :raises OSError: no process could be created.
     """
     told, tells = os.pipe()
     between = os.fork()

@@ -1,4 +1,4 @@
-"""Make a fork of the warm interpreter into the process that an exec would have made."""
+"""Turn a fork of the warm interpreter into the process that an exec would have made."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from lagbench.adapters.process.process_priority import take_niceness
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_MM, _PR_SET_MM_MAP = 1, 15, 35, 14
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.sbrk.restype = ctypes.c_void_p
-_shown: list[ctypes.Array[ctypes.c_char]] = []  # the kernel reads from it as long as we live
+_shown: list[ctypes.Array[ctypes.c_char]] = []  # the kernel reads from it until we end
 
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
-    """What a fork is to become, and the descriptors that came with the request."""
+    """The process that a fork has to become, and the descriptors of the request."""
 
     command: list[str]  # of the form PYTHON -m MODULE ARGUMENT …
     executable: str  # the file that PYTHON is
@@ -49,20 +49,20 @@ def read_request(descriptors: list[int], owner_pid: int) -> PodRequest:
 
 
 def become_pod(request: PodRequest) -> None:
-    """Wait for the word, put on everything an exec would have given, run the program.
+    """Wait for the release, set everything that an exec would have set, run the program.
 
-    Ends the process where localkube does not want it, or is dead.
+    The process ends if localkube does not release it or is dead.
     """
     if not os.read(request.go, 1):
         os._exit(0)
     os.setsid()
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != request.owner_pid:  # it died before the prctl took hold
+    if os.getppid() != request.owner_pid:  # it died before the prctl took effect
         os._exit(1)
     take_niceness(request.niceness)  # the warm interpreter's own is the control plane's
     _put_on(request)
     module = request.command[2]
-    # The interpreter's own way from ``-m`` on; SystemExit and tracebacks are its main()'s too.
+    # The interpreter's own code for ``-m``, which also handles SystemExit and tracebacks.
     runpy._run_module_as_main(module)  # type: ignore[attr-defined]  # noqa: SLF001
 
 
@@ -71,10 +71,10 @@ def _put_on(request: PodRequest) -> None:
         os.dup2(request.log, number)
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
         if int(name) > 2:
-            with contextlib.suppress(OSError):  # the listing's own
+            with contextlib.suppress(OSError):  # the descriptor of the listing
                 os.close(int(name))
     os.chdir(request.folder)
-    # Where no locale is set, Python's start adds this variable to the environment (PEP 538).
+    # If no locale is set, Python's start adds this variable to the environment (PEP 538).
     coerced = {name: os.environ[name] for name in ("LC_CTYPE",) if name in os.environ}
     environment = request.environment | {
         name: value for name, value in coerced.items() if name not in request.environment
@@ -96,7 +96,7 @@ def _put_on(request: PodRequest) -> None:
 
 
 class _MemoryMap(ctypes.Structure):
-    """prctl_mm_map: where the kernel finds what /proc shows of a process."""
+    """prctl_mm_map: the addresses of the data that /proc shows of a process."""
 
     _fields_ = [
         *(
@@ -114,7 +114,7 @@ class _MemoryMap(ctypes.Structure):
 def dress_up(command: list[str], environment: dict[str, str]) -> None:
     """Make /proc show ``command`` and ``environment`` as this process's own.
 
-    :raises OSError: the kernel cannot (it needs CONFIG_CHECKPOINT_RESTORE, as distributions have).
+    :raises OSError: the kernel lacks CONFIG_CHECKPOINT_RESTORE, which distributions set.
     """
     arguments = b"".join(os.fsencode(part) + b"\0" for part in command)
     variables = b"".join(os.fsencode(f"{k}={v}") + b"\0" for k, v in environment.items())

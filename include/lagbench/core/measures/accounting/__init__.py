@@ -1,4 +1,4 @@
-"""Every message in exactly one class."""
+"""Accounting: every message in exactly one class."""
 
 from lagbench.core.measures.accounting.accounting import (
     Accounting,

@@ -1,7 +1,7 @@
-"""Accounting as measures: the counts that Spark made by identity, and who did it.
+"""Group Spark's accounting by message identity into measures that name pod and cause.
 
-The classes are decided in the Spark job; here they are only grouped, so that a verdict can name
-the pod, the partitions and the rebalance or SIGTERM next to the messages.
+The Spark job decides the classes. This module only groups them, so that a verdict can name the
+pod, the partitions and the rebalance or SIGTERM next to the messages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lagbench.core.measures.model import MeasureModel
 from lagbench.shared_with_spark import message_classes
 
 LISTED_AT_MOST = 100_000
-"""The table ``bad_messages`` has every one of so many; of more, a share of each class."""
+"""Up to this number the table ``bad_messages`` lists all; beyond it, a share of each class."""
 _SINCE_FORMAT_2 = (
     message_classes.FOREIGN,
     "processed_foreign",
@@ -58,7 +58,7 @@ COUNTS = (
 
 
 class PodWork(MeasureModel):
-    """Records finished by a pod, and how many of them were done before by somebody."""
+    """Records finished by a pod, and how many of them had already been processed."""
 
     pod: str
     processed: int
@@ -79,7 +79,7 @@ class BadMessageGroup(MeasureModel):
 
 
 class StrangeRecord(MeasureModel):
-    """A record in one of the run's topics that is none of the run."""
+    """A record in one of the run's topics that does not belong to the run."""
 
     topic: str  # events, processed or telemetry
     partition: int | None
@@ -88,16 +88,16 @@ class StrangeRecord(MeasureModel):
 
 
 class UnknownOwnership(MeasureModel):
-    """What a pod held is not known there: a record of its rebalances is missing."""
+    """A stretch with unknown ownership: a record of the pod's rebalances is missing."""
 
     pod: str
-    from_at: int | None  # None: from its begin
+    from_at: int | None  # None: from its start
     until_at: int
     partitions: tuple[int, ...]
 
 
 class UnledgeredWork(MeasureModel):
-    """At most so many messages were done by a killed pod without being in the ledger."""
+    """Upper bound of messages that a killed pod processed without a row in the ledger."""
 
     pod: str
     killed_at: int
@@ -108,9 +108,9 @@ class UnledgeredWork(MeasureModel):
 class Accounting(MeasureModel):
     """Accounting by identity, as Spark wrote it to ``accounting.json``.
 
-    ``lost_in_broker`` are acknowledged messages that the log lacks and that no expiry explains;
-    None unless the producer said what was acknowledged. A count of None was not recorded.
-    ``accounting/message_classes.py`` names the classes.
+    ``lost_in_broker`` counts acknowledged messages that the log lacks and that no expiry explains.
+    It is None unless the producer reported its acknowledgements. A count of None was not recorded.
+    ``shared_with_spark/message_classes.py`` names the classes.
     """
 
     planned: int | None = None
@@ -118,7 +118,7 @@ class Accounting(MeasureModel):
     produced_failed: int | None = None
     produced_unknown: int | None = None  # neither acknowledged nor failed at the producer's end
     in_log: int | None = None
-    expired: int | None = None  # offsets that the log gave up before they were accounted for
+    expired: int | None = None  # offsets deleted from the log before they were accounted for
     log_holes: int | None = None  # offsets within the log that hold no message
     processed_records: int | None = None
     processed_distinct: int | None = None
@@ -133,10 +133,10 @@ class Accounting(MeasureModel):
     not_in_log: int | None = None  # acknowledged, but at no offset
     not_in_log_failed: int | None = None  # at no offset, and known to have failed
     not_in_log_unknown: int | None = None  # at no offset, and known to have no outcome
-    not_in_log_excused: int | None = None  # at no offset; as many failed, but which is not told
+    not_in_log_excused: int | None = None  # at no offset; as many failed, identity not recorded
     unknown_message: int | None = None  # processed, but the log holds no such message
     foreign: int | None = None  # in the log, but no event of this run
-    processed_foreign: int | None = None  # processings of those
+    processed_foreign: int | None = None  # processings of foreign records
     foreign_ledger_records: int | None = None
     foreign_telemetry_records: int | None = None
     zombie_in_doubt: int | None = None  # within the bound of two clocks
@@ -144,15 +144,15 @@ class Accounting(MeasureModel):
     outside_run: int | None = None  # processings stamped before or after the run
     strangers: tuple[StrangeRecord, ...] = ()  # the first of each topic
     unknown_ownership: tuple[UnknownOwnership, ...] = ()
-    unbounded_pods: tuple[str, ...] = ()  # that worked by a clock nobody could ask
+    unbounded_pods: tuple[str, ...] = ()  # pods whose clock could not be queried
     unledgered: tuple[UnledgeredWork, ...] = ()
     commit_moves: tuple[CommitMove, ...] = ()
     below_fence: int | None = None  # offsets of the events topic up to the fence
-    in_partitions: int | None = None  # in_log, by its partitions
-    processed_by_pods: int | None = None  # processed_records, by their pods
-    duplicated_by_pods: int | None = None  # duplicated, by their pods
-    broken_classes: tuple[str, ...] = ()  # classes whose count is not that of their rows
-    lacks: tuple[str, ...] = ()  # counts that a run of its version records
+    in_partitions: int | None = None  # in_log, summed over partitions
+    processed_by_pods: int | None = None  # processed_records, summed over pods
+    duplicated_by_pods: int | None = None  # duplicated, summed over pods
+    broken_classes: tuple[str, ...] = ()  # classes whose count differs from their rows
+    lacks: tuple[str, ...] = ()  # missing counts that a run of its format records
     hottest_partition_share: float | None = None
     by_cause: dict[str, int] = Field(default_factory=dict)
     by_pod: tuple[PodWork, ...] = ()
@@ -165,13 +165,13 @@ class Accounting(MeasureModel):
 
     @property
     def lost_in_all(self) -> int | None:
-        """Messages that are proven lost, by consumers or in the broker."""
+        """Messages proven lost, by consumers or in the broker."""
         return None if self.lost is None else self.lost + (self.lost_in_broker or 0)
 
 
 @dataclass(frozen=True, slots=True)
 class BadMessage:
-    """What the grouping needs of a row of the table ``bad_messages``."""
+    """The columns of the table ``bad_messages`` that the grouping needs."""
 
     message_class: str
     partition: int | None
@@ -193,9 +193,9 @@ def accounting_measure(
 ) -> Accounting:
     """Return the accounting; without ``accounting.json`` every count is None.
 
-    :param run_format: of the run folder: what its version records, the file must have.
-    :param fence: the run's; None: there is none.
-    :param unknown_telemetry: rows of the table ``telemetry`` that are no known record.
+    :param run_format: the run folder's format: the file must have every count of that format.
+    :param fence: the run's fence; None: the run has none.
+    :param unknown_telemetry: rows of the table ``telemetry`` that are not a known record.
     """
     rows = list(bad_messages)
     groups = bad_message_groups(rows)
@@ -266,10 +266,10 @@ def _broken_classes(counts: Mapping[str, Any], rows: Sequence[BadMessage]) -> li
 
 
 def _lost_in_broker(counts: Mapping[str, Any]) -> int | None:
-    """Return the acknowledged messages that the log lacks, less as many as have expired.
+    """Return the number of acknowledged messages missing from the log, minus the expired ones.
 
-    An expired message has left the log by its topic's settings, read or not: it proves no loss.
-    Without the producer's last word, what should be in the log is only guessed.
+    An expired message left the log because of its topic's settings, read or not: it proves no
+    loss. Without the producer's final record the expected content of the log is only a guess.
     """
     acked, absent, expired = (counts.get(n) for n in ("produced_acked", "not_in_log", "expired"))
     if acked is None or absent is None or expired is None:

@@ -1,8 +1,9 @@
-"""Where the group's committed offset moved back, from the offsets that the recorder read.
+"""Find where the group's committed offset moved back, from the offsets that the recorder read.
 
-A pod learns of its commits from callbacks, which overtake each other; the coordinator does not: an
-offset that is lower at a later reading was set back, and what lies between is done again. Offsets
-set ahead over work that nobody did are lost messages, which the accounting finds by identity.
+A pod learns of its commits from callbacks, which can overtake each other. The coordinator's offsets
+cannot: an offset that is lower in a later reading was set back, and the messages in between are
+processed again. Offsets set ahead past unprocessed messages mean lost messages; the accounting
+finds them by identity.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The sums that an accounting must keep: every message, strangers too, is in exactly one class.
+"""Check the sums of an accounting: every message, also a foreign one, is in exactly one class.
 
-Each sum says in two ways how many there are of one thing (families: ``message_classes.py``).
-A count that a run never recorded is left out of its sum; one that no run is without and
-that is not known leaves the sum open.
+Each sum counts the same thing in two ways (families: ``message_classes.py``). A count that a run
+never recorded is left out of its sum. A missing count that every run records leaves the sum
+unchecked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Sum:
 SUMS = (
     # Offsets below the fence.
     Sum(("in_log", "expired", "log_holes"), ("below_fence",)),
-    # Seqs that were handed over, and what the log holds beside them.
+    # Seqs handed over, and the other records in the log.
     Sum(
         ("in_log", *classes.ABSENT, "not_in_log_excused"),
         (
@@ -67,7 +67,7 @@ SUMS = (
 
 
 def broken_sums(counts: Mapping[str, int | None]) -> list[str]:
-    """Return each sum of ``counts`` that does not hold, in words; empty: all that is known does."""
+    """Return each sum of ``counts`` that does not hold, in words; empty: all known ones hold."""
     return [text for found in SUMS if (text := _broken(found, counts))]
 
 
@@ -78,16 +78,16 @@ def broken_classes(
     *,
     is_whole_list: bool,
 ) -> list[str]:
-    """Return each class whose count, causes and rows in ``bad_messages`` are not the same.
+    """Return each class whose count, causes and rows in ``bad_messages`` differ.
 
     :param by_cause: messages of each class by cause.
     :param listed: rows of each class in the table ``bad_messages``.
-    :param is_whole_list: the table has every bad message, and not a share of many.
+    :param is_whole_list: the table has every bad message, not only a share of them.
     """
     broken = []
     for name in classes.CLASSES:
         known = [counts.get(name)]
-        if name == classes.NOT_IN_LOG:  # what is excused by its number has no row of its own class
+        if name == classes.NOT_IN_LOG:  # messages excused by number have no row of this class
             known.append(counts.get("not_in_log_excused"))
         if known[0] is None:
             continue

@@ -1,4 +1,4 @@
-"""What a run recorded, on one clock, and whether it can be trusted."""
+"""Read a run's records on one clock, and decide whether they can be trusted."""
 
 from lagbench.core.measures.evidence.clock_offset import RunningBound, answer_bound, probe_at
 from lagbench.core.measures.evidence.clock_step import ClockReading, ClockSteps, closest_reading

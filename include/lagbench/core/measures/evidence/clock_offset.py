@@ -1,10 +1,10 @@
-"""How far another clock is ahead of ours, from answers that carry only whole seconds.
+"""Bound the offset of another clock from answers that carry only whole seconds.
 
-An answer that was asked for at ``sent`` and had come at ``received`` and says second D proves that
-the other clock stood in [D, D + 1 s) at some instant between the two: its offset lies in
-[D - received, D + 1 s - sent]. Answers narrow each other down where the bounds overlap. A probe
-that meets the other clock at the turn of a second halves what is left, so ten answers bring a
-second down to the time that one answer takes.
+An answer that was requested at ``sent``, was received at ``received`` and carries second D proves
+that the other clock showed [D, D + 1 s) at some instant between the two: its offset lies in
+[D - received, D + 1 s - sent]. Overlapping bounds of several answers narrow each other. A probe
+that arrives when the other clock's second changes halves the remaining width, so ten answers reduce
+one second to the time that one answer takes.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ class OffsetBound:
 
     @property
     def width_ns(self) -> int:
-        """How much is not known."""
+        """The remaining uncertainty."""
         return self.high_ns - self.low_ns
 
     @property
     def middle_ns(self) -> int:
-        """The offset that is wrong by half the width at most."""
+        """The middle of the bound, wrong by at most half the width."""
         return (self.low_ns + self.high_ns) // 2
 
     def narrowed_by(self, other: OffsetBound) -> OffsetBound | None:
-        """Return what both allow; None when they contradict each other: the clocks drifted."""
+        """Return the overlap; None if the two contradict each other: the clocks drifted."""
         low, high = max(self.low_ns, other.low_ns), min(self.high_ns, other.high_ns)
         return OffsetBound(low, high) if low <= high else None
 
@@ -42,14 +42,14 @@ class OffsetBound:
 
 
 def answer_bound(*, second_at: int, sent_at: int, received_at: int) -> OffsetBound:
-    """Return what one answer proves; ``second_at`` is its whole second in unix nanoseconds."""
+    """Return the bound from one answer; ``second_at`` is its whole second in unix nanoseconds."""
     return OffsetBound(second_at - received_at, second_at + NANOSECONDS - sent_at)
 
 
 def probe_at(bound: OffsetBound | None, not_before_at: int, *, lead_ns: int) -> int:
-    """Return when to ask next, so as to arrive when the other clock turns a second.
+    """Return when to send the next probe, to arrive when the other clock's second changes.
 
-    That is, if its offset is the bound's middle; a question takes ``lead_ns`` to get there.
+    This assumes that its offset is the bound's middle and that a probe takes ``lead_ns`` to arrive.
     """
     if bound is None:
         return not_before_at
@@ -58,16 +58,16 @@ def probe_at(bound: OffsetBound | None, not_before_at: int, *, lead_ns: int) -> 
 
 
 class RunningBound:
-    """The bound that all answers since ``since_at`` allow; a contradiction starts it anew."""
+    """The bound from all answers since ``since_at``; a contradiction restarts it."""
 
     def __init__(self) -> None:
-        """Know nothing."""
+        """Start without a bound."""
         self.bound: OffsetBound | None = None
         self.since_at = 0
         self.answers = 0
 
     def take(self, found: OffsetBound, *, at: int) -> OffsetBound:
-        """Take an answer's bound and return what is known now."""
+        """Add an answer's bound and return the bound so far."""
         narrowed = None if self.bound is None else self.bound.narrowed_by(found)
         if narrowed is None:
             self.since_at, self.answers, narrowed = at, 0, found

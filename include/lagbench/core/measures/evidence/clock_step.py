@@ -1,10 +1,10 @@
-"""Notice a wall clock that steps against the monotonic one.
+"""Detect steps of a wall clock against the monotonic clock.
 
-Both run at the same pace on Linux, also while the clock is slewed (NTP): their difference changes
-when the wall clock is set, and when the machine is suspended, for the monotonic clock
-(CLOCK_MONOTONIC) stands then. So what counts is how far they have come apart since the watch began,
-or since the last step that was told: a few small steps make a large one. A step that is taken back
-between two readings is not seen.
+Both run at the same rate on Linux, even while the clock is slewed (NTP). Their difference changes
+when the wall clock is set, and when the machine is suspended, because the monotonic clock
+(CLOCK_MONOTONIC) stops then. The difference is compared with its value at the start of the watch or
+at the last reported step, so several small steps add up to a large one. A step that is undone
+between two readings is not detected.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from lagbench.core.measures.model import NANOSECONDS
 
 STEP_SECONDS = 0.1
-"""More than this is a step: a bin of the timeline, and what the producer's p99 may be late."""
+"""More than this is a step: one bin of the timeline, and the limit of the producer's p99."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,36 +28,36 @@ class ClockReading:
 
     @property
     def width_ns(self) -> int:
-        """How exactly the two are known of each other: the process may have waited between."""
+        """The precision of the reading: the process may have waited between the clocks."""
         return self.monotonic_after_ns - self.monotonic_before_ns
 
     @property
     def least_offset_ns(self) -> int:
-        """Wall clock less monotonic clock, at least."""
+        """Wall clock minus monotonic clock, lower bound."""
         return self.wall_ns - self.monotonic_after_ns
 
     @property
     def offset_ns(self) -> int:
-        """Wall clock less monotonic clock, in the middle of what it may be."""
+        """Wall clock minus monotonic clock, middle of the possible range."""
         return self.least_offset_ns + self.width_ns // 2
 
 
 def closest_reading(read: Callable[[], ClockReading], tries: int = 5) -> ClockReading:
-    """Return the most exact of some readings: a busy machine interrupts one now and then."""
+    """Return the most exact of several readings: a busy machine sometimes interrupts one."""
     return min((read() for _ in range(tries)), key=lambda reading: reading.width_ns)
 
 
 class ClockSteps:
-    """Tells the steps of one wall clock from readings of it."""
+    """Detect the steps of one wall clock from its readings."""
 
     def __init__(self, first: ClockReading) -> None:
         """Compare with ``first``."""
         self._before = first
 
     def take(self, reading: ClockReading) -> float | None:
-        """Return by how many seconds the clock has stepped (above 0: forward), None: it has not.
+        """Return the clock's step in seconds (above 0: forward); None: no step.
 
-        A reading counts only as far as it is exact: one that was interrupted proves no step.
+        A reading counts only within its precision: an interrupted reading proves no step.
         """
         before = self._before
         moved_ns = reading.offset_ns - before.offset_ns

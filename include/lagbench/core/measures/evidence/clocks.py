@@ -1,12 +1,12 @@
-"""The clocks whose stamps a run mixes, each bounded against the recorder's.
+"""Bound every clock that stamps a run against the recorder's clock.
 
-On the embedded bench everything runs on one machine: one clock. On a cluster the recorder bounds
-the API server's clock and that of each node from the ``Date`` of their answers. A clock that it
-could not ask is not bounded, which is not an offset of zero.
+On the embedded bench everything runs on one machine with one clock. On a cluster the recorder
+bounds the clocks of the API server and of each node from the ``Date`` headers of their answers. A
+clock that it could not query is unbounded, which is not the same as an offset of zero.
 
-A run is told on the recorder's clock: what is known of another one is taken off every record of its
-owner, once, where the evidence is read (``on_recorders_clock``). What is left is that clock's
-error, which widens the interval of each value that rests on it.
+All instants of a run are on the recorder's clock. The known offset of another clock is subtracted
+once from every record of its owner, when the evidence is read (``on_recorders_clock``). The rest is
+that clock's error; it widens the interval of each value that depends on it.
 """
 
 from __future__ import annotations
@@ -60,20 +60,20 @@ class Clock:
 
     @property
     def shift_ns(self) -> int:
-        """What to take off its stamps: nothing while the offset may be none."""
+        """The offset to subtract from its stamps: zero while the bound allows zero."""
         is_zero_allowed = self.bound.low_ns <= 0 <= self.bound.high_ns
         return 0 if is_zero_allowed else self.bound.middle_ns
 
     @property
     def error_ns(self) -> int:
-        """How wrong a stamp may be after that."""
+        """The largest error of a stamp after the shift."""
         shift = self.shift_ns
         return max(abs(self.bound.low_ns - shift), abs(self.bound.high_ns - shift))
 
 
 @dataclass(frozen=True, slots=True)
 class ClockSet:
-    """The clocks of a run by name, and which of them each pod has."""
+    """The clocks of a run by name, and the clock of each pod."""
 
     is_one_clock: bool
     by_name: Mapping[str, Clock] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class ClockSet:
     def of_pod(self, pod: str) -> Clock | None:
         """Return the clock of a pod, which is its node's; None: not bounded.
 
-        The autoscaler's records name its Deployment: then the clock is that which its pods share.
+        The autoscaler's records name its Deployment: then the clock is the one that its pods share.
         """
         if self.is_one_clock:
             return _THIS_MACHINE
@@ -102,7 +102,7 @@ ONE_CLOCK = ClockSet(is_one_clock=True)
 
 
 def clock_set(records: Sequence[TelemetryRecord], fidelity: Fidelity) -> ClockSet:
-    """Return the clocks of a run from what the recorder said last of each stretch."""
+    """Return the clocks of a run from the recorder's last record of each stretch."""
     if fidelity != "kubernetes":
         return ONE_CLOCK
     stretches: dict[str, dict[int, ClockOffset]] = {}
@@ -127,7 +127,7 @@ def on_recorders_clock(
 ) -> list[TelemetryRecord]:
     """Return ``records`` by instant, each shifted by the known offset of its owner's clock.
 
-    The recorder's own stay, as do those of an owner whose clock is not known.
+    The recorder's own records stay unchanged, as do records whose owner's clock is not known.
     """
     if clocks.is_one_clock:
         return list(records)
@@ -155,7 +155,7 @@ def _shifted(record: TelemetryRecord, shift_ns: int) -> TelemetryRecord:
 def clock_steps(
     records: Sequence[TelemetryRecord], from_at: int, until_at: int, origin_at: int | None
 ) -> list[str]:
-    """Return the steps of clocks in [from_at, until_at], in words; a step may lie beside it."""
+    """Return the clock steps in [from_at, until_at], in words; a step may lie just outside."""
     found = []
     for record in records:
         if isinstance(record, ClockStepped):
@@ -170,7 +170,7 @@ def clock_steps(
 
 
 def _clock(name: str, stretches: Sequence[ClockOffset]) -> Clock:
-    """Return what all stretches allow; when they contradict, what is true of each of them."""
+    """Return the overlap of all stretches; if they contradict, a bound that covers each."""
     bounds = [OffsetBound(found.low_ns, found.high_ns) for found in stretches]
     common: OffsetBound | None = bounds[0]
     hull = bounds[0]

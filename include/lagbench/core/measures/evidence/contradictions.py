@@ -1,8 +1,8 @@
-"""Where the files of a run folder contradict each other, or lack what every run records.
+"""Find contradictions between the files of a run folder, and missing records.
 
-Each file is somebody's word: Spark's tables are made of telemetry and log, the fence of the broker,
-the phases of the Dag. Where two of them tell of different runs nothing is proven: such a run does
-not pass, and what fails by either of them stays failed.
+Each file has its own source: Spark's tables come from telemetry and log, the fence from the broker,
+the phases from the Dag. If two of them contradict each other, nothing is proven: such a run does
+not pass, and an SLO that fails by either of them stays failed.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from lagbench.core.telemetry import (
 NAMED_PODS = 3
 _BINS_OF_A_SECOND = NANOSECONDS // BIN_NS
 _POLICY_GONE_SECONDS = 5.0
-"""How long after its phase has begun the policy may still scale: it is deleted first."""
+"""How long the policy may still scale after the start of the phase that deletes it."""
 _STAMP_SLACK_SECONDS = 1.0
-"""Two programs stamp the same thing as far apart, on one machine."""
+"""Two programs on one machine may stamp the same event this far apart."""
 _COMMIT_SLACK_NS = 1_500_000_000
-"""Offsets may have been read as long after the stamp of their sample."""
+"""Offsets may have been read this long after the stamp of their sample."""
 _SESSION_SLACK_SECONDS = 10.0
-"""For the broker to look, and for a dead pod's successor to be replaced in its turn."""
+"""Time for the broker to check, and for a dead pod's successor to be replaced too."""
 _EARLIER_PHASES = (
     "traffic_finished",
     "lag_at_rest",
@@ -53,7 +53,7 @@ _EARLIER_PHASES = (
     "group_settled",
 )
 _SHOWN_WITHIN_SECONDS = 4.0
-"""Samples come once a second, and may be read as long before the stamp of a scaling."""
+"""Samples come once a second, and may be read that long before the stamp of a scaling."""
 _EMPTY_GROUP_SECONDS = 10.0
 """Longer than a coordinator takes to load its groups after the broker's start."""
 _MISSING_MEMBERS_SECONDS = 60.0
@@ -63,10 +63,10 @@ _MISSING_MEMBERS_SECONDS = 60.0
 def contradictions_of_the_end(
     records: Sequence[TelemetryRecord], fence: Mapping[str, Any] | None, until_at: int
 ) -> list[str]:
-    """Return why the measured stretch may not have ended at ``until_at``, or not as the fence says.
+    """Return why the measured stretch may not end at ``until_at``, or why the fence disagrees.
 
     The stretch ends with the phase that deletes the policy: nothing scales after it, and the fence
-    is taken behind it.
+    is taken after it.
     """
     reasons = []
     if not any(isinstance(r, Phase) and r.name == STOPPING_PHASE for r in records):
@@ -100,9 +100,9 @@ def contradictions_of_the_end(
 
 
 def contradictions_of_lag(records: Sequence[TelemetryRecord], lag: LagSeries) -> list[str]:
-    """Return that the table of lag has other offsets than the recorder's own records.
+    """Return where the table ``lag`` and the recorder's own records have different offsets.
 
-    What only one of the two has says nothing here: a row that is missing was not seen.
+    Rows that only one of the two has are ignored here: a missing row is a missing reading.
     """
     column = {int(partition): place for place, partition in enumerate(lag.partitions)}
     row = {int(at): place for place, at in enumerate(lag.at)}
@@ -131,7 +131,7 @@ def contradictions_of_commits(
 ) -> list[str]:
     """Return where the group had committed more than it had done by then.
 
-    With ``commits_first`` (automatic commits) it may have.
+    With ``commits_first`` (automatic commits) this is allowed.
     """
     if commits_first or not rate.processed.size:
         return []
@@ -149,7 +149,7 @@ def contradictions_of_commits(
 def contradictions_of_members(
     records: Sequence[TelemetryRecord], until_at: int, *, session_seconds: float
 ) -> list[str]:
-    """Return where the broker's members and the Deployment's replicas tell of different groups."""
+    """Return where the broker's members and the Deployment's replicas contradict each other."""
     samples = [r for r in records if isinstance(r, ReplicaSample) and r.at <= until_at]
     groups = [r for r in records if isinstance(r, GroupSample) and r.at <= until_at]
     steps = [r.replicas_after for r in records if isinstance(r, Scaled | ReplicasChanged)]
@@ -182,7 +182,7 @@ def contradictions_of_members(
 def contradictions_of_an_empty_group(
     records: Sequence[TelemetryRecord], rate: RateSeries, until_at: int
 ) -> list[str]:
-    """Return that work was done for long while the broker saw nobody in the group."""
+    """Return where work was done for long while the broker saw no member in the group."""
     since: int | None = None
     for group in (r for r in records if isinstance(r, GroupSample) and r.at <= until_at):
         place = (group.at - rate.started_at) // BIN_NS
@@ -220,9 +220,9 @@ def contradictions_of_policy(
     from_at: int,
     until_at: int,
 ) -> list[str]:
-    """Return where replicas or the HPA (``hpas`` as the cluster had them) had other limits.
+    """Return where replicas or the HPA (``hpas`` from the cluster) did not keep the limits.
 
-    One sample above the ceiling may be of before the policy; a second one is of another policy.
+    One sample above the ceiling may be older than the policy; a second one means another policy.
     """
     ceiling = limits.ceiling_replicas
     wanted = [
@@ -241,7 +241,7 @@ def contradictions_of_policy(
 
 
 def contradictions_of_plan(records: Sequence[TelemetryRecord], scenario: Scenario) -> list[str]:
-    """Return where pods or producer tell of other settings than the scenario."""
+    """Return where pods or producer report other settings than the scenario."""
     settings, reasons = scenario.consumer, []
     for record in records:
         if isinstance(record, PodStarted):
@@ -284,11 +284,11 @@ def _differ(left: Any, right: Any) -> Any:
 
 
 def timeline_gaps(bins: Ints, offered: int, accounting: Mapping[str, Any] | None) -> str:
-    """Return what the table timeline lacks; empty: it is whole.
+    """Return the gaps of the table ``timeline``; empty: it is complete.
 
-    ``bins`` are the instants of its rows, ``offered`` the sum of what they say was offered. Spark
+    ``bins`` are the instants of its rows, ``offered`` the sum of their offered messages. Spark
     writes a row for every bin of 100 ms from the first to the last, with every message of the log:
-    what the group did in one without a row is not known.
+    the group's work in a bin without a row is unknown.
     """
     if not bins.size:
         return ""
@@ -303,11 +303,11 @@ def timeline_gaps(bins: Ints, offered: int, accounting: Mapping[str, Any] | None
 
 
 def lost_rebalances(records: Sequence[TelemetryRecord]) -> str:
-    """Return of which pods a rebalance is not recorded; empty: of none.
+    """Return the pods with an unrecorded rebalance; empty: none.
 
-    Each pod counts its own from 1, and says what it owns after each. An eager rebalance takes
-    everything away and then assigns: two records of one number. A container that was started
-    again counts anew.
+    Each pod counts its rebalances from 1, and reports the partitions it owns after each. An eager
+    rebalance revokes everything and then assigns: two records with one number. A restarted
+    container counts from 1 again.
     """
     moves: dict[str, list[PartitionsAssigned | PartitionsRevoked]] = {}
     for record in records:
@@ -344,15 +344,15 @@ def _named(pods: Sequence[str]) -> str:
 def unrecorded_members(
     records: Sequence[TelemetryRecord], accounting: Mapping[str, Any] | None
 ) -> str:
-    """Return which pods worked without any record of what they were assigned; empty: none.
+    """Return the pods that worked without any record of an assignment; empty: none.
 
-    When they came and what they took over is not known, so nor is what a scale step should have
-    done.
+    Their arrival and their partitions are unknown, so the expected effect of a scale step is
+    unknown too.
     """
     assigned = {record.source for record in records if isinstance(record, PartitionsAssigned)}
     by_pod = (accounting or {}).get("by_pod") or {}
     worked = {pod for pod, work in by_pod.items() if work.get("processed")}
     unknown = sorted(worked - assigned)
-    if not assigned or not unknown:  # none at all: what needs them says so itself
+    if not assigned or not unknown:  # none at all: each user reports that itself
         return ""
     return f"what partitions were assigned to {_named(unknown)} is not recorded, but they worked"

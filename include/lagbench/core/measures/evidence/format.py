@@ -1,8 +1,8 @@
-"""What a run folder records, by the format that its manifest states.
+"""Define the records of a run folder, by the format in its manifest.
 
-Format 1 is that of folders without the field: they were written before it was there. What a format
-never recorded is named in a note and makes nothing undetermined; what it records and a folder
-lacks, does.
+Folders without the field have format 1: they were written before the field existed. Data that a
+format never recorded is named in a note and makes nothing undetermined. Data that the format
+records and the folder lacks makes the run undetermined.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _TAIL_FIELD = "tail"
 CURRENT_FORMAT = 2
 """Tail, members of the group, clock steps, failed deliveries by identity, start delays."""
 MEMBERS_FORMAT = 2
-"""The first with records of who is in the group."""
+"""The first format that records the members of the group."""
 
 
 def folder_format(manifest: Mapping[str, Any]) -> int:
@@ -24,7 +24,7 @@ def folder_format(manifest: Mapping[str, Any]) -> int:
 
 
 def unrecorded_text(number: int) -> str:
-    """Return what a folder of format ``number`` never recorded; empty: it records all there is."""
+    """Return what a folder of format ``number`` never recorded; empty: it records everything."""
     if number >= CURRENT_FORMAT:
         return ""
     return (

@@ -1,7 +1,7 @@
-"""Membership and ownership of the consumer group, replayed from the pods' own records.
+"""Replay membership and ownership of the consumer group from the pods' own records.
 
-A pod is a member from its first join or assignment until it stopped; a pod that was killed says
-nothing, so it counts as gone from the end that Kubernetes tells (``evidence/pod_lives.py``).
+A pod is a member from its first join or assignment until it stopped. A killed pod reports nothing,
+so it is a member until the end that Kubernetes reports (``evidence/pod_lives.py``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EventKind = Literal["joined", "assigned", "revoking", "revoked", "sigterm", "lef
 
 @dataclass(frozen=True, slots=True)
 class GroupEvent:
-    """Something that happened to a member; ``owned`` is what it holds afterwards, if it said so."""
+    """An event of a member; ``owned`` are its partitions afterwards, if it reported them."""
 
     at: int
     pod: str
@@ -37,14 +37,14 @@ class GroupEvent:
 
 @dataclass(slots=True)
 class GroupState:
-    """Who is a member and who owns what, after the events applied so far."""
+    """Members and partition owners after the events applied so far."""
 
     members: set[str] = field(default_factory=set)
     owner: dict[int, str] = field(default_factory=dict)
     waiting: set[str] = field(default_factory=set)  # members without any assignment yet
 
     def apply(self, event: GroupEvent) -> None:
-        """Take ``event`` into account; a newer assignment outranks an owner that is silent."""
+        """Apply ``event``; a newer assignment overrides an owner that is silent."""
         if event.kind in ("left", "died"):
             self.members.discard(event.pod)
             self.waiting.discard(event.pod)
@@ -73,7 +73,7 @@ class GroupState:
 def group_events(
     records: Sequence[TelemetryRecord], clocks: ClockSet = ONE_CLOCK
 ) -> list[GroupEvent]:
-    """Return what happened in the group, by instant."""
+    """Return the events of the group, by instant."""
     return sorted([*_told(records), *_deaths(records, clocks)], key=lambda event: event.at)
 
 
@@ -95,10 +95,10 @@ def _told(records: Sequence[TelemetryRecord]) -> Iterator[GroupEvent]:
 
 
 def _deaths(records: Sequence[TelemetryRecord], clocks: ClockSet) -> Iterator[GroupEvent]:
-    """Yield the end of pods that were members and never said that they stopped.
+    """Yield the end of pods that were members and never reported that they stopped.
 
-    Only what a pod said after it was last a member counts: a container that ended and was started
-    again is a member once more.
+    Only records after a pod's last join or assignment count, because a restarted container becomes
+    a member again.
     """
     member_at = _last_at(records, GroupJoined, PartitionsAssigned)
     told_at = _last_at(records, PodStopped)

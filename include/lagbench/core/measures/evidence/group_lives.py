@@ -1,9 +1,9 @@
-"""How many members the consumer group can have of the run's own pods at an instant: at most.
+"""Limit how many members of the consumer group can be the run's own pods at an instant.
 
-A pod is a member at most from its creation until it has left the group. One that leaves in order
-tells so; one that ends otherwise, or is a static member, stays until its session times out, and so
-does each earlier container of a pod that was started again. Replicas that exist are pods of the run
-too, where the records of the pods are lost.
+A pod is a member at most from its creation until it has left the group. A pod that leaves in order
+reports it. A pod that ends otherwise, or is a static member, stays until its session times out; so
+does each earlier container of a restarted pod. If the records of the pods are lost, existing
+replicas also count as pods of the run.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from lagbench.core.telemetry import (
 )
 
 SESSION_SECONDS = 45.0 + BLIND_SECONDS
-"""The longest session of a member here: KIP-848's default; classic ones last 10 s by default."""
+"""The longest session of a member here: KIP-848's default; the classic default is 10 s."""
 _NEVER = 2**63
 
 
 def member_limit(records: Sequence[TelemetryRecord]) -> Callable[[int], int]:
-    """Return a function of an instant: the most members that the run's pods can have then.
+    """Return a function from an instant to the most members that the run's pods can be then.
 
-    ``records`` are by time.
+    ``records`` are sorted by time.
     """
     own = [record for record in records if isinstance(record, PodStarted | PodStopped)]
     left = {record.source for record in records if isinstance(record, SigtermReceived)}
@@ -42,7 +42,7 @@ def member_limit(records: Sequence[TelemetryRecord]) -> Callable[[int], int]:
     for record in records:
         if isinstance(record, PodSeen):
             seen[record.pod].append(record)
-    # A coordinator that was away has forgotten nothing: who left meanwhile is a member until then.
+    # A coordinator that was away forgets nothing: a pod that left meanwhile is a member until then.
     was_away = any(isinstance(record, ReadGap) and record.what == "group" for record in records)
     starts, ends = [], []
     for pod in {*seen, *(record.source for record in own)}:
@@ -67,7 +67,7 @@ def member_limit(records: Sequence[TelemetryRecord]) -> Callable[[int], int]:
 def unowned_partitions(records: Sequence[TelemetryRecord], instants: Sequence[int]) -> set[int]:
     """Return the partitions that no pod of the run owned at any of ``instants``.
 
-    Those that a pod ever owned are known to exist; ``records`` are by time.
+    Partitions that any pod ever owned are known to exist; ``records`` are sorted by time.
     """
     owned: dict[str, set[int]] = {}
     at_all: set[int] | None = None
@@ -86,9 +86,9 @@ def unowned_partitions(records: Sequence[TelemetryRecord], instants: Sequence[in
 def _stays(
     told: Sequence[PodStarted | PodStopped], seen: Sequence[PodSeen], *, leaves: bool
 ) -> Iterator[tuple[int, int]]:
-    """Yield from when until when each container of one pod can be a member.
+    """Yield the start and end of the possible membership of each container of one pod.
 
-    The last one ends by its own word, else with the pod's object, else never.
+    The last one ends at its own stop record, else with the pod's object, else never.
     """
     early, late = round(BLIND_SECONDS * NANOSECONDS), round(SESSION_SECONDS * NANOSECONDS)
     started = [record for record in told if isinstance(record, PodStarted)]

@@ -1,11 +1,11 @@
-"""Members of the consumer group that are no pod of the run.
+"""Find members of the consumer group that are not pods of the run.
 
-Whoever joins the group takes partitions and commits offsets: what happens to their messages is then
-neither the policy's nor the pods' doing. The recorder tells who is in the group whenever that
-changed; a member is the run's own when its client id is the name of a pod that anything ever told
-of, also later. Where no record names them (folders of format 1, or lost records) their number
-tells: more than the run's pods, told of or counted as replicas, can have had, in three readings in
-a row or more.
+Any member of the group takes partitions and commits offsets. Neither the policy nor the pods cause
+the effect of a stranger on its messages. The recorder reports the members whenever they change. A
+member belongs to the run if its client id is the name of a pod in any record, even a later one. If
+no record names the members (folders of format 1, or lost records), their number decides: it reveals
+a stranger if it exceeds the most that the run's pods, recorded or counted as replicas, can be, in
+three or more consecutive readings.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from lagbench.core.telemetry import (
 )
 
 UNSEEN_SECONDS = 10 + BLIND_SECONDS
-"""Members are named every ten seconds at least; a reading longer after that names nobody."""
-_SURPLUS_READINGS = 3  # a pod that comes as another goes may stand beside it in one or two
+"""Members are named at least every ten seconds; a reading later than this has no names."""
+_SURPLUS_READINGS = 3  # a starting pod may overlap with a stopping one in one or two
 
 
 class GroupStranger(MeasureModel):
-    """A member of the consumer group that is no pod of the run, or members that nothing explains.
+    """A member of the consumer group that is not a pod of the run, or unexplained members.
 
     ``seen_seconds`` is how long readings showed it; it may have been there ``precision_seconds``
-    longer. Without a name (``client_id`` None) only the number of members told of it: more than the
-    run's pods can have had; its partitions are then those that no pod owned all that time.
+    longer. Without a name (``client_id`` None) only the number of members revealed it: more than
+    the run's pods can be. Its partitions are then those that no pod owned during all that time.
     """
 
     client_id: str | None
     host: str | None
-    members: int  # at once, at most
+    members: int  # most at once
     partitions: tuple[int, ...]  # all that it ever held
     first_seen_at: int
     last_seen_at: int
@@ -56,7 +56,7 @@ class GroupStranger(MeasureModel):
 
 
 def group_strangers(records: Iterable[TelemetryRecord]) -> tuple[GroupStranger, ...]:
-    """Return every stranger by its first sight; empty when all members were the run's own."""
+    """Return every stranger, first seen first; empty when all members were the run's own."""
     by_time = sorted(records, key=lambda record: record.at)
     own = own_clients(by_time)
     told = [record for record in by_time if isinstance(record, GroupMembers)]
@@ -89,10 +89,10 @@ def own_clients(records: Iterable[TelemetryRecord]) -> frozenset[str]:
 def group_unseen(
     records: Iterable[TelemetryRecord], *, from_at: int, until_at: int, names_members: bool
 ) -> tuple[TelemetryGap, ...]:
-    """Return the stretches of [from_at, until_at] in which it is not known who was in the group.
+    """Return the gaps in [from_at, until_at] in which the members of the group are unknown.
 
-    That is more than ``UNSEEN_SECONDS`` without a reading and, where ``names_members`` (the
-    folder's format has such records), any reading that long after the last that named them.
+    A gap is more than ``UNSEEN_SECONDS`` without a reading. With ``names_members`` (the folder's
+    format has such records), any reading that long after the last one with names counts too.
     """
     by_time = sorted(records, key=lambda record: record.at)
     named_at: int | None = None
@@ -116,9 +116,9 @@ def group_unseen(
 def _visits(
     changes: Sequence[tuple[int, int]], readings: Sequence[int]
 ) -> list[tuple[int, int, int, int]]:
-    """Return per visit: first and last reading with it, by how much unsure, members at most.
+    """Return per visit: first and last reading with it, uncertainty, most members.
 
-    ``changes`` are the members from each instant on; between two the readings saw the same.
+    ``changes`` are the members from each instant on; between two of them the readings are equal.
     """
     visits = []
     position = 0

@@ -1,9 +1,9 @@
-"""Whether the generator kept its promise.
+"""Check that the generator produced the planned load.
 
 A run is invalid when the producer fell behind (its own rule, stated in its record), was stopped
-before its stream's end, never said that it finished, or had a delivery refused or left
-unacknowledged: then the load that Kafka took is not the planned one and no measure means what it
-says. ``evidence/load_taken.py`` says when Kafka took it too late.
+before its stream's end, never reported that it finished, or had a delivery rejected or left
+unacknowledged. Kafka then took another load than planned, and no measure is meaningful.
+``evidence/load_taken.py`` checks whether Kafka took it too late.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from lagbench.core.telemetry import (
 
 FELL_BEHIND_P99_MS = 100.0
 FELL_BEHIND_MAX_MS = 1_000.0
-"""A generator that was later than these fell behind.
+"""A generator that exceeds either limit fell behind.
 
 The timeline has bins of 100 ms: with 99 % of the events sent within one, each bin shows the load
 that was planned. The recorder samples lag once a second: an event later than that would show as
-missing load in a sample, and a reaction time measured from the planned step would hold up to that
-much of the generator's own delay.
+missing load in a sample, and a reaction time measured from the planned step would include up to
+that much of the generator's own delay.
 """
 SILENCE_SECONDS = 3.0
 """The recorder samples once a second: three missing seconds are a gap."""
 
 
 class Generator(MeasureModel):
-    """What the producer reported; lateness is sent minus planned instant."""
+    """The producer's report; lateness is sent minus planned instant."""
 
     planned: int | None = None
     sent: int | None = None
@@ -50,7 +50,7 @@ class Generator(MeasureModel):
     fell_behind: bool | None = None
     reason: str = ""
     stream_sha256: str | None = None
-    most_waiting: int | None = None  # sent and not yet acknowledged, at most
+    most_waiting: int | None = None  # most messages sent and not yet acknowledged
 
 
 class Validity(MeasureModel):
@@ -64,10 +64,10 @@ class Validity(MeasureModel):
 
 
 def generator(records: Sequence[TelemetryRecord], planned_total: int = 0) -> Generator:
-    """Return what the producer said last: its final record, else its last progress.
+    """Return the producer's last report: its final record, else its last progress.
 
-    ``planned`` is the whole stream (``planned_total`` of the scenario, or what the producer was
-    told), also of a producer that was stopped before its end.
+    ``planned`` is the whole stream (``planned_total`` of the scenario, or of the producer's first
+    record), even if the producer was stopped before its end.
     """
     told = [r.planned_total for r in records if isinstance(r, StreamStarted)]
     whole = max([*told, planned_total])
@@ -107,7 +107,7 @@ def telemetry_gaps(
 ) -> tuple[TelemetryGap, ...]:
     """Return stretches in which readings failed or the recorder was silent, by start.
 
-    Failed readings of one kind belong together while less than three seconds apart.
+    Failed readings of one kind form one gap while less than three seconds apart.
     """
     low = from_at if from_at is not None else -(2**63)
     high = until_at if until_at is not None else 2**63
@@ -131,7 +131,7 @@ def validity(
 ) -> Validity:
     """Return whether the run may be judged, and what a reader should know.
 
-    ``doubts``: further reasons why it was another load than planned, or measured by no clock.
+    ``doubts``: further reasons why it was not the planned load, or why no clock measured it.
     """
     reasons = [*_unkept(made), *doubts]
     notes = [f"{gap.what} not seen for {gap.gap_seconds:.1f} s: {gap.reason}" for gap in gaps]
@@ -145,7 +145,7 @@ def validity(
 
 
 def _unkept(made: Generator) -> list[str]:
-    """Return how the producer's own word differs from its plan."""
+    """Return how the producer's own report differs from its plan."""
     if made.fell_behind is None:
         return ["the producer never reported that it finished"]
     reasons = []
@@ -169,7 +169,7 @@ def _unkept(made: Generator) -> list[str]:
 
 
 def fell_behind(p99_ms: float, max_ms: float) -> bool:
-    """Say whether events were handed over too late for the load to be the planned one."""
+    """Return whether events were handed over too late for the load to be the planned one."""
     return p99_ms > FELL_BEHIND_P99_MS or max_ms > FELL_BEHIND_MAX_MS
 
 

@@ -1,10 +1,10 @@
-"""Whether Kafka took the planned load when it was planned.
+"""Check that Kafka took the planned load at the planned time.
 
-What the producer has handed to its client and Kafka has not acknowledged waits in the client: it is
-in no lag. More than one second of the planned rate (and never less than 1,000 messages) is another
-load than the planned one. The producer tells of it once a second; where it was not heard from,
-nobody knows. The recorder's end offsets say the same from the other side: what the log held at a
-sample.
+Messages that the producer has handed to its client and that Kafka has not acknowledged wait in the
+client and are not part of any lag. If more than one second of the planned rate (at least 1,000
+messages) waits there, the load is not the planned one. The producer reports the number once a
+second; in a gap between reports it is unknown. The recorder's end offsets show the same from the
+other side: the content of the log at a sample.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from lagbench.core.telemetry import (
 )
 
 FEWEST_WAITING = 1000
-"""Below that a client's batches on their way are no backlog."""
+"""Below this, batches in flight are not a backlog."""
 WAITING_SECONDS = 1.0
 _STEP_SLACK_SECONDS = 0.1
 _READING_SECONDS = 1.0
-"""End offsets may have been read as long before the stamp of their sample."""
+"""End offsets may have been read this long before the stamp of their sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
     """More than ``allowed`` messages waited in the client at ``at``.
 
-    The stretch around it reaches from the report before to the one after.
+    The stretch around it reaches from the previous report to the next one.
     """
 
     at: int
@@ -52,7 +52,7 @@ class HeldBack:
 def held_back(
     records: Sequence[TelemetryRecord], load: OfferedLoad, stream_started_at: int | None
 ) -> tuple[HeldBack, ...]:
-    """Return each report of the producer that shows more waiting than is allowed."""
+    """Return each report of the producer that shows more waiting messages than allowed."""
     if stream_started_at is None:
         return ()
     told = sorted((r for r in records if isinstance(r, ProducerProgress)), key=lambda r: r.at)
@@ -70,7 +70,7 @@ def held_back(
 
 
 def most_waiting(records: Sequence[TelemetryRecord]) -> int | None:
-    """Return the most messages that ever waited in the client; None: it was never told."""
+    """Return the most messages that ever waited in the client; None: never reported."""
     told = [r for r in records if isinstance(r, ProducerProgress)]
     return max((r.sent - r.acked - r.failed for r in told), default=None)
 
@@ -81,9 +81,9 @@ def doubts_of_the_load(
     window: LoadWindow,
     recorded_starts_at: Sequence[int] = (),
 ) -> list[str]:
-    """Return why the load that Kafka took was not the planned one, or is not known to be.
+    """Return why Kafka did not take the planned load, or why this is unknown.
 
-    ``recorded_starts_at``: the stream's start as others than the producer's record have it.
+    ``recorded_starts_at``: the stream's start from sources other than the producer's record.
     """
     started_at = window.stream_started_at
     if started_at is None:
@@ -108,7 +108,7 @@ def doubts_of_the_load(
 
 
 def log_behind(lag: LagSeries, load: OfferedLoad, stream_started_at: int | None) -> list[str]:
-    """Return where the log held less than was planned by then, by more than may wait."""
+    """Return where the log held less than planned by then, by more than may wait."""
     if stream_started_at is None:
         return []
     ends = lag.end_offsets.sum(axis=1)
@@ -132,7 +132,7 @@ def log_behind(lag: LagSeries, load: OfferedLoad, stream_started_at: int | None)
 
 
 def log_ahead(lag: LagSeries, load: OfferedLoad, stream_started_at: int | None) -> list[str]:
-    """Return where the log held more than was planned by then."""
+    """Return where the log held more than planned by then."""
     if stream_started_at is None:
         return []
     ends = lag.end_offsets.sum(axis=1)
@@ -161,7 +161,7 @@ def unheard(records: Sequence[TelemetryRecord], window: LoadWindow) -> list[Unse
 def _contradictions(
     records: Sequence[TelemetryRecord], load: OfferedLoad, stream_started_at: int
 ) -> list[str]:
-    """Return where the producer tells of another load than the scenario."""
+    """Return where the producer reports another load than the scenario."""
     for record in records:
         if isinstance(record, StreamStarted) and (
             record.planned_total != load.total

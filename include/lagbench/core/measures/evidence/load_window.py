@@ -1,4 +1,4 @@
-"""When the load changed: the scenario says how, the telemetry when the stream began."""
+"""Compute when the load changed, from the scenario and the recorded start of the stream."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class SpikeWindow(MeasureModel):
 
 
 class LoadWindow(MeasureModel):
-    """When the load changed, by the scenario; a sawtooth has many spikes, a steady stream none.
+    """Planned load changes as instants; a sawtooth has many spikes, a steady stream none.
 
-    ``spikes`` are those of the plan; their instants are None when the stream's start is not known.
+    ``spikes`` counts the planned spikes; their instants are None without a known stream start.
     """
 
     stream_started_at: int | None
@@ -44,8 +44,8 @@ def load_window(
 ) -> LoadWindow:
     """Return the stretch of the stream and of its spikes, as the scenario plans them.
 
-    The producer says when the stream began, else ``recorded_start_at`` does. It ended with the
-    producer's last word, else as planned.
+    The stream starts as the producer reports, else at ``recorded_start_at``. It ends with the
+    producer's final record, else as planned.
     """
     started = [r.stream_started_at for r in records if isinstance(r, StreamStarted)]
     start = min(started, default=recorded_start_at)

@@ -1,9 +1,9 @@
-"""Which part of a run is measured: from the first record to the order to stop the consumers.
+"""Determine the measured part of a run: from the first record until the consumers are stopped.
 
-The bench itself stops the consumers at the end. That is no scale-down of the policy and no
-rebalance of the group, so the measured stretch ends before it: with the phase that stops them
-(``fence_run``), else with the first SIGTERM after the stream after which no member is left, unless
-the policy may scale to zero.
+The bench itself stops the consumers at the end. This is neither a scale-down by the policy nor a
+rebalance of the group, so the measured stretch ends before it. It ends with the phase that stops
+them (``fence_run``). Without that phase it ends with the first SIGTERM after the stream after which
+no member is left, unless the policy may scale to zero.
 """
 
 from __future__ import annotations

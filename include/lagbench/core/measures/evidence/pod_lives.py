@@ -1,16 +1,16 @@
-"""The consumer pods' lives, each instant as tight as what is known of it.
+"""Compute the lives of the consumer pods, with each instant as exact as the records allow.
 
 localkube stamps exactly. A cluster writes whole seconds, and the recorder's watch shows a change
-after it was made: so an instant lies between the begin of its whole second on the recorder's clock
-and the first record that shows it, at most a second (plus the skew's bound) apart. The latter is
-taken where it lies inside the second, else the former.
+after it was made. So an instant lies between the start of its whole second on the recorder's clock
+and the first record that shows it, at most a second (plus the skew's bound) apart. The record's
+instant is used if it lies inside the second, else the start of the second.
 
-A life ends when the pod's object goes away, which the watch tells. Before that it has ended
+A life ends when the pod's object is removed, which the watch reports. Two cases end it earlier:
 
-* by itself, without a request to delete it: evicted or refused by its node, or lost with it. Its
-  object stays in a final phase, and costs nothing more;
-* unseen, while no recorder ran: the next one's first list is without it. That list is the latest
-  instant at which it can have gone, so its life is too long by the recorder's absence at most.
+* The pod ends by itself, without a request to delete it: evicted or rejected by its node, or lost
+  with it. Its object stays in a final phase, and costs nothing more.
+* The pod ends while no recorder runs: the next recorder's first list lacks it. That list is the
+  latest possible instant of its end, so its life is too long by at most the recorder's absence.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.telemetry import PodSeen, PodsListed, TelemetryRecord
 
 FINAL_PHASES = frozenset({"Failed", "Succeeded"})
-"""A pod in one of these starts no container again."""
+"""A pod in one of these phases starts no more containers."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodLife:
-    """A consumer pod's instants as Kubernetes tells them; a precision of None is not bounded.
+    """A consumer pod's instants as Kubernetes reports them; a precision of None is not bounded.
 
     ``gone_at`` is the end of its life, whether or not its object stayed.
     """
@@ -51,9 +51,9 @@ class PodLife:
 def pod_lives(
     records: Sequence[TelemetryRecord], clocks: ClockSet = ONE_CLOCK
 ) -> dict[str, PodLife]:
-    """Return each pod's life from what was said of it, by creation.
+    """Return each pod's life from its records, by creation.
 
-    Ready is when it was first so: a pod that ends is no longer Ready.
+    Ready is the first time that it was Ready, because a pod that ends is no longer Ready.
     """
     seen_of: dict[str, list[PodSeen]] = {}
     lists: list[PodsListed] = []
@@ -90,7 +90,7 @@ def _life(
 def _first(
     seen: Sequence[PodSeen], of: Callable[[PodSeen], int | None], clock: Clock | None
 ) -> tuple[int | None, float | None]:
-    """Return the instant that was told first, and its precision."""
+    """Return the first reported instant and its precision."""
     for record in seen:
         stamp = of(record)
         if stamp is not None:
@@ -101,7 +101,7 @@ def _first(
 
 
 def _end(seen: Sequence[PodSeen], lists: Sequence[PodsListed], clock: Clock | None) -> int | None:
-    """Return when a life ended; None: it had not when it was last told of."""
+    """Return when a life ended; None: not before its last record."""
     ended = next((record for record in seen if _has_ended_by_itself(record)), None)
     if ended is not None:
         if ended.finished_at is None:
@@ -115,7 +115,7 @@ def _end(seen: Sequence[PodSeen], lists: Sequence[PodsListed], clock: Clock | No
 
 
 def _has_ended_by_itself(record: PodSeen) -> bool:
-    """Say whether it was over before it was to be deleted; what is deleted ends with its object."""
+    """Return whether it ended before its deletion; a deleted pod ends with its object."""
     if record.phase not in FINAL_PHASES:
         return False
     if record.deleted_at is None:
@@ -125,7 +125,7 @@ def _has_ended_by_itself(record: PodSeen) -> bool:
 
 def _bounded(stamp: int, seen_at: int, clock: Clock | None) -> tuple[int, float | None]:
     """Return where a stamp of a whole second, seen at ``seen_at``, lies on the recorder's clock."""
-    if clock is None:  # not bounded: the stamp says nothing about a watch that shows it at once
+    if clock is None:  # not bounded: the stamp adds nothing to a watch that shows it at once
         return (seen_at if 0 <= seen_at - stamp <= NANOSECONDS else stamp), None
     earliest = stamp - clock.bound.high_ns
     latest = stamp + NANOSECONDS - clock.bound.low_ns

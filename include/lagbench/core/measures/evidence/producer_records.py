@@ -1,4 +1,4 @@
-"""Where the producer's records contradict each other, the manifest, or the scenario's tail."""
+"""Find where the producer's records contradict each other, the manifest, or the scenario's tail."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lagbench.core.telemetry import ProducerProgress, StreamFinished, StreamStar
 _COMPLETED = "completed"
 _SAME_STREAM_SECONDS = 0.1
 _SAME_SECONDS = 1.0
-"""The tail's length as the producer has it and as the Dag noted it."""
+"""Allowed difference of the tail's length between the producer and the Dag's note."""
 
 
 def contradictions_of_the_producer(
@@ -23,9 +23,9 @@ def contradictions_of_the_producer(
     tail: Tail | None,
     noted_tail: Mapping[str, Any] | None,
 ) -> list[str]:
-    """Return why the producer's own records do not tell of one stream that kept its plan.
+    """Return why the producer's own records do not show one stream that kept its plan.
 
-    ``noted_tail`` is what the manifest says of the tail; ``tail`` what the scenario asks for.
+    ``noted_tail`` is the tail in the manifest, ``tail`` the scenario's tail.
     """
     started = [record for record in records if isinstance(record, StreamStarted)]
     finished = [record for record in records if isinstance(record, StreamFinished)]
@@ -52,7 +52,7 @@ def _of_one_stream(
 
 
 def _of_the_tail(started: Sequence[StreamStarted], tail: Tail | None) -> list[str]:
-    """Return where the producer was told of another tail than the scenario's; none is no word."""
+    """Return where the producer had another tail than the scenario; a missing rate is ignored."""
     asked = 0.0 if tail is None else tail.rate_per_second
     for record in started:
         told = record.tail_rate_per_second

@@ -1,4 +1,4 @@
-"""Which messages of a stream something befell: by their seqs, told as ranges."""
+"""Collect the affected messages of a stream by their seqs, and return them as ranges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class SeqRanges:
-    """Collects seqs in any order; 8 bytes each, so a refused stream of 10 million costs 80 MB."""
+    """Collect seqs in any order; 8 bytes each, so a rejected stream of 10 million costs 80 MB."""
 
     def __init__(self) -> None:
         """Start with none."""
@@ -20,11 +20,11 @@ class SeqRanges:
         return len(self._seqs)
 
     def add(self, seq: int) -> None:
-        """Take one in."""
+        """Add one."""
         self._seqs.append(seq)
 
     def ranges(self, *, most: int) -> list[tuple[int, int]] | None:
-        """Return the seqs as ranges [first, last], ascending; None when there are more of them."""
+        """Return the seqs as ranges [first, last], ascending; None if more than ``most``."""
         if not self._seqs:
             return []
         seqs = np.unique(np.frombuffer(self._seqs, dtype=np.uint64))

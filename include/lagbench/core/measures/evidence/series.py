@@ -1,4 +1,4 @@
-"""Series that others measure on: lag by sample and partition, rate by 100 ms."""
+"""Series for computing measures: lag by sample and partition, rate by 100 ms."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def lag_series(
     shape = (instants.size, partitions.size)
     ends, lags = np.full(shape, np.nan), np.full(shape, np.nan)
     end = np.asarray(end_offset, dtype=np.float64)
-    end[end < 0] = np.nan  # of a broker that stood still: an answer without an offset
+    end[end < 0] = np.nan  # from a stalled broker: an answer without an offset
     commit = np.asarray([np.nan if c is None else c for c in committed], dtype=np.float64)
     ends[row, column] = end
     lags[row, column] = np.where(end == 0, 0.0, np.maximum(end - commit, 0.0))

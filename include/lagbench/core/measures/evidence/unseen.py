@@ -1,4 +1,4 @@
-"""Stretches that nobody saw: what could have happened in them is unknown, so it never passes."""
+"""Find gaps between readings: anything could have happened in a gap, so it never passes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from itertools import pairwise
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 
 BLIND_SECONDS = 3.5
-"""Readings further apart than this leave a stretch unseen.
+"""Readings further apart than this leave a gap.
 
-The recorder reads once a second, on a grid: one lost reading makes 2 s, two make 3 s and a jitter
+The recorder reads once a second, on a grid: one lost reading makes 2 s, two make 3 s plus a jitter
 of milliseconds, three make 4 s.
 """
 
 
 class TelemetryGap(MeasureModel):
-    """A stretch in which something was not seen."""
+    """A gap in the readings of ``what``."""
 
     what: str
     started_at: int
@@ -35,12 +35,12 @@ class Unseen:
 
     @property
     def seconds(self) -> float:
-        """How long nothing was seen."""
+        """The length of the gap."""
         return (self.ended_at - self.started_at) / NANOSECONDS
 
 
 def unseen_between(instants: Iterable[int], from_at: int, until_at: int) -> list[Unseen]:
-    """Return the stretches of [from_at, until_at] that readings at ``instants`` leave unseen."""
+    """Return the gaps in [from_at, until_at] between the readings at ``instants``."""
     inside = sorted(at for at in instants if from_at <= at <= until_at)
     limit = BLIND_SECONDS * NANOSECONDS
     return [
@@ -51,7 +51,7 @@ def unseen_between(instants: Iterable[int], from_at: int, until_at: int) -> list
 
 
 def unseen_text(what: str, stretches: Sequence[Unseen], origin_at: int | None = None) -> str:
-    """Return which stretches were not seen, in seconds after ``origin_at``; empty without any."""
+    """Return the gaps in words, in seconds after ``origin_at``; empty without any."""
     if not stretches:
         return ""
     longest = max(stretches, key=lambda stretch: stretch.seconds)

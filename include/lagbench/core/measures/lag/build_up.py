@@ -1,10 +1,11 @@
-"""The lag's build-up rate: how fast lag grows before scaling can answer.
+"""Compute the lag's build-up rate: how fast lag grows before scaling can respond.
 
-Of a spike: (lag at the end - lag at the start) / (end - start), in messages per second. The start
-is the spike's planned start. The end is the first rise of the wanted replicas after it, or the peak
-of total lag until the next spike, whichever comes first. Both lags are those of the last sample at
-or before, and the time is that between the two samples, so nothing is interpolated. Of several
-spikes the fastest counts. A stretch with more than 3.5 s without a known total has no rate.
+For one spike it is (lag at the end - lag at the start) / (end - start), in messages per second. The
+start is the spike's planned start. The end is the first rise of the desired replicas after it, or
+the peak of total lag until the next spike, whichever comes first. Each lag is that of the last
+sample at or before the instant, and the time is that between the two samples, so nothing is
+interpolated. The fastest of several spikes counts. A stretch with more than 3.5 s without a known
+total has no rate.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ def build_up(
     *,
     until_at: int,
 ) -> BuildUp | None:
-    """Return the fastest build-up of ``spikes``, which ascend; None without a spike.
+    """Return the fastest build-up of ``spikes`` (ascending); None without a spike.
 
-    Where no spike has a rate, the first one's reason is returned.
+    If no spike has a rate, the first one's reason is returned.
     """
     bounds = [*(spike.started_at for spike in spikes), until_at]
     found = [

@@ -1,12 +1,12 @@
-"""Drain: from the end of the last spike to total lag at or below the threshold.
+"""Measure the drain: from the end of the last spike to total lag at or below the threshold.
 
 Threshold: one lagThreshold (the lag that one replica may hold). ``drained_at`` is the first sample
-at or after the spike's end with total lag at or below it; samples are 1 s apart. A total that is
-unknown drains nothing, nor does a low one while too much waits in the producer's client, where it
-is no lag yet (``evidence/load_taken.py``).
+at or after the spike's end with total lag at or below it; samples are 1 s apart. An unknown
+total does not count as drained. Neither does a low total while too much waits in the producer's
+client, where it is not lag yet (``evidence/load_taken.py``).
 
 The lag came down after the last sample that is known to be above the threshold, so the drain's
-precision is the distance to that one (``above_until_at``): a gap in between widens it.
+precision is the distance to that sample (``above_until_at``): a gap in between widens it.
 
 Skew limit: a partition is read by one pod, so no drain is shorter than the hottest partition's
 backlog at the spike's end divided by one pod's rate (concurrency / process_ms).
@@ -54,7 +54,7 @@ class DrainThreshold:
 
 
 def pod_rate_per_second(process_ms: float, concurrency: int) -> float | None:
-    """Return the most that one pod can do; None when a record costs nothing."""
+    """Return the highest rate of one pod; None when a record costs nothing."""
     return None if process_ms == 0 else concurrency * 1000 / process_ms
 
 
@@ -72,8 +72,8 @@ def drain_measure(
 ) -> Drain:
     """Return the drain after ``spike_ended_at``; all None without a spike or a threshold.
 
-    ``held``: where too much waited in the producer's client. ``clock_error_seconds``: how wrong the
-    spike's end may be, which is on the producer's clock; None: not bounded.
+    ``held``: when too much waited in the producer's client. ``clock_error_seconds``: the largest
+    error of the spike's end, which is on the producer's clock; None: not bounded.
     """
     drained_at, above_until_at = _drained(series, spike_ended_at, until_at, threshold.records, held)
     stretch = full_parallelism(replicas, spike_ended_at, until_at)
@@ -109,7 +109,7 @@ def _drained(
 ) -> tuple[int | None, int | None]:
     """Return when lag was first seen drained, and when it was last known not to be before that.
 
-    Lag that was never known above it may have been drained since the spike's end.
+    Lag that was never known above the threshold may have been drained since the spike's end.
     """
     if spike_ended_at is None or threshold is None:
         return None, None

@@ -1,11 +1,11 @@
-"""Lag of a run over time: per partition and in total.
+"""Measure lag over time: per partition and in total.
 
 Lag of a partition is its end offset minus the group's committed offset, never below zero (the two
 are read one after the other). A partition without a commit has an unknown lag, unless its end
 offset is 0: then nothing can wait. A total with one unknown part is unknown, never partial.
 
-The partitions that the topic had at the stream's start must be in each sample: one without a row is
-unknown. One that comes later held nothing before its first row.
+The partitions that the topic had at the stream's start must be in each sample: the lag of one
+without a row is unknown. A partition added later held nothing before its first row.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Lag(MeasureModel):
     peak_partition: int | None  # the partition with the most lag of any sample
     peak_partition_records: int | None
     at_spike_end_records: int | None
-    time_lag_seconds: Seconds  # of what was planned in the scenario's own stretch
+    time_lag_seconds: Seconds  # of messages planned in the scenario's own stretch
     samples: int
     unknown_samples: int
-    time_lag_seconds_after: Seconds | None = None  # of what was planned after it: the tail
-    build_up: BuildUp | None = None  # of the fastest spike; None: no spike, or measured before it
+    time_lag_seconds_after: Seconds | None = None  # of messages planned after it: the tail
+    build_up: BuildUp | None = None  # of the fastest spike; None: no spike, or older measures
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class LagCrossing:
 def first_crossing(series: LagSeries, after_at: int, threshold: float) -> LagCrossing | None:
     """Return when total lag first rises above ``threshold`` at or after ``after_at``.
 
-    Between the last sample at or below and the first above, the instant is interpolated linearly;
-    the precision is the distance of the two samples. Lag that was above already crosses at once.
+    The instant is interpolated linearly between the last sample at or below and the first above;
+    the precision is the distance of the two samples. Lag that is already above crosses at once.
     """
     total = series.total
     start = series.index_at(after_at)

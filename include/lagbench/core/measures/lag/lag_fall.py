@@ -1,16 +1,16 @@
-"""Whether lag fell monotonically at full parallelism.
+"""Check that lag fell monotonically at full parallelism.
 
 Total lag must never rise by more than the tolerance over any 5 s, and never go longer than
-PLATEAU_SECONDS without a new minimum. Full parallelism: the spike is over, the wanted replicas are
-at their maximum of the run and that many pods are Ready; it ends when the replicas are lowered. The
-claim ends when the lag is drained.
+PLATEAU_SECONDS without a new minimum. Full parallelism starts when the spike has ended, the desired
+replicas are at their maximum of the run and that many pods are Ready; it ends when the replicas are
+lowered. The claim ends when the lag is drained.
 
-A stretch in which lag or replicas were not seen (evidence/unseen.py) is left out: lag that
-rose outside it did rise; lag that fell outside it is not known to have fallen throughout.
+A gap in the samples of lag or replicas (evidence/unseen.py) is left out: lag that rose outside the
+gap did rise; lag that fell outside the gap is not known to have fallen throughout.
 
-The tolerance is the larger of 2 % of the peak lag and what the group does in one second: committed
-offsets jump by a commit interval, so two samples of a steadily falling lag may differ by that much
-the wrong way.
+The tolerance is the larger of 2 % of the peak lag and the group's work in one second. Committed
+offsets jump by a commit interval, so a sample of a steadily falling lag may be that much higher
+than the previous one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PEAK_SHARE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class LagFall:
-    """Whether lag fell monotonically (None: no stretch to tell from), and the facts."""
+    """Whether lag fell monotonically (None: no stretch to judge), and the facts."""
 
     falls_monotonically: bool | None
     max_rise_records: int | None
@@ -73,7 +73,7 @@ def lag_fall(
 ) -> LagFall:
     """Return whether lag fell monotonically in ``stretch`` until it was drained.
 
-    ``replicas_unseen``: where after the spike the replicas were not sampled.
+    ``replicas_unseen``: gaps in the replica samples after the spike.
     """
     if stretch is None:
         return _untold("never at full parallelism after the spike")
@@ -109,7 +109,7 @@ def lag_fall(
 
 
 def _pieces(at: Ints, unseen: Sequence[Unseen]) -> list[slice]:
-    """Return the samples between unseen stretches, as slices of ``at``; none lies in one."""
+    """Return the samples between gaps, as slices of ``at``; no sample lies in a gap."""
     cuts = {0, at.size}
     for stretch in unseen:
         cuts.add(int(np.searchsorted(at, stretch.started_at, side="right")))

@@ -1,7 +1,7 @@
-"""CPU of the consumer pods over time, from the CPU time that each reports once a second.
+"""Compute the consumer pods' CPU use over time; each pod reports its CPU time once a second.
 
 A pod's use between two of its reports is the CPU time spent in between, in cores. Reports more than
-3.5 s apart, and a total that fell (the container was started again), tell nothing of that stretch.
+3.5 s apart, and a total that fell (the container was restarted), give no value for that stretch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lagbench.core.telemetry import ConsumerProgress, TelemetryRecord
 
 @dataclass(frozen=True, slots=True)
 class ConsumerCpu:
-    """Cores in use at each ``at`` (unix ns, a second apart); NaN where no pod told."""
+    """Cores in use at each ``at`` (unix ns, a second apart); NaN where no pod reported."""
 
     at: Ints
     mean: Reals
@@ -54,7 +54,7 @@ def consumer_cpu(records: Iterable[TelemetryRecord]) -> ConsumerCpu:
 
 
 def _use(own: list[ConsumerProgress], grid: Ints) -> Reals:
-    """Return the cores in use by one pod at each instant of ``grid``; NaN where it did not tell."""
+    """Return the cores in use by one pod at each instant of ``grid``; NaN without a report."""
     use = np.full(grid.size, np.nan)
     for left, right in pairwise(own):
         seconds = (right.at - left.at) / NANOSECONDS

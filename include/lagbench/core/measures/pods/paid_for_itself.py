@@ -1,11 +1,12 @@
-"""Whether the added pods cleared more than their rebalances cost.
+"""Check whether the added pods cleared more than their rebalances cost.
 
-The stretch runs from the first rise of the wanted replicas after the load step to the drained lag
-(or the end of the run). Base rate: the mean rate of the 10 s before that rise, when the pods at
-hand were already behind. What the added pods cleared, dips included, is everything done in the
-stretch minus base rate x its length: that is the net. The messages lost to the dips of the
-scale-up episodes in the stretch come on top of it: cleared = net + lost. Pod-minutes are those of
-pods created after the rise, to the end of the stretch. It has paid when the net is above zero.
+The stretch runs from the first rise of the desired replicas after the load step to the drained lag
+(or the end of the run). The base rate is the mean rate of the 10 s before that rise, when the
+existing pods were already behind. The net is everything done in the stretch minus base rate x its
+length: the work that the added pods cleared, dips included. The messages lost to the dips of the
+scale-up episodes in the stretch are added to it: cleared = net + lost. Pod-minutes are those of
+pods created after the rise, to the end of the stretch. The scale-out has paid for itself when the
+net is above zero.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class PaidForItself(MeasureModel):
     started_at: int | None
     ended_at: int | None
     base_rate_per_second: float | None  # before the first added pod worked
-    cleared_records: float | None  # by the added pods, before the dips are taken off
+    cleared_records: float | None  # by the added pods, before the dips are subtracted
     lost_to_dips_records: float | None
     net_records: float | None
     added_pod_minutes: float | None
@@ -42,7 +43,7 @@ def paid_for_itself(
     spike_started_at: int | None,
     ended_at: int,
 ) -> PaidForItself:
-    """Return the ledger of the scale-out after ``spike_started_at`` up to ``ended_at``."""
+    """Return the balance of the scale-out after ``spike_started_at`` up to ``ended_at``."""
     rises = [c.at for c in changes if c.replicas_after > c.replicas_before]
     starts = [at for at in rises if spike_started_at is not None and at >= spike_started_at]
     if not starts:

@@ -1,12 +1,12 @@
-"""What the pods' time was used for.
+"""Measure the use of the pods' time.
 
 * pod time: from created to gone, inside the measured stretch; in pod-minutes.
 * idle ratio: 1 - busy / capacity. Busy is records done x process_ms; capacity is pod time x
-  concurrency. So start-up and empty pods count as idle: they are paid for, too.
-* zero-partition time: from Ready (or joined, what is first known) to the end, while owning none.
+  concurrency. So start-up and empty pods count as idle, because they are also paid for.
+* zero-partition time: from Ready (or joined, if that is known first) to the end, while owning none.
 * surplus: a pod that was a member while there were more members than partitions, and that never
-  owned one. Beyond P members there must be (members - P) idle ones; outside of rebalances, which
-  take partitions away for a moment.
+  owned one. With P partitions and more members, (members - P) of them must be idle, except during
+  rebalances, which take partitions away for a moment.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class SurplusPod(MeasureModel):
 
 @dataclass(frozen=True, slots=True)
 class Surplus:
-    """Pods beyond the partitions, and whether they stood idle."""
+    """Pods beyond the partitions, and whether they were idle."""
 
     pods: tuple[SurplusPod, ...]
     max_members: int
@@ -49,7 +49,7 @@ def idle_ratio(
 def zero_partition_seconds(
     events: Sequence[GroupEvent], lives: Mapping[str, PodLife], from_at: int, until_at: int
 ) -> dict[str, float]:
-    """Return per pod how long it was there and owned no partition, inside [from_at, until_at]."""
+    """Return for each pod how long it owned no partition, inside [from_at, until_at]."""
     spent: dict[str, float] = {}
     for pod in sorted({event.pod for event in events} | set(lives)):
         own = [event for event in events if event.pod == pod]

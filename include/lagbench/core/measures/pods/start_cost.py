@@ -1,8 +1,8 @@
-"""What it cost the pods of a run to start, beyond the delay that they waited on purpose.
+"""Measure the start cost of the pods of a run, beyond their intended start delay.
 
-Of a pod: Ready minus created minus its start delay. That is the bench's own work (or a cluster's
-whole start): making the process, imports, connecting to the broker, the readiness probe. Counted
-are pods that became Ready and told of their start; runs of format 1 delayed none.
+For one pod it is Ready minus created minus its start delay. This is the bench's own work (or a
+cluster's whole start): creating the process, imports, connecting to the broker, the readiness
+probe. Pods count if they became Ready and reported their start; runs of format 1 delayed no pod.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lagbench.core.telemetry import PodStarted, TelemetryRecord
 
 
 class StartCost(MeasureModel):
-    """Seconds from created to Ready beyond the delay, over pods; None: no pod told it."""
+    """Seconds from created to Ready beyond the delay, over pods; None: no pod reported it."""
 
     pods: int = 0
     untold_pods: int = Field(0, description="Ready, but without a record of their start")
@@ -31,9 +31,9 @@ class StartCost(MeasureModel):
 
 
 def start_cost(records: Sequence[TelemetryRecord], lives: Mapping[str, PodLife]) -> StartCost:
-    """Return what starting cost the pods of ``lives``."""
+    """Return the start cost of the pods of ``lives``."""
     told: dict[str, PodStarted] = {}
-    for record in records:  # a container that was restarted told again: its first start counts
+    for record in records:  # a restarted container reports again: its first start counts
         if isinstance(record, PodStarted):
             told.setdefault(record.source, record)
     ready = {pod: life for pod, life in lives.items() if life.ready_at is not None}

@@ -1,28 +1,28 @@
-"""The reaction chain: from the load step to the first record done by a new pod.
+"""Build the reaction chain: from the load step to the first record done by a new pod.
 
 t0 load step         planned instant of the first spike's start
 t1 lag crosses       total lag rises above lagThreshold x replicas at t0 (interpolated)
 t2 autoscaler reads  first sync (or poll) after t1 whose metric is above that; a cluster's HPA
-                     tells of it by its status alone (reaction_reading.py)
-t3 desired changes   wanted replicas rise
+                     shows it only in its status (reading.py)
+t3 desired changes   desired replicas rise
 t4 pod created       \
 t5 Ready              |
 t6 joined             | all of one pod: of those created after t3, the one whose first record was
 t7 first partition    | done first (without any: the one that got furthest)
 t8 first record done /
 
-Each link is placed at its stamp, but never before the link before it; so parts are never negative
+Each link is placed at its stamp, but never before the previous link; so parts are never negative
 and sum to the total. A stamp that lies before its predecessor (a pod that joins before its
 readiness probe was answered) is kept in ``stamped_at`` with a note.
 
-All instants are on the recorder's clock. A link's precision is how far its stamp may be off, the
-bound of its clock's skew included (clocks.py); one that exceeds its part is said to.
+All instants are on the recorder's clock. A link's precision is the largest error of its stamp,
+including the bound of its clock's skew (clocks.py); a note reports a precision above its part.
 
-What the SLO judges is max(Ready, assigned) - load step, from the stamps themselves: t1 to t4 are
-links of the chain and cannot move it. Its interval has the precision of those three stamps.
+The SLO judges max(Ready, assigned) - load step, from the stamps themselves: t1 to t4 are links of
+the chain and cannot change it. Its interval has the precision of those three stamps.
 
-From one replica on, the HPA's sync is the clock that rules, and KEDA's pollingInterval from zero
-replicas; that the HPA may read what KEDA polled (useCachedMetrics) is not looked at.
+From one replica on, the HPA's sync is the ruling clock; from zero replicas it is KEDA's
+pollingInterval. The HPA may read KEDA's polled values (useCachedMetrics); this is ignored.
 """
 
 from __future__ import annotations
@@ -85,13 +85,13 @@ class Reaction(MeasureModel):
     assigned_high_seconds: float | None = None  # None: a clock is not bounded
     outcome: ReactionOutcome | None = None  # None: the load has no step, or it was not judged
     outcome_text: str = ""
-    step_number: int | None = None  # from 1: which load step the chain is of
+    step_number: int | None = None  # from 1: the load step of the chain
     step_count: int | None = None
     unknown_text: str = ""  # another step whose reaction is not known; empty: none
 
 
 def reaction(given: ReactionInput) -> Reaction:
-    """Return the chain of the step at ``given.step_at``; a link that nobody stamped stays None."""
+    """Return the chain of the step at ``given.step_at``; a link without a stamp stays None."""
     threshold, count = given.crossing_records, given.replicas_at_step
     clock, clock_text = ruling_clock(count)
     stamps, pod = reaction_stamps(given, clock)
@@ -110,7 +110,7 @@ def reaction(given: ReactionInput) -> Reaction:
 
 
 def _is_crossed(given: ReactionInput, stamps: Mapping[str, Stamp]) -> bool | None:
-    """Say whether lag crossed the threshold; that it never did is known if it was always seen."""
+    """Return whether lag crossed the threshold; a no needs lag samples without a gap."""
     if given.crossing_records is None or "t1" not in stamps:
         return None
     if stamps["t1"].at is not None:

@@ -1,8 +1,8 @@
-"""Whether a load step asked for pods, and whether they could come.
+"""Decide whether a load step asked for pods, and whether any could come.
 
 A step asks for pods when after it total lag stays above lagThreshold x replicas x 1.1 (the HPA's
-tolerance) for a whole sync of the HPA. Replicas that are Ready and already what helps (the ceiling,
-or one for each partition) can be joined by none. Lag that was not seen may have asked.
+tolerance) for a whole sync of the HPA. If all useful replicas (the ceiling, or one for each
+partition) are already Ready, no pod can come. During a gap in the lag samples it may have asked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lagbench.core.scenario.stream import SYNC_SECONDS
 from lagbench.core.telemetry import ReplicaSample, TelemetryRecord
 
 TOLERANCE = 1.1
-"""The HPA leaves the replicas alone while what it wants is within 10 % of what it has."""
+"""The HPA does not scale while its desired replicas are within 10 % of the current ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +32,20 @@ class Standing:
 
     @property
     def is_incomplete(self) -> bool:
-        """Say whether pods were wanted that were not Ready."""
+        """Return whether some desired pods were not Ready."""
         return self.wanted is not None and self.ready is not None and self.ready < self.wanted
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Whether pods were due (None: not known), why, and while lag asked for them."""
+    """Whether pods were due (None: not known), why, and when lag asked for them."""
 
     is_due: bool | None
     text: str
     above: tuple[tuple[int, int], ...] = ()
 
     def is_answered_by(self, change: ReplicaChange | None) -> bool:
-        """Say whether the replicas rose while lag was above the threshold."""
+        """Return whether the replicas rose while lag was above the threshold."""
         slack = NANOSECONDS
         return change is not None and any(
             start - slack <= change.at <= end + slack for start, end in self.above
@@ -78,8 +78,8 @@ def pods_due(
 ) -> Due:
     """Return whether the step at ``step_at`` asked for pods until ``until_at``.
 
-    ``load_needs``: the pods that the rate after it needs; None: not known. It decides alone where
-    the policy states no threshold.
+    ``load_needs``: the pods that the rate after it needs; None: not known. It decides alone if the
+    policy states no threshold.
     """
     most = useful_replicas(limits, partitions)
     wanted, ready = at_step.wanted, at_step.ready
@@ -95,7 +95,7 @@ def pods_due(
 
 
 def _due_by_lag(lag: LagSeries, threshold: float, step_at: int, until_at: int) -> Due:
-    """Return whether lag stayed above what the replicas may hold for a whole sync."""
+    """Return whether lag stayed above the threshold of the replicas for a whole sync."""
     above = tuple(_above(lag, threshold, step_at, until_at))
     asking = _above(lag, TOLERANCE * threshold, step_at, until_at)
     longest = max(((end - start) / NANOSECONDS for start, end in asking), default=0.0)
@@ -120,9 +120,9 @@ def _due_by_lag(lag: LagSeries, threshold: float, step_at: int, until_at: int) -
 
 
 def useful_replicas(limits: PolicyLimits, partitions: int) -> int:
-    """Return from how many replicas on no further one is added, or gets a partition.
+    """Return the replica count from which no further one is added, or gets a partition.
 
-    A metric that is capped at the partitions is within the HPA's tolerance a little below them.
+    A metric that is capped at the partitions is within the HPA's tolerance slightly below them.
     """
     most = min(limits.ceiling_replicas, partitions)
     if not limits.is_capped_at_partitions:
@@ -134,7 +134,7 @@ def useful_replicas(limits: PolicyLimits, partitions: int) -> int:
 def _above(lag: LagSeries, threshold: float, from_at: int, until_at: int) -> list[tuple[int, int]]:
     """Return first and last sample of each stretch in which every known total is above.
 
-    A stretch that was not seen ends it.
+    A gap between samples ends the stretch.
     """
     total = lag.total
     inside = (lag.at >= from_at) & (lag.at <= until_at) & ~np.isnan(total)

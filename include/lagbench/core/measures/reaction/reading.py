@@ -1,10 +1,10 @@
-"""t2 of the reaction chain: when the autoscaler read what it acted on, and who says so.
+"""Find t2 of the reaction chain: when the autoscaler read the value it acted on, and the source.
 
 The embedded autoscaler (and the bench's own on a cluster) reports every sync and poll. The HPA of a
-cluster reports nothing but its status: the first one that shows a metric above the threshold is
-seen by the recorder a moment after the sync that read it. An HPA scales before it writes its
-status, in the same pass; so where it scaled, it had read by then. KEDA at zero replicas says
-nothing of a poll but its scaling.
+cluster reports only its status: the recorder sees the first status with a metric above the
+threshold a moment after the sync that read it. An HPA scales before it writes its status, in the
+same pass; so if it scaled, it had read the metric by then. KEDA at zero replicas reports nothing
+about a poll except its scaling.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RulingClock = Literal["hpa_sync", "keda_poll", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """An instant on the recorder's clock, and as its owner stamped it where that differs."""
+    """An instant on the recorder's clock, and its owner's own stamp if that differs."""
 
     at: int | None
     precision_seconds: float | None = None
@@ -32,7 +32,7 @@ class Stamp:
     stamped_at: int | None = None
 
     def on(self, clock: Clock | None) -> Stamp:
-        """Return the stamp with the error of ``clock``, whose known offset was taken off before."""
+        """Return the stamp with the error of ``clock``, whose known offset is subtracted."""
         if self.at is None:
             return self
         if clock is None:
@@ -46,21 +46,21 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """What a reading must show: a total above the threshold, not before the crossing."""
+    """The condition for a reading: a total above the threshold, not before the crossing."""
 
     threshold: float | None
     since_at: int | None
 
     @classmethod
     def after(cls, crossed: Stamp, threshold: float | None) -> Sought:
-        """Seek from one precision before the crossing on."""
+        """Search from one precision before the crossing on."""
         if crossed.at is None:
             return cls(threshold, None)
         early = round((crossed.precision_seconds or 0) * NANOSECONDS)
         return cls(threshold, crossed.at - early)
 
     def is_met(self, at: int, values: Sequence[float | None]) -> bool:
-        """Say whether a reading is above the threshold after the crossing."""
+        """Return whether a reading is above the threshold after the crossing."""
         if self.threshold is None or self.since_at is None or at < self.since_at:
             return False
         return any(value is not None and value > self.threshold for value in values)
@@ -73,7 +73,7 @@ def autoscaler_reading(
     clock: RulingClock,
     change: ReplicaChange | None,
 ) -> tuple[Stamp, str | None]:
-    """Return the first reading above the threshold and whose clock stamped it (None: ours)."""
+    """Return the first reading above the threshold and its clock's owner (None: the recorder)."""
     sought = Sought.after(crossed, threshold)
     kind = KedaPoll if clock == "keda_poll" else HpaSync
     readings = sorted((r for r in records if isinstance(r, kind)), key=lambda record: record.at)
@@ -96,8 +96,8 @@ def _reported(
 ) -> tuple[Stamp, str | None]:
     """Return the reading as the autoscaler reported it.
 
-    A policy that reads something else (CPU) never shows one above the threshold: then the sync that
-    changed the replicas is the one that read what it acted on.
+    A policy that reads something else (CPU) never shows one above the threshold. The reading is
+    then the sync that changed the replicas.
     """
     for reading in readings:
         if sought.is_met(reading.at, list(reading.metrics.values())):

@@ -1,4 +1,4 @@
-"""The instants of the reaction chain, as their owners stamped them (definitions: reaction.py)."""
+"""Collect the stamps of the reaction chain from their owners (definitions: chain.py)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from lagbench.core.telemetry import (
 
 @dataclass(frozen=True, slots=True)
 class ReactionInput:
-    """What the chain of the load step at ``step_at`` is read from; ``records`` on one clock."""
+    """The input for the chain of the load step at ``step_at``; ``records`` are on one clock."""
 
     records: Sequence[TelemetryRecord]
     lag: LagSeries
@@ -48,7 +48,7 @@ class ReactionInput:
     until_at: int
     clocks: ClockSet = ONE_CLOCK
     step_at: int | None = None
-    awaits_pods: bool = False  # wanted before the step and not Ready then: they are what is new
+    awaits_pods: bool = False  # pods desired before the step and not Ready then are the new ones
 
     @property
     def crossing_records(self) -> float | None:
@@ -58,7 +58,7 @@ class ReactionInput:
 
     @property
     def unseen_lag(self) -> list[Unseen]:
-        """Where from the load step on total lag was not known; empty without a step."""
+        """The gaps in total lag from the load step on; empty without a step."""
         if self.step_at is None:
             return []
         return unseen_between(self.lag.known_at, self.step_at, self.until_at)
@@ -67,7 +67,7 @@ class ReactionInput:
 def reaction_stamps(
     given: ReactionInput, clock: RulingClock
 ) -> tuple[dict[str, Stamp], str | None]:
-    """Return the stamps by link, and the pod whose they are from t4 on; empty without a spike."""
+    """Return the stamps by link, and the pod of those from t4 on; empty without a spike."""
     step_at, threshold = given.step_at, given.crossing_records
     if step_at is None:
         return {}, None
@@ -98,7 +98,7 @@ def _planned(given: ReactionInput, step_at: int) -> Stamp:
 
 
 def _scaler(given: ReactionInput, at: int) -> str | None:
-    """Return whose record says that the replicas changed at ``at``."""
+    """Return the source of the record of the replica change at ``at``."""
     return next((r.source for r in given.records if isinstance(r, Scaled) and r.at == at), None)
 
 
@@ -133,7 +133,7 @@ def _crossed(given: ReactionInput, step_at: int, threshold: float | None) -> Sta
 
 
 def _late_lives(given: ReactionInput, step_at: int) -> list[PodLife]:
-    """Return the pods that were wanted before the step, and Ready after it or never."""
+    """Return the pods that were desired before the step, and Ready after it or never."""
     if not given.awaits_pods:
         return []
     lives = given.lives.values()
@@ -174,8 +174,8 @@ def _pod_stamps(given: ReactionInput, life: PodLife) -> dict[str, Stamp]:
 def _first_owned(own: Sequence[TelemetryRecord], *, since_at: int) -> Stamp:
     """Return when a pod first owned a partition, by its own records.
 
-    The pod counts its rebalances from 1. Where a number before that one is missing a record was
-    lost: then it owned something at an unknown instant since ``since_at``.
+    The pod counts its rebalances from 1. If a number before that one is missing, a record was
+    lost: the pod then first owned something at an unknown instant since ``since_at``.
     """
     moves = [r for r in own if isinstance(r, PartitionsAssigned | PartitionsRevoked)]
     owning = [r for r in moves if isinstance(r, PartitionsAssigned) and r.owned]

@@ -1,10 +1,10 @@
-"""The reaction of a run: the chain of the load step that was answered worst.
+"""Determine the reaction of a run: the chain of the load step with the worst response.
 
-Each spike is a load step. One that asks for pods (``reaction/due.py``) is answered by the
-first rise of the wanted replicas after it, and its reaction is the chain's max(Ready, assigned)
-after the load step. A step that asked for nothing reacts in 0 s. A pod that was due and did not
-come is the worst there is. Where the evidence of a step is missing, its reaction is not known,
-which is neither.
+Each spike is a load step. A step that asks for pods (``reaction/due.py``) is answered by the first
+rise of the desired replicas after it, and its reaction is the chain's max(Ready, assigned) after
+the load step. A step that asked for nothing reacts in 0 s. A pod that was due and did not come is
+the worst outcome. If the evidence of a step is missing, its reaction is not known, which is
+neither of these.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _of_step(given: ReactionInput, due: Due, at_step: Standing, *, window_ends_a
     if chain.assigned_seconds is not None and is_answer:
         return _told(chain, "reacted", due.text)
     if due.is_due is False:
-        # What rose later answered something else: it is no part of this step's chain.
+        # A later rise answered something else: it is not part of this step's chain.
         return _told(_cut(chain), "not_due", due.text)
     if due.is_due is None:
         return _told(chain, "unknown", f"it is not known whether a pod was due: {due.text}")
@@ -80,7 +80,7 @@ def _of_step(given: ReactionInput, due: Due, at_step: Standing, *, window_ends_a
 
 
 def first_rise(changes: Sequence[ReplicaChange], step_at: int | None) -> ReplicaChange | None:
-    """Return the first rise of the wanted replicas at or after the load step."""
+    """Return the first rise of the desired replicas at or after the load step."""
     rises = (c for c in changes if c.replicas_after > c.replicas_before)
     return next((c for c in rises if step_at is not None and c.at >= step_at), None)
 
@@ -92,7 +92,7 @@ def _missing(
     at_step: Standing,
     rise: ReplicaChange | None,
 ) -> tuple[ReactionOutcome, str]:
-    """Return whether the pod that was due did not come, or was not seen to."""
+    """Return whether the due pod did not come, or whether that is unknown."""
     if rise is None:
         doubt, what = _unseen_rise(given, at_step), "no pod was added"
     else:
@@ -108,7 +108,7 @@ def _missing(
 
 
 def _unseen_rise(given: ReactionInput, at_step: Standing) -> str:
-    """Return why it is not known that no pod was added; empty when it is."""
+    """Return why it is unknown whether a pod was added; empty when it is known."""
     unseen = unseen_replicas(given.records, given.step_at or 0, given.until_at)
     if unseen:
         return unseen_text("replicas", unseen, given.step_at)

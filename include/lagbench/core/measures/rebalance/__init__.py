@@ -1,4 +1,4 @@
-"""What rebalances and standstills cost."""
+"""Measure the cost of rebalances and standstills."""
 
 from lagbench.core.measures.rebalance.episodes import (
     EpisodeSpan,

@@ -1,11 +1,12 @@
-"""What the group would have done without the rebalance: a small simulation of flows.
+"""Simulate the group's work without the rebalance, as flows of messages.
 
-In each bin of 100 ms a pod works on what waits in the partitions that count for it
-(``rebalance/counting_owners.py``), as much as one pod can do. It begins with what really waited.
+In each bin of 100 ms a pod works on the messages that wait in the partitions that count for it
+(``rebalance/counting_owners.py``), up to the rate of one pod. The simulation begins with the
+messages that really waited.
 
-What a pod can do is what the pods of this run demonstrably did in a second while work waited for
-them and nothing moved (the median of seconds in which they did anything), at most what the settings
-allow (concurrency / process_ms); just that where no pod was ever busy.
+The rate of one pod is what the pods of this run demonstrably did in a second while work waited for
+them and nothing moved (the median of seconds in which they did anything). It is at most the rate
+that the settings allow (concurrency / process_ms), and equal to it if no pod was ever busy.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Counterfactual:
     pod_rate_per_second: float
 
     def expected(self, first: int, watch: int) -> Reals:
-        """Return what would have been done in each bin of [first, watch)."""
+        """Return the expected work in each bin of [first, watch)."""
         count = len(self.owners.pods)
         limit = self.pod_rate_per_second / WINDOW_BINS
         owner = self.owners.at(first)
@@ -66,7 +67,7 @@ def pod_rate_per_second(
     disturbed: Sequence[tuple[int, int]],
     nominal: float | None,
 ) -> float | None:
-    """Return what one pod can do; None: it is not limited by the settings and was never busy.
+    """Return the rate of one pod; None: it is not limited by the settings and was never busy.
 
     ``disturbed``: bins [first, last) in which partitions moved.
     """
@@ -80,7 +81,7 @@ def pod_rate_per_second(
 def _busy_seconds(
     work: PartitionWork, owners: CountingOwners, disturbed: Sequence[tuple[int, int]]
 ) -> list[int]:
-    """Return what pods did in seconds in which more waited all the time than they do in 0.2 s."""
+    """Return pods' work in seconds in which more waited throughout than they do in 0.2 s."""
     if work.pod_rates is None:
         return []
     rates = work.pod_rates

@@ -1,10 +1,10 @@
-"""Who should work on each partition, were it not for the rebalance.
+"""Determine the pod that would work on each partition without the rebalance.
 
-* The old owner counts until the new one is assigned: that nobody may work in between is what a
-  rebalance costs.
-* From an owner's SIGTERM on its partitions count for whoever gets them next, if that pod has
-  others by then; a pod that has none counts from the instant at which it owns its first.
-* A partition whose owner was never known counts for nobody.
+* The old owner counts until the new one is assigned: the time in between, in which nobody may work,
+  is the cost of a rebalance.
+* From an owner's SIGTERM on, its partitions count for their next owner, if that pod has others by
+  then; a pod that has none counts from the instant at which it owns its first.
+* A partition without a known owner counts for nobody.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class OwnerChange:
 
 @dataclass(frozen=True, slots=True)
 class CountingOwners:
-    """The changes ascend by bin."""
+    """The owners over time; the changes ascend by bin."""
 
     pods: tuple[str, ...]
     changes: tuple[OwnerChange, ...]
@@ -67,7 +67,7 @@ def counting_owners(
 
     for index, event in enumerate(events):
         if event.kind == "assigned" and event.owned is not None:
-            place = -((started_at - event.at) // BIN_NS)  # the first bin that it owns whole
+            place = -((started_at - event.at) // BIN_NS)  # the first bin that it owns completely
             for partition in sorted(event.owned):
                 if partition < partitions and owner.get(partition) != event.pod:
                     count_for(place, partition, event.pod)

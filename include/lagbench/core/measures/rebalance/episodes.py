@@ -1,13 +1,14 @@
-"""Rebalance episodes: when they began and ended, who came and went, what set them off.
+"""Find rebalance episodes: start, end, pods that joined and left, and trigger.
 
 An episode runs from the first event of the group (a join, revoke, SIGTERM, or the death of a
-member) to the last event after which every partition that it took from its owner has one again,
-every member an assignment, and nothing happens for QUIET_SECONDS. While such a partition has no
-owner the episode stays open, for at most LONGEST_PAUSE_SECONDS between two events (a killed member
-is noticed after its session timeout, 45 s by default), unless somebody new joins or another pod is
-asked to end: that is a rebalance of its own. While only a new member waits it stays open for at
-most HEARTBEAT_SECONDS (under KIP-848 the old owners hear of it at their next heartbeat, 5 s by
-default). A partition whose owner was not known before the episode keeps nothing open.
+member) to the last event after which every partition taken from its owner has an owner again, every
+member has an assignment, and nothing happens for QUIET_SECONDS. While such a partition has no
+owner, the episode stays open for at most LONGEST_PAUSE_SECONDS between two events (a killed member
+is detected after its session timeout, 45 s by default). It closes earlier if a new member joins or
+another pod is asked to stop: that is a rebalance of its own. While only a new member waits, the
+episode stays open for at most HEARTBEAT_SECONDS (under KIP-848 the old owners learn of it at their
+next heartbeat, 5 s by default). A partition without a known owner before the episode does not keep
+it open.
 """
 
 from __future__ import annotations
@@ -52,11 +53,9 @@ class RebalanceEpisode(MeasureModel):
     recovery_seconds: float | None
     observed_seconds: float  # how long the rate was watched after the episode began
     reason: str  # why the dip or its recovery was not measured; empty when both were
-    expected_rate_per_second: float | None = None  # in the deepest window, as the next; older: None
+    expected_rate_per_second: float | None = None  # in the deepest window, like the next; old: None
     window_seconds: float | None = None
-    dip_noise_percent: float | None = (
-        None  # what undisturbed stretches reach; None: there were none
-    )
+    dip_noise_percent: float | None = None  # noise in undisturbed stretches; None: there were none
     short_dip_percent: float | None = None  # the deepest window of a fifth of that length
     short_dip_noise_percent: float | None = None
     area_seconds: float | None = None  # the area in seconds of the expected rate
@@ -68,8 +67,8 @@ class RebalanceEpisode(MeasureModel):
 class EpisodeSpan:
     """An episode without its dip.
 
-    ``settled_at`` is when every partition that it took from its owner had one again, which may be
-    long after its last event; None: that was not seen.
+    ``settled_at`` is when every partition taken from its owner had an owner again, which may be
+    long after the episode's last event; None: not seen.
     """
 
     started_at: int
@@ -83,11 +82,11 @@ class EpisodeSpan:
     unowned: tuple[int, ...]
     last_at: int
     settled_at: int | None
-    returned: tuple[str, ...] = ()  # of those that joined: had been members before
+    returned: tuple[str, ...] = ()  # those in ``joined`` that had been members before
 
     @property
     def newcomers(self) -> tuple[str, ...]:
-        """Return who joined for the first time."""
+        """Return the pods that joined for the first time."""
         return tuple(pod for pod in self.joined if pod not in self.returned)
 
 
@@ -118,7 +117,7 @@ def _belongs(
     if pause_seconds <= QUIET_SECONDS:
         return True
     if state.waiting:
-        # A first assembly waits for all of its members: 24 took 10.6 s under KIP-848.
+        # The first rebalance waits for all members: 24 took 10.6 s under KIP-848.
         return pause_seconds <= (HEARTBEAT_SECONDS if owner else LONGEST_PAUSE_SECONDS)
     is_own_cause = following.kind in ("joined", "sigterm")
     is_open = any(partition not in state.owner for partition in owner)
@@ -162,11 +161,11 @@ def _settled_at(span: EpisodeSpan, later: Sequence[GroupEvent]) -> int | None:
 def episode_trigger(
     span: EpisodeSpan, pods: ReplicaPods
 ) -> tuple[EpisodeTrigger, str, tuple[ReplicaChange, ...]]:
-    """Return what set the episode off, in words too, and the replica changes that it answers.
+    """Return the episode's trigger, its text, and the replica changes that it answers.
 
-    A scale step comes before a death: a pod that dies while others join takes nothing from what
-    the step costs. ``start``: there was no member before. A join or a leave of a pod that no scale
-    step made or removed is ``other`` (a pod was deleted or replaced by hand).
+    A scale step has priority over a death: a pod that dies while others join does not reduce the
+    cost of the step. ``start``: there was no member before. A join or leave of a pod that no scale
+    step created or removed is ``other`` (a pod was deleted or replaced by hand).
     """
     ups = _steps([pods.added.get(pod) for pod in span.newcomers])
     downs = _steps([pods.removed.get(pod) for pod in span.left])
@@ -206,7 +205,7 @@ def _step_text(change: ReplicaChange, span: EpisodeSpan) -> str:
 CLASSIC_SESSION_SECONDS = 10.0
 """The consumer's own default (``--session-timeout-ms``)."""
 BROKERS_SESSION_SECONDS = 45.0
-"""Kafka's default of group.consumer.session.timeout.ms, which rules the new protocol."""
+"""Kafka's default of group.consumer.session.timeout.ms, used by the new protocol."""
 
 
 def session_timeout_seconds(balancer: str) -> float:

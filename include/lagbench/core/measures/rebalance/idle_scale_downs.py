@@ -1,7 +1,7 @@
-"""Whether the scale-downs of a run met a group with work.
+"""Check whether the scale-downs of a run met a group with work.
 
-A group that processes nothing in the 5 s before and after the replicas were lowered loses nothing
-by it: such a run says nothing of what a scale-down costs.
+A group that processes nothing in the 5 s before and after the replicas were lowered loses nothing:
+such a run does not show the cost of a scale-down.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ AROUND_SECONDS = 5
 
 
 def idle_scale_downs_text(changes: Sequence[ReplicaChange], rate: RateSeries) -> str:
-    """Say that all scale-downs met an idle group; empty when one met work, or there was none."""
+    """Report that all scale-downs met an idle group; empty when one met work, or there was none."""
     downs = [change.at for change in changes if change.replicas_after < change.replicas_before]
     reach = AROUND_SECONDS * NANOSECONDS
     if not downs or any(rate.processed_between(at - reach, at + reach) for at in downs):

@@ -1,7 +1,7 @@
-"""The gap of a partition in a handover: last record by the old owner to the first by the new one.
+"""Measure gaps in handovers of partitions: old owner's last record to new owner's first one.
 
-A gap holds the time without traffic too, so it is an upper bound of what the rebalance cost; a
-negative gap means that both owners worked at once and counts as 0 here (the zombies count it).
+A gap includes time without traffic, so it is an upper bound of the cost of the rebalance. A
+negative gap means that both owners worked at once; it counts as 0 here (the zombies include it).
 """
 
 from __future__ import annotations

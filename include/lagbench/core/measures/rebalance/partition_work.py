@@ -1,11 +1,11 @@
-"""What waited in each partition and what was done of it, in bins of 100 ms.
+"""Compute the waiting and the finished messages of each partition, in bins of 100 ms.
 
-A message waits from IN_FLIGHT_SECONDS after its planned instant (until then it is on its way to a
-consumer) until it is done. One that is never done though its offset was committed (it is lost)
-waits for nobody, so it is left out from the start.
+A message waits from IN_FLIGHT_BINS after its planned instant (until then it is on its way to a
+consumer) until it is done. A message that is never done although its offset was committed (it is
+lost) does not wait, so it is left out from the start.
 
-The tables ``events`` and ``processed`` tell every message. Without them the samples of the lag
-share the group's own course out over the partitions, once a second and so less exactly.
+The tables ``events`` and ``processed`` contain every message. Without them the group's totals are
+distributed over the partitions by the samples of the lag, once a second and so less exactly.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ class PartitionWork:
 
     arrivals: npt.NDArray[np.int32] | npt.NDArray[np.float32]  # begin to wait in the bin
     waiting: npt.NDArray[np.int32] | npt.NDArray[np.float32]  # at the bin's start
-    done: Counts | None  # first processings; None: not told by partition
+    done: Counts | None  # first processings; None: not known by partition
     lost: Ints  # never done though committed, by the bin in which they were planned
     pod_rates: PodRates | None
-    message_seconds: float | None  # from started to done, median; None: not told
+    message_seconds: float | None  # from started to done, median; None: not recorded
     doubt: str = ""  # where the rate of the group contradicts it; empty: nowhere
     note: str = ""
 
     @property
     def group_waiting(self) -> Reals:
-        """Return what waited in all partitions at each bin's start."""
+        """Return the messages waiting in all partitions at each bin's start."""
         total: Reals = self.waiting.sum(axis=0, dtype=np.float64)
         return total
 
 
 def waiting_after(arrivals: Counts, done: Counts) -> Counts:
-    """Return what waits at the start of each bin; never below none."""
+    """Return the messages waiting at the start of each bin; never below zero."""
     left = np.cumsum(arrivals.astype(np.int64) - done, axis=-1)
     waiting = np.zeros_like(left)
     waiting[..., 1:] = np.maximum(left[..., :-1], 0)
@@ -70,7 +70,7 @@ def delayed(offered: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def group_waiting(rate: RateSeries, lost: Ints) -> Ints:
-    """Return what waited in the whole group at the start of each bin, by its own rates."""
+    """Return the messages waiting in the whole group at each bin's start, by its own rates."""
     arrivals = delayed(rate.offered - lost)
     left: Ints = np.cumsum(np.concatenate([[0], arrivals - rate.processed]))[:-1]
     return np.maximum(left, 0)
@@ -79,8 +79,8 @@ def group_waiting(rate: RateSeries, lost: Ints) -> Ints:
 def contradiction(rate: RateSeries, offered: Ints, done: Ints) -> str:
     """Return where the rates of the group differ from the messages themselves; empty: nowhere.
 
-    Both count the same messages by the same stamps, so their running sums may differ by what lies
-    in the bins beside an instant, and not by more.
+    Both count the same messages by the same stamps, so their running sums may differ only by the
+    messages in the bins beside an instant.
     """
     for name, told, counted in (
         ("offered", rate.offered, offered),
@@ -101,10 +101,10 @@ def contradiction(rate: RateSeries, offered: Ints, done: Ints) -> str:
 
 
 def work_by_lag(rate: RateSeries, lag: LagSeries, lost_records: int) -> PartitionWork:
-    """Return the group's course, shared out by the samples of the lag.
+    """Return the group's work, distributed over the partitions by the samples of the lag.
 
-    ``lost_records``: how many messages are known to be lost. When they were is not told, so they
-    are left out from the start: until then that many fewer wait than did.
+    ``lost_records``: how many messages are known to be lost. The time of the loss is unknown, so
+    they are left out from the start: until the loss that many fewer wait than really did.
     """
     size = rate.processed.size
     instants = rate.started_at + np.arange(size, dtype=np.int64) * BIN_NS
@@ -120,7 +120,7 @@ def work_by_lag(rate: RateSeries, lag: LagSeries, lost_records: int) -> Partitio
         ends = np.zeros(count)
         ends[lag.partitions] = np.nan_to_num(lag.end_offsets[-1])
         shares = ends / ends.sum() if ends.sum() > 0 else shares
-        # Commits trail the work: what the next sample shows as committed did not wait any more.
+        # Commits trail the work: messages committed in the next sample no longer waited.
         committed = lag.end_offsets - lag.by_partition
         following = np.concatenate([committed[1:], lag.end_offsets[-1:]])
         known = np.nan_to_num(np.maximum(lag.end_offsets - following, 0))

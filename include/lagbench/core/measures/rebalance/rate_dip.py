@@ -1,21 +1,21 @@
-"""The dip of the group's rate in a rebalance: depth, area, recovery.
+"""Measure the dip of the group's rate in a rebalance: depth, area, recovery.
 
-Expected is what the group would have done without the rebalance (``counterfactual.py``); done
-is what the table ``timeline`` says. So a group that has nothing to do does not dip.
+*Expected* is the work of the group without the rebalance (``counterfactual.py``); *done* is its
+work in the table ``timeline``. So a group that has nothing to do does not dip.
 
 * depth: 1 - done / expected, the worst window that starts in the episode or up to 5 s after. A
-  window is 1 s; it is wider where less than SMALLEST_EXPECTED messages were expected in every
+  window is 1 s; it is wider if fewer than SMALLEST_EXPECTED messages were expected in every
   second, and never shorter than ten times a message's cost (pods end such messages in bursts);
-* short depth: the same in windows of a fifth of that length, 0.2 s: a stop that the added pods
-  make up for within a second shows here;
-* area: how far the group fell behind the expected at most, before recovery (5 s after the episode
-  at the latest, where no window was low): in messages, and in seconds of the rate that was
+* short depth: the same in windows of a fifth of that length, 0.2 s: it shows a stop that the added
+  pods make up for within a second;
+* area: the most that the group fell behind the expected work, before recovery (at the latest 5 s
+  after the episode, if no window was low): in messages, and in seconds of the rate that was
   expected while it fell behind;
-* recovery: from the start of the first window below 95 % of the expected to the start of the
+* recovery: from the start of the first window below 95 % of the expected work to the start of the
   first one at 95 % or more after the worst; 0 when no window was below.
 
 The watch ends with the next episode, at most 60 s after this one. A window in which fewer than
-SMALLEST_EXPECTED messages were expected says nothing and is skipped.
+SMALLEST_EXPECTED messages were expected is not meaningful and is skipped.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ RECOVERED_SHARE = 0.95
 SMALLEST_EXPECTED = 20.0
 COSTS_PER_WINDOW = 10
 IN_FLIGHT_BINS = 2
-"""From the planned instant over produce, fetch and work: some 0.1 s, and a bin of rounding."""
+"""From the planned instant to the work (produce, fetch): about 0.1 s, plus a bin of rounding."""
 _ROUNDING = 1e-6
-"""Of a message: sums of binary fractions differ by less."""
+"""In messages: the error in sums of binary fractions is smaller."""
 NOTHING_TO_DO = "the group had next to nothing to do"
 NO_WORK_REASONS = (NOTHING_TO_DO,)
-"""Reasons that speak for themselves: a group with nothing to do has nothing to lose."""
+"""Reasons that need no measurement: a group with nothing to do has nothing to lose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class RateDip:
     observed_seconds: float
     reason: str
     window_seconds: float | None = None
-    expected_rate_per_second: float | None = None  # in the deepest window, as the next
+    expected_rate_per_second: float | None = None  # in the deepest window, like the next
     min_rate_per_second: float | None = None
     short_dip_percent: float | None = None
     area_messages: float | None = None
@@ -77,8 +77,8 @@ def rate_series(
 ) -> RateSeries:
     """Return the series of the table ``timeline``; a bin without a row had no message.
 
-    ``until_at`` is how long the run was observed: after the last message nothing is processed,
-    which is known, and a rebalance then (the scale-down after the drain) has no work to dip.
+    ``until_at`` is how long the run was observed: after the last message it is known that nothing
+    is processed, so a rebalance then (the scale-down after the drain) has no work and no dip.
     """
     if not at.size:
         return RateSeries(0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
@@ -104,7 +104,7 @@ def mean_rate_before(rate: RateSeries, at: int) -> float | None:
 def stretch_of(
     rate: RateSeries, *, started_at: int, settled_at: int, next_started_at: int | None
 ) -> Stretch:
-    """Return the bins to watch of an episode that lasted until ``settled_at``."""
+    """Return the bins to watch for an episode that lasted until ``settled_at``."""
     first = rate.bin_of(started_at)
     watch_at = settled_at + round(WATCH_SECONDS * NANOSECONDS)
     if next_started_at is not None:
@@ -115,7 +115,7 @@ def stretch_of(
 
 
 def window_bins(expected: Reals, searched: int, message_seconds: float) -> int:
-    """Return how wide a window must be to say something; ``searched``: as in ``depth``."""
+    """Return the smallest meaningful width of a window; ``searched``: as in ``depth``."""
     bins = max(WINDOW_BINS, round(COSTS_PER_WINDOW * message_seconds * WINDOW_BINS))
     while bins < expected.size:
         if _sums(expected, bins)[: searched + 1].max() >= SMALLEST_EXPECTED:
@@ -129,7 +129,7 @@ def depth(
 ) -> tuple[float, int, npt.NDArray[np.bool_]] | None:
     """Return the deepest window's share of work not done, its place, and which windows are low.
 
-    Windows start in bins 0 to ``searched``. None: in none of them was enough expected.
+    Windows start in bins 0 to ``searched``. None: too little was expected in all of them.
     """
     wanted, made = _sums(expected, bins), _sums(done, bins)
     says = wanted >= min(SMALLEST_EXPECTED, SMALLEST_EXPECTED * bins / WINDOW_BINS)
@@ -143,7 +143,7 @@ def depth(
 
 
 def area(expected: Reals, done: Ints) -> tuple[float, float]:
-    """Return the most that ``done`` fell behind ``expected``: in messages, and in seconds of it."""
+    """Return the most that ``done`` fell behind ``expected``, in messages and in seconds of it."""
     behind = np.concatenate([[0.0], np.cumsum(expected - done)])
     fallen = behind - np.minimum.accumulate(behind)
     end = int(np.argmax(fallen))
@@ -164,7 +164,7 @@ def rate_dip(
 ) -> RateDip:
     """Return the dip of an episode.
 
-    ``expected``: for each bin of [first, watch); ``available``: all that there was to do in them.
+    ``expected``: for each bin of [first, watch); ``available``: all the work in them.
     """
     first, watch = stretch.first, stretch.watch
     observed = (watch - first) * BIN_NS / NANOSECONDS
@@ -207,7 +207,7 @@ def _sums(values: Reals | Ints, bins: int) -> Reals:
 def _recovery(
     is_low: npt.NDArray[np.bool_], worst: int, bins: int
 ) -> tuple[float | None, str, int]:
-    """Return recovery in seconds, why it is unknown, and the bin at which the dip was over."""
+    """Return recovery in seconds, why it is unknown, and the bin at which the dip ended."""
     if not is_low[worst]:
         return 0.0, "", 0
     back = np.flatnonzero(~is_low[worst:])

@@ -1,15 +1,15 @@
-"""Standstill: the longest time in which nothing was done although work waited.
+"""Measure the standstill: the longest time in which nothing was done although work waited.
 
-* The group stands from the last bin with work to the next one, while a message waited in every bin
-  between; a partition likewise, by its own messages. Whatever the cause counts: a scale step, a
-  dead pod, a partition without an owner or with a strange one, a session timeout.
-* Work in flight is work: what one message costs is taken off, for the next one begins when the
-  last one is done.
-* A policy that scales to zero may stand while no replica is wanted; from there to the first
-  assignment the wait is the reaction's.
-* The group is judged by the table ``timeline``. An instant is known to its bin, so of k empty bins
-  the time between the two neighbours is k to k + 2 bins; and when the first message began to wait
-  is known to the time that it is on its way (``PRECISION_BINS`` in all).
+* The group stands still from the last bin with work to the next one, while a message waited in
+  every bin between. A partition is measured likewise, by its own messages. Every cause counts: a
+  scale step, a dead pod, a partition without an owner or owned by a stranger, a session timeout.
+* Work in flight is work: the cost of one message is subtracted, because the next message begins
+  when the last one is done.
+* A policy that scales to zero may stand still while no replica is desired; the wait from there to
+  the first assignment belongs to the reaction.
+* The group is judged by the table ``timeline``. An instant is known to its bin, so with k empty
+  bins the time between the two neighbours is k to k + 2 bins. The start of the first message's wait
+  is known to the time that the message is on its way (``PRECISION_BINS`` in total).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ Flags = npt.NDArray[np.bool_]
 class Standstill(MeasureModel):
     """The longest time without work done although work waited: ``rebalance/standstill.py``."""
 
-    group_seconds: float | None  # None: nobody saw the group's work
+    group_seconds: float | None  # None: no data on the group's work
     group_low_seconds: float | None
     group_high_seconds: float | None
     group_started_at: int | None
-    partition: int | None  # the one that stood longest; None: not known
+    partition: int | None  # with the longest standstill; None: not known
     partition_seconds: float | None
     partition_started_at: int | None
-    message_seconds: float  # what one message costs: work in flight is work
+    message_seconds: float  # cost of one message: work in flight is work
     reason: str  # why a part was not measured; empty when all was
 
 
@@ -97,7 +97,7 @@ def asleep_stretches(
     changes: Sequence[ReplicaChange],
     until_at: int,
 ) -> list[tuple[int, int]]:
-    """Return from when to when a policy that scales to zero had no member, by its own wish.
+    """Return the stretches in which a policy that scales to zero had no member on purpose.
 
     Each begins when the last member had left and ends with the first assignment.
     """
@@ -115,7 +115,7 @@ def asleep_stretches(
         found.append((empty_at, until_at))
     zero = [sample.at for sample in samples if sample.spec == 0]
     zero += [change.at for change in changes if change.replicas_after == 0]
-    slack = 2 * NANOSECONDS  # the wish comes before the last member has left
+    slack = 2 * NANOSECONDS  # zero is desired before the last member has left
     return [(start, end) for start, end in found if any(start - slack <= at <= end for at in zero)]
 
 

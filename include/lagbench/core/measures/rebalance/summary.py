@@ -1,4 +1,4 @@
-"""Rebalance episodes with their dips, and the summary over the scale steps."""
+"""Build rebalance episodes with their dips, and the summary over the scale steps."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Rebalances(MeasureModel):
 
 @dataclass(frozen=True, slots=True)
 class GroupWork:
-    """What the group did and who was in it, over the measured stretch."""
+    """The group's work and its members over the measured stretch."""
 
     rate: RateSeries
     work: PartitionWork
@@ -102,9 +102,9 @@ def rebalance_episodes(
 
 
 def unanswered_steps(episodes: Sequence[RebalanceEpisode], group: GroupWork) -> tuple[int, ...]:
-    """Return the replica changes, under load, of which no rebalance was seen, by instant.
+    """Return the replica changes under load without an observed rebalance, by instant.
 
-    A change whose pods all went away before they joined moved nothing.
+    A change whose pods all ended before they joined moved nothing.
     """
     answered = {at for episode in episodes for at in episode.step_ats}
     pods, members = _pods(group), {event.pod for event in group.events}
@@ -124,7 +124,7 @@ def unanswered_steps(episodes: Sequence[RebalanceEpisode], group: GroupWork) -> 
 
 
 def _worked_unseen(group: GroupWork) -> set[str]:
-    """Return the pods that did records before they were seen in the group: reports are missing."""
+    """Return the pods that worked before they were seen in the group: reports are missing."""
     rates = group.work.pod_rates
     first_seen: dict[str, int] = {}
     for event in group.events:
@@ -148,7 +148,7 @@ def rebalances(
 ) -> Rebalances:
     """Return the summary; a maximum or sum with a part that was not measured is None.
 
-    A step without work to lose is left out of it, but not one that could not be measured.
+    A step without work to lose is left out. A step that could not be measured is not.
     """
     steps = [episode for episode in episodes if episode.trigger in ("scale_up", "scale_down")]
     busy = [episode for episode in steps if episode.reason not in NO_WORK_REASONS]
@@ -205,7 +205,7 @@ def _disturbed(
 ) -> list[tuple[int, int]]:
     """Return the bins in which partitions moved, with a second before and the aftermath.
 
-    ``over_seconds``: how long after its start each episode had its effect, where that is longer.
+    ``over_seconds``: how long after its start each episode had its effect, if that is longer.
     """
     after_ns = round(AFTERMATH_SECONDS * NANOSECONDS)
     merged: list[tuple[int, int]] = []
@@ -221,7 +221,7 @@ def _disturbed(
 
 
 def _had_work(group: GroupWork, at: int) -> bool:
-    """Say whether there was something to do from ``at`` on, as long as an episode is watched."""
+    """Return whether there was work from ``at`` on, for as long as an episode is watched."""
     first = group.rate.bin_of(at)
     watch_at = min(at + round(WATCH_SECONDS * NANOSECONDS), group.until_at)
     last = group.rate.bin_of(watch_at)

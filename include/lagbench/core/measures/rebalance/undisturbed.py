@@ -1,8 +1,8 @@
-"""What the measure of a dip reads where nothing happened: its precision.
+"""Measure the precision of a dip: its value in undisturbed stretches.
 
-The stretches of the run in which no partition moved are cut into blocks as long as an ordinary
-episode is searched. Each block gets the same expectation and the same windows as an episode; the
-depth and the area that nine of ten blocks stay below is what noise alone reaches.
+The stretches of the run in which no partition moved are cut into blocks as long as the search of an
+ordinary episode. Each block gets the same expectation and the same windows as an episode. Noise
+alone reaches the depth and the area that nine of ten blocks stay below.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from lagbench.core.measures.rebalance.rate_dip import (
 SEARCHED_BINS = round((1 + AFTERMATH_SECONDS) * WINDOW_BINS)
 """An episode of a second and the five seconds after it."""
 COMPARABLE = 2.0
-"""Noise is relative: blocks with half to twice the expected rate tell it, if there are any."""
+"""Noise is relative: blocks with half to twice the expected rate decide, if there are any."""
 REACHED_PERCENTILE = 90.0
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What undisturbed stretches reach."""
+    """The noise in undisturbed stretches."""
 
     dip_percent: float
     short_dip_percent: float
@@ -47,7 +47,7 @@ class _Block:
 
 @dataclass(slots=True)
 class Undisturbed:
-    """Measures noise; ``disturbed`` are the bins [first, last) to leave out, ascending."""
+    """Measure noise; ``disturbed`` are the bins [first, last) to leave out, ascending."""
 
     rate: RateSeries
     expectation: Counterfactual

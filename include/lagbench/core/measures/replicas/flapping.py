@@ -1,10 +1,10 @@
-"""Replica changes, reversals and flips, and whether the baseline stayed at its floor.
+"""Find replica changes, reversals and flips, and check that the baseline stayed at its floor.
 
-A reversal is a change in the other direction than the change before. A flip is a reversal that
-the load did not ask for: every reversal, but the first change downwards at or after the end of
-the last spike, which is the intended return to the floor. A spike answered by one rise and one
-fall has 1 reversal and 0 flips; a sawtooth ridden out at one height likewise. A steady load has no
-spike, so every reversal is a flip.
+A reversal is a change in the opposite direction of the previous change. A flip is a reversal that
+the load did not ask for: every reversal except the first change downwards at or after the end of
+the last spike, which is the intended return to the floor. A spike with one scale-up and one
+scale-down has 1 reversal and 0 flips; so has a sawtooth that is handled at one replica count. A
+steady load has no spike, so every reversal is a flip.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def replica_changes(
     until_at: int,
     last_spike_ended_at: int | None,
 ) -> tuple[ReplicaChange, ...]:
-    """Return the changes of the wanted replicas in [from_at, until_at], by instant.
+    """Return the changes of the desired replicas in [from_at, until_at], by instant.
 
-    The recorder's samples say what was wanted; the autoscaler's own records and the recorder's
-    watch say exactly when and by whom, and what went and came back between two samples
-    (``replicas/steps.py``, ``replicas/path.py``).
+    The recorder's samples show the desired replicas. The autoscaler's own records and the
+    recorder's watch show exactly when and by whom they were changed, and changes that were undone
+    between two samples (``replicas/steps.py``, ``replicas/path.py``).
     """
     samples = sorted(
         (r for r in records if isinstance(r, ReplicaSample) and r.at <= until_at),
@@ -45,7 +45,7 @@ def replica_changes(
             raw.extend(changes)
     if samples:
         raw.extend(path.beyond(samples[-1], until_at))
-    # A sample is read up to a second after its stamp: a step may lie as much before.
+    # A sample is read up to a second after its stamp: a step may be that much earlier.
     measured = [change for change in raw if change.at >= from_at - NANOSECONDS]
     return tuple(mark_flips(measured, last_spike_ended_at))
 
@@ -81,10 +81,10 @@ def baseline_at_floor(
     first_spike_started_at: int | None,
     until_at: int,
 ) -> tuple[bool | None, str]:
-    """Return whether wanted replicas stayed at ``floor`` until the first spike.
+    """Return whether the desired replicas stayed at ``floor`` until the first spike.
 
-    Without a spike the baseline is the whole stream. None when there is no sample to tell, or when
-    a part of the baseline at which nobody was seen off the floor was not seen at all.
+    Without a spike the baseline is the whole stream. None without any
+    sample, or if nothing was seen off the floor but the samples of the baseline have a gap.
     """
     if floor is None or stream_started_at is None:
         return None, "floor or start of the stream unknown"

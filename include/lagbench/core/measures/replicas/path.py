@@ -1,10 +1,10 @@
-"""The way of the wanted replicas from sample to sample, by the steps that were told.
+"""Reconstruct desired replicas between samples from the reported scaling steps.
 
-The samples say what was wanted at their instants. Of the steps that lie between two samples those
-count that follow on one another and lead from the one to the other, also where both show the same
-number: what went up and came back between them did change. Where the steps do not lead there, the
-second sample is the bound of a change that nobody told; steps within a stretch without samples are
-then counted as far as they go.
+Each sample shows the desired replicas at its instant. Steps between two samples count if they form
+a chain from the first sample's number to the second's. This also holds if both samples show the
+same number: replicas that went up and came back between them did change. If the steps do not lead
+to the second sample, that sample is the bound of a change that nobody reported. Steps within a gap
+between samples are then counted as far as their chain goes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.replicas.steps import ReplicaChange, ReplicaStep
 from lagbench.core.telemetry import ReplicaSample
 
-# A sample is read up to a second after its stamp, and the watch tells of a step a little later.
+# A sample is read up to a second after its stamp, and the watch reports a step slightly later.
 _STAMP_NS = NANOSECONDS
 
 
 @dataclass(slots=True)
 class ReplicaPath:
-    """Walks over ``steps`` (by instant); each counts once."""
+    """Walk over ``steps`` (by instant); each step counts once."""
 
     steps: Sequence[ReplicaStep]
     _next: int = field(default=0, init=False)
@@ -31,8 +31,8 @@ class ReplicaPath:
     def between(self, before: ReplicaSample, after: ReplicaSample) -> list[ReplicaChange]:
         """Return the changes from one sample to the next one.
 
-        Steps stamped after the second sample are asked only where those before it do not lead to
-        it: they may belong to the next two samples.
+        Steps stamped after the second sample are used only if the steps before it do not lead to
+        it, because they may belong to the next two samples.
         """
         since_at = before.at - _STAMP_NS
         arrived = self._longest(self._walk(before.spec, since_at, after.at), after.spec)
@@ -52,7 +52,7 @@ class ReplicaPath:
         return self._take(self._walk(last.spec, last.at + 1, until_at), last.at)
 
     def _walk(self, spec: int, since_at: int, until_at: int) -> list[int]:
-        """Return the places of the steps that follow on ``spec`` and on one another."""
+        """Return the indexes of the steps that form a chain from ``spec``."""
         places: list[int] = []
         for place in range(self._next, len(self.steps)):
             step = self.steps[place]

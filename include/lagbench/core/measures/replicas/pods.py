@@ -1,9 +1,9 @@
-"""Which replica change created or removed a pod.
+"""Match pods to the replica changes that created or removed them.
 
-A step of k replicas creates k pods, so pods belong to steps by the order of both, however long a
-node took to start them: a pod belongs to the latest step before its creation that still lacks
-pods. One that finds no such step was replaced or deleted by hand. A pod of which Kubernetes told
-nothing counts from its first join; a pod is removed when it is asked to end, else when it is gone.
+A step of k replicas creates k pods, so pods are matched to steps in order, however long a node took
+to start them: a pod belongs to the latest step before its creation that still lacks pods. A pod
+without such a step was replaced or deleted by hand. A pod without a record from Kubernetes counts
+from its first join. A pod is removed when it is asked to stop, else when it ends.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.replicas.steps import ReplicaChange
 
 STAMP_SLACK_SECONDS = 1.0
-"""How much later than the change itself its stamp may be."""
+"""How much later than the change its stamp may be."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPods:
-    """The change that created, and the change that removed, each pod."""
+    """For each pod, the change that created it and the change that removed it."""
 
     added: Mapping[str, ReplicaChange] = field(default_factory=dict)
     removed: Mapping[str, ReplicaChange] = field(default_factory=dict)
@@ -48,7 +48,7 @@ def replica_pods(
 def earliest_at(change: ReplicaChange) -> int:
     """Return the earliest instant of the change: its stamp may follow the change itself.
 
-    The autoscaler stamps after the API server's answer; pods were seen leaving 75 ms before it.
+    The autoscaler stamps after the API server's response. Pods were seen leaving 75 ms before it.
     """
     slack_seconds = max(change.precision_seconds, STAMP_SLACK_SECONDS)
     return change.at - round(slack_seconds * NANOSECONDS)
@@ -59,7 +59,7 @@ def _by(changes: Sequence[ReplicaChange], sign: int) -> list[ReplicaChange]:
 
 
 def _left(events: Sequence[GroupEvent], lives: Mapping[str, PodLife]) -> dict[str, int]:
-    """Return when each pod was told to go; one that died was not told."""
+    """Return when each pod was asked to stop; a pod that died was not asked."""
     died = {event.pod for event in events if event.kind == "died"}
     gone = {
         pod: life.gone_at

@@ -1,11 +1,11 @@
-"""Where the wanted replicas may have changed without anybody seeing it.
+"""Find gaps in which the desired replicas may have changed unobserved.
 
-A stretch without samples is seen all the same where what tells of every change tells on:
+A gap between samples counts as observed if another source that reports every change kept reporting:
 
-* the autoscaler, which reports each step and each of its syncs and polls. While those go on, and
-  each finds the replicas that the steps before it left, nothing has scaled but what it told.
-* the recorder's watch of the Deployment, which says afterwards that it had been unbroken; one that
-  broke says nothing. Between two watches is a list, and seldom more than a moment.
+* The autoscaler reports each step and each of its syncs and polls. While these reports continue and
+  each finds the replicas that the previous steps left, nothing else has scaled.
+* The recorder's watch of the Deployment reports afterwards that it was unbroken; a broken watch
+  reports nothing. Between two watches there is a list, and rarely more than a moment.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from lagbench.core.telemetry import (
 )
 
 AUTOSCALER_SILENCE_SECONDS = 35.0
-"""Longer than the 30 s of KEDA's poll and the 15 s of the HPA's sync, as they come by default."""
+"""Longer than KEDA's polling interval (default 30 s) and the HPA's sync period (default 15 s)."""
 
 
 def unseen_replicas(
     records: Sequence[TelemetryRecord], from_at: int, until_at: int
 ) -> list[Unseen]:
-    """Return the stretches in which neither samples nor who tells of changes can speak."""
+    """Return the gaps that neither samples nor the autoscaler nor a watch covers."""
     sampled = [record.at for record in records if isinstance(record, ReplicaSample)]
     return [
         stretch
@@ -41,7 +41,7 @@ def unseen_replicas(
 
 
 def _watch_tells(records: Sequence[TelemetryRecord], stretch: Unseen) -> bool:
-    """Say whether unbroken watches cover ``stretch``."""
+    """Return whether unbroken watches cover ``stretch``."""
     limit, told_until = BLIND_SECONDS * NANOSECONDS, stretch.started_at
     watched = [record for record in records if isinstance(record, ReplicasWatched)]
     for watch in sorted(watched, key=lambda watch: watch.since_at):
@@ -52,11 +52,11 @@ def _watch_tells(records: Sequence[TelemetryRecord], stretch: Unseen) -> bool:
 
 
 def _autoscaler_tells(records: Sequence[TelemetryRecord], stretch: Unseen) -> bool:
-    """Say whether the autoscaler's records account for all of ``stretch``."""
+    """Return whether the autoscaler's records account for all of ``stretch``."""
     told = sorted(
         (r for r in records if isinstance(r, HpaSync | KedaPoll | Scaled)), key=lambda r: r.at
     )
-    naming = [record for record in told if not isinstance(record, KedaPoll)]  # the replicas
+    naming = [record for record in told if not isinstance(record, KedaPoll)]  # with replicas
     before = [record for record in naming if record.at <= stretch.started_at]
     after = [record for record in naming if record.at >= stretch.ended_at]
     if not before or not after:
@@ -69,7 +69,7 @@ def _autoscaler_tells(records: Sequence[TelemetryRecord], stretch: Unseen) -> bo
 
 
 def _is_unbroken(told: Sequence[HpaSync | KedaPoll | Scaled]) -> bool:
-    """Say whether every record found the replicas that the step before it left."""
+    """Return whether every record found the replicas that the previous step left."""
     replicas: int | None = None
     for record in told:
         if isinstance(record, KedaPoll):

@@ -1,8 +1,8 @@
-"""Steps of the wanted replicas as they were told: by who scaled, or by the recorder's watch.
+"""Collect scaling steps from the autoscaler's records and the recorder's watch.
 
 The embedded autoscaler (and the bench's own on a cluster) reports each step that it makes, with its
-exact instant. On a cluster the recorder's watch shows when, the writer's name who. A step that both
-tell is one step, the autoscaler's.
+exact instant. On a cluster the recorder's watch shows the time of a step and the name of its
+writer. A step that both report counts once, as the autoscaler's.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ By = Literal["keda", "hpa", "user", "unknown"]
 
 # The HPA writes its event right after the scale; the event's stamp is a whole second.
 _EVENT_REACH_SECONDS = 2.0
-# The watch tells of the autoscaler's step within milliseconds, on a busy machine later.
+# The watch reports the autoscaler's step within milliseconds, on a busy machine later.
 _WATCH_REACH_SECONDS = 5.0
 _NEW_SIZE = re.compile(r"New size: (\d+)")
 
 
 class ReplicaChange(MeasureModel):
-    """One change of the wanted replicas."""
+    """One change of the desired replicas."""
 
     at: int
     replicas_before: int
@@ -39,7 +39,7 @@ class ReplicaChange(MeasureModel):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStep:
-    """One step of the wanted replicas; one that is not exact lies before ``at``."""
+    """One step of the desired replicas; an inexact step lies before ``at``."""
 
     at: int
     replicas_before: int
@@ -64,7 +64,7 @@ class ReplicaStep:
 
 
 def replica_steps(records: Sequence[TelemetryRecord]) -> list[ReplicaStep]:
-    """Return every step that was told, once, by instant."""
+    """Return every reported step once, by instant."""
     scaled = [record for record in records if isinstance(record, Scaled)]
     watched = [record for record in records if isinstance(record, ReplicasChanged)]
     rescales = [
@@ -83,7 +83,7 @@ def replica_steps(records: Sequence[TelemetryRecord]) -> list[ReplicaStep]:
 def _not_among(
     watched: Sequence[ReplicasChanged], scaled: Sequence[Scaled]
 ) -> list[ReplicasChanged]:
-    """Return what the watch alone shows: each step of the autoscaler accounts for one."""
+    """Return the steps that only the watch shows: each autoscaler step accounts for one."""
     left = sorted(scaled, key=lambda step: step.at)
     alone: list[ReplicasChanged] = []
     for seen in sorted(watched, key=lambda step: step.at):
@@ -117,7 +117,7 @@ def _watched(step: ReplicasChanged, rescales: Sequence[KubeEvent]) -> ReplicaSte
 
 
 def _rescale(step: ReplicasChanged, rescales: Sequence[KubeEvent]) -> KubeEvent | None:
-    """Return the HPA's event on this step."""
+    """Return the HPA's event for this step."""
     reach = round(_EVENT_REACH_SECONDS * NANOSECONDS)
     for event in sorted(rescales, key=lambda event: event.at):
         size = _NEW_SIZE.match(event.message)
@@ -127,7 +127,7 @@ def _rescale(step: ReplicasChanged, rescales: Sequence[KubeEvent]) -> KubeEvent 
 
 
 def _writer(manager: str) -> By:
-    """Return who scales under a field manager's name: a controller's is that of its program."""
+    """Return the writer behind a field manager's name: a controller uses its program's name."""
     if not manager:
         return "unknown"
     if manager.startswith("kube-controller-manager"):

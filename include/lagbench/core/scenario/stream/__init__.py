@@ -1,4 +1,4 @@
-"""The load that a scenario asks for: rates, spikes, keys, and the bytes of each event."""
+"""Generate the load of a scenario: rates, spikes, keys, and the bytes of each event."""
 
 from lagbench.core.scenario.stream.event_stream import (
     BLOCK_EVENTS,

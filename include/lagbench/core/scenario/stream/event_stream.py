@@ -1,7 +1,7 @@
-"""The stream of events: the same bytes for a seed, whatever the block size or the machine's speed.
+"""Generate the event stream: same bytes for a seed, whatever the block size or machine speed.
 
-Draws come from a counter-based generator (Philox keyed by seed and block number, 8192 events a
-block), so any stretch of the stream can be made without what lies before it.
+Draws come from a counter-based generator (Philox keyed by seed and block number, 8192 events per
+block), so any stretch of the stream can be generated without the events before it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lagbench.shared_with_spark.event import EVENT_DTYPE, PAYLOAD_BYTES
 
 BLOCK_EVENTS = 8192
 # Half of the payload is random and half filler: lz4 then stores about half of each record, in a
-# batch of one as in a batch of hundreds, like records of text do.
+# batch of one and in a batch of hundreds, as it does with records of text.
 _RANDOM_WORDS = 14
 _FILLER = b"."
 
@@ -27,10 +27,10 @@ EventBlock = npt.NDArray[np.void]
 
 
 class EventStream:
-    """Makes the events of one producer."""
+    """Generate the events of one producer."""
 
     def __init__(self, load: OfferedLoad, keys: Keys, *, seed: int, producer_id: int = 0) -> None:
-        """Bind the stream to what shapes it."""
+        """Bind the stream to its load, keys and seed."""
         self._load, self._seed, self._producer_id = load, seed, producer_id
         self._ranks, self._order = ZipfRanks(keys), EntityOrder(keys.entities, seed)
 
@@ -40,7 +40,7 @@ class EventStream:
             yield self.block(block)
 
     def block(self, index: int) -> EventBlock:
-        """Return block ``index``: events ``index * 8192`` on, fewer in the last one."""
+        """Return block ``index``: events from ``index * 8192`` on, fewer in the last block."""
         first = index * BLOCK_EVENTS
         count = max(0, min(BLOCK_EVENTS, self._load.total - first))
         key = np.array([self._seed, index], dtype=np.uint64)
@@ -71,7 +71,7 @@ class EventStream:
 class StreamDigest:
     """SHA-256 over the values of the events sent with a seq below ``seq_to``, in that order.
 
-    Beyond it lies the tail, which is as long as the run needs: with it no two digests would agree.
+    The tail beyond it is as long as the run needs, so with it no two digests would be equal.
     """
 
     def __init__(self, *, seq_to: int) -> None:
@@ -79,7 +79,7 @@ class StreamDigest:
         self._seq_to, self._sha256 = seq_to, hashlib.sha256()
 
     def add(self, events: EventBlock) -> None:
-        """Take in the next events."""
+        """Add the next events."""
         if len(events):
             events = events[: max(0, self._seq_to - int(events["seq"][0]))]
         self._sha256.update(np.ascontiguousarray(events).view(np.uint8).data)

@@ -1,9 +1,9 @@
-"""Which entity each event belongs to: Zipf draws, and the partition Kafka gives the entity.
+"""Assign an entity to each event by Zipf draws, and compute Kafka's partition for the entity.
 
-Ranks up to 1024 are drawn from their exact probabilities. Above, a rank's probability is taken as
-the integral of x^-s around it, which is off by s(s + 1)/(24 * 1024^2) of itself (9e-8 at s = 1.1)
-and inverts in closed form: no table over millions of entities, and one draw costs one uniform
-number, so draw k depends on nothing but the seed and k.
+Ranks up to 1024 are drawn from their exact probabilities. Above 1024, a rank's probability is taken
+as the integral of x^-s around it, with a relative error of s(s + 1)/(24 * 1024^2) (9e-8 at
+s = 1.1). The integral inverts in closed form, so no table over millions of entities is needed. One
+draw uses one uniform number, so draw k depends only on the seed and k.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HEAD_RANKS = 1024
 # Below this distance from 1 the power law's integral is taken as the logarithm.
 _NEAR_ONE = 1e-9
 # Ranks whose partitions are looked up one by one for the expected shares; at s = 1.1 over 5 M
-# those above hold 10 % of the events, spread over 4.7 M entities, so evenly to 0.1 %.
+# the higher ranks hold 10 % of the events, spread over 4.7 M entities, so they are even to 0.1 %.
 _COUNTED_RANKS = 1 << 18
 _UINT32 = np.uint64(0xFFFFFFFF)
 
@@ -30,7 +30,7 @@ EntityIds = npt.NDArray[np.uint64]
 
 
 class ZipfRanks:
-    """Turns uniform numbers into ranks 0, 1, 2, … of falling frequency."""
+    """Map uniform numbers to ranks 0, 1, 2, … of falling frequency."""
 
     def __init__(self, keys: Keys) -> None:
         """Prepare the head's table and the tail's integral."""
@@ -39,7 +39,7 @@ class ZipfRanks:
         weights = exact_power(np.arange(1, head + 1, dtype=np.float64), -keys.zipf_s)
         self._low, self._high = head + 0.5, keys.entities + 0.5
         tail = self._integral(self._low, self._high) if keys.entities > head else 0.0
-        # fsum is exactly rounded, whatever order numpy would add in.
+        # fsum is exactly rounded, independent of the order in which numpy adds.
         self._total = math.fsum(weights.tolist()) + tail
         sums = np.add.accumulate(weights)
         self._head_cdf = sums / self._total
@@ -85,7 +85,7 @@ class ZipfRanks:
 class EntityOrder:
     """A seeded one-to-one map from rank to entity id: ``(step * rank + shift) mod entities``.
 
-    With rank = id the same few partitions would be the hot ones under every seed, and ten seeds
+    With rank = id the same few partitions would be hot under every seed, and ten seeds
     would measure one placement ten times.
     """
 

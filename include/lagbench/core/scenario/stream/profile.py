@@ -1,4 +1,4 @@
-"""The offered load over time: rates held constant between steps, and the instant of each event.
+"""Compute the offered load over time: constant rates between steps, and each event's instant.
 
 The instants are the definition: event k is due when the integral of the rate reaches k + 1. Counts
 are derived from them, so a count and an instant can never disagree. The integral at the steps is
@@ -55,7 +55,7 @@ class OfferedLoad:
 
     segments: tuple[Segment, ...]
     duration_seconds: float
-    marks_spikes: bool = True  # False: a trace that does not say which of its stretches are spikes
+    marks_spikes: bool = True  # False: a trace that does not mark its spikes
 
     @property
     def total(self) -> int:
@@ -90,7 +90,7 @@ class OfferedLoad:
     def steps(self) -> tuple[RateStep, ...]:
         """Return the instants where the rate changes, and the end of a spike that ends the stream.
 
-        A spike's start and end are named so; any other change is a ``change``.
+        A spike's start and end have kinds of their own; any other change is a ``change``.
         """
         found: list[RateStep] = []
         for index, (before, after) in enumerate(
@@ -113,10 +113,10 @@ class OfferedLoad:
         return tuple(found)
 
     def with_tail(self, rate_per_second: float, seconds: float) -> OfferedLoad:
-        """Return this load and, after it, ``rate_per_second`` for so long.
+        """Return this load followed by ``rate_per_second`` for ``seconds``.
 
-        The events of this load keep their seqs and instants: those of a segment follow from what
-        lies before its end alone.
+        The events of this load keep their seqs and instants, because those of a segment depend
+        only on the load before its end.
         """
         tail = Segment(self.duration_seconds, rate_per_second)
         ends_at = float(_decimal(self.duration_seconds) + _decimal(seconds))
@@ -135,7 +135,7 @@ class OfferedLoad:
         """Return the planned offsets in ns of events ``seq_from`` to ``seq_to - 1``, ascending."""
         seq = np.arange(max(seq_from, 0), min(seq_to, self.total), dtype=np.int64)
         part = np.searchsorted(self._events_before, seq, side="right") - 1
-        # What of the segment's own count must have passed: below 1e12, so exact to the nanosecond.
+        # The share of the segment's own count that is due: below 1e12, so exact to the nanosecond.
         wanted = (seq - self._events_before[part]) + (1.0 - self._fraction_before[part])
         after_edge = np.rint(wanted * self._ns_per_event[part]).astype(np.int64)
         limit: Instants = self._edges_ns[part + 1]
@@ -194,7 +194,7 @@ class OfferedLoad:
 
 
 def offered_load(profile: Profile, *, where: str = "scenario") -> OfferedLoad:
-    """Return the load that a profile stands for.
+    """Return the load of a profile.
 
     :raises WrongInput: the stream would have no event, or a trace's seconds do not ascend.
     """
@@ -255,7 +255,7 @@ def _load(profile: Profile, where: str) -> OfferedLoad:
 
 
 def _from_lengths(lengths: tuple[tuple[float, float, bool], ...]) -> OfferedLoad:
-    """Lay (seconds, rate, is_spike) end to end; stretches of no length are left out."""
+    """Concatenate (seconds, rate, is_spike); stretches without a length are left out."""
     at, parts = Fraction(0), []
     for seconds, rate, is_spike in lengths:
         if seconds > 0:

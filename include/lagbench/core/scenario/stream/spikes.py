@@ -1,8 +1,8 @@
-"""The spikes of an offered load: where it asks for more than the replicas at the floor can do.
+"""Find the spikes of an offered load: stretches above the capacity of replicas at the floor.
 
-A step or bursty profile marks its own, and so does a trace with a column ``spike``. Any other trace
-has them by rule: stretches above what the floor's pods can do, at least one sync of the HPA long;
-two of them with a shorter gap between are one. A steady load has none.
+A step or bursty profile marks its own, and so does a trace with a column ``spike``. In any other
+trace a rule finds them: stretches above the capacity of the floor's pods, at least one sync of the
+HPA long; two such stretches with a shorter gap between them are one. A steady load has none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import pairwise
 from lagbench.core.scenario.stream.profile import OfferedLoad, Segment
 
 SYNC_SECONDS = 15.0
-"""The HPA looks every 15 s: what lasts for less it may never see."""
+"""The HPA syncs every 15 s: it may never see a shorter stretch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ def load_spikes(
 ) -> tuple[Spike, ...]:
     """Return the spikes of ``load`` in order of time.
 
-    ``floor_rate_per_second`` is what the pods at the policy's floor can do together; None: nothing
-    is too much for them. Only a trace that marks no spike needs it.
+    ``floor_rate_per_second`` is the capacity of all pods at the policy's floor; None: it has no
+    limit. Only a trace that marks no spike needs it.
     """
     if load.marks_spikes:
         return tuple(_spike(load, *stretch) for stretch in _joined(_marked(load), 0.0))
@@ -60,7 +60,7 @@ def _parts(load: OfferedLoad) -> Iterator[tuple[float, float, Segment]]:
 def _joined(
     stretches: Iterator[tuple[float, float]], shorter_than: float
 ) -> list[tuple[float, float]]:
-    """Return the stretches with those joined that meet, or lie closer than ``shorter_than``."""
+    """Join stretches that touch, or are closer than ``shorter_than``; return all stretches."""
     found: list[tuple[float, float]] = []
     for start, end in stretches:
         if found and (start <= found[-1][1] or start - found[-1][1] < shorter_than):

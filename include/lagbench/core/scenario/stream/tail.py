@@ -1,9 +1,9 @@
-"""The tail of a stream: the base load that goes on after the scenario's own stretch.
+"""Define the tail of a stream: the base load that continues after the scenario's own stretch.
 
-Scale-downs come when the spike is over. Without load there, they would meet an idle group: nothing
-could be processed twice and no dip could be seen. So the producer goes on until the replicas are
-settled and it is told to stop; the bound is for a run in which nobody does. The tail is load, not
-sample: it lengthens nothing that is judged over the planned stretch.
+Scale-downs come after the spike. Without load there, they would meet an idle group: nothing could
+be processed twice and no dip could be seen. So the producer continues until the replicas are
+settled and it is told to stop; the bound is for a run in which nothing stops it. The tail is load,
+not sample: it does not extend any measure that is judged over the planned stretch.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from lagbench.core.scenario.scenario import (
 from lagbench.core.scenario.stream.profile import OfferedLoad, offered_load
 
 TAIL_MARGIN_SECONDS = 120.0
-"""Beyond the waits for drain and settling: what lies between the tasks that wait, and one retry."""
+"""Added to the waits for drain and settling: time between the waiting tasks, and one retry."""
 RESTING_LAG_SECONDS = 2.0
-"""At rest the lag is what arrived since the last commit: consumers commit once a second, and a
-commit follows the answer of the ledger."""
+"""At rest the lag consists of the arrivals since the last commit: consumers commit once a second,
+and a commit follows the answer of the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The base load after the planned stretch: at this rate, for so long at most."""
+    """The base load after the planned stretch: at this rate, for at most this long."""
 
     rate_per_second: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
     most_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
     def after(self, planned: OfferedLoad) -> OfferedLoad:
-        """Return the planned load with the tail behind it; its own part stays as it is."""
+        """Return the planned load followed by the tail; the planned part is unchanged."""
         return planned.with_tail(self.rate_per_second, self.most_seconds)
 
 
 def tail_of(scenario: Scenario, *, started_replicas: int) -> Tail | None:
-    """Return the scenario's tail under a policy that starts with so many replicas.
+    """Return the scenario's tail under a policy that starts with ``started_replicas``.
 
-    None: the scenario wants none, its load is steady (then all of it is base load), or it ends in
-    silence.
+    None: the scenario asks for none, its load is steady (then all of it is base load), or it ends
+    without load.
     """
     if scenario.tail == "none" or isinstance(scenario.profile, SteadyProfile):
         return None
@@ -60,7 +60,7 @@ def tail_of(scenario: Scenario, *, started_replicas: int) -> Tail | None:
 def resting_lag_records(tail: Tail | None, *, lag_threshold: float) -> int:
     """Return the total lag up to which a group under the base load is at rest, never 0 with it.
 
-    That is the policy's threshold, and what arrives between two commits where that is more.
+    That is the policy's threshold, or the arrivals between two commits if they are more.
     """
     in_flight = 0.0 if tail is None else tail.rate_per_second * RESTING_LAG_SECONDS
     return int(max(lag_threshold, in_flight))
@@ -72,7 +72,7 @@ def resting_replicas(
     """Return the fewest and the most replicas at which the policy is at rest.
 
     Without load that is its floor. Under the base load it is at least one pod, and as many as that
-    load needs where the floor cannot do it.
+    load needs if the floor is not enough.
     """
     if tail is None:
         return floor_replicas, floor_replicas
@@ -82,10 +82,10 @@ def resting_replicas(
 
 
 def _rate_after(profile: Profile, load: OfferedLoad, floor_rate: float) -> float:
-    """Return the rate of the last segment, and the base rate when that one is a spike.
+    """Return the rate of the last segment, or the base rate if that segment is a spike.
 
-    A trace marks no spikes: there it is one when the floor cannot do it, for with such a tail the
-    replicas would never come down.
+    A trace need not mark its spikes: there the segment also counts as one if the floor is not
+    enough, because with such a tail the replicas would never come down.
     """
     last = load.segments[-1]
     is_above_floor = isinstance(profile, TraceProfile) and last.rate_per_second > floor_rate
