@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lagbench.core.contradictions import lost_rebalances
-from lagbench.core.telemetry_consumer import PartitionsAssigned, PartitionsRevoked
+from lagbench.core.measures.evidence.contradictions import lost_rebalances
+from lagbench.core.telemetry import PartitionsAssigned, PartitionsRevoked
 
 
 def assigned(at: int, number: int, owned: list[int]) -> PartitionsAssigned:
