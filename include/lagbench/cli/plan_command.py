@@ -92,7 +92,7 @@ def _table(title: str, rows: Sequence[tuple[str, str]]) -> Table:
 
 
 def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -> None:
-    from lagbench.adapters.processor import this_processor
+    from lagbench.adapters.process.processor_speed import this_processor
     from lagbench.core.plan import cannot_carry
 
     scenario = cell.scenario

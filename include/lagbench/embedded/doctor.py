@@ -9,7 +9,7 @@ from typing import Literal
 
 import psutil
 
-from lagbench.adapters.processor import Processor, this_processor
+from lagbench.adapters.process.processor_speed import Processor, this_processor
 from lagbench.catalog.catalog import checked_cell, list_scenarios
 from lagbench.core.plan import cores_needed, plan_cell
 from lagbench.embedded.bench_state import BenchFiles, BenchState

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.adapters.processor import Processor, this_processor
+from lagbench.adapters.process.processor_speed import Processor, this_processor
 from lagbench.catalog.catalog import list_scenarios
 from lagbench.embedded.doctor import scenarios_carried
 

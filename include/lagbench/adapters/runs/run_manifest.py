@@ -15,7 +15,7 @@ from typing import Any, Literal
 import confluent_kafka
 import psutil
 
-from lagbench.adapters.processor import this_processor
+from lagbench.adapters.process.processor_speed import this_processor
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.evidence import CURRENT_FORMAT, FORMAT_FIELD
 from lagbench.project import PROJECT_ROOT
