@@ -83,13 +83,15 @@ def test_a_run_that_does_not_exist_is_wrong_input(
 def test_a_plan_starts_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``plan`` prints manifests and the prediction and leaves no file."""
+    """``plan`` prints the prediction, the manifests if they are asked for, and leaves no file."""
     code = exit_code(["plan", str(QUICK)], tmp_path, monkeypatch)
     printed = capsys.readouterr().out
 
     assert code == ExitCode.PASS
-    assert "kind: ScaledObject" in printed
     assert "375,000" in printed
+    assert "kind: ScaledObject" not in printed
+    assert exit_code(["plan", str(QUICK), "--manifests"], tmp_path, monkeypatch) == ExitCode.PASS
+    assert "kind: ScaledObject" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
 
 

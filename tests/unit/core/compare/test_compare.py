@@ -10,7 +10,7 @@ from lagbench.core.compare.compare import (
     Bound,
     compare_measures,
 )
-from lagbench.core.measures.measures import Measures
+from lagbench.core.measures import NAMED, Measures
 
 GOOD = quick_spike_measures()
 
@@ -44,7 +44,7 @@ def test_within_the_bound_is_no_regression() -> None:
 
 def test_the_larger_of_both_bounds_holds() -> None:
     """10 absolute and 50 %: from 100 up to 150, from 10 up to 20."""
-    bound = Bound("x", "X", "s", lambda _: None, absolute=10, relative=0.5)
+    bound = Bound("drain_seconds", absolute=10, relative=0.5)
 
     assert bound.allowed(100) == 150
     assert bound.allowed(10) == 20
@@ -92,3 +92,12 @@ def test_fidelities_are_never_compared() -> None:
 
     assert found.status == "undetermined"
     assert found.reasons == ("fidelity kubernetes against processes: not comparable",)
+
+
+def test_each_bound_is_of_a_named_measure() -> None:
+    """A bound names a measure of the registry, and no measure has two."""
+    names = [bound.name for bound in BOUNDS]
+
+    assert set(names) <= set(NAMED)
+    assert len(names) == len(set(names))
+    assert {"rebalance_area_seconds", "standstill_seconds"} <= set(names)
