@@ -6,6 +6,7 @@ import logging
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.core.telemetry import Record, encode_record
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ class TelemetryLog:
                 "linger.ms": 50,
                 "queue.buffering.max.messages": queue_records,
                 "message.timeout.ms": 300_000,
-                "reconnect.backoff.max.ms": 1_000,
+                **RECOVERY,
                 "client.id": "lagbench-telemetry",
                 "log_level": 2,  # a broker that is away is the recorder's to tell, once a second
             }

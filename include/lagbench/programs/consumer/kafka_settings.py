@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.programs.consumer.settings import ConsumerOptions
 
 # One fetch stays below a thousand 256-byte events per partition, so that a pod holds little that
@@ -32,8 +33,7 @@ def consumer_settings(options: ConsumerOptions) -> dict[str, Any]:
         "max.partition.fetch.bytes": _FETCH_BYTES_PER_PARTITION,
         "queued.min.messages": 1000,
         "queued.max.messages.kbytes": 4096,
-        "topic.metadata.refresh.interval.ms": 10_000,  # partitions added during a run are seen
-        "reconnect.backoff.max.ms": 1000,
+        **RECOVERY,
         "log_level": 4,
     }
     if options.instance_id:
@@ -62,7 +62,7 @@ def ledger_settings(options: ConsumerOptions) -> dict[str, Any]:
         "enable.idempotence": True,
         "linger.ms": 5,
         "compression.type": "lz4",
-        "reconnect.backoff.max.ms": 1000,
+        **RECOVERY,
         "log_level": 4,
     }
     if options.is_transactional:

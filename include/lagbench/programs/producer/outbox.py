@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.core.measures.evidence import SeqRanges
 from lagbench.errors import NotReady, WrongInput
 from lagbench.shared_with_spark.event import seq_of_value
@@ -52,7 +53,7 @@ class Outbox:
                 "queue.buffering.max.messages": _QUEUE_MESSAGES,
                 "queue.buffering.max.kbytes": _QUEUE_KBYTES,
                 "message.timeout.ms": MESSAGE_TIMEOUT_SECONDS * 1000,
-                "reconnect.backoff.max.ms": 1_000,
+                **RECOVERY,
                 "delivery.report.only.error": True,
                 "on_delivery": self._note_failure,
                 "log_level": 3,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.programs.consumer.kafka_settings import consumer_settings, ledger_settings
 from lagbench.programs.consumer.settings import ConsumerOptions, parse_options
 
@@ -45,3 +46,12 @@ def test_manual_commits_store_nothing_by_themselves() -> None:
 
     assert settings["enable.auto.commit"] is False
     assert settings["enable.auto.offset.store"] is False
+
+
+def test_a_partition_without_a_leader_is_asked_for_again_in_time() -> None:
+    """After an outage both clients of a pod learn of a leader long before a message expires."""
+    for settings in (consumer_settings(options()), ledger_settings(options())):
+        assert settings.items() >= RECOVERY.items()
+    expires_after = ledger_settings(options())["message.timeout.ms"]
+
+    assert RECOVERY["topic.metadata.refresh.interval.ms"] * 10 <= expires_after
