@@ -10,7 +10,8 @@ three or more consecutive readings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from lagbench.core.measures.evidence.group_lives import member_limit, unowned_partitions
@@ -26,6 +27,8 @@ from lagbench.core.telemetry import (
     GroupMember,
     GroupMembers,
     GroupSample,
+    PartitionsAssigned,
+    PartitionsRevoked,
     PodSeen,
     PodsListed,
     PodStarted,
@@ -69,7 +72,12 @@ def group_strangers(records: Iterable[TelemetryRecord]) -> tuple[GroupStranger, 
         changes = [(record.at, len(mine)) for record, mine in zip(told, held, strict=True)]
         partitions = {p for mine in held for member in mine for p in member.partitions}
         found.append(_stranger(*name, partitions, _visits(changes, readings)))
-    found += _unnamed(by_time, samples, told, foreign)
+    ids = _own_ids(by_time)
+    explained = [
+        (record.at, len(there) + _rejoined(record.members, ids))
+        for record, there in zip(told, foreign, strict=True)
+    ]
+    found += _unnamed(by_time, samples, explained)
     return tuple(sorted(found, key=lambda one: (one.first_seen_at, one.client_id or "")))
 
 
@@ -139,18 +147,20 @@ def _visits(
 def _unnamed(
     by_time: Sequence[TelemetryRecord],
     samples: Sequence[GroupSample],
-    told: Sequence[GroupMembers],
-    foreign: Sequence[Sequence[GroupMember]],
+    explained: Sequence[tuple[int, int]],
 ) -> Iterator[GroupStranger]:
-    """Yield the surplus of members that neither the run's pods nor named strangers explain."""
+    """Yield the surplus of members beyond the run's pods and the ``explained`` ones.
+
+    ``explained`` has, from each instant on, the named strangers and the pods' own second members.
+    """
     limit_at = member_limit(by_time)
-    named = iter([*zip((record.at for record in told), map(len, foreign), strict=True)])
-    strangers, next_named = 0, next(named, None)
+    named = iter(explained)
+    known, next_named = 0, next(named, None)
     changes = []
     for sample in samples:
         while next_named is not None and next_named[0] <= sample.at:
-            strangers, next_named = next_named[1], next(named, None)
-        changes.append((sample.at, max(0, sample.members - strangers - limit_at(sample.at))))
+            known, next_named = next_named[1], next(named, None)
+        changes.append((sample.at, max(0, sample.members - known - limit_at(sample.at))))
     long = [
         change
         for is_surplus, group in groupby(changes, key=lambda change: change[1] > 0)
@@ -162,6 +172,24 @@ def _unnamed(
     if visits:
         inside = [at for at, surplus in long if surplus]
         yield _stranger(None, None, unowned_partitions(by_time, inside), visits)
+
+
+def _own_ids(records: Iterable[TelemetryRecord]) -> dict[str, set[str]]:
+    """Return the member ids that each pod reported as its own."""
+    ids: dict[str, set[str]] = defaultdict(set)
+    for record in records:
+        if isinstance(record, GroupJoined | PartitionsAssigned | PartitionsRevoked):
+            ids[record.source].add(record.member_id)
+    return ids
+
+
+def _rejoined(members: Iterable[GroupMember], own_ids: Mapping[str, set[str]]) -> int:
+    """Return how many members are a pod's second one: it joined again before a session ended.
+
+    Both ids are the pod's own by its own records: a stranger under a pod's name has another id.
+    """
+    own = Counter(m.client_id for m in members if m.member_id in own_ids.get(m.client_id, ()))
+    return sum(count - 1 for count in own.values())
 
 
 def _stranger(

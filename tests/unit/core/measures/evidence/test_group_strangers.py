@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
@@ -230,6 +231,35 @@ def test_a_container_that_starts_again_is_a_second_member_for_a_while() -> None:
     again = [seen("pod-a"), started("pod-a", 0), started("pod-a", 20)]
 
     assert group_strangers([*again, *counted(*[1] * 20, *[2] * 30, *[1] * 30)]) == ()
+
+
+def again(*, reports_it: bool) -> list[TelemetryRecord]:
+    """Show pod-a for 10 s beside its earlier membership, which the coordinator still holds."""
+    ids = ("pod-a-1", "pod-a-2")
+    two = [
+        GroupMember(member_id=i, client_id="pod-a", host="/10.0.0.9", partitions=[]) for i in ids
+    ]
+    one = [GroupMember(member_id=ids[1], client_id="pod-a", host="/10.0.0.9", partitions=[0])]
+    records: list[TelemetryRecord] = [seen("pod-a"), owns("pod-a", 1, [0])]
+    records += [reading(second, 2 if 20 <= second < 30 else 1) for second in range(40)]
+    records += [
+        GroupMembers(at=20 * NS, source="r", members=two),
+        GroupMembers(at=30 * NS, source="r", members=one),
+    ]
+    if reports_it:
+        records.append(msgspec.structs.replace(owns("pod-a", 30, [0]), member_id=ids[1]))
+    return records
+
+
+def test_a_pod_that_joins_again_is_no_stranger_to_itself() -> None:
+    """After an outage of Kafka its earlier membership stands until the session ends.
+
+    A member under a pod's name whose id that pod never reported is somebody else.
+    """
+    assert group_strangers(again(reports_it=True)) == ()
+
+    [found] = group_strangers(again(reports_it=False))
+    assert (found.client_id, found.members, found.seen_seconds) == (None, 1, 9.0)
 
 
 def test_members_that_nobody_named_for_long_are_not_known() -> None:
