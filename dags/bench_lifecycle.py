@@ -31,7 +31,7 @@ def choose_action() -> str:
 @task(execution_timeout=timedelta(minutes=20), retries=1, retry_delay=timedelta(seconds=5))
 def bench_up() -> dict[str, Any]:
     """Start the bench and leave it up."""
-    from lagbench_airflow.planning import bring_bench_up
+    from lagbench_airflow.bench_life import bring_bench_up
 
     with wrong_input_is_final():
         return bring_bench_up(log.info, cell=None)
@@ -40,7 +40,7 @@ def bench_up() -> dict[str, Any]:
 @task(execution_timeout=timedelta(minutes=5))
 def bench_down() -> list[str]:
     """Stop the embedded bench; a cluster is left alone."""
-    from lagbench_airflow.planning import take_bench_down
+    from lagbench_airflow.bench_life import take_bench_down
 
     return take_bench_down(was_started_here=True, keep_bench=False)
 

@@ -7,8 +7,8 @@ bounds stated in `lagbench/core/compare/compare.py`. Both are rehearsals of the 
 policy, seed, target and fidelity are the same. The numbers are in the run's `comparison.json`, in
 its report and in `lagbench show RUN`.
 
-The first night that passes becomes the baseline. A regression stays red every night until somebody
-accepts it: `lagbench baseline RUN`. Clearing a night measures again in a Dag run of its own; the
+The first night that passes becomes the baseline. A regression stays red every night until it is
+accepted: `lagbench baseline RUN`. Clearing a night measures again in a Dag run of its own; the
 first one stays. Unpause the Dag to switch it on.
 """
 
@@ -43,8 +43,9 @@ def compare_with_last_pass(triggered_run: str) -> dict[str, Any]:
         log.warning("%s", reason)
     if outcome["status"] in ("regressed", "undetermined"):
         raise AirflowFailException(
-            f"{outcome['status']}: {'; '.join(outcome['reasons'])}. Red until a night is within"
-            f" again, or somebody accepts this one: lagbench baseline {outcome['run_id']}"
+            f"{outcome['status']}: {'; '.join(outcome['reasons'])}. The gate fails every night "
+            "until one is within the bounds again, or until you accept this one: lagbench "
+            f"baseline {outcome['run_id']}"
         )
     return outcome
 

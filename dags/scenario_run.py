@@ -1,12 +1,12 @@
 """One cell: a scenario under one scaling policy, from bench up to the verdict.
 
 Each run is a rehearsal. It brings the bench up, starts the consumers at the policy's floor, puts
-the policy into force, offers the load once, waits until the backlog is gone and the replicas are
-back at the floor while the base load goes on, ends that load, waits until all is drained and the
-group stands still, freezes the run, accounts for every message with Spark, and judges the run
-against the scenario's SLOs.
+the policy into force, offers the load once, waits until the lag has drained and the replicas are
+back at the floor while the base load continues, ends that load, waits until the lag is 0 and the
+group is stable, freezes the run, accounts for every message with Spark, and judges the run against
+the scenario's SLOs.
 
-* **plan_cell** refuses wrong input before anything starts and makes the run folder.
+* **plan_cell** rejects wrong input before anything starts and makes the run folder.
 * A run that misses an SLO fails **slo_gate**, after the report is written.
 * **remove_workloads** always runs and fails the run when it could not clean up; so does
   **require_verdict** when the run was ended before its verdict. When the accounting failed, the
@@ -74,7 +74,7 @@ def plan_cell() -> dict[str, Any]:
 def bench_up(run_folder: str) -> dict[str, Any]:
     """Start the bench, or take the cluster's Lease; remove leftovers of a crashed run."""
     from lagbench.adapters.runs.run_manifest import add_versions
-    from lagbench_airflow.planning import bring_bench_up
+    from lagbench_airflow.bench_life import bring_bench_up
 
     cell = CellRun.open(run_folder)
     with wrong_input_is_final(), phase(cell.folder, "bench_up"):
@@ -88,7 +88,7 @@ def bench_up(run_folder: str) -> dict[str, Any]:
 @task(execution_timeout=5 * MINUTES, retries=1, retry_delay=timedelta(seconds=5))
 def create_topics(run_folder: str) -> dict[str, int]:
     """Create the run's topics."""
-    from lagbench_airflow.planning import create_run_topics
+    from lagbench_airflow.run_topics import create_run_topics
 
     cell = CellRun.open(run_folder)
     with wrong_input_is_final(), phase(cell.folder, "create_topics"):
@@ -111,7 +111,7 @@ def remove_workloads(run_folder: str) -> dict[str, Any]:
     If the accounting failed, the topics are first copied into the run folder unchanged; a retry
     continues with the next topic.
     """
-    from lagbench_airflow.planning import clean_up
+    from lagbench_airflow.bench_life import clean_up
 
     cell = CellRun.open(run_folder)
     with phase(cell.folder, "remove_workloads"):
@@ -122,8 +122,8 @@ def remove_workloads(run_folder: str) -> dict[str, Any]:
 @task(execution_timeout=5 * MINUTES, retries=1, retry_delay=timedelta(seconds=5))
 def bench_down(run_folder: str) -> list[str]:
     """Stop the embedded bench if this run started it and keep_bench is off."""
+    from lagbench_airflow.bench_life import take_bench_down
     from lagbench_airflow.own_bench import is_own_bench
-    from lagbench_airflow.planning import take_bench_down
 
     context: Context = get_current_context()
     folder = CellRun.open(run_folder).folder
@@ -198,9 +198,9 @@ def scenario_run() -> None:
         ConsumerLagDrainedSensor(task_id="lag_drained", **wait),
         ConsumerGroupSettledSensor(task_id="group_settled", **wait),
         FenceRunOperator(task_id="fence_run", **act),
-        # land.py, account.py and timeline.py in one session: three starts of Spark took twice as
-        # long for a short run (149 s against 75 s on a busy machine).
-        SubmitSparkJobOperator(task_id="account_for_messages", job="pipeline", **compute),
+        # Landing, accounting and timeline in one session: three starts of Spark took twice as long
+        # for a short run (149 s against 75 s on a busy machine).
+        SubmitSparkJobOperator(task_id="account_for_messages", **compute),
         RebalanceCountCheckOperator(task_id="rebalance_count_check", **act),
         ReconcileCheckOperator(task_id="reconcile_check", **act),
         judge,

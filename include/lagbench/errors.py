@@ -13,7 +13,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What the ``lagbench`` command returns."""
+    """The exit codes of the ``lagbench`` command."""
 
     PASS = 0
     SLO_FAILED = 1

@@ -1,7 +1,8 @@
-"""Where the checkout is that holds the Dags, the manifests and the catalog."""
+"""Locate the checkout, which has Dags, manifests and catalog, and the bench's state folder."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -12,3 +13,11 @@ def project_root() -> Path:
 
 
 PROJECT_ROOT = project_root()
+
+STATE_VARIABLE = "LAGBENCH_STATE_DIR"
+
+
+def state_dir() -> Path:
+    """Return the bench's state folder: LAGBENCH_STATE_DIR, else .lagbench in the project."""
+    named = os.environ.get(STATE_VARIABLE)
+    return Path(named).absolute() if named else PROJECT_ROOT / ".lagbench"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.policy import policy_limits
+from lagbench.core.policy import CheckedPolicy
 from lagbench.core.scenario import RunNames, Scenario
 from lagbench.core.scenario.stream import NS, Tail, offered_load, tail_of
 from lagbench.errors import NotReady, WrongInput
@@ -23,16 +22,16 @@ class CellRun:
     folder: RunFolder
     names: RunNames
     scenario: Scenario
-    policy: dict[str, Any]
+    policy: CheckedPolicy
 
     @property
     def tail(self) -> Tail | None:
-        """Return the base load that continues after the planned stretch; None: there is none."""
-        return tail_of(self.scenario, started_replicas=policy_limits(self.policy).started_replicas)
+        """Return the base load that continues after the planned window; None: there is none."""
+        return tail_of(self.scenario, started_replicas=self.policy.limits.started_replicas)
 
     @property
     def traffic_ends_at(self) -> float | None:
-        """Return the end of the planned stretch (unix seconds); None: the producer's end.
+        """Return the end of the planned window (unix seconds); None: the producer's end.
 
         Without a tail the producer's Job shows the end itself.
 
@@ -55,7 +54,7 @@ class CellRun:
         if not folder.scenario.is_file():
             raise NotReady(
                 f"there is no run in {run_folder}: scenario.yaml is missing. Tasks of one run need "
-                "one file system; start a new run if the folder was cleared away"
+                "one file system; start a new run if the folder was deleted"
             )
         names = RunNames(folder.run_id)
         try:
@@ -67,5 +66,6 @@ class CellRun:
                 value=str(error),
                 allowed="the file as plan_cell wrote it; do not edit a run folder",
             ) from error
-        policy = yaml.safe_load(folder.read_text(folder.policy))
+        found = yaml.safe_load(folder.read_text(folder.policy))
+        policy = CheckedPolicy.of_run(found, where=str(folder.policy))
         return cls(folder=folder, names=names, scenario=scenario, policy=policy)

@@ -16,5 +16,5 @@ def lease_holder() -> str:
     if found:
         return found
     made = new_holder()
-    Variable.set(HOLDER_NAME, made, description="Who this Airflow is to a cluster's Lease")
+    Variable.set(HOLDER_NAME, made, description="The name of this Airflow in a cluster's Lease")
     return made

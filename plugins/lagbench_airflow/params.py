@@ -19,7 +19,8 @@ DEFAULT_SCENARIO = "quick_spike"
 _SETTING_OF_PARAM = {
     "seed": "seed",
     "balancer": "consumer.balancer",
-    "drain": "consumer.drain",
+    "drain": "consumer.graceful_shutdown",  # the name in the conf of earlier runs
+    "graceful_shutdown": "consumer.graceful_shutdown",
     "commit": "consumer.commit",
     "rate": "profile.rate_per_second",
     "spike_mult": "profile.spike_mult",
@@ -64,7 +65,7 @@ def scenario_run_params() -> dict[str, Param]:
             True,
             type="boolean",
             title="Keep the bench",
-            description="Leave the bench up when this run started it.",
+            description="Keep the bench running if this run started it.",
         ),
         "seed": _optional(
             "Load", type="integer", minimum=0, maximum=MAX_SEED, title="Seed of the event stream"
@@ -77,8 +78,8 @@ def scenario_run_params() -> dict[str, Param]:
             "Load", type="number", exclusiveMinimum=0, title="Length of a spike in seconds"
         ),
         "balancer": _optional("Consumers", type="string", enum=balancers, title="Balancer"),
-        "drain": _optional(
-            "Consumers", type="string", enum=["on", "off"], title="Finish work before leaving"
+        "graceful_shutdown": _optional(
+            "Consumers", type="string", enum=["on", "off"], title="Graceful shutdown of pods"
         ),
         "commit": _optional(
             "Consumers",

@@ -42,7 +42,7 @@ def record_phase(
 ) -> None:
     """Append the phase to ``phases.jsonl`` and, with ``bootstrap_servers``, to the telemetry topic.
 
-    Pass no servers before the topics exist and after the fence: nobody would read it there.
+    Pass no servers before the topics exist or after the fence: the record would not be read there.
     """
     phase = Phase(at=time.time_ns(), source="dag", name=name, state=state, detail=detail)
     line = json.dumps({"at": phase.at, "name": name, "state": state, "detail": detail}) + "\n"

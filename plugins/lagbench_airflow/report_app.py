@@ -65,7 +65,7 @@ def report_app(*, is_open: bool = False) -> FastAPI:
 
 
 def confined(folder: Path, path: str) -> Path | None:
-    """Return the file ``path`` inside ``folder``; None if it is no file or is outside it."""
+    """Return the file ``path`` inside ``folder``; None if it is not a file or is outside it."""
     root = folder.resolve()
     try:
         found = (root / path).resolve()

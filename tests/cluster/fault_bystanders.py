@@ -15,7 +15,7 @@ from tests.integration.localkube_process import eventually
 OTHERS = "other-team"
 _THEIRS = "bystander"
 MADE_BY_CONTROLLERS = frozenset({"ConfigMap/kube-root-ca.crt", "ServiceAccount/default"})
-"""What a new namespace gets, a while after it was made."""
+"""The objects of a new namespace, a while after its creation."""
 BUILT_IN = (
     "deployments,replicasets,jobs,pods,services,configmaps,secrets,serviceaccounts,roles,"
     "rolebindings,poddisruptionbudgets,persistentvolumeclaims,horizontalpodautoscalers"
@@ -78,5 +78,5 @@ class Bystanders:
 
 def objects(rig: Rig, namespace: str, *selection: str, kinds: str = _ALL) -> Mapping[str, str]:
     """Return ``Kind/name`` with the version of the objects of a namespace."""
-    told = kubectl(rig, "-n", namespace, "get", kinds, *selection, _VERSIONS)
-    return dict(line.rsplit(" ", 1) for line in told.splitlines() if line)
+    reported = kubectl(rig, "-n", namespace, "get", kinds, *selection, _VERSIONS)
+    return dict(line.rsplit(" ", 1) for line in reported.splitlines() if line)

@@ -1,4 +1,4 @@
-"""What goes wrong with the pods of a run: evicted, deleted, drained off their node."""
+"""Cause faults of a run's pods: evicted, deleted, drained off their node."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class PodFaults:
         return old
 
     def drain_node(self) -> set[str]:
-        """Drain the only node and give it back while the drain goes on; returns who had to go.
+        """Drain the only node and give it back while the drain continues; returns who had to go.
 
         The producer is left out: it is no part of what an autoscaler scales, and without it there
         is no spike. The node is given back once the budget has stopped the drain: there is no
@@ -160,8 +160,8 @@ def _draining(rig: Rig) -> Iterator[_Drain]:
 def lag_scaler_has_a_name(rig: Rig, folder: Path) -> Iterator[None]:
     """Let KEDA find the lag scaler, for want of DNS: its Service's address is written as it comes.
 
-    KEDA is a process of this mount namespace here, so that it reads this file of hosts. The
-    Service is the run's own: one that is there before would be somebody else's, and refused.
+    KEDA is a process of this mount namespace here, so that it reads this file of hosts. The Service
+    is the run's own: one that is there before would be somebody else's, and rejected.
     """
     hosts = folder / "hosts"
     hosts.write_text(_HOSTS.read_text())

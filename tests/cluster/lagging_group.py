@@ -1,4 +1,4 @@
-"""What policies are tried on: a group that lags on every partition, and pods that do nothing."""
+"""Provide a target for policies: a group that lags on every partition, and pods that do nothing."""
 
 from __future__ import annotations
 

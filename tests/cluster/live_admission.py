@@ -29,7 +29,7 @@ _PLACES = {
 
 @dataclass(frozen=True, slots=True)
 class LiveAnswer:
-    """What the API server answered; ``message`` is None when it stored the object."""
+    """The answer of the API server; ``message`` is None if it stored the object."""
 
     code: int
     message: str | None
@@ -38,7 +38,7 @@ class LiveAnswer:
 
     @property
     def is_accepted(self) -> bool:
-        """Say whether the object is stored."""
+        """Return whether the object is stored."""
         return self.message is None
 
 

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lagbench.adapters.kube.api_discovery import ApiDiscovery
+from lagbench.adapters.kube.client.api_discovery import ApiDiscovery
 from lagbench.adapters.kube.cluster_facts import read_cluster_facts
 from lagbench.adapters.kube.kube import Kube
 from lagbench.catalog.strict_yaml import parse_yaml
 from lagbench.core.policy.admission.answer import Admission, FieldValidation, admit
 from lagbench.core.policy.admission.cluster import ClusterView
 from lagbench.core.policy.kinds import POLICY_VERSIONS
-from lagbench.core.policy.review.finding import Surroundings
+from lagbench.core.policy.review.finding import KnownObjects
 from lagbench.core.policy.review.policy_file import review_documents
 from lagbench.core.policy.review.review import review_policy
 from tests.cluster.live_admission import LiveAnswer, LiveApi
@@ -47,7 +47,7 @@ class Case:
 
     @property
     def is_policy(self) -> bool:
-        """Say whether it is asked about, or only there for others."""
+        """Return whether it is asked about, or only there for others."""
         return self.manifest.get("kind") == "ScaledObject"
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Both answers to one request; ``is_reviewed_good`` is the verdict of the policy's review."""
+    """Both answers to one request; ``is_reviewed_good`` is the result of the policy's review."""
 
     case: Case
     field_validation: FieldValidation
@@ -67,22 +67,22 @@ class Agreement:
     is_reviewed_good: bool
 
     @property
-    def has_same_verdict(self) -> bool:
-        """Say whether both store it, or both refuse it in the same place with the same code."""
+    def has_same_answer(self) -> bool:
+        """Return whether both store it, or both reject it in the same place with the same code."""
         if self.live.is_accepted:
             return self.ours.is_accepted
         return not self.ours.is_accepted and self.live.code == self.ours.code
 
     @property
     def has_same_text(self) -> bool:
-        """Say whether the live text is one of ours, field errors in any order."""
+        """Return whether the live text is one of ours, field errors in any order."""
         if self.live.message is None:
             return self.ours.is_accepted
         return any(_is_same(self.live.message, text) for text in self.ours.messages)
 
     @property
     def has_same_warnings(self) -> bool:
-        """Say whether the same warnings are given, in any order."""
+        """Return whether the same warnings are given, in any order."""
         return sorted(self.live.warnings) == sorted(self.ours.warnings)
 
 
@@ -146,11 +146,11 @@ class _Both:
 
 
 def _is_reviewed_good(manifest: Mapping[str, Any], cluster: ClusterView) -> bool:
-    around = Surroundings(cluster=cluster)
-    return review_policy(manifest, where="case", surroundings=around).is_accepted
+    around = KnownObjects(cluster=cluster)
+    return review_policy(manifest, where="case", known_objects=around).is_accepted
 
 
-def verdicts_of_files() -> dict[str, bool]:
+def answers_of_files() -> dict[str, bool]:
     """Return what ``lagbench policy check FILE`` says of each case, which asks no cluster."""
     cases = read_cases()
     found = {}
@@ -188,7 +188,7 @@ def _is_marker_seen(answer: LiveAnswer) -> bool:
 
 
 def await_seen(api: LiveApi, stored: Mapping[str, Any], namespace: str) -> None:
-    """Wait until the webhook's cache has a ScaledObject: it then refuses another on the target.
+    """Wait until the webhook's cache has a ScaledObject: it then rejects another on the target.
 
     One whose owner is not there may be gone before: the garbage collector deletes it.
     """
@@ -265,21 +265,21 @@ def markdown(rows: Sequence[Agreement]) -> Iterator[str]:
         texts = "same" if row.has_same_text and row.has_same_warnings else "differ"
         if texts == "same" and len(row.ours.messages) > 1:
             texts = f"one of ours ({len(row.ours.messages)})"
-        live = _verdict(row.live.is_accepted, row.live.code, row.live.warnings)
-        ours = _verdict(row.ours.is_accepted, row.ours.code, row.ours.warnings)
+        live = _answer(row.live.is_accepted, row.live.code, row.live.warnings)
+        ours = _answer(row.ours.is_accepted, row.ours.code, row.ours.warnings)
         yield f"| {row.case.subject} | {about} | {live} | {ours} | {texts} |"
     yield ""
     stored = sum(row.live.is_accepted for row in rows)
-    verdicts = sum(row.has_same_verdict for row in rows)
+    same = sum(row.has_same_answer for row in rows)
     texts_same = sum(row.has_same_text and row.has_same_warnings for row in rows)
     yield (
         f"{len(rows)} requests with {len({str(row.case) for row in rows})} manifests: {stored} "
-        f"stored, {len(rows) - stored} refused. Same verdict: {verdicts}. Same text and warnings: "
+        f"stored, {len(rows) - stored} refused. Same answer: {same}. Same text and warnings: "
         f"{texts_same}."
     )
 
 
-def _verdict(is_accepted: bool, code: int, warnings: Sequence[str]) -> str:
+def _answer(is_accepted: bool, code: int, warnings: Sequence[str]) -> str:
     if not is_accepted:
         return f"refused ({code})"
     if not warnings:
@@ -291,7 +291,7 @@ def differences(rows: Sequence[Agreement]) -> Iterator[str]:
     """Yield both answers wherever they differ."""
     for row in rows:
         reviewed = row.is_reviewed_good == admit_strict(row)
-        if row.has_same_verdict and row.has_same_text and row.has_same_warnings and reviewed:
+        if row.has_same_answer and row.has_same_text and row.has_same_warnings and reviewed:
             continue
         yield f"{row.case} ({row.field_validation}): {row.case.about}"
         yield f"  live {row.live.code}: {row.live.message} {list(row.live.warnings)}"

@@ -1,4 +1,4 @@
-"""What the tests of a real Kubernetes share: up once, gone with the session."""
+"""Share one real Kubernetes between the tests of a session; it ends with the session."""
 
 from __future__ import annotations
 

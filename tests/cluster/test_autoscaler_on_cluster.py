@@ -126,7 +126,7 @@ def test_it_ends_when_keda_is_let_back_in(
 def test_it_works_without_keda_once_its_hpa_is_gone(
     rig: Rig, kube: Kube, apps: client.AppsV1Api, lag: LagControl, tmp_path: Path
 ) -> None:
-    """An HPA that a stopped KEDA left behind is refused by its name; without it the lag decides."""
+    """An HPA that a stopped KEDA left is rejected by its name; without it the lag decides."""
     kube.apply(scaled_object(lag, {}))
     eventually(lambda: kube.list("HorizontalPodAutoscaler"), "KEDA's HPA", within_seconds=60)
     with rig.without_keda():
@@ -152,7 +152,7 @@ def pods(apps: client.AppsV1Api) -> tuple[int, int]:
 
 
 def held_at(count: int, apps: client.AppsV1Api, lag: LagControl, records: int) -> bool:
-    """Say whether the wish stays at ``count`` through five syncs of one second at that lag."""
+    """Return whether the wish stays at ``count`` through five syncs of one second at that lag."""
     lag.set_lag(records)
     gives_up_at = time.monotonic() + 6
     while time.monotonic() < gives_up_at:

@@ -15,7 +15,7 @@ import pytest
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.evidence.clocks import clock_set
-from lagbench.core.measures.evidence.pod_lives import pod_lives
+from lagbench.core.measures.evidence.pod_timeline import pod_timelines
 from lagbench.core.telemetry.records import ReplicaSample
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
@@ -116,22 +116,22 @@ def test_what_runs_on_the_node_goes_away_in_mid_spike(
 def assert_nothing_is_lost(home: ClusterRehearsal, code: int) -> None:
     """Every message was processed; verdict and exit code say what the accounting says."""
     accounting, verdict = home.read("accounting.json"), home.read("verdict.json")
-    told = home.output()
-    assert accounting["lost"] == 0, told
-    assert accounting["not_yet_consumed"] == 0, told
-    assert accounting["processed_distinct"] == accounting["in_log"], told
-    assert accounting["in_log"] == accounting["planned"] == accounting["produced_acked"], told
+    found = home.output()
+    assert accounting["lost"] == 0, found
+    assert accounting["not_yet_consumed"] == 0, found
+    assert accounting["processed_distinct"] == accounting["in_log"], found
+    assert accounting["in_log"] == accounting["planned"] == accounting["produced_acked"], found
     # Kafka was away for longer than the producer may wait: that run tells of no policy.
-    was_late = any("took the load late" in reason for reason in verdict["invalid"])
+    was_late = any("received the load late" in reason for reason in verdict["invalid"])
     for slo, count in (("lost", "lost"), ("duplicated", "duplicated"), ("reordered", "reordered")):
         unfailed = "undetermined" if was_late else "pass"
         status = "fail" if accounting[count] else unfailed
-        assert home.slo(slo)["status"] == status, told
+        assert home.slo(slo)["status"] == status, found
     statuses = {slo["status"] for slo in verdict["slos"]}
     if verdict["status"] == "pass":
         assert statuses <= {"pass", "not_judged"}
     assert (verdict["status"] == "fail") == ("fail" in statuses)
-    assert code == CODES[verdict["status"]], told
+    assert code == CODES[verdict["status"]], found
 
 
 def assert_outage_is_a_gap(home: ClusterRehearsal, away_at: int, back_at: int) -> None:
@@ -152,10 +152,10 @@ def assert_outage_is_a_gap(home: ClusterRehearsal, away_at: int, back_at: int) -
 def assert_every_end_is_known(home: ClusterRehearsal, evicted: Iterable[str]) -> None:
     """Find an end of each consumer that left the node, also while no recorder ran."""
     records, _ = read_telemetry(RunFolder(home.folder()))
-    lives = pod_lives(records, clock_set(records, "kubernetes"))
-    told = [lives[pod] for pod in evicted if pod in lives]
-    assert told
-    assert [life.pod for life in told if life.gone_at is None] == []
+    timelines = pod_timelines(records, clock_set(records, "kubernetes"))
+    found = [timelines[pod] for pod in evicted if pod in timelines]
+    assert found
+    assert [timeline.pod for timeline in found if timeline.gone_at is None] == []
 
 
 def replica_samples(home: ClusterRehearsal) -> list[ReplicaSample]:

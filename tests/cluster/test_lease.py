@@ -83,16 +83,16 @@ def test_one_of_many_gets_it(rig: Rig, is_there: bool) -> None:
 
     holders = [f"airflow-{number}" for number in range(AIRFLOWS)]
     with ThreadPoolExecutor(AIRFLOWS) as pool:
-        told = dict(zip(holders, pool.map(want, holders), strict=True))
+        answers = dict(zip(holders, pool.map(want, holders), strict=True))
 
-    (winner,) = [holder for holder, refusal in told.items() if refusal is None]
-    assert all(winner in refusal for refusal in told.values() if refusal is not None)
+    (winner,) = [holder for holder, refusal in answers.items() if refusal is None]
+    assert all(winner in refusal for refusal in answers.values() if refusal is not None)
     assert ClusterLease(first, winner).release()
     first.close()
 
 
 def test_a_killed_run_keeps_others_out(rig: Rig, rig_broker: Broker, tmp_path: Path) -> None:
-    """SIGKILL: another Airflow is refused by name, one's own goes on, Ctrl-C gives it back."""
+    """SIGKILL: another Airflow is rejected by name, one's own continues, Ctrl-C gives it back."""
     folders = [tmp_path / "here", tmp_path / "there"]
     for folder in folders:
         folder.mkdir()

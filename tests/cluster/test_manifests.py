@@ -28,7 +28,7 @@ _CALL_LIMIT_SECONDS = 60
 def cluster(rig: Rig) -> Iterator[Rig]:
     """Provide the rig with the namespace and, for the module, what dry runs cannot stand on.
 
-    A pod is refused without its account, and a binding without its role.
+    A pod is rejected without its account, and a binding without its role.
     """
     for folder in ("namespace", "runner"):
         kubectl(rig, "apply", "--server-side", "-k", str(K8S / "base" / folder))
@@ -60,7 +60,7 @@ def test_an_overlay_passes_strict_validation(cluster: Rig, overlay: str, part: s
 def test_a_component_renders_with_the_workloads(
     cluster: Rig, component: str, tmp_path: Path
 ) -> None:
-    """What kubectl makes of it is what the unit tests make; the API server takes it."""
+    """The output of kubectl is the same as in the unit tests; the API server accepts it."""
     base = render(cluster, K8S / "overlays/kind/workloads")
     variant = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
@@ -94,7 +94,7 @@ def test_the_namespace_admits_every_pod(cluster: Rig, overlay: str) -> None:
 
 
 def test_the_namespace_refuses_a_pod_that_is_root(cluster: Rig) -> None:
-    """What the other tests rely on: the profile is enforced, not only announced."""
+    """The profile is enforced, not only announced: the other tests rely on it."""
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -1,4 +1,4 @@
-"""What the real KEDA tells Prometheus, as the board asks for it."""
+"""What the real KEDA tells Prometheus, as the dashboard asks for it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.project import PROJECT_ROOT
-from tests.board_file import board_queries
 from tests.cluster.rig.images import PAUSE
 from tests.cluster.rig.rig import Rig
+from tests.dashboard_file import dashboard_queries
 from tests.integration.localkube_process import eventually
 from tests.integration.prometheus_process import running_prometheus
 
@@ -34,13 +34,13 @@ AWAY = {
 ASKED_SECONDS = 60
 
 
-def test_the_boards_queries_on_keda_have_values(rig: Rig, tmp_path: Path) -> None:
+def test_the_dashboards_queries_on_keda_have_values(rig: Rig, tmp_path: Path) -> None:
     """Operator and adapter are scraped; each query finds the ScaledObject, and its legend."""
     kube = Kube.from_kubeconfig(str(rig.kubeconfig), namespace=NAMESPACE)
     kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     for manifest in (_deployment(), _scaled_object()):
         kube.apply(manifest)
-    queries = [query for query in board_queries() if query.is_of_keda]
+    queries = [query for query in dashboard_queries() if query.is_of_keda]
 
     with running_prometheus(CONFIG, tmp_path / "prometheus", ADDRESSES) as prometheus:
 

@@ -9,10 +9,10 @@ from tests.cluster.policy_agreement import (
     Agreement,
     Case,
     agreements,
+    answers_of_files,
     await_seen,
     differences,
     read_cases,
-    verdicts_of_files,
 )
 from tests.cluster.rig.rig import Rig
 
@@ -43,7 +43,7 @@ def test_the_check_of_a_file_agrees_but_for_what_it_cannot_know(answers: Answers
     """Without the cluster it takes unknown workloads and foreign kinds to be there."""
     live = {name: rows[0].live.is_accepted for name, rows in answers.items()}
 
-    offline = verdicts_of_files()
+    offline = answers_of_files()
 
     differing = {name.partition("-")[2] for name in live if live[name] != offline[name]}
     assert differing == {
@@ -63,7 +63,7 @@ def test_an_object_that_was_collected_is_not_waited_for(rig: Rig) -> None:
 
 
 def test_the_cases_are_good_and_bad(answers: Answers) -> None:
-    """Agreement says something only if much is stored, and much refused in either place."""
+    """Agreement says something only if much is stored, and much rejected in either place."""
     rows = [row for found in answers.values() for row in found]
     refused = [row.live for row in rows if not row.live.is_accepted]
     by_webhook = [live for live in refused if "admission webhook" in str(live.message)]

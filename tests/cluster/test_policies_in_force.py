@@ -6,12 +6,17 @@ All at once, each in a namespace of its own: a sync of the HPA controller takes 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+import yaml
 
 from lagbench.catalog.catalog import list_policies, policy_file
 from lagbench.catalog.strict_yaml import parse_yaml, read_text
@@ -29,12 +34,14 @@ from tests.cluster.live_admission import LiveApi, Manifest
 from tests.cluster.rig.rig import Rig
 from tests.integration.lag_scaler.scaler_process import Keda, ScalerProcess, running_scaler
 from tests.integration.localkube_process import eventually
+from tests.integration.prometheus_process import running_prometheus
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 NAMES = RunNames("policies-in-force")
 LAG = 1800
 POLICIES = list_policies()
 ON_CPU = frozenset({"cpu-only", "lag-cpu-safety-net"})
+_LAG_PER_REPLICA = {"kafka": "lagThreshold", "prometheus": "threshold"}
 _PRE_WARMED = 6  # of cron-prewarm-plus-lag, on working days
 _TAKEN_UP_SECONDS = 60
 _FOLLOWED_SECONDS = 90
@@ -60,12 +67,12 @@ class InForce:
         return self.api.get("ScaledObject", _namespace(name), POLICY_OBJECT)
 
     def is_ready(self, name: str) -> bool:
-        """Say whether KEDA runs the policy."""
+        """Return whether KEDA runs the policy."""
         conditions = (self.scaled_object(name).get("status") or {}).get("conditions") or []
         return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
     def replicas(self, name: str) -> int:
-        """Return what the Deployment is told to have."""
+        """Return what the Deployment is asked to have."""
         deployment = self.api.get("Deployment", _namespace(name), CONSUMER_DEPLOYMENT)
         return int(deployment["spec"]["replicas"])
 
@@ -77,11 +84,13 @@ def in_force(
     """Provide a group that lags, and all policies on it at once."""
     let_lag(rig_broker.bootstrap_servers, NAMES, LAG)
     api, policies = LiveApi(rig.kubeconfig), dict[str, dict[str, Any]]()
-    with running_scaler(tmp_path_factory.mktemp("scaler")) as scaler:
-        address = scaler.address
+    with (
+        running_scaler(tmp_path_factory.mktemp("scaler")) as scaler,
+        lag_in_prometheus(tmp_path_factory.mktemp("prometheus")) as prometheus,
+    ):
         for name in POLICIES:
             namespace = _namespace(name)
-            policies[name] = _policy(name, rig_broker, namespace, address)
+            policies[name] = _policy(name, rig_broker, namespace, scaler.address, prometheus)
             floor = policy_limits(policies[name]).floor_replicas
             api.create_namespace(namespace)
             for manifest in (
@@ -93,6 +102,34 @@ def in_force(
         yield InForce(api, policies, scaler)
         for name in POLICIES:
             api.delete_namespace(_namespace(name))
+
+
+@contextmanager
+def lag_in_prometheus(folder: Path) -> Iterator[str]:
+    """Run a Prometheus that scrapes the group's lag from an exporter; gives its URL."""
+    labels = f'consumergroup="{NAMES.group}", topic="{NAMES.events_topic}", partition="0"'
+
+    class Exporter(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(f"kafka_consumergroup_lag{{{labels}}} {LAG}\n".encode())
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Stay silent."""
+
+    exporter = ThreadingHTTPServer(("127.0.0.1", 0), Exporter)
+    threading.Thread(target=exporter.serve_forever, daemon=True).start()
+    target = f"127.0.0.1:{exporter.server_address[1]}"
+    job = {"job_name": "lag", "scrape_interval": "1s", "static_configs": [{"targets": [target]}]}
+    config = folder / "scrape.yml"
+    config.write_text(yaml.safe_dump({"rule_files": [], "scrape_configs": [job]}))
+    try:
+        with running_prometheus(config, folder / "server") as prometheus:
+            yield f"http://127.0.0.1:{prometheus.port}"
+    finally:
+        exporter.shutdown()
+        exporter.server_close()
 
 
 @pytest.mark.parametrize("name", [name for name in POLICIES if name != "cpu-only"])
@@ -138,22 +175,23 @@ def _ours(stored: Manifest, scaler: ScalerProcess) -> dict[str, Any]:
     spec = parse_scaled_object(stored, where="stored")
     written = stored["spec"]["triggers"]
     metrics = [
-        trigger_metric_spec(trigger) or _told(trigger, written[trigger.index]["metadata"], scaler)
+        trigger_metric_spec(trigger)
+        or _reported(trigger, written[trigger.index]["metadata"], scaler)
         for trigger in spec.triggers
     ]
     return build_hpa(spec, stored["metadata"], metrics)
 
 
-def _told(trigger: Trigger, metadata: dict[str, str], scaler: ScalerProcess) -> MetricSpec:
+def _reported(trigger: Trigger, metadata: dict[str, str], scaler: ScalerProcess) -> MetricSpec:
     """Return the metric that the scaler offers for an external trigger."""
     with grpc.insecure_channel(scaler.address) as channel:
-        told = Keda(channel, POLICY_OBJECT, metadata).spec()
+        reported = Keda(channel, POLICY_OBJECT, metadata).spec()
     return MetricSpec(
-        name=f"s{trigger.index}-{told.metricName}",
+        name=f"s{trigger.index}-{reported.metricName}",
         trigger_index=trigger.index,
         kind="External",
         target_type=trigger.metric_type,
-        target_milli=int(told.targetSizeFloat * 1000),
+        target_milli=int(reported.targetSizeFloat * 1000),
     )
 
 
@@ -163,15 +201,16 @@ def _wanted(policy: dict[str, Any]) -> set[int]:
     floor = max(limits.floor_replicas, 1)
     wishes = {floor}
     for trigger in policy["spec"].get("triggers", []):
-        if trigger["type"] == "kafka":
-            wishes = {max(floor, math.ceil(LAG / int(trigger["metadata"]["lagThreshold"])))}
+        if trigger["type"] in _LAG_PER_REPLICA:
+            threshold = int(trigger["metadata"][_LAG_PER_REPLICA[trigger["type"]]])
+            wishes = {max(floor, math.ceil(LAG / threshold))}
         elif trigger["type"] == "cron":
             wishes = {*wishes, _PRE_WARMED}
     return {min(wish, limits.ceiling_replicas) for wish in wishes}
 
 
 def _reads_all(hpa: Manifest) -> bool:
-    """Say whether each metric has a value: one that could not be read leaves an empty entry."""
+    """Return whether each metric has a value: one that could not be read leaves an empty entry."""
     read = [_metric_name(metric) for metric in hpa["status"].get("currentMetrics") or []]
     return read == [_metric_name(metric) for metric in hpa["spec"]["metrics"]]
 
@@ -185,11 +224,15 @@ def _namespace(name: str) -> str:
     return f"in-force-{name}"
 
 
-def _policy(name: str, broker: Broker, namespace: str, scaler_address: str) -> dict[str, Any]:
+def _policy(
+    name: str, broker: Broker, namespace: str, scaler_address: str, prometheus: str
+) -> dict[str, Any]:
+    """Return a policy of the catalog; the cluster here has no names for services."""
     path = policy_file(name)
     target = RunTarget(NAMES, broker.bootstrap_servers, ClusterSettings(namespace))
     policy = policy_for_run(parse_yaml(read_text(path), where=name), target)
+    addresses = {"scalerAddress": scaler_address, "serverAddress": prometheus}
     for trigger in policy["spec"].get("triggers", []):
-        if "scalerAddress" in trigger["metadata"]:  # the cluster here has no names for services
-            trigger["metadata"]["scalerAddress"] = scaler_address
+        named = addresses.keys() & trigger["metadata"].keys()
+        trigger["metadata"].update({key: addresses[key] for key in named})
     return policy

@@ -96,10 +96,10 @@ def policy(name: str, *, target: str = CONSUMER_DEPLOYMENT, **spec: Any) -> dict
 
 def test_a_second_scaled_object_on_one_target_is_refused(checker: Checker) -> None:
     """The check gives the webhook's reason, and names the first among what it has read."""
-    code, told, _ = checker.check(policy("second"))
+    code, printed, _ = checker.check(policy("second"))
     live_code, live = checker.live(policy("second"))
 
-    (found,) = told["policies"]
+    (found,) = printed["policies"]
     reasons = [item["happens"] for item in found["findings"]]
     assert (code, found["refused_by"]) == (ExitCode.WRONG_INPUT, "webhook")
     assert live_code == 403
@@ -107,9 +107,9 @@ def test_a_second_scaled_object_on_one_target_is_refused(checker: Checker) -> No
     owners = ("ScaledObject 'first'", "hpa 'keda-hpa-first'")
     assert any(f"already managed by the {owner}" in live for owner in owners)
     assert any(live.endswith(reason) for reason in reasons)
-    assert "first" in told["cluster"]["scaled_objects"]  # beside what other tests have there
-    assert "keda-hpa-first" in told["cluster"]["horizontal_pod_autoscalers"]
-    assert told["cluster"]["objects"] == {f"Deployment {CONSUMER_DEPLOYMENT}": True}
+    assert "first" in printed["cluster"]["scaled_objects"]  # beside what other tests have there
+    assert "keda-hpa-first" in printed["cluster"]["horizontal_pod_autoscalers"]
+    assert printed["cluster"]["objects"] == {f"Deployment {CONSUMER_DEPLOYMENT}": True}
 
 
 def test_an_update_and_another_target_are_stored(checker: Checker) -> None:
@@ -117,12 +117,12 @@ def test_an_update_and_another_target_are_stored(checker: Checker) -> None:
     update, other = policy("first", maxReplicaCount=5), policy("second", target="elsewhere")
 
     update_code, _, _ = checker.check(update)
-    code, told, _ = checker.check(other)
+    code, printed, _ = checker.check(other)
     live_code, _ = checker.live(other)
 
     assert (update_code, code, live_code) == (ExitCode.PASS, ExitCode.PASS, 201)
-    assert told["cluster"]["objects"] == {"Deployment elsewhere": False}
-    assert not told["policies"][0]["can_run"]
+    assert printed["cluster"]["objects"] == {"Deployment elsewhere": False}
+    assert not printed["policies"][0]["can_run"]
 
 
 def test_a_kind_that_no_operator_serves_is_refused(checker: Checker) -> None:
@@ -130,21 +130,21 @@ def test_a_kind_that_no_operator_serves_is_refused(checker: Checker) -> None:
     rollout = {"name": "w", "kind": "Rollout", "apiVersion": "argoproj.io/v1alpha1"}
     wanted = policy("second", scaleTargetRef=rollout)
 
-    code, told, _ = checker.check(wanted)
+    code, printed, _ = checker.check(wanted)
     live_code, live = checker.live(wanted)
 
-    (finding,) = told["policies"][0]["findings"]
+    (finding,) = printed["policies"][0]["findings"]
     assert (code, live_code) == (ExitCode.WRONG_INPUT, 403)
     assert live.endswith(finding["happens"])
-    assert told["cluster"]["api_groups"] == {"argoproj.io": False}
+    assert printed["cluster"]["api_groups"] == {"argoproj.io": False}
 
 
 def test_a_missing_right_is_named(checker: Checker) -> None:
-    """The runner may not read StatefulSets: exit code 3 with verb and resource, no verdict."""
+    """The runner may not read StatefulSets: exit code 3 with verb and resource, no answer."""
     target = {"name": "w", "kind": "StatefulSet"}
 
-    code, told, error = checker.check(policy("second", scaleTargetRef=target, triggers=[_CPU]))
+    code, printed, error = checker.check(policy("second", scaleTargetRef=target, triggers=[_CPU]))
 
-    assert (code, told) == (ExitCode.NOT_READY, {})
+    assert (code, printed) == (ExitCode.NOT_READY, {})
     assert f"in namespace {NAMESPACE}" in error
     assert "get on statefulsets.apps. Give it" in error

@@ -61,7 +61,7 @@ class Swapping:
         return self.kube.get("ScaledObject", POLICY_OBJECT) or {}
 
     def replicas(self) -> int:
-        """Return what the consumers' Deployment is told to have."""
+        """Return what the consumers' Deployment is asked to have."""
         return int((self.kube.get("Deployment", CONSUMER_DEPLOYMENT) or {})["spec"]["replicas"])
 
     def pods(self) -> set[str]:

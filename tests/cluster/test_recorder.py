@@ -27,7 +27,7 @@ from lagbench.core.measures.evidence.clocks import (
     on_recorders_clock,
 )
 from lagbench.core.measures.evidence.load_window import LoadWindow
-from lagbench.core.measures.evidence.pod_lives import pod_lives
+from lagbench.core.measures.evidence.pod_timeline import pod_timelines
 from lagbench.core.measures.evidence.series import lag_series
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.reaction.chain import Reaction, reaction
@@ -184,13 +184,13 @@ def test_the_reaction_chain_of_a_real_cluster_is_whole(
     assert rise.manager == "kube-controller-manager"
     assert fall.manager not in ("", "kube-controller-manager")
     assert (fall.at - scaled_at) / NANOSECONDS < 5
-    life = pod_lives(records, clocks)[gone.pod]
-    assert life.ready_at is not None
+    timeline = pod_timelines(records, clocks)[gone.pod]
+    assert timeline.ready_at is not None
     assert gone.gone_at is not None
-    assert life.created_at < life.ready_at < gone.gone_at
+    assert timeline.created_at < timeline.ready_at < gone.gone_at
     assert (over.pod, over.gone_at) == (ENDED, None)
     assert kube.get("Pod", ENDED) is not None
-    ended_at = pod_lives(records, clocks)[ENDED].gone_at
+    ended_at = pod_timelines(records, clocks)[ENDED].gone_at
     assert over.finished_at is not None
     assert ended_at is not None
     assert abs(ended_at - over.finished_at) / NANOSECONDS < 1.5
@@ -206,7 +206,7 @@ def test_the_reaction_chain_of_a_real_cluster_is_whole(
 
 
 def is_all_committed(sample: LagSample) -> bool:
-    """Say whether every partition has a committed offset."""
+    """Return whether every partition has a committed offset."""
     return all(committed is not None for _, _, committed in sample.partitions)
 
 
@@ -230,7 +230,7 @@ def chain_of(records: list[TelemetryRecord], clocks: ClockSet, step_at: int) -> 
         ReactionInput(
             records=records,
             lag=lag_series(at, partition, end, committed),
-            lives=pod_lives(records, clocks),
+            timelines=pod_timelines(records, clocks),
             changes=replica_changes(
                 records, from_at=step_at, until_at=until_at, last_spike_ended_at=None
             ),

@@ -46,12 +46,12 @@ def test_a_foreign_scaled_object_is_named(rig: Rig, home: ClusterRehearsal) -> N
     versions = "-o=jsonpath={.metadata.generation} {.spec}"
     before = kubectl(rig, "-n", NAMESPACE, "get", "scaledobject", FOREIGN, versions)
 
-    told = _refusal(rig, home)
+    printed = _refusal(rig, home)
 
     after = kubectl(rig, "-n", NAMESPACE, "get", "scaledobject", FOREIGN, versions)
     kubectl(rig, "-n", NAMESPACE, "delete", "scaledobject", FOREIGN)
-    assert f"ScaledObject/{FOREIGN}" in told
-    assert "another namespace" in told
+    assert f"ScaledObject/{FOREIGN}" in printed
+    assert "another namespace" in printed
     assert after == before
 
 
@@ -68,12 +68,12 @@ def test_a_foreign_hpa_of_the_policies_name_is_named(rig: Rig, home: ClusterRehe
     }
     kubectl(rig, "apply", "-f", str(_manifest(home.root, theirs)))
 
-    told = _refusal(rig, home)
+    printed = _refusal(rig, home)
 
     target = "-o=jsonpath={.spec.scaleTargetRef.name}"
     after = kubectl(rig, "-n", NAMESPACE, "get", "hpa", "consumer", target)
     kubectl(rig, "-n", NAMESPACE, "delete", "hpa", "consumer")
-    assert "HorizontalPodAutoscaler/consumer" in told
+    assert "HorizontalPodAutoscaler/consumer" in printed
     assert after == "web"
 
 
@@ -81,10 +81,10 @@ def test_an_account_of_the_recorder_s_name_is_named(rig: Rig, home: ClusterRehea
     """A run would replace it, and delete it at its end: exit 3, and it stays."""
     kubectl(rig, "-n", NAMESPACE, "create", "serviceaccount", "recorder")
 
-    told = _refusal(rig, home)
+    printed = _refusal(rig, home)
 
     kubectl(rig, "-n", NAMESPACE, "delete", "serviceaccount", "recorder")
-    assert "ServiceAccount/recorder" in told
+    assert "ServiceAccount/recorder" in printed
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_a_missing_right_is_named(
     kubectl(rig, "apply", "-f", str(path))
     token = kubectl(rig, "-n", NAMESPACE, "create", "token", HALF).strip()
 
-    told = _refusal(rig, replace(home, kubeconfig=_kubeconfig(home, token=token)))
+    printed = _refusal(rig, replace(home, kubeconfig=_kubeconfig(home, token=token)))
 
     kubectl(rig, "delete", "-f", str(path))
     named = f"{resource}.{group}" if group else resource
-    assert f"what a run does: {verb} on {named}. " in told
-    assert "k8s/base/runner/rbac.yaml" in told
+    assert f"that a run needs: {verb} on {named}. " in printed
+    assert "k8s/base/runner/rbac.yaml" in printed
 
 
 def test_a_rehearsal_of_another_airflow_is_named(rig: Rig, home: ClusterRehearsal) -> None:
@@ -125,32 +125,32 @@ def test_a_rehearsal_of_another_airflow_is_named(rig: Rig, home: ClusterRehearsa
     kubectl(rig, "apply", "-f", str(_manifest(home.root, _lease(spec))))
     before = kubectl(rig, "-n", NAMESPACE, "get", "lease", LEASE, "-o=jsonpath={.metadata}{.spec}")
 
-    told = _refusal(rig, home)
+    printed = _refusal(rig, home)
 
     after = kubectl(rig, "-n", NAMESPACE, "get", "lease", LEASE, "-o=jsonpath={.metadata}{.spec}")
     brief = _lease({**spec, "leaseDurationSeconds": 3600})
     kubectl(rig, "apply", "-f", str(_manifest(home.root, brief)))
     kubectl(rig, "-n", NAMESPACE, "create", "serviceaccount", "recorder")
-    told_later = _refusal(rig, home)  # for another reason
+    reported_later = _refusal(rig, home)  # for another reason
     kubectl(rig, "-n", NAMESPACE, "delete", "serviceaccount", "recorder")
     kubectl(rig, "-n", NAMESPACE, "delete", "lease", LEASE)
-    assert "elsewhere-1a2b3c4d (run theirs), since 2026-01-01T10:00:00Z, until 2089-" in told
-    assert f"kubectl -n {NAMESPACE} delete lease {LEASE}" in told
+    assert "elsewhere-1a2b3c4d (run theirs), since 2026-01-01T10:00:00Z, until 2089-" in printed
+    assert f"kubectl -n {NAMESPACE} delete lease {LEASE}" in printed
     assert after == before
-    assert "elsewhere" not in told_later
-    assert "ServiceAccount/recorder" in told_later
+    assert "elsewhere" not in reported_later
+    assert "ServiceAccount/recorder" in reported_later
 
 
-def test_an_unreachable_api_server_is_told(rig: Rig, home: ClusterRehearsal) -> None:
+def test_an_unreachable_api_server_is_reported(rig: Rig, home: ClusterRehearsal) -> None:
     """Nobody listens where the context says: exit 3 with the address."""
     away = "https://127.0.0.1:1"
 
-    told = _refusal(rig, replace(home, kubeconfig=_kubeconfig(home, server=away)))
+    printed = _refusal(rig, replace(home, kubeconfig=_kubeconfig(home, server=away)))
 
-    assert f"{away} does not answer" in told
+    assert f"{away} does not answer" in printed
 
 
-def test_an_unknown_context_is_told(rig: Rig, home: ClusterRehearsal) -> None:
+def test_an_unknown_context_is_reported(rig: Rig, home: ClusterRehearsal) -> None:
     """A context that the kubeconfig does not have: exit 3 with the name."""
     options = ("--target", "context:elsewhere", *home.target_options[2:])
 
@@ -160,25 +160,25 @@ def test_an_unknown_context_is_told(rig: Rig, home: ClusterRehearsal) -> None:
 def test_a_cluster_without_keda_is_refused(rig: Rig, home: ClusterRehearsal) -> None:
     """KEDA is not installed: exit 3, and the message says how to install it."""
     with rig.without_keda_installed():
-        told = _refusal(rig, home)
+        printed = _refusal(rig, home)
 
-    assert "no KEDA" in told
-    assert "helm install keda" in told
+    assert "no KEDA" in printed
+    assert "helm install keda" in printed
 
 
 def _refusal(rig: Rig, home: ClusterRehearsal, options: tuple[str, ...] = ()) -> str:
-    """Ask for a run that must be refused; returns the message on one line."""
+    """Ask for a run that must be rejected; returns the message on one line."""
     before = set(objects(rig, NAMESPACE, kinds=BUILT_IN))
     process = home.start_run(options=options or home.target_options)
     code = home.finish(process)
 
-    told = home.output()
-    assert code == ExitCode.NOT_READY, told
+    printed = home.output()
+    assert code == ExitCode.NOT_READY, printed
     assert set(objects(rig, NAMESPACE, kinds=BUILT_IN)) == before
     assert not (home.root / "runs").exists()
     assert not (home.root / "state" / "airflow").exists()
     assert home.processes() == []
-    return " ".join(told.split())
+    return " ".join(printed.split())
 
 
 def _foreign_scaled_object() -> dict[str, object]:

@@ -120,9 +120,9 @@ def test_the_namespace_was_the_run_s_own(home: ClusterRehearsal, finished: dict[
     holder = (home.root / "state" / "lease-holder").read_text()
     run_id = home.folder().name
 
-    told = [(seen["type"], *_holder_and_run(seen["object"])) for seen in finished["leases"]]
+    reported = [(seen["type"], *_holder_and_run(seen["object"])) for seen in finished["leases"]]
 
-    assert told == [(kind, holder, run_id) for kind in ("ADDED", "MODIFIED", "DELETED")]
+    assert reported == [(kind, holder, run_id) for kind in ("ADDED", "MODIFIED", "DELETED")]
 
 
 def _holder_and_run(lease: dict[str, Any]) -> tuple[str, str]:
@@ -148,5 +148,5 @@ def test_nothing_is_left_in_the_cluster(
 
 
 def test_other_namespaces_are_untouched(rig: Rig, finished: dict[str, Any]) -> None:
-    """What a neighbour has is at the versions it had before."""
+    """A neighbour's objects have the versions that they had before."""
     assert neighbours(rig) == finished["before"]

@@ -48,7 +48,7 @@ def kube(rig: Rig) -> Iterator[Kube]:
 
 
 def test_an_absent_api_server_is_noticed_and_comes_back(rig: Rig, kube: Kube) -> None:
-    """While it is away a client is told so; afterwards every other program still runs."""
+    """While it is unreachable a client is told so; afterwards every other program still runs."""
     with rig.without_api_server(), pytest.raises(NotReady):
         kube.list("Deployment")
 

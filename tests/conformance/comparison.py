@@ -1,4 +1,4 @@
-"""What the conformance commands share: reading an oracle file, counting, and the report."""
+"""Share code between the conformance commands: reading an oracle file, counting, the report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHOWN_DIFFERENCES = 5
 
 @dataclass
 class Comparison:
-    """How many recorded outcomes were compared, and where the model differs."""
+    """The number of compared outcomes, and the differences of the model."""
 
     compared: int = 0
     differences: list[str] = field(default_factory=list)

@@ -49,9 +49,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _text(outcome: Outcome) -> str:
-    verdict = "ok" if outcome.passes else "DIFFERS"
+    result = "ok" if outcome.passes else "DIFFERS"
     summary = (
-        f"{outcome.name}: {verdict}: {outcome.compared} decisions compared, "
+        f"{outcome.name}: {result}: {outcome.compared} decisions compared, "
         f"{len(outcome.differences)} differ; spec.replicas equal on {outcome.seconds_equal} of "
         f"{outcome.seconds} seconds ({outcome.share:.2%})"
     )

@@ -1,8 +1,8 @@
 """When KEDA's scale loop polled in a trace, from the traces that its polls have left.
 
-The loop starts when its HPA has been created, and anew with each generation of the object. From
-there it polls every pollingInterval; a poll that wrote something (lastActiveTime, the activity of
-a trigger, spec.replicas) shows where the grid really was, and the grid is moved there.
+The loop starts when its HPA has been created, and again with each generation of the object. From
+there it polls every pollingInterval; a poll that wrote something (lastActiveTime, the activity of a
+trigger, spec.replicas) shows where the grid really was, and the grid is moved there.
 """
 
 from __future__ import annotations
@@ -110,13 +110,13 @@ def _loop_lives(trace: Trace) -> list[LoopLife]:
 
 def _new_loops(trace: Trace) -> Iterator[float]:
     """Yield the start of the loop of each HPA."""
-    told = [
+    reported = [
         line["t"] for line in trace.watched("event") if line["message"] == "Started scalers watch"
     ]
     for life in trace.hpa_lives():
-        following = [at for at in told if at >= life.created_at - 0.2]
-        is_told = bool(following) and following[0] - life.created_at < 10
-        start = following[0] if is_told else life.created_at + _WRITE_DELAY_SECONDS
+        following = [at for at in reported if at >= life.created_at - 0.2]
+        is_reported = bool(following) and following[0] - life.created_at < 10
+        start = following[0] if is_reported else life.created_at + _WRITE_DELAY_SECONDS
         # Watches of different objects are not ordered among each other.
         yield max(start, life.created_at + _ORDER_SECONDS)
 
@@ -136,8 +136,8 @@ def _evidence(trace: Trace) -> Iterator[float]:
         active = next(
             (item for item in line.get("conditions") or [] if item.startswith("Active=")), ""
         )
-        told = (line.get("lastActiveTime"), str(line.get("triggersActivity")), active)
+        reported = (line.get("lastActiveTime"), str(line.get("triggersActivity")), active)
         # A reconcile, not a poll, writes Unknown.
-        if before is not None and told != before and not active.startswith("Active=Unknown"):
+        if before is not None and reported != before and not active.startswith("Active=Unknown"):
             yield line["t"]
-        before = told
+        before = reported

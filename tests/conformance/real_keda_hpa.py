@@ -135,5 +135,5 @@ class StatusTimeline:
 
     def around(self, at: float, seconds: float) -> list[tuple[int, int]]:
         """Return what else was told within some time of an instant."""
-        told = [point[1:] for point in self._points if abs(point[0] - at) <= seconds]
-        return [status for status in dict.fromkeys(told) if status != self.at(at)]
+        reported = [point[1:] for point in self._points if abs(point[0] - at) <= seconds]
+        return [status for status in dict.fromkeys(reported) if status != self.at(at)]

@@ -131,8 +131,8 @@ def _first_ends(trace: Trace) -> list[int]:
 
 
 def _partitions_of_second(trace: Trace, first: list[int]) -> int:
-    told = (len(line["lags_b"]) for line in trace.of_kind("sample") if line.get("lags_b"))
-    return max(told, default=len(first))
+    reported = (len(line["lags_b"]) for line in trace.of_kind("sample") if line.get("lags_b"))
+    return max(reported, default=len(first))
 
 
 def _changes(trace: Trace) -> Iterator[Change]:
@@ -165,17 +165,17 @@ def _commit(line: Line) -> Change:
 
 
 def _is_left_out(line: Line, lag: int) -> bool:
-    """Say whether -1 means "not committed": then the total does not contain it."""
+    """Return whether -1 means "not committed": then the total does not contain it."""
     known = [item for item in line["lags"] if item is not None] if line.get("lags") else []
     return lag == -1 and sum(known) != line["lag"]
 
 
 def _step(line: Line) -> Change | None:
     begin, end, note = line["t"], line.get("t_end") or line["t"], str(line.get("note") or "")
-    if told := re.search(r"SIGTERM at ([0-9.]+)", str(line.get("output", ""))):
+    if reported := re.search(r"SIGTERM at ([0-9.]+)", str(line.get("output", ""))):
         # A broker that ends closes its listener at once: in every trace that stops one, the sample
         # 0.3 s after the signal is refused.
-        end = min(end, float(told[1]) + _LISTENER_CLOSES_SECONDS)
+        end = min(end, float(reported[1]) + _LISTENER_CLOSES_SECONDS)
     apply = _effect(line, note)
     return None if apply is None else Change(begin, end, note, apply)
 

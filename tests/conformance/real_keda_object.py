@@ -20,7 +20,7 @@ from tests.conformance.real_keda_trace import Line, Trace
 
 
 class ReplayedObject:
-    """What the operator holds of the object: KEDA's runtime while there is an HPA."""
+    """The operator's state of the object: KEDA's runtime while there is an HPA."""
 
     def __init__(self, trace: Trace, scalers: TraceScalers) -> None:
         """Take the object as it was applied; nothing runs before its HPA exists."""
@@ -34,12 +34,12 @@ class ReplayedObject:
 
     @property
     def annotations(self) -> ScalingAnnotations:
-        """What the annotations say now."""
+        """The present values of the annotations."""
         return parse_scaling_annotations(self._manifest)
 
     @property
     def polling_seconds(self) -> float:
-        """How often the loop polls."""
+        """The interval of the loop's polls."""
         return float(self._manifest["spec"].get("pollingInterval", 30))
 
     def take_spec(self, spec: Line) -> None:
@@ -49,7 +49,7 @@ class ReplayedObject:
             self._open()
 
     def annotate(self, annotations: Line | None) -> None:
-        """Take the annotations as they are now: neither scalers nor loop start anew."""
+        """Take the annotations as they are now: neither scalers nor loop start again."""
         metadata = {**self._manifest["metadata"], "annotations": dict(annotations or {})}
         self._manifest = {**self._manifest, "metadata": metadata}
         if self.keda is not None:

@@ -32,7 +32,7 @@ class Outcome:
 
     @property
     def passes(self) -> bool:
-        """Say whether the trace is reproduced."""
+        """Return whether the trace is reproduced."""
         return bool(self.compared) and not self.differences and self.share >= SHARE_NEEDED
 
 

@@ -102,14 +102,14 @@ class Trace:
 
     def later_specs(self) -> list[tuple[float, Line]]:
         """Return the specs that the ScaledObject was given after the one it was applied with."""
-        told = [
+        reported = [
             (line["t"], line["spec"])
             for line in self.watched("so")
             if line.get("spec") and line["type"] != "DELETED"
         ]
         lives = self.hpa_lives()
         # What changes before there is an HPA is part of taking the object up (defaults, finalizer).
-        return [(at, spec) for at, spec in told if lives and at > lives[0].created_at]
+        return [(at, spec) for at, spec in reported if lives and at > lives[0].created_at]
 
     def annotation_changes(self) -> list[tuple[float, Line | None]]:
         """Return the ScaledObject's annotations whenever they changed."""
@@ -192,9 +192,9 @@ def read_trace(path: Path) -> Trace:
     trace.syncs = [_settled(trace, sync) for sync in trace.syncs if sync["t"] >= started]
     meta = folder / f"{name}.meta.json"
     if meta.exists():
-        told = json.loads(meta.read_text())
-        groups = told.get("groups") or []
-        trace.zero = float(told.get("T0") or trace.zero)
+        reported = json.loads(meta.read_text())
+        groups = reported.get("groups") or []
+        trace.zero = float(reported.get("T0") or trace.zero)
         trace.groups = tuple(
             GroupName(item["ID"], item["Name"], item["Broker"], item["Topic"]) for item in groups
         )

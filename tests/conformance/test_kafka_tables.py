@@ -50,7 +50,7 @@ def rows(name: str) -> list[Any]:
 
 
 def outcome(metadata: dict[str, str], auth: dict[str, str] | None = None) -> KafkaTrigger | None:
-    """Return the parsed trigger, None when it is refused."""
+    """Return the parsed trigger, None when it is rejected."""
     try:
         return parse_kafka_trigger(metadata, auth=auth)
     except TriggerRefused:
@@ -60,7 +60,7 @@ def outcome(metadata: dict[str, str], auth: dict[str, str] | None = None) -> Kaf
 @pytest.mark.parametrize("auth", [LOGIN, {}], ids=["login", "open"])
 @pytest.mark.parametrize("row", rows("parse_metadata"))
 def test_metadata(row: dict[str, Any], auth: dict[str, str]) -> None:
-    """Metadata is accepted or refused as by KEDA, and read to the same values."""
+    """Metadata is accepted or rejected as by KEDA, and read to the same values."""
     trigger = outcome(row["metadata"], auth)
 
     assert (trigger is None) == row["isError"]
@@ -100,7 +100,7 @@ def given_secrets(row: dict[str, Any]) -> dict[str, str]:
 
 @pytest.mark.parametrize("row", rows("parse_auth_params"))
 def test_authentication_parameters(row: dict[str, Any]) -> None:
-    """TLS and SASL from a TriggerAuthentication are accepted or refused as by KEDA."""
+    """TLS and SASL from a TriggerAuthentication are accepted or rejected as by KEDA."""
     trigger = outcome({**VALID, "allowIdleConsumers": "false"}, row["authParams"])
 
     assert (trigger is None) == row["isError"]
@@ -112,7 +112,7 @@ def test_authentication_parameters(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", rows("parse_auth_params_in_scaledobject"))
 def test_authentication_parameters_in_the_trigger(row: dict[str, Any]) -> None:
-    """TLS and SASL types given in the trigger itself are accepted or refused as by KEDA."""
+    """TLS and SASL types given in the trigger itself are accepted or rejected as by KEDA."""
     trigger = outcome(row["metadata"], row["authParams"])
 
     assert (trigger is None) == row["isError"]
@@ -123,7 +123,7 @@ def test_authentication_parameters_in_the_trigger(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", rows("parse_oauthbearer"))
 def test_oauthbearer(row: dict[str, Any]) -> None:
-    """OAUTHBEARER with its two token providers is accepted or refused as by KEDA."""
+    """OAUTHBEARER with its two token providers is accepted or rejected as by KEDA."""
     trigger = outcome({**VALID, **row["metadata"]}, row["authParams"])
 
     assert (trigger is None) == row["isError"]
@@ -166,7 +166,7 @@ def test_kept_partitions(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", rows("parse_partition_limitation"))
 def test_partition_limitation(row: dict[str, Any]) -> None:
-    """Lists and ranges of partitions are read with spaces, and refused when malformed."""
+    """Lists and ranges of partitions are read with spaces, and rejected when malformed."""
     if row.get("isError"):
         with pytest.raises(ValueError, match="invalid partition limitation"):
             parse_partition_limitation(row["input"])
@@ -240,7 +240,7 @@ def test_retained_lag(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", TABLES["external"]["parse_metadata"])
 def test_external_metadata(row: dict[str, Any]) -> None:
-    """Metadata of an external trigger is accepted or refused as by KEDA, and sent as it is."""
+    """Metadata of an external trigger is accepted or rejected as by KEDA, and sent as it is."""
     try:
         trigger = parse_external_trigger(row["metadata"], is_push=False, auth=row["authParams"])
     except TriggerRefused:

@@ -1,4 +1,4 @@
-"""What the real KEDA operator said of wrong ScaledObjects, against what is said here."""
+"""Recorded messages of the real KEDA operator for wrong ScaledObjects, against those made here."""
 
 import gzip
 import json

@@ -29,7 +29,7 @@ def rows() -> list[dict[str, Any]]:
     return found
 
 
-def test_every_row_agrees_in_verdict_text_and_warnings() -> None:
+def test_every_row_agrees_in_answer_text_and_warnings() -> None:
     """140 answers, 50 texts of refusals (two of them of updates) and 6 sets of warnings."""
     run = command(str(CASES), "--texts")
 
@@ -38,7 +38,7 @@ def test_every_row_agrees_in_verdict_text_and_warnings() -> None:
     assert run.returncode == 0
 
 
-def test_a_turned_verdict_is_reported_with_exit_code_1(tmp_path: Path) -> None:
+def test_a_turned_answer_is_reported_with_exit_code_1(tmp_path: Path) -> None:
     """One turned answer is one difference, named by its row."""
     changed = rows()[:10]
     changed[3]["accepted"] = not changed[3]["accepted"]

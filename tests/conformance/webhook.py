@@ -23,9 +23,9 @@ _MODES: Mapping[str, FieldValidation] = {"Strict": "Strict", "Ignore": "Ignore"}
 
 @dataclass
 class WebhookComparison:
-    """Verdicts, and beside them the texts, which only rows that are refused have."""
+    """Verdicts, and beside them the texts, which only rows that are rejected have."""
 
-    verdicts: Comparison = field(default_factory=Comparison)
+    answers: Comparison = field(default_factory=Comparison)
     texts: Comparison = field(default_factory=Comparison)
     warnings: Comparison = field(default_factory=Comparison)
     leaning: list[str] = field(default_factory=list)
@@ -50,7 +50,7 @@ def compare(rows: list[dict[str, Any]]) -> WebhookComparison:
             updated = _answer(found, row, changed, update, accepted)
             got["update"] = updated.is_accepted
             _compare_texts(found, f"{name} (update)", update, updated)
-        found.verdicts.expect(name, wanted, got)
+        found.answers.expect(name, wanted, got)
     return found
 
 
@@ -100,7 +100,7 @@ def main(arguments: list[str]) -> int:
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         sys.stderr.write(f"{path}: not readable as recorded answers: {error!r}\n")
         return 2
-    code = report_differences(found.verdicts)
+    code = report_differences(found.answers)
     sys.stdout.write(
         f"  texts of refusals equal: {_equal(found.texts)}; warnings equal: "
         f"{_equal(found.warnings)}\n"

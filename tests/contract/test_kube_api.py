@@ -19,7 +19,7 @@ from kubernetes.dynamic.exceptions import (
 )
 from tests.contract.kube_endpoint import Endpoint, config_map, message_of, scaled_object
 
-from lagbench.adapters.kube.api_discovery import ApiDiscovery
+from lagbench.adapters.kube.client.api_discovery import ApiDiscovery
 from lagbench.adapters.kube.kube import Kube
 
 pytestmark = pytest.mark.integration
@@ -124,7 +124,7 @@ def test_a_policy_block_left_out_goes_with_its_defaults(endpoint: Endpoint) -> N
 
 
 def test_two_managers_conflict_unless_forced(endpoint: Endpoint) -> None:
-    """A field that another manager applied is refused with 409, and taken over by force."""
+    """A field that another manager applied is rejected with 409, and taken over by force."""
     endpoint.apply(config_map(a="1"), manager="first")
 
     with pytest.raises(ConflictError) as refused:
@@ -246,7 +246,7 @@ STRICT = [("fieldValidation", "Strict")]
 def test_a_wrong_scaled_object_is_refused(
     endpoint: Endpoint, spec: dict[str, Any], status: int, text: str
 ) -> None:
-    """Schema, its rule and KEDA's webhook refuse what is not a policy; nothing is stored."""
+    """Schema, its rule and KEDA's webhook reject what is not a policy; nothing is stored."""
     scalers = endpoint.kind("keda.sh/v1alpha1", "ScaledObject")
 
     with pytest.raises(ApiException) as refused:
@@ -324,7 +324,7 @@ def test_selectors_choose_objects(endpoint: Endpoint) -> None:
     assert names(label_selector="tier!=b") == {"one"}
 
 
-def test_a_watch_tells_each_change_once_and_in_order(endpoint: Endpoint) -> None:
+def test_a_watch_reports_each_change_once_and_in_order(endpoint: Endpoint) -> None:
     """A watch from a list's version sees what came after the list, and nothing before."""
     maps = endpoint.kind("v1", "ConfigMap")
     maps.create(body={"metadata": {"name": "before"}}, namespace=endpoint.namespace)
@@ -352,7 +352,7 @@ def test_a_watch_tells_each_change_once_and_in_order(endpoint: Endpoint) -> None
     assert seen[-1] == ("DELETED", "settings")
 
 
-def test_the_kinds_of_a_group_are_told(endpoint: Endpoint) -> None:
+def test_the_kinds_of_a_group_are_reported(endpoint: Endpoint) -> None:
     """The policy check asks for them: all of a group's, none of a group that is not there."""
     discovery = ApiDiscovery(endpoint.client.client)
 

@@ -1,4 +1,4 @@
-"""What Deployments, pods and Jobs do is the same on localkube and on a real API server."""
+"""Deployments, pods and Jobs behave the same on localkube and on a real API server."""
 
 from __future__ import annotations
 

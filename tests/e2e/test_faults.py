@@ -1,4 +1,4 @@
-"""Setup: one home, one bench kept up; a rehearsal for each fault, judged by its accounting.
+"""Setup: one home, one bench kept up. A rehearsal for each fault, judged by its accounting.
 
 Each test starts a run, breaks something in mid-spike, and reads what the verdict says of it.
 """
@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from lagbench.embedded import bench
-from tests.e2e.rehearsal import DOWN_LIMIT_SECONDS, Rehearsal, wait_until
+from tests.e2e.rehearsal import Rehearsal, wait_until
+from tests.fakes.bench_leftovers import leftovers
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 KEEP = ("--keep-bench",)
@@ -55,9 +56,9 @@ def test_killed_consumers_lose_nothing(rehearsal: Rehearsal) -> None:
     assert end_state["is_drained"]
 
 
-def test_scale_down_without_drain_does_work_twice(rehearsal: Rehearsal) -> None:
-    """``consumer.drain=off``: scale-down repeats work, the verdict fails and names SIGTERM."""
-    process = rehearsal.start_run("consumer.drain=off", options=KEEP)
+def test_scale_down_without_a_graceful_shutdown_does_work_twice(rehearsal: Rehearsal) -> None:
+    """``consumer.graceful_shutdown=off``: scale-down repeats work; the verdict names SIGTERM."""
+    process = rehearsal.start_run("consumer.graceful_shutdown=off", options=KEEP)
     code = rehearsal.finish(process)
 
     accounting, slo = rehearsal.read("accounting.json"), rehearsal.slo("duplicated")
@@ -68,7 +69,7 @@ def test_scale_down_without_drain_does_work_twice(rehearsal: Rehearsal) -> None:
 
 
 def test_a_broker_outage_loses_nothing(rehearsal: Rehearsal) -> None:
-    """The broker is away for 10 s in the spike: gaps are gaps, nothing is lost, it is said."""
+    """The broker is unreachable for 10 s in the spike: gaps are reported, nothing is lost."""
     state_dir = Path(rehearsal.environment["LAGBENCH_STATE_DIR"])
     process = rehearsal.start_run(options=KEEP)
     rehearsal.wait_for_phase("traffic_finished")
@@ -83,41 +84,12 @@ def test_a_broker_outage_loses_nothing(rehearsal: Rehearsal) -> None:
     assert any(gap["what"] == "lag" for gap in measures["validity"]["telemetry_gaps"])
 
 
-# What one pod does at once: nothing to drain and to settle before the accounting.
-SMALL = ("profile.rate_per_second=20", "profile.spike_hold_seconds=4", "tail=none")
+def test_a_run_takes_its_objects_away(rehearsal: Rehearsal) -> None:
+    """On the bench that the runs above kept up no workload, policy, topic or group is left."""
+    state = bench.running(Path(rehearsal.environment["LAGBENCH_STATE_DIR"]))
 
-
-@pytest.mark.parametrize(
-    ("phase", "settings"),
-    [("create_topics", ()), ("traffic_finished", ()), ("account_for_messages", SMALL)],
-)
-def test_an_interrupted_run_leaves_nothing(
-    rehearsal: Rehearsal, phase: str, settings: tuple[str, ...]
-) -> None:
-    """Ctrl-C in any phase: the command ends, and ``down`` leaves no process."""
-    process = rehearsal.start_run(*settings)
-    rehearsal.wait_for_phase(phase)
-    process.send_signal(signal.SIGINT)
-    code = process.wait(timeout=DOWN_LIMIT_SECONDS)
-    rehearsal.finish(rehearsal.start("down"))
-
-    assert code == 130, rehearsal.output()
-    assert rehearsal.dag_run_states()[-1] == "failed"
-    wait_until(lambda: not rehearsal.processes(), "no process of the home", limit_seconds=60)
-
-
-def test_a_killed_command_leaves_nothing(rehearsal: Rehearsal) -> None:
-    """SIGKILL of the command in mid-spike: Dag, pods, localkube and broker end with it."""
-    process = rehearsal.start_run()
-    rehearsal.wait_for_phase("inject_spike", "finished")
-    process.kill()
-    process.wait(timeout=10)
-
-    wait_until(
-        lambda: not rehearsal.processes(),
-        "no process of the home",
-        limit_seconds=DOWN_LIMIT_SECONDS,
-    )
+    assert state is not None
+    assert leftovers(state) == []
 
 
 def _elapsed(seconds: float) -> Callable[[], bool]:

@@ -85,7 +85,7 @@ def test_it_scaled_out_and_back(rehearsal: Rehearsal, finished: dict[str, str]) 
 
 
 def test_the_scale_down_met_work(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
-    """The base load went on at 150/s until one pod was left, and ended because it was."""
+    """The base load continued at 150/s until one pod was left, and ended because it was."""
     tail, measures = rehearsal.read("manifest.json")["tail"], rehearsal.read("measures.json")
     downs = [
         episode
@@ -99,6 +99,22 @@ def test_the_scale_down_met_work(rehearsal: Rehearsal, finished: dict[str, str])
     for episode in downs:
         ended_at = tail["started_at"] + tail["seconds"] * 1e9
         assert tail["started_at"] < episode["started_at"] < ended_at - 10e9
+
+
+def test_the_phases_keep_their_order(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
+    """Replicas settle before the base load stops, and the fence is run on a drained, calm group."""
+    order = [
+        "replicas_settled",
+        "stop_tail",
+        "lag_drained",
+        "group_settled",
+        "fence_run",
+        "verdict",
+    ]
+    entries = map(json.loads, (rehearsal.folder() / "phases.jsonl").read_text().splitlines())
+    ended = [entry["name"] for entry in entries if entry["state"] == "finished"]
+
+    assert [name for name in ended if name in order] == order
 
 
 def test_the_report_stands_alone(rehearsal: Rehearsal, finished: dict[str, str]) -> None:

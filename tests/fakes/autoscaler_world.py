@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from lagbench.adapters.kube.cluster_protocol import HPA, SCALED_OBJECT, Cluster, Manifest
 from lagbench.core.keda.loop.resource_scaler import ResourceScaler
 from lagbench.core.keda.loop.scaler import (
     MetricReading,
@@ -19,11 +20,10 @@ from lagbench.core.keda.triggers.kafka import KafkaTrigger
 from lagbench.core.keda.triggers.resource import ResourceTrigger
 from lagbench.core.telemetry.records import Record
 from lagbench.programs.autoscaler.clocks import Clock, HpaClock
-from lagbench.programs.autoscaler.cluster import HPA, SCALED_OBJECT, Cluster, Manifest
 from lagbench.programs.autoscaler.hpa.hpa_worker import HpaWorker
 from lagbench.programs.autoscaler.keda.scaled_object_worker import ScaledObjectWorker
-from lagbench.programs.autoscaler.shared import Bench, make_bench
 from lagbench.programs.autoscaler.telemetry_router import TelemetryRouter
+from lagbench.programs.autoscaler.worker_context import WorkerContext, make_context
 from tests.fakes.cluster import FakeCluster
 
 KEY = ("n", "w")
@@ -46,7 +46,7 @@ class Time:
 
 @dataclass
 class Source:
-    """What the triggers' sources say: a lag for each place, or that they are away."""
+    """The values of the triggers' sources: a lag for each place, or an outage."""
 
     lag: int = 0
     lags: dict[int, int] = field(default_factory=dict)  # by trigger index, in place of ``lag``
@@ -69,7 +69,7 @@ class Source:
         return SourceScaler(self, trigger)
 
     def external_client(self, key: tuple[str, str], parameters: Any) -> Any:
-        """Refuse: there are no push triggers here."""
+        """Reject: there are no push triggers here."""
         raise AssertionError(key)
 
 
@@ -123,7 +123,7 @@ class World:
     source: Source
     time: Time
     records: Records
-    bench: Bench
+    context: WorkerContext
     worker: ScaledObjectWorker
 
     def condition(self, kind: Any, key: tuple[str, str], wanted: str) -> dict[str, Any]:
@@ -167,14 +167,14 @@ class World:
         return self.cluster.get(HPA, HPA_KEY)
 
     def has_hpa(self) -> bool:
-        """Say whether there is an HPA."""
+        """Return whether there is an HPA."""
         return (HPA, HPA_KEY) in self.cluster.objects
 
     def hpa_worker(self) -> HpaWorker:
         """Return a worker for the HPA, due at once."""
         hpa = self.hpa()
-        self.bench.directory.hpas = {HPA_KEY: hpa}
-        return HpaWorker(hpa, self.bench)
+        self.context.directory.hpas = {HPA_KEY: hpa}
+        return HpaWorker(hpa, self.context)
 
 
 def kafka(name: str = "", **metadata: str) -> dict[str, Any]:
@@ -216,7 +216,7 @@ def world(
     cluster, source, time, records = FakeCluster(), Source(), Time(), Records()
     if replicas is not None:
         cluster.scales[KEY] = replicas
-    bench = make_bench(
+    context = make_context(
         through(cluster),
         clock=time.clock(),
         hpa_clock=HpaClock(15.0, first_sync_seconds=0.0),
@@ -224,5 +224,5 @@ def world(
         telemetry=TelemetryRouter(lambda _servers, _topic: records),
     )
     stored = cluster.put(manifest)
-    bench.directory.scaled_objects = {KEY: stored}
-    return World(cluster, source, time, records, bench, ScaledObjectWorker(stored, bench))
+    context.directory.scaled_objects = {KEY: stored}
+    return World(cluster, source, time, records, context, ScaledObjectWorker(stored, context))

@@ -6,8 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from lagbench.core.hpa.spec import ScaleTarget
-from lagbench.programs.autoscaler.cluster import (
+from lagbench.adapters.kube.cluster_protocol import (
     ClusterError,
     Kind,
     Manifest,
@@ -16,6 +15,7 @@ from lagbench.programs.autoscaler.cluster import (
     Snapshot,
     key_of,
 )
+from lagbench.core.hpa.spec import ScaleTarget
 
 
 class FakeCluster:

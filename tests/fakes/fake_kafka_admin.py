@@ -71,7 +71,7 @@ class FakeKafkaAdmin:
         return sorted(name for name in self.groups if name.startswith(prefix))
 
     def delete_group(self, group_id: str) -> None:
-        """Refuse a group that has members, as a broker does."""
+        """Reject a group that has members, as a broker does."""
         self._up()
         if self.groups.get(group_id):
             raise StillWaiting(f"group {group_id} still has members")

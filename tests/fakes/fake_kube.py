@@ -41,7 +41,7 @@ class FakeKube:
         return self._store(manifest)
 
     def create(self, manifest: Manifest) -> bool:
-        """Refuse a second object of the same name."""
+        """Reject a second object of the same name."""
         self._up()
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         if (kind, name) in self.objects:
@@ -103,7 +103,7 @@ class FakeKube:
         self.wait_until(
             lambda kube: not kube.list(kind, label_selector=label_selector),
             timeout_seconds=timeout_seconds,
-            what=f"{kind} to be gone",
+            what=f"{kind} to be deleted",
         )
 
     def finish_job(self, name: str, condition: str = "Complete") -> None:

@@ -24,7 +24,7 @@ class FakeLeases:
         self.lease: dict[str, Any] | None = None
         self.writes: list[str] = []
         self.before_write: Callable[[], None] = lambda: None
-        self.tells_time = True
+        self.reports_time = True
         self._version = 0
 
     def __call__(self, api_client: object) -> FakeLeases:
@@ -38,7 +38,7 @@ class FakeLeases:
         return SimpleNamespace(data=json.dumps(self.lease).encode(), headers=self._headers())
 
     def create_namespaced_lease(self, namespace: str, body: dict[str, Any], **_how: Any) -> None:
-        """Refuse a second one."""
+        """Reject a second one."""
         self._race()
         if self.lease is not None:
             raise self._error(409)
@@ -48,7 +48,7 @@ class FakeLeases:
     def replace_namespaced_lease(
         self, name: str, namespace: str, body: dict[str, Any], **_how: Any
     ) -> None:
-        """Refuse a version that is not the newest."""
+        """Reject a version that is not the newest."""
         self._race()
         if self.lease is None:
             raise self._error(404)
@@ -79,7 +79,7 @@ class FakeLeases:
 
     @property
     def holder(self) -> str | None:
-        """Who holds the Lease; None when there is none."""
+        """The holder of the Lease; None if there is none."""
         return None if self.lease is None else self.lease["spec"]["holderIdentity"]
 
     def _race(self) -> None:
@@ -91,12 +91,12 @@ class FakeLeases:
             raise self._error(409)
 
     def _headers(self) -> dict[str, str]:
-        if not self.tells_time:
+        if not self.reports_time:
             return {}
         now = datetime.fromtimestamp(self.now_ns // NS_PER_SECOND, UTC)
         return {"Date": format_datetime(now, usegmt=True)}
 
     def _error(self, status: int) -> ApiException:
-        error = ApiException(status=status, reason="told")
+        error = ApiException(status=status, reason="as configured")
         error.headers = self._headers()
         return error

@@ -1,4 +1,4 @@
-"""What an Iggy server holds and answers: topics, groups, offsets; frames are another file's."""
+"""Hold the state of an Iggy server and its answers: topics, groups, offsets; without frames."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FakeTopic:
 
 @dataclass
 class IggyState:
-    """All that the fake server knows; tests change it while the server runs."""
+    """The state of the fake server; tests change it while the server runs."""
 
     version: str = "0.8"
     topics: dict[tuple[str, str], FakeTopic] = field(default_factory=dict)

@@ -22,7 +22,7 @@ _INVALID_CREDENTIALS, _NOT_FOUND, _INVALID_PASSWORD = 42, 20, 44
 
 @dataclass
 class Behaviour:
-    """How the server misbehaves; changed while it runs."""
+    """The faults of the server; changed while it runs."""
 
     delay_seconds: float = 0.0
     is_silent: bool = False
@@ -32,7 +32,7 @@ class Behaviour:
 
 @dataclass
 class Session:
-    """What belongs to one connection."""
+    """The state of one connection."""
 
     is_logged_in: bool = False
     number: int = 0
@@ -97,7 +97,7 @@ class FakeIggyServer:
         self.drop_connections()
 
     def drop_connections(self) -> None:
-        """Close the open connections; the server goes on."""
+        """Close the open connections; the server continues."""
         for connection in list(self._open):
             try:
                 connection.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""The lag rule written straight from its text: all samples kept, everything looked up anew."""
+"""The lag rule written straight from its text: all samples kept, everything looked up again."""
 
 import math
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ MS = 1_000_000
 
 
 @dataclass
-class NaiveVerdict:
-    """What the rule says at the newest of the samples."""
+class NaiveDecision:
+    """The decision of the rule at the newest of the samples."""
 
     is_persistent: bool
     metric: float
@@ -32,8 +32,8 @@ class NaiveRule:
         self.starts = cache(self._starts)
         self.outlasts = cache(self._outlasts)
 
-    def add(self, row: Row) -> NaiveVerdict:
-        """Return the verdict with one more sample."""
+    def add(self, row: Row) -> NaiveDecision:
+        """Return the decision with one more sample."""
         self.rows.append(row)
         newest = len(self.rows) - 1
         persistent = self.spans(newest) or self.is_early(newest)
@@ -41,7 +41,7 @@ class NaiveRule:
         is_above = sum(self.lag(newest)) > self.rule.activation_lag_threshold
         self.raw.append((row[0], metric, persistent and is_above))
         served, active = self.stabilized(newest)
-        return NaiveVerdict(persistent, served, active)
+        return NaiveDecision(persistent, served, active)
 
     def log_start(self, partition: int, seen_by: int) -> int:
         """Return the highest log start told so far."""
@@ -115,7 +115,7 @@ class NaiveRule:
         return result
 
     def spans(self, index: int) -> bool:
-        """Say whether a trailing stretch spans the sustain time, within half an interval."""
+        """Return whether a trailing stretch spans the sustain time, within half an interval."""
         needed = self.rule.sustain_seconds - self.rule.sampling_interval_seconds / 2
         now = self.rows[index][0]
         starts = self.starts(index)
@@ -128,7 +128,7 @@ class NaiveRule:
         return min(max(2, quarter), rule.window_size - 1)
 
     def is_early(self, index: int) -> bool:
-        """Say whether a stretch that goes on was judged at one of its samples to last."""
+        """Return whether a stretch that continues was judged at one of its samples to last."""
         if self.rule.lag_metric != "projected":
             return False
         for place, start in enumerate(self.starts(index)):

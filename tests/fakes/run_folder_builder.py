@@ -94,7 +94,7 @@ spec:
 
 @dataclass
 class RunContent:
-    """What goes into a run folder; every field may be changed before ``write``."""
+    """The content of a run folder; every field may be changed before ``write``."""
 
     run_id: str = RUN_ID
     scenario_yaml: str = SCENARIO_YAML

@@ -143,7 +143,7 @@ def _pod(pod: Pod, story: SpikeStory, outcome: Outcome, epoch: int) -> Iterator[
             at=instant(epoch, pod.gone - 0.1),
             source=name,
             reason="sigterm",
-            is_drained=True,
+            is_graceful=True,
             abandoned=0,
             processed_total=total,
         )

@@ -17,7 +17,7 @@ SYNC_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class SpikeStory:
-    """What happens; seconds from the start of the stream."""
+    """The simulated course; seconds from the start of the stream."""
 
     partitions: int = 12
     base_rate: float = 600
@@ -75,7 +75,7 @@ class GroupEvent:
 
 @dataclass
 class Outcome:
-    """Everything that happened."""
+    """The events and samples of the course."""
 
     seconds: list[float] = field(default_factory=list)
     offered: list[npt.NDArray[np.int64]] = field(default_factory=list)  # per partition

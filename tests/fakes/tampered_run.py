@@ -94,7 +94,7 @@ class TamperedRun:
         self.write_rows(table, [row for row in kept if row is not None])
 
     def write_rows(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write ``table`` anew with its own columns."""
+        """Write ``table`` again with its own columns."""
         path = self.folder.table(table)
         schema = _read(path).schema
         for part in path.glob("*.parquet"):
@@ -238,7 +238,7 @@ def as_trace(run: TamperedRun) -> None:
 
 
 def drop_lag(run: TamperedRun, from_seconds: float, until_seconds: float) -> None:
-    """Leave out the lag of a stretch."""
+    """Leave out the lag of a period."""
 
     def edit(row: Row) -> Row | None:
         return None if from_seconds <= run.seconds(row["at"]) < until_seconds else row

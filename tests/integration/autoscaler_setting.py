@@ -37,7 +37,7 @@ BUSY = "while True: pass"
 
 @dataclass
 class Setting:
-    """What a test works with."""
+    """The parts that a test works with."""
 
     client: DynamicClient
     autoscaler: Popen[bytes]

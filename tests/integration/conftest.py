@@ -1,4 +1,4 @@
-"""What integration tests share: one real broker for the session, ended by its process id."""
+"""Share one real broker between the integration tests of a session; it ends by its process id."""
 
 from __future__ import annotations
 

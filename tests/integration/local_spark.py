@@ -6,8 +6,8 @@ import os
 
 from pyspark.sql import SparkSession
 
-from bench_spark.session import open_session
 from lagbench.embedded.spark_packages import spark_environment
+from lagbench_spark.session import open_session
 
 # The first-tier compiler alone: tests run each query once, on few rows.
 _SUBMIT_ARGUMENTS = (

@@ -34,7 +34,7 @@ class LocalkubeProcess:
 
     @property
     def info(self) -> dict[str, Any]:
-        """What it says about itself: pid, port, started_at."""
+        """Its own report: pid, port, started_at."""
         found: dict[str, Any] = json.loads((self.state_dir / "localkube.json").read_text())
         return found
 

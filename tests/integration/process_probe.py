@@ -22,7 +22,7 @@ _STATUS_PREFIXES = ("Cap", "Uid", "Gid", "Groups", "Cpus_allowed")
 
 
 def report() -> dict[str, Any]:
-    """Return what a program can know of its start, but for its own number."""
+    """Return what a program can know of its start, except for its own number."""
     libc = ctypes.CDLL(None)
     death_signal = ctypes.c_int()
     libc.prctl(2, ctypes.byref(death_signal), 0, 0, 0)

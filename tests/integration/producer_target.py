@@ -27,7 +27,7 @@ class ProducerTarget:
 
     @property
     def telemetry_topic(self) -> str:
-        """Where the reports go."""
+        """The topic of the reports."""
         return f"{self.topic}.telemetry"
 
     def command(self, *arguments: str) -> list[str]:

@@ -50,7 +50,7 @@ class PrometheusProcess:
         written.replace(self.targets_file)  # Prometheus never reads half a file
 
     def ask(self, path: str, **parameters: object) -> Any:
-        """Return the data of an answer; a query that is refused fails with Prometheus' words."""
+        """Return the data of an answer; a query that is rejected fails with Prometheus' words."""
         query = urllib.parse.urlencode(parameters)
         url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{query}"
         try:

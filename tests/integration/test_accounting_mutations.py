@@ -17,17 +17,18 @@ from tests.unit.spark_jobs import mutations
 from tests.unit.spark_jobs.run_tables import write_run
 from tests.unit.spark_jobs.synthetic_run import MILLISECOND, SyntheticRun, clean_run
 
-from bench_spark.accounting import account
-from bench_spark.fence import parse_fence
-from bench_spark.run_folder import RunFolder
-from bench_spark.timelines import draw
-from bench_spark.work import read_work
 from lagbench.core.measures.accounting.accounting import BadMessage, accounting_measure
 from lagbench.core.measures.checks import reconciliation
 from lagbench.core.telemetry.records import StreamStarted
 from lagbench.shared_with_spark import message_classes
+from lagbench_spark.accounting import account
+from lagbench_spark.fence import parse_fence
+from lagbench_spark.run_folder import RunFolder
+from lagbench_spark.timelines import draw
+from lagbench_spark.work import read_work
 
-pytestmark = pytest.mark.integration
+# In CI it has what other suites leave of the cores.
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1500)]
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +178,9 @@ def test_loss_names_the_commit_and_the_sigterm(spark: SparkSession, tmp_path: Pa
     assert {(r["pod"], r["cause"], r["cause_pod"]) for r in rows} == {("pod-a", "sigterm", "pod-a")}
 
 
-def test_expired_messages_are_told_from_the_rest(spark: SparkSession, tmp_path: Path) -> None:
+def test_expired_messages_are_distinguished_from_the_rest(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """Offsets below the fence that the log no longer holds are expired, not lost."""
     run = clean_run()
     ends = run.end_offsets()
@@ -259,7 +262,7 @@ def test_clocks_that_nobody_asked_leave_owners_in_doubt(
 
 
 def test_the_tail_is_no_part_of_the_time_lag(spark: SparkSession, tmp_path: Path) -> None:
-    """The stream's own stretch ends at 5 s; whatever comes after is told apart."""
+    """The stream's own period ends at 5 s; whatever comes after is told apart."""
     run = clean_run()
     is_late = run.work["planned_offset_ns"] >= 5_000 * MILLISECOND
     run.work["done_at"][is_late] += MILLISECOND

@@ -28,7 +28,7 @@ OF_LAG = 'consumergroup="enrich",topic="events"'
 OF_OBJECT = 'namespace="lagbench",scaledobject="consumer"'
 
 State = Mapping[str, str]
-"""What goes on, in promtool's notation of series (``2x60``: 2, sixty times more)."""
+"""What continues, in promtool's notation of series (``2x60``: 2, sixty times more)."""
 CALM: State = {
     "lag": f"500x{SCRAPES}",
     "desired": f"4x{SCRAPES}",
@@ -124,22 +124,22 @@ def series_in_production(state: State) -> dict[str, str]:
 def series_of_the_bench(state: State) -> dict[str, str]:
     """Return what recorder and KEDA tell of a state, beside a calm run of another name."""
     known: dict[str, str] = {}
-    for run, told in (("r1", state), ("calm", CALM)):
+    for run, reported in (("r1", state), ("calm", CALM)):
         of_run = f'run_id="{run}"'
         of_hpa = f'{of_run},hpa="keda-hpa-consumer"'
         target = f'{of_hpa},metric="s0-kafka-events",type="averageValue"'
         ready = f'{of_run},scaled_object="consumer",condition="Ready"'
         known |= {
-            f"lagbench_lag_records{{{of_run}}}": told["lag"],
-            f"lagbench_hpa_desired_replicas{{{of_hpa}}}": told["desired"],
+            f"lagbench_lag_records{{{of_run}}}": reported["lag"],
+            f"lagbench_hpa_desired_replicas{{{of_hpa}}}": reported["desired"],
             f"lagbench_hpa_max_replicas{{{of_hpa}}}": f"{CEILING}x{SCRAPES}",
             f"lagbench_hpa_metric_target{{{target}}}": f"{THRESHOLD}x{SCRAPES}",
-            f'lagbench_replicas{{{of_run},state="existing"}}': told["existing"],
-            f'lagbench_replicas{{{of_run},state="wanted"}}': told["existing"],
+            f'lagbench_replicas{{{of_run},state="existing"}}': reported["existing"],
+            f'lagbench_replicas{{{of_run},state="wanted"}}': reported["existing"],
             f'lagbench_hpa_condition{{{of_hpa},condition="ScalingActive"}}': _inverse(
-                told["inactive"]
+                reported["inactive"]
             ),
-            f"lagbench_scaled_object_condition{{{ready}}}": told["ready"],
+            f"lagbench_scaled_object_condition{{{ready}}}": reported["ready"],
         }
         for partition in range(PARTITIONS):
             name = f'lagbench_partition_end_offset{{{of_run},partition="{partition}"}}'
@@ -178,7 +178,7 @@ def test_a_rule_fires_in_its_state_and_in_no_other(where: str, tmp_path: Path) -
     assert {name for item in CASES for name in item.fires} == {rule.name for rule in rules}
 
 
-def test_promtool_tells_when_a_rule_is_silent(tmp_path: Path) -> None:
+def test_promtool_reports_when_a_rule_is_silent(tmp_path: Path) -> None:
     """The test above can fail: a state that is called calm and is not, is found."""
     rules = rules_of_bench()
     wrong = case("called calm", inactive=f"1x{SCRAPES}")
@@ -196,7 +196,7 @@ def _promtool_test(
     return {
         "name": item.what,
         "interval": "15s",
-        "input_series": [{"series": name, "values": told} for name, told in series.items()],
+        "input_series": [{"series": name, "values": reported} for name, reported in series.items()],
         "alert_rule_test": [
             {
                 "eval_time": f"{MINUTES}m",
@@ -209,14 +209,14 @@ def _promtool_test(
 
 
 def _expected(rule: AlertRule, is_bench: bool) -> dict[str, Any]:
-    told = rule.as_dict()
+    reported = rule.as_dict()
     of_series: dict[str, str] = {}
     if is_bench:
         of_keda = {"namespace": "lagbench", "scaledObject": "consumer"}
         of_series = of_keda if rule.name == "ScalerErrors" else {"run_id": "r1"}
     return {
-        "exp_labels": {**told["labels"], **of_series},
-        "exp_annotations": told["annotations"],
+        "exp_labels": {**reported["labels"], **of_series},
+        "exp_annotations": reported["annotations"],
     }
 
 

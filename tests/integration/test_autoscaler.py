@@ -58,7 +58,7 @@ def readings_of_containers(setting: Setting, name: str) -> list[dict[str, Any]]:
     return [metric["containerResource"] for metric in metrics if "containerResource" in metric]
 
 
-def sizes_told(setting: Setting, hpa: str) -> list[str]:
+def reported_sizes(setting: Setting, hpa: str) -> list[str]:
     """Return the sizes in an HPA's events of rescaling, sorted."""
     return sorted(
         message.split(";")[0]
@@ -102,7 +102,7 @@ def test_lag_scales_a_deployment_in_the_steps_of_the_hpa(setting: Setting, broke
     assert hpa["metadata"]["labels"]["scaledobject.keda.sh/name"] == "w"
     assert hpa["metadata"]["annotations"]["lagbench.io/run-id"] == "r1"
     sizes = ["New size: 1", "New size: 4", "New size: 6"]  # told after the replicas have changed
-    eventually(lambda: sizes_told(setting, "keda-hpa-w") == sizes, f"events with {sizes}")
+    eventually(lambda: reported_sizes(setting, "keda-hpa-w") == sizes, f"events with {sizes}")
     records = read_records(broker, telemetry)
     scaled = [(r["replicas_before"], r["replicas_after"]) for r in records if r["kind"] == "scaled"]
     assert scaled == [(1, 4), (4, 6), (6, 1)]
@@ -135,7 +135,7 @@ def read_records(broker: Broker, topic: str) -> list[dict]:  # type: ignore[type
 def test_keda_wakes_from_zero_and_goes_back_after_the_cooldown(
     setting: Setting, broker: Broker
 ) -> None:
-    """From 0 the scale loop starts one pod, the HPA goes on, and after the cooldown all go."""
+    """From 0 the scale loop starts one pod, the HPA continues, and after the cooldown all go."""
     lag = lag_control(broker)
     setting.deployment("z", replicas=0)
     spec = {
@@ -233,7 +233,7 @@ def test_a_refused_trigger_is_said_on_the_object_and_mending_it_helps(
 
 
 def test_a_broker_that_stops_changes_no_replicas(setting: Setting, own_broker: Broker) -> None:
-    """Without a reading the HPA says so and holds; the loops go on and recover by themselves."""
+    """Without a reading the HPA says so and holds; the loops continue and recover by themselves."""
     own_broker.start()
     lag = lag_control(own_broker)
     setting.deployment("b", replicas=1)

@@ -108,7 +108,7 @@ def test_broken_off_start_leaves_nothing(state_dir: Path) -> None:
             for pid in _supervisors(state_dir):
                 os.kill(pid, signal.SIGTERM)
 
-    with pytest.raises(NotReady, match="broken off by SIGTERM"):
+    with pytest.raises(NotReady, match="interrupted by SIGTERM"):
         bench.up(state_dir, attached=False, on_progress=end_at_kafka)
 
     _await_no_process(state_dir)
@@ -133,7 +133,7 @@ def test_broker_is_taken_away_and_given_back(state_dir: Path) -> None:
 
 
 def test_dead_broker_is_shown_and_replaced_by_up(state_dir: Path) -> None:
-    """A killed broker is reported as down, not repaired in silence; the next up starts afresh."""
+    """A killed broker is reported as down, not repaired in silence; the next up starts again."""
     state = bench.up(state_dir, attached=False, on_progress=_ignore)
     assert state.broker is not None
 

@@ -47,7 +47,7 @@ def test_topics_come_and_go(kafka_admin: KafkaAdmin) -> None:
     ],
 )
 def test_impossible_topic_is_wrong_input(kafka_admin: KafkaAdmin, spec: TopicSpec) -> None:
-    """What the broker refuses as a matter of principle is the caller's mistake."""
+    """What the broker rejects as a matter of principle is the caller's mistake."""
     with pytest.raises(WrongInput):
         kafka_admin.create_topics([spec])
 

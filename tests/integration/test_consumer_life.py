@@ -1,4 +1,4 @@
-"""How a consumer pod starts, ends and survives, on a real broker."""
+"""A consumer pod starts, ends and survives faults, on a real broker."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def times_processed(run: ConsumerGroupRun) -> np.ndarray:
     return np.bincount(run.ledger().seq.astype(np.int64), minlength=run.sent)
 
 
-def test_a_pod_tells_its_whole_life(run: ConsumerGroupRun, kafka_admin: KafkaAdmin) -> None:
+def test_a_pod_reports_its_whole_life(run: ConsumerGroupRun, kafka_admin: KafkaAdmin) -> None:
     """From start to stop every station is in the telemetry, and what is committed was done."""
     run.offer(600)
     run.start("pod-a", "--process-ms=1", "--concurrency=2", "--commit-interval=0.3")
@@ -65,7 +65,7 @@ def test_a_pod_tells_its_whole_life(run: ConsumerGroupRun, kafka_admin: KafkaAdm
     assert sorted(run.telemetry(PartitionsAssigned)[0].owned) == list(range(PARTITIONS))
     assert len(run.telemetry(SigtermReceived)) == 1
     stopped = run.telemetry(PodStopped)[0]
-    assert (stopped.is_drained, stopped.abandoned, stopped.processed_total) == (True, 0, 600)
+    assert (stopped.is_graceful, stopped.abandoned, stopped.processed_total) == (True, 0, 600)
     last: dict[str, int] = {}
     for committed in run.telemetry(OffsetsCommitted):
         last |= committed.offsets
@@ -88,7 +88,7 @@ def test_the_pods_rate_is_its_capacity(run: ConsumerGroupRun) -> None:
         assert (np.diff(rows.started_at[mine][order]) >= 0).all()
 
 
-def test_draining_hands_over_without_a_repetition(run: ConsumerGroupRun) -> None:
+def test_a_graceful_shutdown_hands_over_without_a_repetition(run: ConsumerGroupRun) -> None:
     """SIGTERM in the middle of a backlog: the next pod begins where the first one ended."""
     run.offer(20_000)
     run.start("pod-a", "--process-ms=2", "--concurrency=2")
@@ -99,12 +99,12 @@ def test_draining_hands_over_without_a_repetition(run: ConsumerGroupRun) -> None
 
     assert exit_code == 0
     stopped = run.telemetry(PodStopped)[0]
-    assert (stopped.is_drained, stopped.abandoned) == (True, 0)
+    assert (stopped.is_graceful, stopped.abandoned) == (True, 0)
     assert run.telemetry(SigtermReceived)[0].queued > 0
     assert (times_processed(run) == 1).all()
 
 
-def test_without_drain_work_is_repeated_but_not_lost(run: ConsumerGroupRun) -> None:
+def test_without_a_graceful_shutdown_work_is_repeated_but_not_lost(run: ConsumerGroupRun) -> None:
     """--drain off abandons its queue and what it has not committed: others do it again."""
     run.offer(20_000)
     flags = ["--process-ms=2", "--concurrency=2", "--commit-interval=60"]
@@ -116,7 +116,7 @@ def test_without_drain_work_is_repeated_but_not_lost(run: ConsumerGroupRun) -> N
 
     assert exit_code == 0
     stopped = run.telemetry(PodStopped)[0]
-    assert not stopped.is_drained
+    assert not stopped.is_graceful
     assert stopped.abandoned > 0
     times = times_processed(run)
     assert times.min() == 1
@@ -158,7 +158,7 @@ def test_automatic_commits_lose_what_a_killed_pod_had_fetched(run: ConsumerGroup
     assert {seen.cause for seen in run.telemetry(OffsetsCommitted)} == {"auto"}
 
 
-def test_automatic_commits_with_drain_lose_nothing(run: ConsumerGroupRun) -> None:
+def test_automatic_commits_with_a_graceful_shutdown_lose_nothing(run: ConsumerGroupRun) -> None:
     """On SIGTERM the queue is finished as well, since its offsets count as read already."""
     run.offer(3000)
     flags = ["--process-ms=2", "--concurrency=2", "--commit=auto"]
@@ -168,12 +168,12 @@ def test_automatic_commits_with_drain_lose_nothing(run: ConsumerGroupRun) -> Non
     run.start("pod-b", *flags)
     run.await_processed(3000, within_seconds=30)
 
-    assert run.telemetry(PodStopped)[0].is_drained
+    assert run.telemetry(PodStopped)[0].is_graceful
     assert times_processed(run).min() == 1
 
 
 def test_a_broker_that_is_away_for_ten_seconds_costs_nothing(tmp_path: Path) -> None:
-    """The pods wait, go on by themselves, and every event is processed."""
+    """The pods wait, continue by themselves, and every event is processed."""
     own = Broker(tmp_path / "broker")
     own.start()
     try:
@@ -249,12 +249,12 @@ def test_a_static_member_that_restarts_causes_no_rebalance(
 
 def owned_by(run: ConsumerGroupRun, pod: str) -> list[int]:
     """Return what a pod last said it holds; nothing before it has said so."""
-    told = [seen.owned for seen in run.telemetry(PartitionsAssigned) if seen.source == pod]
-    return told[-1] if told else []
+    reported = [seen.owned for seen in run.telemetry(PartitionsAssigned) if seen.source == pod]
+    return reported[-1] if reported else []
 
 
 def stopped_in_a_transaction(run: ConsumerGroupRun, pod: str, admin: KafkaAdmin) -> bool | None:
-    """Stop a pod and leave it so if it has a transaction open; else let it go on."""
+    """Stop a pod and leave it so if it has a transaction open; else let it continue."""
     topic = run.names.processed_topic
     run.pods[pod].send_signal(signal.SIGSTOP)
     written = sum(admin.end_offsets(topic).values())

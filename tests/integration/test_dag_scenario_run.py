@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes.bench_leftovers import leftovers
 from tests.fakes.migrated_database import give_database
 from tests.integration.localkube_process import eventually
 
-from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.scenario.run_names import GROUP_PREFIX, RUN_ID_LABEL, RunNames
+from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded import bench
 from lagbench.embedded.bench import BenchState
 from lagbench.orchestrator.airflow_environment import (
@@ -67,19 +66,6 @@ class Rehearsals:
         finally:
             end_process(process.pid, grace_seconds=5)
 
-    def leftovers(self) -> list[str]:
-        """Return the workloads, topics and groups that are there."""
-        kube = Kube.from_kubeconfig(self.state.kubeconfig)
-        names = [
-            f"{kind}/{found['metadata']['name']}"
-            for kind in ("Pod", "Deployment", "Job")
-            for found in kube.list(kind, label_selector=RUN_ID_LABEL)
-        ]
-        names += [f"policy {f['metadata']['name']}" for f in kube.list("ScaledObject")]
-        kube.close()
-        with KafkaAdmin(self.state.bootstrap_servers) as admin:
-            return names + admin.topic_names() + admin.group_ids(GROUP_PREFIX)
-
 
 @pytest.fixture(scope="module")
 def rehearsals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsals]:
@@ -105,36 +91,6 @@ def await_end_of(phase: str, folder: RunFolder) -> None:
     )
 
 
-def test_a_cell_runs_from_plan_to_verdict(rehearsals: Rehearsals, tmp_path: Path) -> None:
-    """A small spike is drained, accounted for to the last message, judged and cleaned up."""
-    run_id = "whole-cell"
-
-    rehearsals.run(TINY | {"run_id": run_id}, tmp_path / "log")
-
-    folder = RunFolder(rehearsals.runs / run_id)
-    log = (tmp_path / "log").read_text(errors="replace")[-6000:]
-    assert folder.report.is_file(), log
-    accounting = folder.read_json(folder.accounting)
-    tail = folder.read_json(folder.manifest)["tail"]
-    assert tail["ended_by"] == "settled"
-    assert accounting["in_log"] == 200 * 5 + 2000 * 10 + 200 * 5 + tail["sent"]
-    assert accounting["processed_distinct"] == accounting["in_log"]
-    assert (accounting["lost"], accounting["duplicated"]) == (0, 0)
-    assert folder.read_json(folder.verdict)["status"] in ("pass", "fail", "undetermined")
-    assert folder.junit.is_file()
-    finished = [name for name, state in phases(folder) if state == "finished"]
-    order = [
-        "replicas_settled",
-        "stop_tail",
-        "lag_drained",
-        "group_settled",
-        "fence_run",
-        "verdict",
-    ]
-    assert [name for name in finished if name in order] == order
-    assert rehearsals.leftovers() == []
-
-
 def test_wrong_input_starts_nothing(rehearsals: Rehearsals, tmp_path: Path) -> None:
     """An unknown policy ends the run in its first task and makes no run folder."""
     code = rehearsals.run(
@@ -153,13 +109,13 @@ def test_a_killed_run_is_swept_away_by_the_next(rehearsals: Rehearsals, tmp_path
     await_end_of("inject_spike", RunFolder(rehearsals.runs / "killed"))
     os.kill(process.pid, signal.SIGKILL)
     process.wait(timeout=10)
-    left = rehearsals.leftovers()
+    left = leftovers(rehearsals.state)
     assert RunNames("killed").events_topic in left
     assert f"Job/{RunNames('killed').producer_job}" in left
 
     second = rehearsals.start(TINY | {"run_id": "next"}, tmp_path / "next.log")
     await_end_of("create_topics", RunFolder(rehearsals.runs / "next"))
-    swept = rehearsals.leftovers()
+    swept = leftovers(rehearsals.state)
     end_process(second.pid, grace_seconds=1)
 
     assert [name for name in swept if "killed" in name] == []

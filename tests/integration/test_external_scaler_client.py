@@ -54,8 +54,8 @@ def test_two_clients_of_one_endpoint_share_a_channel_until_both_are_closed() -> 
     )
 
 
-def test_an_error_is_told_in_the_words_of_grpc_and_a_server_that_is_back_is_found() -> None:
-    """A refused name and a server that is away both fail the call; nothing is cached."""
+def test_an_error_is_reported_in_the_words_of_grpc_and_a_server_that_is_back_is_found() -> None:
+    """A rejected name and a server that is unreachable both fail the call; nothing is cached."""
     pool = ChannelPool()
     with serving(ScalerServer()) as server:
         port = server.port

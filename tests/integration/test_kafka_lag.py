@@ -58,7 +58,7 @@ def test_a_group_without_commits_has_no_offset_rather_than_zero(broker: Broker) 
 
 
 def test_offsets_in_an_open_transaction_are_waited_for_when_asked(broker: Broker) -> None:
-    """A lag is read as it is by now; at a run's end the reading fails until it is over."""
+    """A lag is read as it is by now; at a run's end the reading fails until it has ended."""
     token = uuid4().hex[:8]
     control = LagControl(broker.bootstrap_servers, f"t-{token}", f"g-{token}", partitions=6)
     control.prepare()

@@ -1,4 +1,4 @@
-"""What localkube makes of jobs: completions, retries, deadlines, their end."""
+"""Jobs on localkube: completions, retries, deadlines, their end."""
 
 from __future__ import annotations
 

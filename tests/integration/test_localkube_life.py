@@ -210,7 +210,7 @@ def test_what_a_pod_leaves_behind_is_waited_for(localkube: LocalkubeProcess) -> 
 
 
 def test_sigterm_in_the_start_delay_ends_a_pod_at_once(localkube: LocalkubeProcess) -> None:
-    """A pod that waits to start is gone when it is deleted, long before its delay is over."""
+    """A pod that waits to start is gone when it is deleted, long before its delay has ended."""
     warm_interpreter(localkube, times=1)
     pid, _ = start_program(localkube, "waits", "--start-seconds=600")
     status = Path(f"/proc/{pid}/status")
@@ -245,7 +245,7 @@ def test_sigterm_ends_pods_gracefully_and_withdraws(localkube: LocalkubeProcess)
 def test_ignored_sigterm_becomes_sigkill_after_the_grace_period(
     localkube: LocalkubeProcess,
 ) -> None:
-    """A pod that ignores SIGTERM is killed when its grace period is over, not before."""
+    """A pod that ignores SIGTERM is killed when its grace period has ended, not before."""
     printed(start_pod(localkube, "stubborn", STUBBORN, terminationGracePeriodSeconds=1))
     pods = localkube.client().resources.get(api_version="v1", kind="Pod")
     version = pods.get(namespace="default").metadata.resourceVersion
@@ -290,7 +290,7 @@ def test_a_taken_port_is_exit_3(tmp_path: Path) -> None:
 
 
 def test_a_second_owner_of_the_folder_is_exit_3(localkube: LocalkubeProcess) -> None:
-    """A folder that a live localkube owns is refused with that one's pid; the first runs on."""
+    """A folder that a live localkube owns is rejected with that one's pid; the first runs on."""
     ended = run_localkube("--state-dir", str(localkube.state_dir))
 
     assert ended.returncode == 3

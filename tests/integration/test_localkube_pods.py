@@ -1,4 +1,4 @@
-"""What localkube makes of pods: environment, ports, probes, restarts, rollouts."""
+"""Pods on localkube: environment, ports, probes, restarts, rollouts."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def test_sigterm_stops_the_plan_and_accounts_for_what_was_sent(target: ProducerT
     assert finished.stream_sha256 == log_sha256(messages)
 
 
-def test_the_tail_goes_on_until_it_is_told_to_stop(
+def test_the_tail_goes_on_until_it_is_asked_to_stop(
     target: ProducerTarget, kafka_admin: KafkaAdmin
 ) -> None:
     """SIGTERM in the tail is the ordinary end: code 0, all acknowledged, the tail told apart."""
@@ -187,7 +187,7 @@ def test_the_tail_has_an_end_of_its_own(target: ProducerTarget) -> None:
 
 
 def test_failures_are_counted_and_named(broker: Broker, kafka_admin: KafkaAdmin) -> None:
-    """A topic that refuses every event makes each one failed, none acknowledged, none unknown."""
+    """A topic that rejects every event makes each one failed, none acknowledged, none unknown."""
     target = make_target(kafka_admin, broker.bootstrap_servers, {"max.message.bytes": "100"})
 
     done = target.run("-rate", "50", "-duration-seconds", "1")
@@ -230,7 +230,7 @@ def own_target(own_broker: Broker) -> Iterator[ProducerTarget]:
 def test_an_outage_of_the_broker_delays_no_plan_and_loses_nothing(
     own_broker: Broker, own_target: ProducerTarget
 ) -> None:
-    """Events planned while the broker is away wait in the client and arrive once it is back."""
+    """Events planned during a broker outage wait in the client and arrive after it."""
     process = start_tied(own_target.command("-rate", "400", "-duration-seconds", "15"))
     try:
         _await_reports(own_target)
@@ -248,10 +248,10 @@ def test_an_outage_of_the_broker_delays_no_plan_and_loses_nothing(
     assert finished.lateness_p50_ms < 100
 
 
-def test_progress_is_told_each_second_of_spike_tail_and_flush(
+def test_progress_is_reported_each_second_of_spike_tail_and_flush(
     own_broker: Broker, own_target: ProducerTarget
 ) -> None:
-    """What waits in the client is seen at any time: sent - acked, also while the broker is away."""
+    """Messages in the client are known at any time: sent - acked, also in an outage."""
     process = start_tied(own_target.command(*SPIKE, *TAIL))
     try:
         _await_reports(own_target, lambda progress: progress.sent > SPIKE_EVENTS + 400)

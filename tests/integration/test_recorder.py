@@ -22,7 +22,7 @@ from tests.integration.localkube_process import running_localkube
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.measures.evidence.group_strangers import group_strangers
-from lagbench.core.measures.evidence.pod_lives import pod_lives
+from lagbench.core.measures.evidence.pod_timeline import pod_timelines
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.core.telemetry.records import (
     GroupMembers,
@@ -113,7 +113,7 @@ def await_pods(kube: Kube, run_id: str) -> list[str]:
 
 
 def is_read(sample: LagSample) -> bool:
-    """Say whether 100 events of every partition are committed."""
+    """Return whether 100 events of every partition are committed."""
     return all(committed == 100 for _, _, committed in sample.partitions)
 
 
@@ -186,10 +186,10 @@ def test_a_pod_that_went_away_without_a_recorder_has_an_end(
         kube.close()
 
     records: list[Any] = run.telemetry(Record)
-    life = pod_lives(records)[seen.pod]
+    timeline = pod_timelines(records)[seen.pod]
     assert {record.gone_at for record in records if isinstance(record, PodSeen)} == {None}
-    assert life.gone_at is not None
-    assert life.gone_at > away_at
+    assert timeline.gone_at is not None
+    assert timeline.gone_at > away_at
 
 
 def test_what_cannot_be_read_is_a_gap_while_the_rest_goes_on(

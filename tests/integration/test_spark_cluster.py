@@ -20,6 +20,7 @@ from tests.unit.plugins.conftest import SCENARIO
 from tests.unit.spark_jobs.synthetic_run import SyntheticRun
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.policy.checked_policy import CheckedPolicy
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.embedded.broker import Broker
 from lagbench_airflow.cell_run import CellRun
@@ -107,12 +108,12 @@ def test_two_workers_find_what_one_process_found(  # noqa: PLR0917 - fixtures
     settings = where(tmp_path)
     folder = RunFolder.create(NAMES.run_id, tmp_path / "runs")
     folder.write_text(folder.fence, (expected / "fence.json").read_text())
-    cell = CellRun(folder, NAMES, Scenario.model_validate(SCENARIO), {})
+    cell = CellRun(folder, NAMES, Scenario.model_validate(SCENARIO), CheckedPolicy({}, "none"))
     kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(kafka))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
     task = SubmitSparkJobOperator(
-        task_id="account", job="pipeline", run_folder=str(folder.path), driver_memory="700m"
+        task_id="account", run_folder=str(folder.path), driver_memory="700m"
     )
 
     with standalone_cluster(tmp_path) as master:

@@ -58,7 +58,7 @@ def test_telemetry_is_kept_word_for_word(landed: tuple[SyntheticRun, Path]) -> N
 
 
 def test_accounting_finds_the_kill_and_nothing_else(landed: tuple[SyntheticRun, Path]) -> None:
-    """What the killed pod had not committed is counted as repeated because of the kill."""
+    """Uncommitted work of the killed pod is counted as repeated because of the kill."""
     _, folder = landed
 
     content = json.loads((folder / "accounting.json").read_text())

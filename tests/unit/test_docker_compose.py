@@ -139,8 +139,8 @@ def test_a_restart_of_the_scheduler_strands_nobody() -> None:
         assert not {"networks", "ports"} & service.keys()
 
 
-def test_all_of_airflow_is_told_the_same() -> None:
-    """One image, one environment but for the administrator's password."""
+def test_all_of_airflow_is_reported_the_same() -> None:
+    """One image, one environment except for the administrator's password."""
     ours = {name: s for name, s in SERVICES.items() if name.startswith("airflow-")}
     environments = [dict(s["environment"]) for s in ours.values()]
     for environment in environments:

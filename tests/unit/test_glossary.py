@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from lagbench.project import PROJECT_ROOT
@@ -13,15 +15,23 @@ ROWS = [
 ]
 
 
+ROOTS = (PROJECT_ROOT / "include/lagbench", PROJECT_ROOT)
+
+
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
-def test_the_file_of_a_word_is_there(row: list[str]) -> None:
-    """Each row has word, meaning and a file or folder of the project."""
-    _, meaning, file = row[0], row[1], row[-1].strip("`")
+def test_the_file_of_a_word_names_it(row: list[str]) -> None:
+    """Each row has word, meaning and a file or folder of the project, which has the word in it."""
+    word, meaning, file = row[0], row[1], row[-1].strip("`")
 
     assert meaning
-    roots = (PROJECT_ROOT / "include/lagbench", PROJECT_ROOT)
     assert file
-    assert any((root / file).exists() for root in roots)
+    places = [root / file for root in ROOTS if (root / file).exists()]
+    assert places
+    files = [at for place in places for at in ([place] if place.is_file() else place.rglob("*"))]
+    texts = [at.read_text(encoding="utf-8") for at in files if at.suffix in {".py", ".yaml"}]
+    parts = map(re.escape, re.split(r"[\s-]", word))
+    spelt = re.compile(r"[\s_-]+".join(parts), re.IGNORECASE)
+    assert any(spelt.search(re.sub(r"[\n#]", " ", text)) for text in texts)
 
 
 def test_a_word_has_one_meaning() -> None:

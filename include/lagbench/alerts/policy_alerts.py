@@ -16,7 +16,12 @@ from lagbench.alerts.series import (
 )
 from lagbench.core.hpa import parse_behavior, parse_hpa
 from lagbench.core.keda.object import ScaledObjectSpec, Trigger, parse_scaled_object
-from lagbench.core.keda.triggers import ExternalTrigger, KafkaTrigger
+from lagbench.core.keda.triggers import (
+    ExternalTrigger,
+    KafkaTrigger,
+    PrometheusTrigger,
+    parse_lag_query,
+)
 from lagbench.core.policy import LAG_SCALER_DEFAULT_THRESHOLD, POLICY_VERSIONS
 from lagbench.errors import WrongInput
 
@@ -67,7 +72,7 @@ def rules_of_policy(manifest: Mapping[str, Any], *, where: str) -> list[AlertRul
     )
     waits = Waits(
         climb=max(climb + 2 * _SYNC_SECONDS, _SHORTEST_WAIT_SECONDS),
-        blind=_blind_seconds(spec),
+        without_metric=_without_metric_seconds(spec),
         stand_in=_stand_in(spec),
     )
     labels = {"namespace": spec.namespace, "scaledobject": spec.name}
@@ -78,7 +83,7 @@ def rules_of_bench() -> list[AlertRule]:
     """Return the rules for any run: limits and thresholds are those of the policy in force."""
     waits = Waits(
         climb=_SHORTEST_WAIT_SECONDS,
-        blind=_SHORTEST_WAIT_SECONDS,
+        without_metric=_SHORTEST_WAIT_SECONDS,
         stand_in="The policy has no fallback, or it did not engage.",
     )
     return alert_rules([lag_of_a_run()], object_of_a_run(), waits, {})
@@ -96,8 +101,8 @@ def _of_hpa(manifest: Mapping[str, Any], where: str) -> list[AlertRule]:
     )
     waits = Waits(
         climb=_SHORTEST_WAIT_SECONDS,
-        blind=_SHORTEST_WAIT_SECONDS,
-        stand_in="An HPA of one's own has no fallback.",
+        without_metric=_SHORTEST_WAIT_SECONDS,
+        stand_in="A plain HPA has no fallback.",
     )
     labels = {"namespace": namespace, "horizontalpodautoscaler": name}
     return alert_rules([], scaled, waits, labels)
@@ -122,6 +127,8 @@ def _lag(trigger: Trigger) -> LagSeries | None:
             threshold=str(trigger.parameters.lag_threshold),
             is_per_replica=is_per_replica,
         )
+    if isinstance(trigger.parameters, PrometheusTrigger):
+        return _lag_of_query(trigger.parameters, is_per_replica=is_per_replica)
     if not isinstance(trigger.parameters, ExternalTrigger):
         return None
     metadata = trigger.parameters.metadata
@@ -138,7 +145,20 @@ def _lag(trigger: Trigger) -> LagSeries | None:
     )
 
 
-def _blind_seconds(spec: ScaledObjectSpec) -> int:
+def _lag_of_query(trigger: PrometheusTrigger, *, is_per_replica: bool) -> LagSeries | None:
+    """Return the lag that the query selects; None if it selects something else."""
+    query = parse_lag_query(trigger.query)
+    if query is None or not query.group:
+        return None
+    return lag_in_production(
+        topic=query.topic,
+        group=query.group,
+        threshold=f"{trigger.threshold:g}",
+        is_per_replica=is_per_replica,
+    )
+
+
+def _without_metric_seconds(spec: ScaledObjectSpec) -> int:
     if spec.valid_fallback is None:
         return _SHORTEST_WAIT_SECONDS
     polls = spec.valid_fallback.failure_threshold + 1
@@ -149,7 +169,7 @@ def _stand_in(spec: ScaledObjectSpec) -> str:
     if spec.fallback is None:
         return "The policy has no fallback."
     if spec.valid_fallback is None:
-        return "The policy has a fallback that KEDA does without."
+        return "The policy has a fallback that KEDA ignores."
     fallback = spec.valid_fallback
     return (
         f"The fallback to {fallback.replicas} replicas after {fallback.failure_threshold} failures "

@@ -42,12 +42,12 @@ class AlertRule:
 class Waits:
     """Time limits in seconds after which a lasting state is a fault.
 
-    ``climb``: the longest time in which a policy that may scale up changes nothing. ``blind``: the
-    longest time without a substitute for a metric that cannot be read.
+    ``climb``: the longest time in which a policy that may scale up changes nothing.
+    ``without_metric``: the longest time without a substitute for a metric that cannot be read.
     """
 
     climb: int
-    blind: int
+    without_metric: int
     stand_in: str
 
 
@@ -77,9 +77,9 @@ def _of_lag(
             ),
             for_seconds=waits.climb,
             severity="critical",
-            summary="Lag asks for more consumers, and the autoscaler adds none",
-            description="The lag is above what the replicas may hold, fewer run than there are "
-            f"partitions and than maxReplicaCount allows, and for {waits.climb} s nothing changed.",
+            summary="Lag requires more consumers, and the autoscaler adds none",
+            description="The lag exceeds the target of the replicas, their number is below the "
+            f"partitions and below maxReplicaCount, and it did not change for {waits.climb} s.",
             labels=labels,
         )
     yield AlertRule(
@@ -88,7 +88,8 @@ def _of_lag(
         for_seconds=_IDLE_SECONDS,
         severity="warning",
         summary="More consumers than partitions",
-        description="Each consumer beyond the partitions gets none: it is paid for and idle.",
+        description="Each consumer beyond the partitions gets no partition: it is idle but paid "
+        "for.",
         labels=labels,
     )
     floor = "0" if lag.threshold is None else _due(lag, scaled.desired)
@@ -105,10 +106,10 @@ def _of_lag(
         ),
         for_seconds=FALL_SECONDS,
         severity="critical",
-        summary="All consumers that can help are there, and the lag does not fall",
-        description="The policy can do no more: raise maxReplicaCount as far as there are "
-        "partitions, add partitions, or make a consumer faster. A hot partition looks like this, "
-        "too.",
+        summary="All consumers that can help are running, and the lag does not fall",
+        description="The policy has reached its limit: raise maxReplicaCount up to the "
+        "partitions, add partitions, or make a consumer faster. A hot partition also looks "
+        "like this.",
         labels=labels,
     )
 
@@ -119,10 +120,10 @@ def _of_object(
     yield AlertRule(
         name="NoMetricAndNoFallback",
         expr=scaled.cannot_read,
-        for_seconds=waits.blind,
+        for_seconds=waits.without_metric,
         severity="critical",
-        summary="The HPA cannot read its metric, and nothing stands in for it",
-        description=f"The replicas stay as they are whatever the lag does. {waits.stand_in}",
+        summary="The HPA cannot read its metric, and there is no fallback value",
+        description=f"The replicas do not follow the lag. {waits.stand_in}",
         labels=dict(labels),
     )
     if scaled.not_ready:
@@ -132,8 +133,8 @@ def _of_object(
             for_seconds=_NOT_READY_SECONDS,
             severity="critical",
             summary="The ScaledObject is not Ready",
-            description="KEDA cannot run the policy as it stands or cannot read a trigger. The "
-            "condition Ready of the object says which.",
+            description="KEDA cannot run the policy as written or cannot read a trigger. The "
+            "condition Ready of the object has the reason.",
             labels=dict(labels),
         )
     if scaled.scaler_errors:

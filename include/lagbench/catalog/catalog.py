@@ -19,8 +19,8 @@ from pydantic import ValidationError
 
 from lagbench.catalog.scenario_errors import wrong_scenario
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_text
-from lagbench.core.policy import check_limits, check_policy
-from lagbench.core.scenario import Scenario, trace_points
+from lagbench.core.policy import CheckedPolicy, check_fit, check_policy
+from lagbench.core.scenario import EARLIER_NAMES, Scenario, trace_points
 from lagbench.core.scenario.stream import offered_load
 from lagbench.errors import WrongInput
 from lagbench.project import PROJECT_ROOT
@@ -36,7 +36,7 @@ class Cell:
 
     scenario: Scenario
     policy_name: str
-    policy: dict[str, Any]
+    policy: CheckedPolicy
     scenario_text: str
     policy_text: str
 
@@ -105,17 +105,15 @@ def policy_file(name_or_path: str | Path) -> Path:
     return _find(name_or_path, policies_folder(), "policy")
 
 
-def load_policy(name_or_path: str | Path) -> dict[str, Any]:
-    """Return a policy's manifest after checking every field that KEDA or Kubernetes would check."""
+def load_policy(name_or_path: str | Path) -> CheckedPolicy:
+    """Return a policy after checking every field that KEDA or Kubernetes would check."""
     path = policy_file(name_or_path)
-    manifest = parse_mapping(read_text(path), where=str(path))
-    check_policy(manifest, where=str(path))
-    return manifest
+    return _checked_policy(read_text(path), path)
 
 
-def check_cell(scenario: Scenario, policy: Mapping[str, Any], *, where: str | None = None) -> None:
-    """Reject a policy that cannot scale this scenario; ``where`` names the policy's file."""
-    check_limits(scenario, policy, where=where or f"policy {scenario.policy}")
+def _checked_policy(text: str, path: Path) -> CheckedPolicy:
+    where = str(path)
+    return check_policy(parse_mapping(text, where=where), where=where)
 
 
 def checked_cell(
@@ -126,17 +124,17 @@ def checked_cell(
 ) -> Cell:
     """Return scenario and policy, each checked and both together; ``policy`` replaces its own."""
     loaded = load_scenario(scenario, overrides)
-    chosen = policy or loaded.policy
-    path = policy_file(chosen)
-    manifest = load_policy(path)
-    check_cell(loaded, manifest, where=str(path))
+    path = policy_file(policy or loaded.policy)
+    text = read_text(path)
+    checked = _checked_policy(text, path)
+    check_fit(loaded, checked)
     effective = loaded.model_dump(mode="json")
     return Cell(
         scenario=loaded,
         policy_name=path.stem,
-        policy=manifest,
+        policy=checked,
         scenario_text=yaml.safe_dump(effective, sort_keys=False, allow_unicode=True),
-        policy_text=read_text(path),
+        policy_text=text,
     )
 
 
@@ -179,6 +177,10 @@ def _with_override(data: Mapping[str, Any], key: str, value: Any) -> dict[str, A
             allowed = f"fields below {parent} only when it is a mapping (it is {inner!r})"
             raise WrongInput(where=SETTING, field=key, value=value, allowed=allowed)
         at = inner
+    for earlier, current in EARLIER_NAMES.items():
+        if key in (earlier, current):  # the setting replaces the file's field under either name
+            at.pop(earlier.rpartition(".")[2], None)
+            at.pop(current.rpartition(".")[2], None)
     at[parts[-1]] = value
     return changed
 

@@ -5,36 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from lagbench.core.scenario import (
-    BurstyProfile,
-    ConsumerSettings,
-    Keys,
-    Scenario,
-    Slos,
-    SteadyProfile,
-    StepProfile,
-    Timeouts,
-    TraceProfile,
-)
+from lagbench.core.scenario import Profile, Scenario
 from lagbench.errors import WrongInput
 
 _PROFILES: dict[str, type[BaseModel]] = {
-    "steady": SteadyProfile,
-    "step": StepProfile,
-    "bursty": BurstyProfile,
-    "trace": TraceProfile,
+    get_args(model.model_fields["kind"].annotation)[0]: model
+    for model in get_args(get_args(Profile)[0])
 }
-_PARTS: dict[str, type[BaseModel]] = {
-    "": Scenario,
-    "keys": Keys,
-    "consumer": ConsumerSettings,
-    "slos": Slos,
-    "timeouts": Timeouts,
+_PARTS: dict[str, type[BaseModel]] = {"": Scenario} | {
+    name: field.annotation
+    for name, field in Scenario.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
 }
 # A rule over several fields says "FIELD must be …".
 _RULE = re.compile(r"(?:Value error, )?([a-z_.]+) must be (.+)")

@@ -1,7 +1,7 @@
 """Load YAML safely and strictly: no key twice, and ``on`` and ``off`` stay words.
 
-PyYAML implements YAML 1.1, which reads ``drain: off`` as false and ``1e3`` as text. The core schema
-of YAML 1.2 does neither.
+PyYAML implements YAML 1.1, which reads ``graceful_shutdown: off`` as false and ``1e3`` as text. The
+core schema of YAML 1.2 does neither.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def down() -> int:
 
 
 def status() -> int:
-    """Show what runs, where, and since when; exit code 3 when the bench is not up."""
+    """Show the running parts, their addresses and ages; exit code 3 if the bench is not up."""
     from lagbench.embedded import bench
     from lagbench.orchestrator.airflow_server import running_server
 

@@ -44,22 +44,12 @@ def _table(title: str, comparison: Comparison) -> Table:
     table = Table(title=title, title_justify="left", box=None)
     for heading in ("measure", "reference", "at most", "value", ""):
         is_number = heading in ("reference", "at most", "value")
-        table.add_column(heading, no_wrap=True, justify="right" if is_number else "left")
+        is_title = heading == "measure"  # long titles go over two lines
+        table.add_column(heading, no_wrap=not is_title, justify="right" if is_number else "left")
     for measure in comparison.measures:
-        table.add_row(*_cells(measure), Text(_said(measure), style=_COLOURS[measure.status]))
+        said = Text(_said(measure), style=_COLOURS[measure.status])
+        table.add_row(measure.heading, *measure.numbers, said)
     return table
-
-
-def _cells(measure: ComparedMeasure) -> tuple[str, str, str, str]:
-    numbers = (measure.reference, measure.allowed, measure.value)
-    reference, allowed, value = (_number(number) for number in numbers)
-    return f"{measure.title}, {measure.unit}", reference, allowed, value
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
 def _said(measure: ComparedMeasure) -> str:

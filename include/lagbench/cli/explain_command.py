@@ -15,7 +15,7 @@ from lagbench.errors import ExitCode, NotReady, WrongInput
 if TYPE_CHECKING:
     from lagbench.core.explain import Step
     from lagbench.core.keda.object import ScaledObjectSpec, Trigger
-    from lagbench.core.keda.triggers import ExternalTrigger, KafkaTrigger
+    from lagbench.core.keda.triggers import ExternalTrigger, KafkaTrigger, PrometheusTrigger
 
 
 def explain(
@@ -35,15 +35,17 @@ def explain(
     ] = None,
     for_seconds: Annotated[
         float,
-        typer.Option(min=0, max=86_400, help="Without --scaler: sample for so long, then explain."),
+        typer.Option(
+            min=0, max=86_400, help="Without --scaler: seconds to sample before explaining."
+        ),
     ] = 0.0,
 ) -> int:
-    """Print step by step what the lag of now means under a ScaledObject's triggers.
+    """Print step by step how a ScaledObject's triggers turn the current lag into replicas.
 
-    Reads offsets and changes nothing. A persistent lag needs samples: one read shows no more than
-    whether a stretch could begin; --for-seconds takes more, --scaler asks the server that has them.
+    Reads offsets and changes nothing. Persistent lag needs samples: a single read only shows
+    whether lag is at the threshold; --for-seconds takes more, --scaler asks a server that has them.
     """
-    from lagbench.core.keda.triggers import ExternalTrigger, KafkaTrigger
+    from lagbench.core.keda.triggers import ExternalTrigger, KafkaTrigger, PrometheusTrigger
 
     spec = _read_spec(scaled_object, bootstrap_servers)
     console = Console()
@@ -54,6 +56,8 @@ def explain(
         elif isinstance(item.parameters, ExternalTrigger):
             steps = _lag_scaler_steps(spec, item.parameters, scaler, for_seconds)
             _print_steps(console, steps)
+        elif isinstance(item.parameters, PrometheusTrigger):
+            _print_steps(console, _prometheus_steps(spec, item, item.parameters))
         else:
             console.print("decided without lag: nothing to read", style="dim")
     return ExitCode.PASS
@@ -114,16 +118,34 @@ def _explain_kafka(console: Console, spec: ScaledObjectSpec, trigger: KafkaTrigg
     offsets = read_offsets(
         admin, group, places, wants_earliest=lambda found: needs_earliest(trigger, found)
     )
-    told = explain_kafka(
+    explained = explain_kafka(
         trigger, offsets, min_replicas=spec.floor, max_replicas=spec.max_replica_count
     )
     table = Table("topic", "partition", "end", "committed", "lag", "by", box=None)
-    for line in told.partitions:
+    for line in explained.partitions:
         committed = "none" if line.offsets.committed is None else f"{line.offsets.committed:,}"
         cells = (f"{line.offsets.end:,}", committed, f"{line.lag:,}", line.rule)
         table.add_row(line.topic, str(line.partition), *cells)
     console.print(table)
-    _print_steps(console, told.steps)
+    _print_steps(console, explained.steps)
+
+
+def _prometheus_steps(
+    spec: ScaledObjectSpec, trigger: Trigger, parameters: PrometheusTrigger
+) -> tuple[Step, ...]:
+    from lagbench.adapters.prometheus.prometheus_query import PrometheusClient
+    from lagbench.core.explain import explain_prometheus
+    from lagbench.core.keda.loop import read_answer
+
+    client = PrometheusClient(parameters, parameters.server_address)
+    try:
+        reading = read_answer(parameters, *client.ask())
+    except NotReady as error:
+        raise NotReady(f"KEDA would fail this poll: {error}") from error
+    finally:
+        client.close()
+    limits = {"min_replicas": spec.floor, "max_replicas": spec.max_replica_count}
+    return explain_prometheus(trigger, parameters, reading, **limits)
 
 
 def _lag_scaler_steps(
@@ -143,7 +165,7 @@ def _sampled_steps(metadata: Mapping[str, str], for_seconds: float) -> tuple[Ste
     import threading
     import time
 
-    from lagbench.core.explain import explain as tell
+    from lagbench.core.explain import explain as explain_decision
     from lagbench.core.lag_scaler import GroupWindow, parse_lag_settings
     from lagbench.programs.lag_scaler.sources import open_source
 
@@ -158,7 +180,7 @@ def _sampled_steps(metadata: Mapping[str, str], for_seconds: float) -> tuple[Ste
             began_at = time.monotonic()
             window.add(source.sample([settings.group_topic])[settings.group_topic])
             if began_at + interval > ends_at:
-                return tell(watched.decide(time.time_ns()), time.time_ns())
+                return explain_decision(watched.decide(time.time_ns()), time.time_ns())
             pause.wait(max(0.0, began_at + interval - time.monotonic()))
     finally:
         source.close()

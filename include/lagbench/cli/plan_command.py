@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
     from lagbench.core.plan import Plan
     from lagbench.core.scenario.stream import Spike
-    from lagbench.core.simulation import PredictedRange, Prediction
+    from lagbench.core.simulation import Prediction
 
 SPIKES_SHOWN = 4
+_AFTER_A_SPIKE = ("reaction_seconds", "drain_seconds")
 AROUND_SECONDS = 108
-"""quick_spike on 2 cores: 375 s in all, less 267 s from the stream's start to the last change of
-replicas (measured). The rest is bench up, Airflow, pipeline and report."""
+"""quick_spike on 2 cores: 375 s in total, less 267 s from the stream's start to the last change of
+replicas (measured). The rest is bench up, Airflow, pipeline and report.
+"""
 
 
 def plan(
@@ -38,7 +40,7 @@ def plan(
     seed: SeedOption = None,
     settings: SettingsOption = None,
     manifests: Annotated[
-        bool, typer.Option("--manifests", help="Print the manifests as applied, too.")
+        bool, typer.Option("--manifests", help="Also print the manifests as applied.")
     ] = False,
 ) -> int:
     """Predict a run without starting anything: lag, reaction, drain, duration, limits, disk."""
@@ -51,8 +53,8 @@ def plan(
     if seed is not None:
         overrides["seed"] = str(seed)
     cell = checked_cell(scenario, policy=policy, overrides=overrides)
-    needs = plan_cell(cell.scenario, cell.policy, where=cell.policy_name)
-    predicted = predict(cell.scenario, cell.policy, where=cell.policy_name)
+    needs = plan_cell(cell.scenario, cell.policy)
+    predicted = predict(cell.scenario, cell.policy)
     console = Console()
     _print_prediction(console, cell, needs, predicted)
     root = runs_root()
@@ -64,15 +66,12 @@ def plan(
 
 
 def _print_prediction(console: Console, cell: Cell, plan: Plan, predicted: Prediction) -> None:
+    from lagbench.core.measures import NAMED
+
     title = f"{cell.scenario.name} with {cell.policy_name}: prediction"
-    of = predicted.measures
-    rows = [
-        ("peak lag", _range(of["peak_lag_records"], "messages")),
-        ("reaction", _range(of["reaction_seconds"], "s") if plan.spikes else "no spike"),
-        ("drain", _drain(plan, predicted)),
-        ("most replicas", _range(of["max_replicas"], f"of {plan.max_replicas}")),
-        ("duration", _duration(plan, predicted, cell.scenario.timeouts.settle_seconds)),
-    ]
+    rows = [(NAMED[name].heading, _predicted(name, plan, predicted)) for name in predicted.measures]
+    duration = _duration(plan, predicted, cell.scenario.timeouts.settle_seconds)
+    rows.append(("Duration", duration))
     console.print(_table(title, rows))
     console.print(
         f"simulated over {predicted.phases} phases of the HPA's sync: median (lowest to highest); "
@@ -131,20 +130,19 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     """Return the manifests of the run; run id and broker are known only when it starts."""
     from lagbench.adapters.kube.manifest_files import base_manifest
     from lagbench.core.cluster import manifests as patch
-    from lagbench.core.policy import check_limits
     from lagbench.core.scenario import RunNames
     from lagbench.core.scenario.stream import tail_of
 
     target = patch.RunTarget(RunNames("planned"), "kafka:9092")
     consumer = base_manifest("consumer", "Deployment")
-    limits = check_limits(cell.scenario, cell.policy, where=cell.policy_name)
+    limits = cell.policy.limits
     tail = tail_of(cell.scenario, started_replicas=limits.started_replicas)
     return [
         patch.consumer_for_run(
             consumer, target, cell.scenario.consumer, replicas=limits.started_replicas
         ),
         patch.recorder_for_run(base_manifest("recorder", "Deployment"), target),
-        patch.policy_for_run(cell.policy, target),
+        patch.policy_for_run(cell.policy.manifest, target, is_embedded=True),
         patch.producer_job_for_run(
             base_manifest("producer", "Job"), target, cell.scenario, tail=tail
         ),
@@ -154,34 +152,25 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
 def _spikes(spikes: Sequence[Spike]) -> str:
     if not spikes:
         return "none: reaction, drain and fall of lag are not judged"
-    told = [
+    shown = [
         f"{spike.start_seconds:g} to {spike.end_seconds:g} s at {spike.rate_peak:,.0f}/s"
         for spike in spikes[:SPIKES_SHOWN]
     ]
-    more = len(spikes) - len(told)
-    return "; ".join(told) + (f"; {more} more" if more > 0 else "")
+    more = len(spikes) - len(shown)
+    return "; ".join(shown) + (f"; {more} more" if more > 0 else "")
 
 
-def _range(of: PredictedRange, unit: str) -> str:
-    if of.median is None or of.low is None or of.high is None:
-        return "none"
-    digits = 1 if of.high < 100 and unit == "s" else 0
-    told = f"{of.median:,.{digits}f} {unit}"
-    if round(of.low, digits) == round(of.high, digits):
-        return told
-    return f"{told} ({of.low:,.{digits}f} to {of.high:,.{digits}f})"
+def _predicted(name: str, plan: Plan, predicted: Prediction) -> str:
+    """Return the range of a measure; without a value, the reason."""
+    from lagbench.core.measures import NAMED
 
-
-def _drain(plan: Plan, predicted: Prediction) -> str:
-    of = predicted.measures["drain_seconds"]
-    if not plan.spikes:
-        return "no spike, no drain"
-    if of.median is None:
+    of = predicted.measures[name]
+    if name in _AFTER_A_SPIKE and not plan.spikes:
+        return "no spike"
+    if name == "drain_seconds" and of.median is None:
         return f"not within {predicted.watched_seconds:,.0f} s, or no threshold to drain to"
-    if of.missing:
-        never = f"; in {of.missing} of {predicted.phases} phases never"
-        return f"{_range(of, 's')}{never}"
-    return f"{_range(of, 's')} after the spike"
+    shown = of.text(NAMED[name])
+    return f"{shown} of at most {plan.max_replicas}" if name == "max_replicas" else shown
 
 
 def _duration(plan: Plan, predicted: Prediction, settle_seconds: float) -> str:
@@ -195,7 +184,7 @@ def _tail(plan: Plan) -> str:
         return "none"
     return (
         f"{plan.tail.rate_per_second:,.0f}/s until the replicas are settled, at most "
-        f"{plan.tail.most_seconds:,.0f} s: {plan.most_messages:,} messages in all"
+        f"{plan.tail.most_seconds:,.0f} s: {plan.most_messages:,} messages in total"
     )
 
 

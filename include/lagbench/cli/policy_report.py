@@ -42,7 +42,7 @@ def print_review(
     context: PolicyContext,
     facts: ClusterFacts | None = None,
 ) -> None:
-    """Print verdict and findings of each policy in the file."""
+    """Print admission and findings of each policy in the file."""
     console.width = min(console.width, _WIDEST)  # longer lines are hard to read
     for number, policy in enumerate(review.policies):
         if number:
@@ -56,7 +56,7 @@ def print_review(
         _print_facts(console, facts)
     if context.partitions is None:
         console.print(
-            "not looked at: partitions, threshold against rate and SLO "
+            "not checked: partitions, threshold against rate and SLO "
             "(--scenario NAME, or --partitions P --rate R --slo S)",
             style="dim",
             highlight=False,
@@ -64,18 +64,18 @@ def print_review(
 
 
 def _print_facts(console: Console, facts: ClusterFacts) -> None:
-    """Print the facts that the verdict takes from the cluster; all others are from the file."""
-    told = facts.as_dict()
+    """Print the facts that the review takes from the cluster; all others are from the file."""
+    shown = facts.as_dict()
     place = f"{facts.source}, namespace {facts.namespace}"
     if facts.scaled_objects is None:
         lines = [f"read from {place}: nothing, the file has no ScaledObject"]
     else:
-        lines = [f"read from {place}; all else is from the file:"]
+        lines = [f"read from {place}; the rest is from the file:"]
     for title, key in _LISTS:
-        if told[key] is not None:
-            lines.append(f"  {title}: {_listed(told[key])}")
-    lines += [f"  {item}: {_presence(is_there)}" for item, is_there in told["objects"].items()]
-    for group, is_served in (told["api_groups"] or {}).items():
+        if shown[key] is not None:
+            lines.append(f"  {title}: {_listed(shown[key])}")
+    lines += [f"  {item}: {_presence(is_there)}" for item, is_there in shown["objects"].items()]
+    for group, is_served in (shown["api_groups"] or {}).items():
         lines.append(f"  API group {group}: {'served' if is_served else 'not served'}")
     for line in lines:
         console.print(line, style="dim", highlight=False)
@@ -93,7 +93,7 @@ def _presence(is_there: bool) -> str:
 
 
 def _print_policy(console: Console, policy: PolicyReview, context: PolicyContext) -> None:
-    console.print(_verdict(policy), highlight=False)
+    console.print(_admission(policy), highlight=False)
     if len(policy.climb) > 1:
         way = " → ".join(map(str, policy.climb))
         console.print(f"  up under full lag   {way}", highlight=False)
@@ -115,15 +115,15 @@ def _print_policy(console: Console, policy: PolicyReview, context: PolicyContext
     console.print(Padding(table, (1, 0, 0, 0)), highlight=False)
 
 
-def _verdict(policy: PolicyReview) -> Text:
+def _admission(policy: PolicyReview) -> Text:
     if not policy.is_accepted:
         by = "KEDA's webhook" if policy.refused_by == "webhook" else "the API server"
         return Text.assemble(("✗ refused", "bold red"), f" by {by}")
     webhook = " and KEDA's webhook" if policy.kind == "ScaledObject" else ""
-    verdict = Text.assemble(("✓ accepted", "green"), f" by the API server{webhook}")
+    line = Text.assemble(("✓ accepted", "green"), f" by the API server{webhook}")
     if not policy.can_run:
-        verdict.append(", but it cannot run", style="red")
-    return verdict
+        line.append(", but it cannot run", style="red")
+    return line
 
 
 def _body(finding: Finding) -> Text:

@@ -65,7 +65,7 @@ class TelemetryReader:
         )
         self._is_assigned = False
 
-    def drain_into(self, figures: LiveFigures) -> None:
+    def flush_into(self, figures: LiveFigures) -> None:
         """Update ``figures`` with every available record; return at once."""
         try:
             if not self._is_assigned and not self._assign():

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 LOG_TAIL_LINES = 25
 WHAT_MAY_BE_LEFT = (
-    "What the run made may be left: pods, topics, its policy. The next run there removes it, and "
-    "so does lagbench down."
+    "Objects of the run may be left: pods, topics, its policy. The next run there removes them, "
+    "and so does lagbench down."
 )
 
 
@@ -46,7 +46,7 @@ def run(
     policy: PolicyOption = None,
     seed: SeedOption = None,
     settings: SettingsOption = None,
-    keep_bench: Annotated[bool, typer.Option(help="Leave the bench up afterwards.")] = False,
+    keep_bench: Annotated[bool, typer.Option(help="Keep the bench running afterwards.")] = False,
     target: TargetOption = "embedded",
     target_settings: TargetSettingsOption = None,
 ) -> int:
@@ -54,6 +54,7 @@ def run(
     from lagbench.adapters.runs.run_folder import runs_root
     from lagbench.catalog.catalog import checked_cell, from_any_folder, parse_settings
     from lagbench.embedded import bench
+    from lagbench.embedded.prometheus_program import require_prometheus
     from lagbench.orchestrator.airflow_server import require_target, running_server
     from lagbench.orchestrator.opened_clusters import ClusterNote, has_removed_workloads
     from lagbench.orchestrator.target import find_target
@@ -64,6 +65,8 @@ def run(
         overrides["seed"] = str(seed)
     cell = checked_cell(scenario, policy=policy, overrides=overrides)
     cluster = find_target(target, target_settings)
+    if cluster is None:
+        require_prometheus(cell.policy.manifest, where=cell.policy_name)
     _require_disk(cell)
     state_dir = bench.state_dir()
     run_id = new_run_id(
@@ -80,7 +83,7 @@ def run(
         if server is not None:
             require_target(server, target)
         if cluster is not None:
-            cluster.check(cell.policy)
+            cluster.check(cell.policy.manifest)
             reach = Reach(cluster.connections(), cluster.bootstrap_servers)
             # A server has its own note, and the teardown of the Dag run cleans up.
             note = ClusterNote.write(state_dir, cluster, "run") if server is None else None
@@ -119,7 +122,7 @@ def _require_disk(cell: Cell) -> None:
     from lagbench.core.plan import plan_cell
     from lagbench.embedded.broker import require_disk
 
-    needed = plan_cell(cell.scenario, cell.policy, where=cell.policy_name).disk_bytes
+    needed = plan_cell(cell.scenario, cell.policy).disk_bytes
     root = runs_root()
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
     require_disk(existing, needed_bytes=needed)
@@ -152,7 +155,7 @@ def _follow(
         with ProgressDisplay(console, run_id) as display:
             while not dag_run.is_finished():
                 phases.advance()
-                telemetry.drain_into(figures)
+                telemetry.flush_into(figures)
                 display.show(phases.current, figures)
                 pause.wait(0.25)
     except KeyboardInterrupt:

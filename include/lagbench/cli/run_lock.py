@@ -28,8 +28,8 @@ def one_run_at_a_time(state_dir: Path, purpose: str = "a run") -> Iterator[None]
         if not _take(lock):
             pid, theirs = _holder(lock)
             raise NotReady(
-                f"{theirs} (pid {pid}) uses this bench; wait for its end, "
-                "end it with Ctrl-C there, or end everything with lagbench down"
+                f"{theirs} (pid {pid}) uses this bench; wait for its end, stop it with Ctrl-C "
+                "there, or stop everything with lagbench down"
             )
         lock.truncate(0)
         lock.write(f"{os.getpid()} {purpose}")

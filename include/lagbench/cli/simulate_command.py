@@ -15,20 +15,7 @@ from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
-    from lagbench.core.simulation import Simulation, Spread, Surroundings
-
-# Each measure with its heading and the digits after the point.
-_ROWS = (
-    ("scaling_events", "scaling events", 0),
-    ("flips", "flips", 0),
-    ("rebalances", "rebalances", 0),
-    ("pod_minutes", "pod-minutes", 1),
-    ("max_replicas", "most pods", 0),
-    ("peak_lag_records", "peak lag", 0),
-    ("reaction_seconds", "reaction s", 1),
-    ("seconds_over_slo", "s over SLO", 0),
-    ("drain_seconds", "drain s", 1),
-)
+    from lagbench.core.simulation import SimulatedEnvironment, Simulation
 
 
 def simulate(
@@ -38,8 +25,10 @@ def simulate(
         list[str] | None,
         typer.Option(help="A policy by name or path; may be given several times."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="So many seeds, from 1 on.")] = 10,
-    seed: Annotated[int | None, typer.Option(min=0, help="This one seed instead.")] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=1000, help="Number of seeds, starting at 1.")
+    ] = 10,
+    seed: Annotated[int | None, typer.Option(min=0, help="One seed instead.")] = None,
     slo_seconds: Annotated[
         float | None, typer.Option(min=0.1, help="Oldest message; default: the scenario's SLO.")
     ] = None,
@@ -48,7 +37,7 @@ def simulate(
         typer.Option(min=0, help="From creation to Ready (the scenario's start_seconds)."),
     ] = None,
     tail_seconds: Annotated[
-        float | None, typer.Option(min=0, help="How long after the stream is watched (900).")
+        float | None, typer.Option(min=0, help="Seconds to simulate after the stream (900).")
     ] = None,
     sync_at: Annotated[
         float | None, typer.Option(help="Second of one of the HPA's syncs, as in a real run.")
@@ -59,12 +48,12 @@ def simulate(
 ) -> int:
     """Compare policies over many seeds without starting anything: minutes in milliseconds."""
     from lagbench.catalog.catalog import checked_cell, parse_settings
-    from lagbench.core.simulation import Surroundings
+    from lagbench.core.simulation import SimulatedEnvironment
 
     overrides = parse_settings(settings or [])
     names: list[str | None] = [*policy] if policy else [None]
     cells = [checked_cell(scenario, policy=name, overrides=overrides) for name in names]
-    around = Surroundings(hpa_sync_at_seconds=sync_at)
+    around = SimulatedEnvironment(hpa_sync_at_seconds=sync_at)
     if start_seconds is not None:
         around = replace(around, start_up_seconds=start_seconds)
     if tail_seconds is not None:
@@ -82,7 +71,7 @@ def simulate(
 
 
 def _simulated(
-    cell: Cell, seed: int, slo_seconds: float | None, around: Surroundings
+    cell: Cell, seed: int, slo_seconds: float | None, around: SimulatedEnvironment
 ) -> Simulation:
     from lagbench.core.simulation import simulate as simulate_cell
 
@@ -92,7 +81,7 @@ def _simulated(
         seed=seed,
         policy_name=cell.policy_name,
         slo_seconds=slo_seconds,
-        surroundings=around,
+        environment=around,
     )
 
 
@@ -109,7 +98,7 @@ def _as_json(found: dict[str, list[Simulation]], *, with_timeline: bool) -> dict
 
 
 def _print(console: Console, found: dict[str, list[Simulation]]) -> None:
-    from lagbench.core.simulation import spreads
+    from lagbench.core.simulation import COMPARED, spreads
 
     cells = next(iter(found.values()))
     table = Table()
@@ -117,19 +106,11 @@ def _print(console: Console, found: dict[str, list[Simulation]]) -> None:
     for name in found:
         table.add_column(name, justify="right", overflow="fold")
     summaries = [spreads(cells) for cells in found.values()]
-    for key, heading, digits in _ROWS:
-        table.add_row(heading, *(_cell(summary[key], digits) for summary in summaries))
+    for measure in COMPARED:
+        cells_of = (summary[measure.name].text(measure) for summary in summaries)
+        table.add_row(measure.heading, *cells_of)
     of = f"{cells[0].scenario}, simulated, seeds: {len(cells)}"
     slo = f"SLO: no message older than {cells[0].slo_seconds:g} s"
     console.print(f"{of}; {slo}", highlight=False)
     console.print(table)
     console.print("median (lowest to highest seed); – never happened", style="dim")
-
-
-def _cell(spread: Spread, digits: int) -> str:
-    if spread.median is None or spread.low is None or spread.high is None:
-        return "–"
-    text, low, high = (f"{value:,.{digits}f}" for value in (spread.median, spread.low, spread.high))
-    if low != high:
-        text += f" ({low} to {high})"
-    return f"{text}, {spread.missing} –" if spread.missing else text

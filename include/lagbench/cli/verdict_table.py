@@ -8,7 +8,7 @@ from rich.text import Text
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli.comparison_table import print_comparison
-from lagbench.core.verdict import SloResult, Verdict
+from lagbench.core.verdict import Verdict
 from lagbench.errors import ExitCode
 from lagbench.shared_with_spark import message_classes
 
@@ -49,7 +49,7 @@ def print_verdict(console: Console, folder: RunFolder) -> ExitCode:
         table.add_column(heading, no_wrap=True, justify="right" if heading == "value" else "left")
     for slo in verdict.slos:
         mark, colour = _MARKS[slo.status]
-        table.add_row(Text(mark, style=colour), slo.title, slo.threshold, _value(slo))
+        table.add_row(Text(mark, style=colour), slo.title, slo.threshold, slo.value_text)
     console.print(table)
     for slo in verdict.slos:
         if slo.status in ("fail", "undetermined"):
@@ -79,13 +79,6 @@ def _print_accounting(console: Console, folder: RunFolder) -> None:
         f"{name.replace('_', ' ')} {_count(counts[name])}" for name in _GAPS if counts.get(name)
     ]
     console.print(f"accounting: {', '.join(cells)}", highlight=False)
-
-
-def _value(slo: SloResult) -> str:
-    if slo.value is None:
-        return slo.answer or "–"
-    number = f"{slo.value:,.0f}" if float(slo.value).is_integer() else f"{slo.value:,.1f}"
-    return f"{number} {slo.unit}".strip()
 
 
 def _count(value: int | None) -> str:

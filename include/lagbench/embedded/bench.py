@@ -27,10 +27,10 @@ from lagbench.embedded.cache import exclusive
 from lagbench.embedded.doctor import Check, examine
 from lagbench.embedded.java import find_java
 from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE, SERVERS_VARIABLE, foreign_cluster
-from lagbench.embedded.project import STATE_VARIABLE, state_dir
 from lagbench.embedded.spark_packages import spark_environment
 from lagbench.embedded.supervisor import MARK_VARIABLE
 from lagbench.errors import NotReady, StillWaiting
+from lagbench.project import STATE_VARIABLE, state_dir
 
 __all__ = [
     "BenchState",
@@ -73,7 +73,7 @@ def up(state_dir: Path, *, attached: bool, on_progress: Callable[[str], None]) -
                 return start_broker(state_dir)
             return found
         if found is not None:
-            on_progress("a part of the bench died: starting it afresh")
+            on_progress("a part of the bench died: restarting it")
         down(state_dir)
         _check_machine(files)
         files.failure.unlink(missing_ok=True)
@@ -185,13 +185,13 @@ def _await_up(
 ) -> BenchState:
     """Report the supervisor's progress until ``bench.json`` exists or the supervisor has ended."""
     deadline = time.monotonic() + _UP_TIMEOUT_SECONDS
-    told = 0
+    printed = 0
     while time.monotonic() < deadline:
         state = files.read_bench()
         lines = files.progress.read_text(encoding="utf-8").splitlines()
-        for line in lines[told:]:
+        for line in lines[printed:]:
             on_progress(line)
-        told = len(lines)
+        printed = len(lines)
         if state is not None and state.supervisor.pid == supervisor.pid:
             return state
         try:

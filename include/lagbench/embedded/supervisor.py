@@ -34,9 +34,8 @@ from lagbench.embedded.kafka_choice import (
     foreign_cluster,
 )
 from lagbench.embedded.localkube_process import LocalkubeProcess, install_autoscaler
-from lagbench.embedded.project import STATE_VARIABLE
 from lagbench.errors import LagbenchError, NotReady
-from lagbench.project import PROJECT_ROOT
+from lagbench.project import PROJECT_ROOT, STATE_VARIABLE
 
 MARK_VARIABLE = "LAGBENCH_SUPERVISED_IN"
 """In the environment of every process of the bench: the state folder, so that ``down`` finds it."""
@@ -169,7 +168,7 @@ class Supervisor:
 
     def _stop(self) -> None:
         """Stop localkube with its pods first: consumers commit while the broker still runs."""
-        log.info("ending the bench")
+        log.info("stopping the bench")
         self._localkube.stop()
         if self._broker is not None:
             self._broker.stop()
@@ -242,7 +241,7 @@ class Supervisor:
         self._signals.put(signum)
         if self._is_starting and signum in _ENDING:
             self._is_starting = False
-            raise _BrokenOff(f"the start was broken off by {signum.name}")
+            raise _BrokenOff(f"the start was interrupted by {signum.name}")
 
 
 def _record_of(pid: int | None) -> ProcessRecord | None:

@@ -1,1 +1,1 @@
-"""Generate the Grafana board of a run; ``python -m lagbench.grafana`` writes it."""
+"""Generate the Grafana dashboard of a run; ``python -m lagbench.grafana`` writes it."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lagbench.grafana.board import board
+from lagbench.grafana.dashboard import dashboard_text
 from lagbench.project import project_root
 
 if __name__ == "__main__":
     path = project_root() / "include" / "grafana" / "lagbench.json"
-    path.write_text(board().to_json(), encoding="utf-8")
+    path.write_text(dashboard_text(), encoding="utf-8")

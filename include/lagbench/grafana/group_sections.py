@@ -1,4 +1,4 @@
-"""The board's graphs of the group and of its autoscaler."""
+"""The dashboard's graphs of the group and of its autoscaler."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ GROUP = Section(
         ),
         Graph(
             "Committed per second by partition",
-            "Slope of the committed offset; flat means that nobody works on the partition.",
+            "Slope of the committed offset; flat means that no consumer works on the partition.",
             [(slope("lagbench_partition_committed_offset"), "{{partition}}")],
             unit="cps",
         ),
         Graph(
             "Written per second by partition",
-            "Slope of the end offset: how the keys spread.",
+            "Slope of the end offset: the spread of the keys.",
             [(slope("lagbench_partition_end_offset"), "{{partition}}")],
             unit="cps",
         ),
         Graph(
             "Members and rebalances",
-            "Members of the group, those without a partition, and the rebalances that pods saw.",
+            "Members of the group, those without a partition, and the rebalances that pods report.",
             [
                 (f"sum(lagbench_group_members{{{RUN}}})", "members"),
                 (f"sum(lagbench_group_idle_members{{{RUN}}})", "idle members"),
@@ -46,7 +46,7 @@ GROUP = Section(
         ),
         States(
             "State of the group",
-            "As the broker says; all but stable and empty is a rebalance going on.",
+            "As the broker reports it; all states except stable and empty are a rebalance.",
             [(f"lagbench_group_state{{{RUN}}}", "{{state}}")],
             one="yes",
             zero="no",
@@ -58,7 +58,7 @@ AUTOSCALER = Section(
     [
         Graph(
             "Replicas: decided, wanted, existing, ready",
-            "The HPA's decision, then what the Deployment makes of it.",
+            "The HPA's decision, then its effect on the Deployment.",
             [
                 (f"lagbench_hpa_desired_replicas{{{RUN}}}", "decided by {{hpa}}"),
                 (f"sum by (state) (lagbench_replicas{{{RUN}}})", "{{state}}"),
@@ -67,8 +67,9 @@ AUTOSCALER = Section(
             style=STEP,
         ),
         Graph(
-            "What the HPA reads, and its target",
-            "An averageValue is divided by the replicas already: at the target, replicas stay.",
+            "Reading of the HPA, and its target",
+            "An averageValue is already divided by the replicas: at the target, replicas do not "
+            "change.",
             [
                 (f"lagbench_hpa_metric{{{RUN}}}", "{{metric}} {{type}}"),
                 (f"lagbench_hpa_metric_target{{{RUN}}}", "target of {{metric}} {{type}}"),
@@ -85,13 +86,13 @@ AUTOSCALER = Section(
         ),
         Graph(
             "KEDA: values of the triggers",
-            "What the operator last read. The embedded bench has no KEDA, so nothing here.",
+            "The operator's last readings. Empty on the embedded bench, which has no KEDA.",
             [(f"keda_scaler_metrics_value{{{NAMESPACE}}}", "{{scaledObject}} {{metric}}")],
             style=STEP,
         ),
         Graph(
             "KEDA: latency",
-            "How long each trigger took to answer, and how late the scale loop was.",
+            "Response time of each trigger, and delay of the scale loop.",
             [
                 (
                     f"keda_scaler_metrics_latency_seconds{{{NAMESPACE}}}",
@@ -106,7 +107,7 @@ AUTOSCALER = Section(
         ),
         Graph(
             "KEDA: errors per minute",
-            "Readings of triggers that failed, and errors of the ScaledObject.",
+            "Failed readings of triggers, and errors of the ScaledObject.",
             [
                 (
                     increase("keda_scaler_detail_errors_total", by="scaler", where=NAMESPACE),

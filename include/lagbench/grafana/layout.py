@@ -1,25 +1,17 @@
-"""Describe graphs and place them on the board, from left to right, row by row."""
+"""Describe graphs and place them on the dashboard, from left to right, row by row.
+
+A panel is the JSON object that Grafana reads; fields that are left out have Grafana's defaults.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from lagbench.grafana.model import (
-    COLUMNS,
-    Datasource,
-    FieldConfig,
-    FieldDefaults,
-    GridPos,
-    Matcher,
-    Override,
-    Panel,
-    Property,
-    Target,
-    Unit,
-)
-
+COLUMNS = 24
+DATASOURCE = {"type": "prometheus", "uid": "prometheus"}
+"""The data source, by the uid of its provisioning."""
 _ROW_HEIGHT = 1
 _DASHED = {"fill": "dash", "dash": [8, 6]}
 
@@ -31,6 +23,8 @@ STACK: Mapping[str, Any] = {
     "stacking": {"mode": "normal", "group": "A"},
 }
 DASHED: Mapping[str, Any] = {"lineStyle": _DASHED}
+Json = dict[str, Any]
+Unit = Literal["short", "none", "cps", "reqps", "s", "bytes", "percentunit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +36,27 @@ class Graph:
     queries: Sequence[tuple[str, str]]
     unit: Unit = "short"
     style: Mapping[str, Any] = field(default_factory=lambda: LINE)
-    overrides: Sequence[Override] = ()
+    overrides: Sequence[Json] = ()
     width: int = 8
     height: int = 8
 
-    def panel(self, number: int, place: GridPos) -> Panel:
+    def panel(self, number: int, place: Json) -> Json:
         """Return the graph as a panel."""
-        return Panel(
-            id=number,
-            type="timeseries",
-            title=self.title,
-            description=self.description,
-            grid_pos=place,
-            datasource=Datasource(),
-            field_config=FieldConfig(
-                defaults=FieldDefaults(unit=self.unit, min=0, custom=dict(self.style)),
-                overrides=self.overrides,
-            ),
-            options={"legend": {"showLegend": True}, "tooltip": {"mode": "multi", "sort": "desc"}},
-            targets=_targets(self.queries),
-        )
+        defaults = {"unit": self.unit, "min": 0.0, "custom": self.style}
+        return {
+            "id": number,
+            "type": "timeseries",
+            "title": self.title,
+            "description": self.description,
+            "gridPos": place,
+            "datasource": DATASOURCE,
+            "fieldConfig": {"defaults": defaults, "overrides": self.overrides},
+            "options": {
+                "legend": {"showLegend": True},
+                "tooltip": {"mode": "multi", "sort": "desc"},
+            },
+            "targets": _targets(self.queries),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,29 +71,28 @@ class States:
     width: int = 8
     height: int = 8
 
-    def panel(self, number: int, place: GridPos) -> Panel:
+    def panel(self, number: int, place: Json) -> Json:
         """Return the states as a panel."""
         texts = {
             "1": {"index": 0, "text": self.one, "color": "green"},
             "0": {"index": 1, "text": self.zero, "color": "red"},
         }
-        return Panel(
-            id=number,
-            type="state-timeline",
-            title=self.title,
-            description=self.description,
-            grid_pos=place,
-            datasource=Datasource(),
-            field_config=FieldConfig(
-                defaults=FieldDefaults(
-                    unit="none",
-                    custom={"fillOpacity": 70},
-                    mappings=[{"type": "value", "options": texts}],
-                )
-            ),
-            options={"showValue": "never", "legend": {"showLegend": False}},
-            targets=_targets(self.queries),
-        )
+        defaults = {
+            "unit": "none",
+            "custom": {"fillOpacity": 70},
+            "mappings": [{"type": "value", "options": texts}],
+        }
+        return {
+            "id": number,
+            "type": "state-timeline",
+            "title": self.title,
+            "description": self.description,
+            "gridPos": place,
+            "datasource": DATASOURCE,
+            "fieldConfig": {"defaults": defaults, "overrides": []},
+            "options": {"showValue": "never", "legend": {"showLegend": False}},
+            "targets": _targets(self.queries),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,55 +103,51 @@ class Section:
     panels: Sequence[Graph | States]
 
 
-def series(name: str, *, unit: Unit, color: str, **style: Any) -> Override:
+def series(name: str, *, unit: Unit, color: str, **style: Any) -> Json:
     """Return the override of one series of a graph."""
-    look = [Property(id=f"custom.{field}", value=value) for field, value in style.items()]
+    look = {f"custom.{field}": value for field, value in style.items()}
     fixed = {"mode": "fixed", "fixedColor": color}
-    return Override(
-        matcher=Matcher(options=name),
-        properties=[Property(id="unit", value=unit), Property(id="color", value=fixed), *look],
-    )
+    return _override("byName", name, {"unit": unit, "color": fixed, **look})
 
 
-def dashed(pattern: str) -> Override:
+def dashed(pattern: str) -> Json:
     """Return dashed lines for the series whose names match ``pattern``."""
-    return Override(
-        matcher=Matcher(id="byRegexp", options=pattern),
-        properties=[Property(id="custom.lineStyle", value=_DASHED)],
-    )
+    return _override("byRegexp", pattern, {"custom.lineStyle": _DASHED})
 
 
-def placed(sections: Sequence[Section]) -> list[Panel]:
+def _override(matcher: str, options: str, fields: Mapping[str, Any]) -> Json:
+    properties = [{"id": name, "value": value} for name, value in fields.items()]
+    return {"matcher": {"id": matcher, "options": options}, "properties": properties}
+
+
+def placed(sections: Sequence[Section]) -> list[Json]:
     """Return every panel with its number and place."""
-    found: list[Panel] = []
+    found: list[Json] = []
     top = 0
     for section in sections:
-        heading = GridPos(h=_ROW_HEIGHT, w=COLUMNS, x=0, y=top)
-        number = len(found) + 1
-        found.append(
-            Panel(
-                id=number,
-                type="row",
-                title=section.title,
-                grid_pos=heading,
-                collapsed=False,
-                panels=[],
-            )
-        )
+        heading = {
+            "id": len(found) + 1,
+            "type": "row",
+            "title": section.title,
+            "gridPos": {"h": _ROW_HEIGHT, "w": COLUMNS, "x": 0, "y": top},
+            "collapsed": False,
+            "panels": [],
+        }
+        found.append(heading)
         top += _ROW_HEIGHT
         left = tallest = 0
         for graph in section.panels:
             if left + graph.width > COLUMNS:
                 top, left, tallest = top + tallest, 0, 0
-            place = GridPos(h=graph.height, w=graph.width, x=left, y=top)
+            place = {"h": graph.height, "w": graph.width, "x": left, "y": top}
             found.append(graph.panel(len(found) + 1, place))
             left, tallest = left + graph.width, max(tallest, graph.height)
         top += tallest
     return found
 
 
-def _targets(queries: Sequence[tuple[str, str]]) -> list[Target]:
+def _targets(queries: Sequence[tuple[str, str]]) -> list[Json]:
     return [
-        Target(ref_id=chr(ord("A") + place), expr=expression, legend_format=name)
+        {"refId": chr(ord("A") + place), "expr": expression, "legendFormat": name}
         for place, (expression, name) in enumerate(queries)
     ]

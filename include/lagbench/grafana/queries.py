@@ -1,4 +1,4 @@
-"""PromQL of the board: ``$namespace`` and ``$run_id`` are chosen at its top."""
+"""PromQL of the dashboard: ``$namespace`` and ``$run_id`` are chosen at its top."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The board's graphs of consumers, load, lag scaler, and of the bench's own cost."""
+"""The dashboard's graphs of consumers, load, lag scaler, and of the bench's own cost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORK = Section(
         ),
         Graph(
             "Busy and CPU share of the consumers",
-            "Busy: writes in flight of those allowed. CPU: of one core, mean and highest.",
+            "Busy: share of the allowed writes in flight. CPU: of one core, mean and highest.",
             [
                 (f"sum(inflight{{{RUN}}}) / sum(lagbench_consumer_concurrency{{{RUN}}})", "busy"),
                 (f"avg({rate('lagbench_consumer_cpu_seconds_total')})", "CPU, mean"),
@@ -59,7 +59,7 @@ LAG_SCALER = Section(
     [
         Graph(
             "Calls per second",
-            "KEDA's calls by method and gRPC status. Nothing without a policy that asks it.",
+            "KEDA's calls by method and gRPC status. Empty without a policy that uses it.",
             [
                 (
                     f"sum by (method, code) ({rate('lagbench_scaler_requests_total')})",
@@ -89,8 +89,8 @@ LAG_SCALER = Section(
             width=6,
         ),
         Graph(
-            "Samples and changes of mind",
-            "Samples per second by what came of them; objects that became active or inactive.",
+            "Samples and changed decisions",
+            "Samples per second by result; objects that became active or inactive.",
             [
                 (f"sum by (result) ({rate('lagbench_scaler_samples_total')})", "{{result}}"),
                 (
@@ -107,7 +107,7 @@ BENCH = Section(
     [
         Graph(
             "CPU of the bench's parts",
-            "Share of a core: what observing costs.",
+            "Share of a core: the cost of observing.",
             [(rate("lagbench_component_cpu_seconds_total"), "{{component}}")],
             unit="percentunit",
         ),
@@ -119,7 +119,7 @@ BENCH = Section(
         ),
         Graph(
             "Failed readings and scrapes",
-            "Readings of the recorder that failed in the last minute; pods that did not answer.",
+            "Failed readings of the recorder in the last minute; pods that did not answer.",
             [
                 (
                     increase("lagbench_recorder_gaps_total", by="what"),

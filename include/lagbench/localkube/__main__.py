@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
 import sys
-from pathlib import Path
 
 from lagbench.errors import LagbenchError
 from lagbench.localkube.server import ServerSettings, serve
+from lagbench.programs.flags import CommandLine
 
 
 def main() -> int:
     """Serve until SIGTERM; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m lagbench.localkube", description=__doc__)
-    parser.add_argument("--state-dir", type=Path, required=True, help="kubeconfig, pod logs, …")
-    parser.add_argument("--port", type=int, default=0, help="loopback port; 0 takes any free one")
-    parser.add_argument(
-        "--stop-limit-seconds",
-        type=float,
-        default=60.0,
-        help="on SIGTERM a pod gets its own grace period, but never more than this",
-    )
-    given = parser.parse_args()
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )
     try:
-        asyncio.run(serve(ServerSettings(given.state_dir, given.port, given.stop_limit_seconds)))
+        line = CommandLine(ServerSettings, module="lagbench.localkube")
+        asyncio.run(serve(line.read(sys.argv[1:], {})))
     except LagbenchError as error:
-        sys.stderr.write(f"localkube: {error}\n")
+        sys.stderr.write(f"{error}\n")
         return int(error.exit_code)
     return 0
 

@@ -9,11 +9,11 @@ import secrets
 import signal
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import uvicorn
+from pydantic import Field
 
 from lagbench.errors import NotReady
 from lagbench.localkube import state_folder
@@ -21,19 +21,23 @@ from lagbench.localkube.certificate import ServerCertificate, make_certificate
 from lagbench.localkube.control_plane import ControlPlane, build
 from lagbench.localkube.kubeconfig import write_kubeconfig, write_private
 from lagbench.localkube.orphans import keep_reaping
+from lagbench.programs.flags import Settings
 
 _log = logging.getLogger(__name__)
 # Idle clients answer a TLS close only at their next read: do not wait for that.
 _CLOSE_SECONDS = 0.3
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSettings:
-    """The folder for localkube's files, its port, and the time limit for stopping its pods."""
+class ServerSettings(Settings):
+    """The small Kubernetes API of the embedded bench, on loopback."""
 
-    state_dir: Path
-    port: int = 0
-    stop_limit_seconds: float = 60.0
+    state_dir: Path = Field(description="folder for the kubeconfig, the pods' logs and so on")
+    port: int = Field(0, ge=0, le=65_535, description="loopback port; 0 takes any free one")
+    stop_limit_seconds: float = Field(
+        60.0,
+        ge=0,
+        description="on SIGTERM a pod gets its own grace period, but never more than this",
+    )
 
 
 class _Server(uvicorn.Server):
@@ -92,7 +96,7 @@ def _listening(port: int) -> Iterator[socket.socket]:
             listener.listen(512)
         except OSError as error:
             raise NotReady(
-                f"cannot listen on 127.0.0.1:{port}: {error.strerror}; free the port, or give "
+                f"cannot listen on 127.0.0.1:{port}: {error.strerror}; free the port, or use "
                 "--port 0 for any free one"
             ) from error
         yield listener
@@ -149,7 +153,7 @@ async def _until_signalled(
         loop.add_signal_handler(signum, on_signal)
     stopping = asyncio.create_task(asked.wait())
     await asyncio.wait({stopping, serving}, return_when=asyncio.FIRST_COMPLETED)
-    _log.info("ending %d pods", len(plane.node.workers()))
+    _log.info("stopping %d pods", len(plane.node.workers()))
     ending = asyncio.create_task(plane.stop_pods(stop_limit_seconds))
     hurry = asyncio.create_task(asked_again.wait())
     await asyncio.wait({ending, hurry}, return_when=asyncio.FIRST_COMPLETED)

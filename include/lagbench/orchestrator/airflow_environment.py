@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from lagbench.embedded.project import STATE_VARIABLE
 from lagbench.errors import NotReady
-from lagbench.project import PROJECT_ROOT
+from lagbench.project import PROJECT_ROOT, STATE_VARIABLE
 
 ADMIN = "admin"
 _MIGRATION_LIMIT_SECONDS = 180

@@ -159,7 +159,7 @@ def _refuse_taken_port(port: int) -> None:
         except OSError as error:
             raise NotReady(
                 f"port {port} for Airflow's web UI is taken ({error.strerror}); "
-                "end what listens there or choose another with --port"
+                "stop that server or choose another with --port"
             ) from error
 
 

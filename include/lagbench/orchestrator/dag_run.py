@@ -132,7 +132,7 @@ class ServerDagRun:
             )
             reply.raise_for_status()
         except httpx.HTTPStatusError as error:
-            raise NotReady(f"Airflow refused {method} {path}: {error.response.text}") from error
+            raise NotReady(f"Airflow rejected {method} {path}: {error.response.text}") from error
         except httpx.HTTPError as error:
             raise NotReady(f"Airflow at {self._server.url} does not answer: {error}") from error
         found: dict[str, Any] = reply.json()

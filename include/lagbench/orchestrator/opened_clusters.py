@@ -83,10 +83,10 @@ class ClusterNote:
         except LagbenchError as error:
             settings = cluster_settings(cluster.fields, where=str(self.path))
             raise NotReady(
-                f"{place} is not clean: {error}\nWhat runs made may still be in namespace "
-                f"{settings.namespace} and, as topics lagbench.*, on {cluster.bootstrap_servers}. "
-                "lagbench down tries again, and the next run there removes it; if that cluster is "
-                f"gone for good, delete {self.path}"
+                f"{place} is not clean: {error}\nObjects of runs may still be in namespace "
+                f"{settings.namespace} and topics lagbench.* on {cluster.bootstrap_servers}. "
+                "lagbench down tries again, and the next run there removes them; if that cluster "
+                f"no longer exists, delete {self.path}"
             ) from error
         self.forget()
         say(f"{place} is clean")
@@ -96,8 +96,8 @@ class ClusterNote:
             return OpenedCluster.model_validate_json(self.path.read_text(encoding="utf-8"))
         except (OSError, ValidationError) as error:
             raise NotReady(
-                f"{self.path} says that a cluster was opened, but cannot be read: {error}. Look at "
-                "that cluster yourself, then delete the file"
+                f"{self.path} records a cluster, but cannot be read: {error}. Check that cluster "
+                "yourself, then delete the file"
             ) from error
 
 
@@ -160,7 +160,7 @@ def _require_same_server(opened: OpenedCluster) -> None:
         now = str(kube.api_client.configuration.host)
         if now != opened.api_server:
             raise NotReady(
-                f"{opened.cluster.kubeconfig} leads to {now} by now, so nothing was touched there"
+                f"{opened.cluster.kubeconfig} now points to {now}, so nothing was touched there"
             )
         kube.server_version()  # has its own time limit; the client's discovery has none
 
@@ -170,7 +170,7 @@ def _time_limit(seconds: float) -> Iterator[None]:
     """Abort the body after ``seconds``, wherever it waits; for the main thread."""
 
     def expire(_signum: int, _frame: FrameType | None) -> None:
-        raise StillWaiting(f"it took longer than {seconds:g} s and was broken off")
+        raise StillWaiting(f"it took longer than {seconds:g} s and was stopped")
 
     before = signal.signal(signal.SIGALRM, expire)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -30,10 +30,9 @@ from lagbench.core.cluster import (
     rights_of_run,
 )
 from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE
-from lagbench.embedded.project import STATE_VARIABLE, state_dir
 from lagbench.embedded.spark_packages import spark_environment
 from lagbench.errors import NotReady, WrongInput
-from lagbench.project import PROJECT_ROOT
+from lagbench.project import PROJECT_ROOT, STATE_VARIABLE, state_dir
 
 EMBEDDED, KIND = "embedded", "kind"
 CONTEXT_PREFIX = "context:"
@@ -133,7 +132,7 @@ def find_target(name: str, settings_file: Path | None) -> ClusterTarget | None:
                 where="environment",
                 field=variable,
                 value="(hidden)",
-                allowed=f"nothing: --target {name} says what it would; unset it",
+                allowed=f"no value: --target {name} sets it; unset it",
             )
     overlay = KIND if name == KIND else "context"
     default_file = OVERLAYS / overlay / "settings" / "settings.env"

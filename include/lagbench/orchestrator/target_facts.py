@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lagbench.adapters.kube.api_discovery import ApiDiscovery
+from lagbench.adapters.kube.client.api_discovery import ApiDiscovery
 from lagbench.adapters.kube.cluster_facts import read_cluster_facts
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.policy.review import ClusterFacts

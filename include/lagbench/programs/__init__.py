@@ -1,1 +1,1 @@
-"""What runs inside a pod."""
+"""The programs that run inside a pod."""

@@ -54,7 +54,7 @@ def probe_routes(is_ready: Callable[[], bool]) -> Routes:
 
 
 def address_and_port(environment: Mapping[str, str]) -> tuple[str, int]:
-    """Return where to listen: BIND_ADDRESS (loopback by default) and PORT_METRICS.
+    """Return listen address: BIND_ADDRESS (loopback by default) and PORT_METRICS.
 
     :raises WrongInput: the port is none.
     """
@@ -80,4 +80,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Stay silent: a probe every second is no news."""
+        """Log nothing: there is a probe every second."""

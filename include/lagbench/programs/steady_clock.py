@@ -1,7 +1,7 @@
-"""Wall-clock time that never jumps while the program runs, and the notice that it should have.
+"""Provide wall-clock time that never jumps while the program runs, and detect clock steps.
 
-What a program measures must go on when somebody sets the clock: durations and pace are the
-monotonic clock's, and its instants are the wall clock of the start plus the monotonic time since.
+Measurements must continue when the clock is set: durations and pace are the monotonic clock's, and
+instants are the wall clock of the start plus the monotonic time since.
 """
 
 from __future__ import annotations

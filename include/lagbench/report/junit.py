@@ -33,17 +33,17 @@ def junit_xml(verdict: Verdict) -> str:
         "skipped": _count(verdict, "not_judged"),
     }
     is_hidden = verdict.status == "undetermined" and not counts["errors"]
-    told = verdict.invalid or (verdict.reasons if is_hidden else ())
-    if told:
+    reported = verdict.invalid or (verdict.reasons if is_hidden else ())
+    if reported:
         counts["tests"] += 1
         counts["errors"] += 1
     attributes = {name: str(count) for name, count in counts.items()}
     suite = ET.Element("testsuite", {"name": f"lagbench.{verdict.run_id}", **attributes})
     for slo in verdict.slos:
         _testcase(suite, verdict.run_id, slo)
-    if told:
+    if reported:
         case = ET.SubElement(suite, "testcase", {"classname": verdict.run_id, "name": "run"})
-        ET.SubElement(case, "error", {"message": _clean("; ".join(told))})
+        ET.SubElement(case, "error", {"message": _clean("; ".join(reported))})
     if verdict.notes:
         ET.SubElement(suite, "system-out").text = _clean("\n".join(verdict.notes))
     ET.indent(suite)
@@ -52,8 +52,8 @@ def junit_xml(verdict: Verdict) -> str:
 
 def _testcase(suite: ET.Element, run_id: str, slo: SloResult) -> None:
     case = ET.SubElement(suite, "testcase", {"classname": run_id, "name": slo.name})
-    measured = slo.answer if slo.value is None else f"{slo.value:g} {slo.unit}".strip()
-    value = measured or "not measured"
+    is_known = slo.value is not None or bool(slo.answer)
+    value = slo.value_text if is_known else "not measured"
     text = _clean(f"{slo.title}: {value} ({slo.threshold}). {slo.reason}")
     tags = {"fail": "failure", "undetermined": "error", "not_judged": "skipped"}
     if slo.status in tags:

@@ -11,15 +11,15 @@ import plotly.io
 from plotly.offline import get_plotlyjs
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures import NANOSECONDS, Measures
-from lagbench.core.simulation import PredictedRange, Residual, RunPrediction, residuals
+from lagbench.core.measures import NAMED, NANOSECONDS, Measures
+from lagbench.core.simulation import Residual, RunPrediction, residuals
 from lagbench.core.verdict import Verdict
 from lagbench.report.figures import reaction_bar, timeline
 from lagbench.report.run_series import RunSeries, read_series
+from lagbench.report.tiles import tiles
 from lagbench.results.gate import read_record
 from lagbench.results.prediction import read_prediction
 
-SMALL = 100
 UNKNOWN = "–"
 SHOWN_BAD_MESSAGES = 40
 GATE_CLASSES = {
@@ -57,12 +57,9 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         "number": number,
         "seconds": seconds,
         "percent": percent,
-        "compared": lambda value: number(value, 1 if value is not None and value % 1 else 0),
         "instant": instant,
         "memory": memory,
         "sentence": sentence,
-        "predicted": predicted_range,
-        "signed": signed,
         "since": lambda at: since(at, series.origin_at),
     }
     reaction = reaction_bar(measures)
@@ -76,6 +73,8 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         prediction=prediction,
         residuals=_residuals(prediction, measures),
         gate_class=GATE_CLASSES,
+        tiles=tiles(measures),
+        named=NAMED,
         timeline=_embed(timeline(series, measures)),
         reaction=None if reaction is None else _embed(reaction),
         manifest=_flat(manifest),
@@ -89,26 +88,6 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
 def number(value: float | None, digits: int = 0) -> str:
     """Return a number with thousands separators; a dash when it was not measured."""
     return UNKNOWN if value is None else f"{value:,.{digits}f}"
-
-
-def predicted_range(of: PredictedRange) -> str:
-    """Return median and range; a dash if no phase had a value."""
-    if of.median is None or of.low is None or of.high is None:
-        return UNKNOWN
-    is_whole = all(value % 1 == 0 for value in (of.median, of.low, of.high))
-    digits = 1 if of.high < SMALL and not is_whole else 0
-    told = number(of.median, digits)
-    if round(of.low, digits) != round(of.high, digits):
-        told += f" ({number(of.low, digits)} to {number(of.high, digits)})"
-    return told + (f", in {of.missing} phases none" if of.missing else "")
-
-
-def signed(value: float | None) -> str:
-    """Return a number with its sign; a dash when it was not measured."""
-    if value is None:
-        return UNKNOWN
-    digits = 1 if abs(value) < SMALL and value % 1 else 0
-    return f"{value:+,.{digits}f}"
 
 
 def _residuals(

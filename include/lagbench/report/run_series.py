@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import NANOSECONDS, Measures
-from lagbench.core.measures.evidence import PodLife, pod_lives
+from lagbench.core.measures.evidence import PodTimeline, pod_timelines
 from lagbench.core.measures.pods import consumer_cpu
 from lagbench.core.telemetry import (
     PartitionsAssigned,
@@ -55,7 +55,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A named stretch of the shared time axis."""
+    """A named period of the shared time axis."""
 
     name: str
     start: float
@@ -64,7 +64,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class PodRow:
-    """How many partitions a pod held over time (a step series), and its life."""
+    """The partitions of a pod over time (a step series), and its timeline."""
 
     pod: str
     seconds: Floats
@@ -76,7 +76,7 @@ class PodRow:
 
 @dataclass(frozen=True, slots=True)
 class RunSeries:
-    """Everything that the page's figures need."""
+    """The data of the page's figures."""
 
     origin_at: int
     origin_name: str
@@ -209,7 +209,7 @@ def _phases(records: list[TelemetryRecord], origin_at: int) -> tuple[Span, ...]:
 def _pods(records: list[TelemetryRecord], origin_at: int) -> tuple[PodRow, ...]:
     owned: dict[str, list[tuple[int, int]]] = {}
     last: dict[str, PodSeen] = {}
-    lives = pod_lives(records)
+    timelines = pod_timelines(records)
     for record in records:
         if isinstance(record, PartitionsAssigned | PartitionsRevoked):
             owned.setdefault(record.source, []).append((record.at, len(record.owned)))
@@ -217,7 +217,7 @@ def _pods(records: list[TelemetryRecord], origin_at: int) -> tuple[PodRow, ...]:
             last[record.pod] = record
             owned.setdefault(record.pod, [])
     rows = [
-        _pod_row(pod, steps, lives.get(pod), last.get(pod), origin_at)
+        _pod_row(pod, steps, timelines.get(pod), last.get(pod), origin_at)
         for pod, steps in owned.items()
     ]
     return tuple(sorted(rows, key=lambda row: (row.created is None, row.created or 0.0, row.pod)))
@@ -226,21 +226,21 @@ def _pods(records: list[TelemetryRecord], origin_at: int) -> tuple[PodRow, ...]:
 def _pod_row(
     pod: str,
     steps: list[tuple[int, int]],
-    life: PodLife | None,
+    timeline: PodTimeline | None,
     seen: PodSeen | None,
     origin_at: int,
 ) -> PodRow:
     def since(at: int | None) -> float | None:
         return None if at is None else (at - origin_at) / NANOSECONDS
 
-    gone = (life.gone_at if life else None) or (seen.deleted_at if seen else None)
+    gone = (timeline.gone_at if timeline else None) or (seen.deleted_at if seen else None)
     if gone is not None:  # a removed pod holds nothing
         steps = [*[step for step in steps if step[0] <= gone], (gone, 0)]
     return PodRow(
         pod=pod,
         seconds=np.array([(at - origin_at) / NANOSECONDS for at, _ in steps]),
         partitions=np.array([count for _, count in steps], dtype=np.float64),
-        created=since(life.created_at if life else None),
-        ready=since(life.ready_at if life else None),
+        created=since(timeline.created_at if timeline else None),
+        ready=since(timeline.ready_at if timeline else None),
         gone=since(gone),
     )

@@ -43,13 +43,13 @@ def _events(records: Sequence[TelemetryRecord], origin_at: int) -> Iterable[LogR
 
 
 def _conditions(records: Sequence[TelemetryRecord], origin_at: int) -> Iterable[LogRow]:
-    told: dict[str, set[str]] = {}
+    reported: dict[str, set[str]] = {}
     for sample in records:
         if not isinstance(sample, HpaSample):
             continue
         now = set(sample.conditions)
-        changed = sorted(now - told.get(sample.name, set()))
-        told[sample.name] = now
+        changed = sorted(now - reported.get(sample.name, set()))
+        reported[sample.name] = now
         if changed:
             yield LogRow(
                 seconds=(sample.at - origin_at) / NANOSECONDS,

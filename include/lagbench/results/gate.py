@@ -1,9 +1,9 @@
 """Gate the nightly rehearsal: compare it with its cell's baseline and with the last night.
 
 The comparison with the last night finds sudden changes; the one with the baseline finds gradual
-changes. A regression stays red until somebody accepts it as the baseline, because it is never a
-reference. Only rehearsals pass through the gate, so only they have its record,
-``comparison.json``, and can be references.
+changes. A regression stays red until it is accepted as the baseline, because it is never a
+reference. Only rehearsals pass through the gate, so only they have its record, ``comparison.json``,
+and can be references.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def judge_night(folder: RunFolder, *, now: int, root: Path | None = None) -> Gat
     cell = cell_of(folder)
     if cell is None:
         raise NotReady(
-            f"run {folder.run_id} does not tell its cell: scenario.yaml, or the manifest's field "
+            f"run {folder.run_id} has no readable cell: scenario.yaml, or the manifest's field "
             "cell, is missing or was changed"
         )
     record = _judged(folder, cell, root, now)
@@ -85,7 +85,7 @@ def accept(folder: RunFolder, *, now: int) -> tuple[Baseline, Baseline | None]:
 
 
 def read_record(folder: RunFolder) -> GateRecord | None:
-    """Return the gate's record; None: the run is no rehearsal, or of an earlier lagbench."""
+    """Return the gate's record; None: the run is not a rehearsal, or of an earlier lagbench."""
     with suppress(LagbenchError, ValueError):
         return GateRecord.model_validate(folder.read_json(COMPARISON_FILE))
     return None

@@ -21,7 +21,7 @@ def measure_run(folder: RunFolder) -> Measures:
     except (AttributeError, KeyError, TypeError, ValueError) as broken:
         problem = f"{type(broken).__name__}: {broken}"
         raise NotReady(
-            f"run {folder.run_id}: a file or table is not what lagbench writes ({problem[:200]})"
+            f"run {folder.run_id}: a file or table was not written by lagbench ({problem[:200]})"
         ) from broken
     folder.write_json(folder.measures, measures.model_dump(mode="json"))
     predict_again(folder, run)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import RunEvidence, hpa_sync_at_seconds
+from lagbench.core.policy import CheckedPolicy
 from lagbench.core.scenario import Scenario
 from lagbench.core.simulation import RunPrediction, predict
 from lagbench.errors import WrongInput
@@ -14,15 +12,13 @@ from lagbench.errors import WrongInput
 _NO_PHASE = "no sync of the HPA was recorded"
 
 
-def predict_run(
-    folder: RunFolder, scenario: Scenario, policy: Mapping[str, Any], *, where: str
-) -> RunPrediction:
+def predict_run(folder: RunFolder, scenario: Scenario, policy: CheckedPolicy) -> RunPrediction:
     """Write the simulator's prediction of the cell before the run starts.
 
     A policy that the simulator cannot play has no prediction; the file gives the reason.
     """
     try:
-        made = RunPrediction(before=predict(scenario, policy, where=where))
+        made = RunPrediction(before=predict(scenario, policy))
     except WrongInput as refused:
         made = RunPrediction(before=None, before_reason=str(refused))
     folder.write_json(folder.prediction, made.model_dump(mode="json"))

@@ -14,7 +14,7 @@ from lagbench.core.measures.accounting import CommitMove, commits_moved_back
 from lagbench.core.measures.evidence import clock_set, on_recorders_clock, timeline_gaps
 from lagbench.core.measures.lag import last_committed
 from lagbench.core.measures.rebalance import work_by_lag
-from lagbench.core.policy import policy_limits
+from lagbench.core.policy import CheckedPolicy
 from lagbench.core.scenario import Scenario
 from lagbench.errors import WrongInput
 from lagbench.results import run_tables
@@ -29,7 +29,8 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     """
     stamped, unknown = run_tables.read_telemetry(folder)
     manifest, scenario = folder.read_json(folder.manifest), read_scenario(folder)
-    policy = _yaml(folder, folder.read_text(folder.policy), "policy.yaml")
+    found = _yaml(folder, folder.read_text(folder.policy), "policy.yaml")
+    policy = CheckedPolicy.of_run(found, where=f"run {folder.run_id}: policy.yaml")
     records = on_recorders_clock(stamped, clock_set(stamped, manifest["fidelity"]))
     lag = run_tables.read_lag(folder, first_partitions=first_partitions(records, scenario))
     bins, offered = run_tables.read_offered(folder)
@@ -39,7 +40,7 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         manifest=manifest,
         scenario=scenario,
         policy=policy,
-        limits=policy_limits(policy),
+        limits=policy.limits,
         fence=folder.read_json(folder.fence) if folder.fence.exists() else None,
         accounting=accounting,
         records=records,

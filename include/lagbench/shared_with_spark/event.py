@@ -34,7 +34,7 @@ def decode_events(values: bytes | bytearray | memoryview) -> Events:
     :raises ValueError: the length is not a multiple of 256.
     """
     if len(values) % EVENT_BYTES:
-        raise ValueError(f"{len(values)} bytes are no whole number of {EVENT_BYTES}-byte events")
+        raise ValueError(f"{len(values)} bytes are not a whole number of {EVENT_BYTES}-byte events")
     return np.frombuffer(values, dtype=EVENT_DTYPE)
 
 

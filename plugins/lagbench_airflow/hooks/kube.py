@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
+from lagbench.adapters.kube.client.kube_retries import patient_retries
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.kube_retries import patient_retries
 from lagbench.core.cluster import ClusterSettings, cluster_settings
 from lagbench.errors import NotReady
 
@@ -58,7 +58,7 @@ def _log_in(conn_id: str, extra: Mapping[str, object], patience_seconds: float) 
             f"the connection {conn_id} cannot be used: {error}. "
             "Bring the bench up (lagbench up) or correct the connection"
         ) from error
-    configuration.retries = patient_retries(patience_seconds) if patience_seconds else 1
+    configuration.retries = patient_retries(patience_seconds)
     return client.ApiClient(configuration)
 
 

@@ -16,15 +16,22 @@ from lagbench.core.cluster import (
     SCALED_OBJECT,
     RunTarget,
     asks_lag_scaler,
+    asks_prometheus,
     claim_for_cluster,
     companion_for_run,
     is_foreign,
     lag_scaler_for_run,
     policy_for_run,
+    prometheus_for_run,
 )
 from lagbench.core.keda.loop import is_driven, is_handed_over
-from lagbench.core.policy import policy_limits
-from lagbench.core.scenario import LAG_SCALER, POLICY_OBJECT, RUN_ID_ANNOTATION, RUN_ID_LABEL
+from lagbench.core.policy import PolicyLimits
+from lagbench.core.scenario import (
+    POLICY_OBJECT,
+    RECORDER_DEPLOYMENT,
+    RUN_ID_ANNOTATION,
+    RUN_ID_LABEL,
+)
 from lagbench.errors import NotReady
 from lagbench_airflow.bench_versions import autoscaler_version
 from lagbench_airflow.cell_run import CellRun
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 TAKEN_UP_TIMEOUT_SECONDS = 120.0
+RECORDER_METRICS_ANNOTATION = "lagbench.io/port-metrics"
 KEDA_HPA = f"keda-hpa-{POLICY_OBJECT}"
 
 
@@ -42,10 +50,10 @@ class ApplyScalingPolicyOperator(CellOperator):
     """Make the run's policy the one that drives the consumers.
 
     After success: the object matches the policy (server-side apply: nothing of an earlier policy
-    is left in it), no policy of the other kind exists, the lag scaler is Ready if a trigger uses
-    it, and the autoscaler has taken up the policy. On failure the policy may be in force; the
-    teardown deletes it. An object with the policy's name that no run has created stays unchanged,
-    and nothing is applied. A retry is safe.
+    is left in it), no policy of the other kind exists, the lag scaler and on the embedded bench
+    Prometheus are Ready if a trigger uses them, and the autoscaler has taken up the policy. On
+    failure the policy may be in force; the teardown deletes it. An object with the policy's name
+    that no run has created stays unchanged, and nothing is applied. A retry is safe.
     """
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
@@ -54,17 +62,19 @@ class ApplyScalingPolicyOperator(CellOperator):
 
         is_embedded = embedded_access(self.kubernetes_conn_id) is not None
         target = self.target(cell)
-        manifest = policy_for_run(cell.policy, target)
+        manifest = policy_for_run(cell.policy.manifest, target, is_embedded=is_embedded)
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         try:
             _refuse_foreign_policy(kube)
             before = _policy_in_force(kube)
-            if asks_lag_scaler(manifest, LAG_SCALER):
+            if asks_lag_scaler(manifest):
                 _start_lag_scaler(kube, target, is_embedded=is_embedded)
+            if is_embedded and asks_prometheus(manifest):
+                _start_prometheus(kube, target)
             _delete_other_kind(kube, manifest["kind"])
             applied = kube.apply(manifest)
             difference = policy_diff(before, applied)
-            hpa = _wait_taken_up(kube, manifest, is_changed=bool(difference))
+            hpa = _wait_taken_up(kube, manifest, cell.policy.limits, is_changed=bool(difference))
         finally:
             kube.close()
         self.log.info("policy in force, old -> new:\n%s", difference or "(no change)")
@@ -84,14 +94,33 @@ class ApplyScalingPolicyOperator(CellOperator):
 
 def _start_lag_scaler(kube: Kube, target: RunTarget, *, is_embedded: bool) -> None:
     """Run the lag scaler before KEDA calls it: without an answer KEDA creates no HPA."""
-    for companion in base_objects("external-scaler"):
+    for companion in base_objects("lag-scaler"):
         if companion["kind"] != "PersistentVolumeClaim":
             kube.apply(companion_for_run(companion, target))
         elif not is_embedded:  # the embedded bench has no volumes
             claim = claim_for_cluster(companion, target.cluster)
             if claim is not None:
                 kube.apply(claim)
-    deployment = lag_scaler_for_run(base_manifest("external-scaler", "Deployment"), target)
+    deployment = lag_scaler_for_run(base_manifest("lag-scaler", "Deployment"), target)
+    kube.apply(deployment)
+    wait_ready(kube, deployment["metadata"]["name"], 1)
+
+
+def _start_prometheus(kube: Kube, target: RunTarget) -> None:
+    """Run Prometheus on the recorder's metrics; localkube notes the port of each pod's ports."""
+    pods = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={target.names.run_id}")
+    recorders = [p for p in pods if p["metadata"]["labels"].get("app") == RECORDER_DEPLOYMENT]
+    if not recorders:
+        raise NotReady("the recorder has no pod: Prometheus would have nothing to scrape")
+    status = recorders[0].get("status") or {}
+    port = recorders[0]["metadata"]["annotations"][RECORDER_METRICS_ANNOTATION]
+    for companion in base_objects("prometheus"):
+        kube.apply(companion_for_run(companion, target))
+    deployment = prometheus_for_run(
+        base_manifest("prometheus", "Deployment"),
+        target,
+        scraped_address=f"{status['podIP']}:{port}",
+    )
     kube.apply(deployment)
     wait_ready(kube, deployment["metadata"]["name"], 1)
 
@@ -123,7 +152,7 @@ def _refuse_foreign_policy(kube: Kube) -> None:
         found = kube.get(kind, POLICY_OBJECT)
         if found is not None and is_foreign(found):
             raise NotReady(
-                f"{kind}/{POLICY_OBJECT} is there, and no run has made it (it has no label "
+                f"{kind}/{POLICY_OBJECT} exists, and no run created it (it has no label "
                 f"{RUN_ID_LABEL}): the run's policy would replace it. Delete it, or rehearse in "
                 "another namespace"
             )
@@ -138,11 +167,13 @@ def _delete_other_kind(kube: Kube, kind: str) -> None:
     kube.wait_until(
         lambda kube: all(kube.get(*object_) is None for object_ in left),
         timeout_seconds=TAKEN_UP_TIMEOUT_SECONDS,
-        what=f"the former {other}/{POLICY_OBJECT} to be gone",
+        what=f"the former {other}/{POLICY_OBJECT} to be deleted",
     )
 
 
-def _wait_taken_up(kube: Kube, manifest: dict[str, Any], *, is_changed: bool) -> dict[str, Any]:
+def _wait_taken_up(
+    kube: Kube, manifest: dict[str, Any], limits: PolicyLimits, *, is_changed: bool
+) -> dict[str, Any]:
     """Wait until the autoscaler has read this policy; return the content of its HPA.
 
     That is name, spec, conditions and metadata (None while the HPA is in a controller's memory).
@@ -152,7 +183,7 @@ def _wait_taken_up(kube: Kube, manifest: dict[str, Any], *, is_changed: bool) ->
     unchanged. The HPA controller has read it when it has written conditions, at its first sync
     (15 s); KEDA's HPA may not have them yet.
     """
-    kind, limits = manifest["kind"], policy_limits(manifest)
+    kind = manifest["kind"]
     name = KEDA_HPA if kind == SCALED_OBJECT else POLICY_OBJECT
     wanted = (max(limits.floor_replicas, 1), limits.ceiling_replicas)
     seen: dict[str, Any] = {}

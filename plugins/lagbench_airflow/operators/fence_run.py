@@ -35,10 +35,10 @@ class FenceRunOperator(CellOperator):
 
     After success: no part of the run writes any more, and ``fence.json`` has the end of every
     topic and the group's committed offsets; the pipeline reads up to there. The order matters: the
-    autoscaler first (it would start pods again), then producer, consumers (they drain), recorder,
-    and last the transactions that a killed pod has left open in the ledger, because nothing behind
-    them can be read. On failure the stopped parts stay stopped. A retry repeats the rest and is
-    safe.
+    autoscaler first (it would start pods again), then producer, consumers (they shut down
+    gracefully), recorder, and last the transactions that a killed pod has left open in the ledger,
+    because nothing behind them can be read. On failure the stopped parts stay stopped. A retry
+    repeats the rest and is safe.
     """
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
@@ -46,7 +46,7 @@ class FenceRunOperator(CellOperator):
         from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube
 
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
-        drain_seconds = cell.scenario.consumer.drain_timeout_seconds + GRACE_MARGIN_SECONDS
+        shutdown_seconds = cell.scenario.consumer.shutdown_timeout_seconds + GRACE_MARGIN_SECONDS
         try:
             # The policy first: its scaling from here on would be in no measure.
             keep_autoscaler_status(kube, cell.folder)
@@ -54,7 +54,7 @@ class FenceRunOperator(CellOperator):
             collect_pod_logs(kube, cell.folder)
             kube.delete("Job", cell.names.producer_job)
             kube.delete("Deployment", CONSUMER_DEPLOYMENT)
-            wait_pods_gone(kube, cell, CONSUMER_DEPLOYMENT, drain_seconds + 30)
+            wait_pods_gone(kube, cell, CONSUMER_DEPLOYMENT, shutdown_seconds + 30)
             wait_pods_gone(kube, cell, cell.names.producer_job, 60)
             kube.delete("Deployment", RECORDER_DEPLOYMENT)
             wait_pods_gone(kube, cell, RECORDER_DEPLOYMENT, RECORDER_GRACE_SECONDS + 30)
@@ -98,8 +98,8 @@ def _await_transactions_over(admin: KafkaAdmin, topic: str) -> None:
     while open_in := _open_partitions(admin, topic):
         if time.monotonic() > give_up_at:
             raise NotReady(
-                f"partitions {open_in} of {topic} have a transaction that is open since more than "
-                f"{OPEN_TRANSACTIONS_SECONDS:g} s; what was written after it cannot be read"
+                f"partitions {open_in} of {topic} have had an open transaction for more than "
+                f"{OPEN_TRANSACTIONS_SECONDS:g} s; the records after it cannot be read"
             )
         pause.wait(_TRANSACTION_POLL_SECONDS)
 
@@ -164,6 +164,6 @@ def wait_pods_gone(kube: Kube, cell: CellRun, owner: str, timeout_seconds: float
     kube.wait_until(
         are_gone,
         timeout_seconds=timeout_seconds,
-        what=f"the pods of {owner} to be gone",
+        what=f"the pods of {owner} to be deleted",
         last_seen=lambda: ", ".join(left),
     )

@@ -64,8 +64,9 @@ class InjectSpikeOperator(CellOperator):
     def _adopt(self, kube: Kube, cell: CellRun) -> None:
         if kube.get("Job", cell.names.producer_job) is None:
             raise AirflowFailException(
-                f"run {cell.names.run_id} has had its spike, and Job {cell.names.producer_job} is "
-                "gone: a second spike would spoil what was measured. Start a new run"
+                f"run {cell.names.run_id} already had its spike, and Job "
+                f"{cell.names.producer_job} was deleted: a second spike would spoil the "
+                "measurement. Start a new run"
             )
 
     def _stream_start(self, kube: Kube, cell: CellRun, bootstrap_servers: str) -> int:
@@ -91,4 +92,4 @@ class InjectSpikeOperator(CellOperator):
             name = str(pod["metadata"]["name"])
             if name.startswith(f"{cell.names.producer_job}-"):
                 return kube.pod_logs(name)[-1000:]
-        return "its pod is gone"
+        return "its pod was deleted"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.core.cluster import companion_for_run, consumer_for_run
-from lagbench.core.policy import policy_limits
 from lagbench.core.scenario import start_delay
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
@@ -32,7 +31,7 @@ class RunConsumersOperator(CellOperator):
         from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, embedded_access, open_kube
 
         target = self.target(cell)
-        replicas = policy_limits(cell.policy).floor_replicas
+        replicas = cell.policy.limits.floor_replicas
         is_embedded = embedded_access(self.kubernetes_conn_id) is not None
         settings = cell.scenario.consumer
         start = start_delay(settings, cell.scenario.seed, is_embedded=is_embedded)
@@ -83,7 +82,7 @@ def wait_ready(
 
 def _what_keeps(kube: Kube, deployment: str) -> list[str]:
     """Return why each pod of the Deployment is not Ready, with the end of its log."""
-    told = []
+    reported = []
     for pod in kube.list("Pod"):
         name, status = str(pod["metadata"]["name"]), pod.get("status") or {}
         conditions = {c["type"]: c for c in status.get("conditions") or []}
@@ -95,8 +94,8 @@ def _what_keeps(kube: Kube, deployment: str) -> list[str]:
         for container in status.get("containerStatuses") or []:
             waiting = (container.get("state") or {}).get("waiting") or {}
             reasons += [waiting[key] for key in ("reason", "message") if waiting.get(key)]
-        told.append(f"Pod/{name}: {', '.join(dict.fromkeys(reasons))}{_last_words(kube, name)}")
-    return told
+        reported.append(f"Pod/{name}: {', '.join(dict.fromkeys(reasons))}{_last_words(kube, name)}")
+    return reported
 
 
 def _last_words(kube: Kube, pod: str) -> str:

@@ -1,4 +1,4 @@
-"""Stop the base load that continues after the planned stretch."""
+"""Stop the base load that continues after the planned window."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lagbench_airflow.triggers.producer_job import JobEnd, job_end
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-PLANNED_STRETCH_TIMEOUT_SECONDS = 60.0
+PLANNED_WINDOW_TIMEOUT_SECONDS = 60.0
 PRODUCER_GRACE_SECONDS = 30.0
 """The Job's terminationGracePeriodSeconds; within it the producer flushes and reports."""
 
@@ -31,7 +31,7 @@ class StopTailOperator(CellOperator):
     After success: no load is offered any more, the producer has flushed and reported it, and
     ``manifest.json`` has the tail: its rate, start, duration, number of messages and reason for its
     end. Without a tail nothing is done. The Job is deleted only after the producer has reported
-    that the planned stretch is with the client: an earlier stop would cut the stream short. On
+    that the planned window is with the client: an earlier stop would cut the stream short. On
     failure the Job may already be deleted; a retry reads the producer's last report and is safe.
 
     :param is_settled: whether the replicas had settled, as reported by the task before it
@@ -57,7 +57,7 @@ class StopTailOperator(CellOperator):
         try:
             end = job_end(kube, job)
             if end is None:
-                self._await_planned_stretch(kube, cell, servers)
+                self._await_planned_window(kube, cell, servers)
                 collect_pod_logs(kube, cell.folder)
                 kube.delete("Job", job)
             if end in (None, "gone"):
@@ -70,7 +70,7 @@ class StopTailOperator(CellOperator):
         self.log.info("the tail ended: %s", noted)
         return {"tail": noted}
 
-    def _await_planned_stretch(self, kube: Kube, cell: CellRun, servers: str) -> None:
+    def _await_planned_window(self, kube: Kube, cell: CellRun, servers: str) -> None:
         total, topic = offered_load(cell.scenario.profile).total, cell.names.telemetry_topic
 
         def is_sent(record: ProducerProgress) -> bool:
@@ -82,11 +82,11 @@ class StopTailOperator(CellOperator):
         try:
             kube.wait_until(
                 is_over,
-                timeout_seconds=PLANNED_STRETCH_TIMEOUT_SECONDS,
-                what="the producer to have sent the planned stretch",
+                timeout_seconds=PLANNED_WINDOW_TIMEOUT_SECONDS,
+                what="the producer to have sent the planned window",
             )
         except StillWaiting as late:  # the producer reports this cut: the run is invalid
-            self.log.warning("%s; it is stopped all the same", late)
+            self.log.warning("%s; it is stopped anyway", late)
 
     def _noted(
         self, cell: CellRun, tail: Tail, finished: StreamFinished | None, end: JobEnd | None

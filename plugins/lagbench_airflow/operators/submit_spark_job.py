@@ -1,4 +1,4 @@
-"""Submit a job of the pipeline with the Spark provider's operator, imported on demand."""
+"""Submit the pipeline with the Spark provider's operator, imported on demand."""
 
 from __future__ import annotations
 
@@ -24,17 +24,12 @@ if TYPE_CHECKING:
     from lagbench.adapters.runs.run_staging import Staging
     from lagbench_airflow.hooks.spark import SparkTarget
 
-KAFKA_READERS = ("land", "pipeline")
-WRITTEN_TABLES = {
-    "land": ("telemetry", "events", "processed"),
-    "account": ("bad_messages",),
-    "timeline": ("timeline",),
-    "pipeline": ("telemetry", "events", "processed", "bad_messages", "timeline"),
-}
+JOB = "pipeline"
+WRITTEN_TABLES = ("telemetry", "events", "processed", "bad_messages", "timeline")
 
 
 class SubmitSparkJobOperator(CellOperator):
-    """Run ``spark_jobs/<job>.py`` on the run, through ``SparkSubmitOperator``.
+    """Run ``spark_jobs/pipeline.py`` on the run, through ``SparkSubmitOperator``.
 
     After success: the job's tables are in the run folder. A retry overwrites them and is safe.
     The connection sets where Spark runs and how it reaches jars, code and run: docs/spark.md.
@@ -42,7 +37,6 @@ class SubmitSparkJobOperator(CellOperator):
     It is a wrapper, because importing the provider's operator takes 3 s here (it imports both
     Kubernetes clients). Every task of a Dag parses the file in its own process and would pay that.
 
-    :param job: name of the entry script.
     :param spark_conn_id: connection to Spark; ``local[2]`` in the embedded bench.
     :param driver_memory: heap of the driver, which in local mode is all of Spark.
     """
@@ -52,14 +46,12 @@ class SubmitSparkJobOperator(CellOperator):
     def __init__(
         self,
         *,
-        job: str,
         spark_conn_id: str = "spark_default",
         driver_memory: str = "2g",
         **kwargs: Any,
     ) -> None:
         """Keep the arguments."""
         super().__init__(**kwargs)
-        self.job = job
         self.spark_conn_id = spark_conn_id
         self.driver_memory = driver_memory
         self._submit: SparkSubmitOperator | None = None
@@ -71,7 +63,7 @@ class SubmitSparkJobOperator(CellOperator):
         target = SparkTarget.read(self.spark_conn_id)
         staging = staging_of(target, cell.folder)
         if staging is not None:
-            staging.put(cell.folder, lands=self.job in KAFKA_READERS)
+            staging.put(cell.folder)
         with (
             tempfile.TemporaryDirectory(prefix="lagbench-spark-") as scratch,
             self._jvm_options(target, cell) as options,
@@ -80,8 +72,8 @@ class SubmitSparkJobOperator(CellOperator):
             self._run(target, submission, cell, options, context)
         if staging is not None:
             staging.fetch(cell.folder)
-        require_tables(cell.folder, WRITTEN_TABLES[self.job], seen_by_spark=submission.run_folder)
-        return {"job": self.job, "tables": _tables(cell.folder.tables)}
+        require_tables(cell.folder, WRITTEN_TABLES, seen_by_spark=submission.run_folder)
+        return {"job": JOB, "tables": _tables(cell.folder.tables)}
 
     def on_kill(self) -> None:
         """Stop the job with the task."""
@@ -106,7 +98,7 @@ class SubmitSparkJobOperator(CellOperator):
             pod_template=POD_TEMPLATE,
         )
         return compose_submission(
-            target.place, target.settings, here, job=self.job, namespace=target.namespace
+            target.place, target.settings, here, job=JOB, namespace=target.namespace
         )
 
     def _run(
@@ -136,7 +128,7 @@ class SubmitSparkJobOperator(CellOperator):
             driver_memory=self.driver_memory,
             conf={"spark.driver.extraJavaOptions": options, **submission.conf},
             deploy_mode=submission.deploy_mode,
-            name=f"lagbench-{self.job}",
+            name=f"lagbench-{JOB}",
         )
         # Not as env_vars: on Kubernetes the provider passes those to the driver's pod instead.
         with _variables(environment, without=_foreign_variables(target.place)):
@@ -153,20 +145,17 @@ class SubmitSparkJobOperator(CellOperator):
         if target.place is not SparkPlace.LOCAL:
             yield compiler_options(messages)
             return
-        records = self.job == "pipeline"
-        with driver_options(find_java(), messages=messages, records=records) as options:
+        with driver_options(find_java(), messages=messages) as options:
             yield options
 
     def _arguments(
         self, target: SparkTarget, submission: Submission, cell: CellRun
     ) -> Sequence[str]:
-        arguments = ["--run-folder", submission.run_folder]
-        if self.job in KAFKA_READERS:
-            servers = target.settings.bootstrap_servers or self.bootstrap_servers()
-            arguments += ["--bootstrap-servers", servers]
-            arguments += ["--events-topic", cell.names.events_topic]
-            arguments += ["--processed-topic", cell.names.processed_topic]
-            arguments += ["--telemetry-topic", cell.names.telemetry_topic]
+        servers = target.settings.bootstrap_servers or self.bootstrap_servers()
+        arguments = ["--run-folder", submission.run_folder, "--bootstrap-servers", servers]
+        arguments += ["--events-topic", cell.names.events_topic]
+        arguments += ["--processed-topic", cell.names.processed_topic]
+        arguments += ["--telemetry-topic", cell.names.telemetry_topic]
         return arguments
 
 
@@ -192,7 +181,7 @@ def staging_of(target: SparkTarget, folder: RunFolder) -> Staging | None:
             where=target.where,
             field="lagbench_runs",
             value=settings.runs,
-            allowed="a folder that this machine (the driver) and all workers see at the same "
+            allowed="a folder that this machine (the driver) and all workers have at the same "
             "path, or s3a://BUCKET/PREFIX",
         )
     own = root / folder.run_id
@@ -211,9 +200,9 @@ def require_tables(folder: RunFolder, names: Sequence[str], *, seen_by_spark: st
     missing = [name for name in names if not any(folder.table(name).glob("part-*.parquet"))]
     if missing:
         raise NotReady(
-            f"Spark ended well, but {', '.join(missing)} have no file in {folder.tables}. Spark "
-            f"wrote to {seen_by_spark}: lagbench_runs of Spark's connection must be the place "
-            "where this machine's run folders are, seen by all executors (docs/spark.md)"
+            f"Spark succeeded, but {', '.join(missing)} have no file in {folder.tables}. Spark "
+            f"wrote to {seen_by_spark}: lagbench_runs of Spark's connection must be the folder "
+            "of this machine's run folders, and all executors must have it (docs/spark.md)"
         )
 
 

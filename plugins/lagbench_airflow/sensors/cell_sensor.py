@@ -111,7 +111,7 @@ class CellSensor(BaseSensorOperator):
                 "Look at the pods' logs, or raise the scenario's timeouts"
             )
         if reason is not Reason.REACHED:
-            self.log.warning("%s; the run goes on and the verdict will say so", said)
+            self.log.warning("%s; the run continues, and the verdict will report it", said)
         record_phase(
             cell.folder,
             self.task_id,

@@ -22,7 +22,8 @@ class ConsumerGroupStableSensor(CellSensor):
     WAIT_SECONDS = 120.0
     fails_on_timeout = True
     refuses_strangers: ClassVar[bool] = True
-    """A member that is no pod ends the run before its spike; at the end the verdict judges it."""
+    """A member that is not a pod ends the run before its spike; at the end the verdict judges it.
+    """
 
     def wait_seconds(self, cell: CellRun) -> float:  # noqa: ARG002 - the same for every run
         """Wait two minutes: a join of 24 members took 10.6 s at worst (KIP-848)."""

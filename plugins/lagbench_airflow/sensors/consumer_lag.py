@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.core.policy import KEDA_DEFAULT_LAG_THRESHOLD, policy_limits
+from lagbench.core.policy import KEDA_DEFAULT_LAG_THRESHOLD
 from lagbench.core.scenario.stream import resting_lag_records
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.cell_sensor import CellSensor
@@ -40,12 +40,12 @@ class ConsumerLagAboveSensor(CellSensor):
 
 
 def _threshold(cell: CellRun) -> float:
-    stated = policy_limits(cell.policy).lag_threshold_records
+    stated = cell.policy.limits.lag_threshold_records
     return stated or KEDA_DEFAULT_LAG_THRESHOLD
 
 
 class ConsumerLagAtRestSensor(CellSensor):
-    """Succeed when the backlog of the spike is gone, or after timeouts.drain_seconds.
+    """Succeed when the lag of the spike has drained, or after timeouts.drain_seconds.
 
     That is a total lag at the policy's lagThreshold. Under the base load of the tail it is never 0,
     because messages since the last commit are always in flight. Leaves nothing behind; safe to

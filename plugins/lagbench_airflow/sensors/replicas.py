@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lagbench.core.policy import policy_limits
 from lagbench.core.scenario.stream import resting_replicas
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.cell_sensor import CellSensor
@@ -28,7 +27,7 @@ class ReplicasSettledSensor(CellSensor):
 
     def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
         """Return the condition: at rest, nothing terminating."""
-        tail, limits = cell.tail, policy_limits(cell.policy)
+        tail, limits = cell.tail, cell.policy.limits
         least, most = resting_replicas(
             cell.scenario,
             tail,

@@ -19,7 +19,7 @@ def stream_seconds(cell: CellRun) -> float:
 
 
 class TrafficFinishedSensor(CellSensor):
-    """Succeed when the planned stretch of the stream has ended; its tail may continue.
+    """Succeed when the planned window of the stream has ended; its tail may continue.
 
     Leaves nothing behind; safe to retry. Without a tail, and when the generator failed, the end of
     its Job is the end of the traffic. A failure does not stop the run: the sent load is measured,
@@ -31,7 +31,7 @@ class TrafficFinishedSensor(CellSensor):
         return stream_seconds(cell)
 
     def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
-        """Return the condition: the planned stretch, or the Job, has ended."""
+        """Return the condition: the planned window, or the Job, has ended."""
         return TrafficFinishedTrigger(
             job=cell.names.producer_job,
             ends_at=cell.traffic_ends_at,

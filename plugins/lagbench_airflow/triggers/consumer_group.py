@@ -74,7 +74,7 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
             raise WrongInput(
                 where=f"consumer group {names.group}",
                 field="members",
-                value="; ".join(_told(member, names.events_topic) for member in strangers),
+                value="; ".join(_member_text(member, names.events_topic) for member in strangers),
                 allowed="the run's own pods; stop these consumers and start the run again",
             )
         if wanted == 0:
@@ -100,11 +100,11 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
 
 def _of_no_pod(members: Iterable[GroupMember], pods: set[str], topic: str) -> dict[str, list[str]]:
     """Return the group's members without an existing pod, for the message; empty if none."""
-    others = [_told(member, topic) for member in members if member.client_id not in pods]
+    others = [_member_text(member, topic) for member in members if member.client_id not in pods]
     return {"members_without_a_pod": others} if others else {}
 
 
-def _told(member: GroupMember, topic: str) -> str:
+def _member_text(member: GroupMember, topic: str) -> str:
     owned = [number for name, number in member.partitions if name == topic]
     held = f"partitions {', '.join(map(str, owned))}" if owned else "no partition"
     return f"client {member.client_id} on host {member.host} with {held}"

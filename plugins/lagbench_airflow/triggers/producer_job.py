@@ -1,4 +1,4 @@
-"""Condition on the producer: the planned stretch or its Job has ended."""
+"""Condition on the producer: the planned window or its Job has ended."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from lagbench.adapters.kube.kube import Kube
 
 JobEnd = Literal["complete", "failed", "gone"]
-TrafficEnd = JobEnd | Literal["planned stretch over"]
+TrafficEnd = JobEnd | Literal["planned window ended"]
 
 
 class TrafficFinishedTrigger(ConditionTrigger):
-    """Fires when the planned stretch has ended, or when the Job has completed or failed.
+    """Fires when the planned window has ended, or when the Job has completed or failed.
 
-    ``ends_at`` (unix seconds) is the end of the planned stretch if a tail follows it; None: the
+    ``ends_at`` (unix seconds) is the end of the planned window if a tail follows it; None: the
     end of the Job is the end of the traffic.
     """
 
@@ -47,7 +47,7 @@ class TrafficFinishedTrigger(ConditionTrigger):
                 where=f"Job/{self.job}",
                 field="existence",
                 value="gone",
-                allowed="a Job that stays until its traffic is over; start a new run",
+                allowed="a Job that stays until its traffic has ended; start a new run",
             )
         return Reading(is_met=end is not None, seen={"traffic": end or "running"})
 
@@ -59,7 +59,7 @@ def traffic_end(kube: Kube, job: str, ends_at: float | None) -> TrafficEnd | Non
     """
     end = job_end(kube, job)
     is_over = ends_at is not None and time.time() >= ends_at
-    return "planned stretch over" if is_over and end in (None, "gone") else end
+    return "planned window ended" if is_over and end in (None, "gone") else end
 
 
 def job_end(kube: Kube, job: str) -> JobEnd | None:

@@ -74,7 +74,7 @@ def api_service(group: str, version: str, name: str, namespace: str, bundle: str
 
 
 def is_served(kubeconfig: Path, name: str) -> bool:
-    """Say whether an aggregated API is available."""
+    """Return whether an aggregated API is available."""
     api = client.ApiregistrationV1Api(config.new_client_from_config(str(kubeconfig)))
     status = api.read_api_service(name).status
     return any(c.type == "Available" and c.status == "True" for c in status.conditions or [])

@@ -38,7 +38,7 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """Where the programs and KEDA's manifests are."""
+    """The paths of the programs and of KEDA's manifests."""
 
     folder: Path
     crds: Path  # KEDA's CustomResourceDefinitions

@@ -200,7 +200,7 @@ def start_api_server(daemons: Daemons, binaries: Binaries, credentials: Credenti
 
 
 def listens(host: str, port: int) -> bool:
-    """Say whether something accepts connections there."""
+    """Return whether something accepts connections there."""
     try:
         socket.create_connection((host, port), timeout=1.0).close()
     except OSError:

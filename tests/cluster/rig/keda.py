@@ -255,7 +255,7 @@ def _objects(bundle: str) -> list[dict[str, Any]]:
 
 
 def _are_established(kubeconfig: Path) -> bool:
-    """Say whether every definition is served; the webhooks end when one is not."""
+    """Return whether every definition is served; the webhooks end when one is not."""
     api = client.ApiextensionsV1Api(config.new_client_from_config(str(kubeconfig)))
     return all(
         any(c.type == "Established" and c.status == "True" for c in item.status.conditions or [])

@@ -38,7 +38,7 @@ _NAMESPACES = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-p
 
 
 def is_inside() -> bool:
-    """Say whether this process runs in a rig's namespace."""
+    """Return whether this process runs in a rig's namespace."""
     return os.environ.get(_INSIDE) == "1"
 
 

@@ -37,7 +37,7 @@ def prepare_layers() -> None:
 
 
 def write_program_image(archive: Path) -> None:
-    """Write the image's archive; only the code's layer is made anew."""
+    """Write the image's archive; only the code's layer is made again."""
     system, libraries = _system_layer(), _libraries_layer()
     with tempfile.TemporaryDirectory() as folder:
         package, code = Path(folder) / "lagbench", Path(folder) / "code.tar"

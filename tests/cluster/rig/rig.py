@@ -86,7 +86,7 @@ class Rig:
     def without_keda(self) -> Iterator[None]:
         """Stop operator and adapter for the time of the block: objects stay, nobody acts on them.
 
-        The webhooks go on: a pod's restart does not take all three down.
+        The webhooks continue: a pod's restart does not take all three down.
         """
         self.daemons.stop("keda-adapter")
         self.daemons.stop("keda-operator")
@@ -113,12 +113,12 @@ class Rig:
         )
 
     def restart_keda_operator(self) -> None:
-        """End KEDA's operator and start it anew; it has forgotten everything but its objects."""
+        """End KEDA's operator and start it again; it has forgotten everything but its objects."""
         self.daemons.stop("keda-operator")
         self._start_keda_operator()
 
     def restart_kubelet(self) -> None:
-        """End the kubelet and start it anew; it finds its pods running."""
+        """End the kubelet and start it again; it finds its pods running."""
         self.daemons.stop("kubelet")
         node.start_kubelet(self.daemons, self.binaries, self.credentials, self.folder)
 

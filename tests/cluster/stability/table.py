@@ -53,8 +53,8 @@ def _among(recorded: dict[str, Any], lags: Sequence[int], name: str) -> str:
     """Return how far a column's own objects, which look at other instants, differed."""
     tracks = [recorded["tracks"][f"{name}-{phase}"] for phase in range(PHASES)]
     gaps = [gap_of(one, other, len(lags)) for one, other in combinations(tracks, 2)]
-    told = ", ".join(f"{gap.seconds:.1f} s (by {gap.mean_replicas:.2f})" for gap in gaps)
-    return f"{name}'s own three differed from each other for {told}."
+    reported = ", ".join(f"{gap.seconds:.1f} s (by {gap.mean_replicas:.2f})" for gap in gaps)
+    return f"{name}'s own three differed from each other for {reported}."
 
 
 def _row(column: Column, scores: Sequence[Score]) -> str:

@@ -17,7 +17,7 @@ RECORDED = [FakePartition(10), FakePartition(5), FakePartition(0), FakePartition
 
 
 def test_expired_messages_keep_their_offsets_and_a_purge_starts_again() -> None:
-    """Ends go on after an expiry, also of the only message; a purge forgets offsets as well."""
+    """Ends continue after an expiry, also of the only message; a purge forgets offsets as well."""
     partitions = [
         FakePartition(messages=4, offset=99),  # 0..95 expired
         FakePartition(messages=0, offset=99),  # all expired
@@ -101,7 +101,7 @@ def test_new_partitions_are_seen_in_the_same_sample() -> None:
 def test_a_typo_is_that_samples_error_and_not_a_new_group(
     version: str, wanted: GroupTopic, said: str
 ) -> None:
-    """What does not exist fails by name; the other groups of the batch are read."""
+    """A missing topic or group fails by name; the other groups of the batch are read."""
     with FakeIggyServer(state_of(version, RECORDED, p0=6)) as server:
         samples = source_of(server.address).sample([wanted, ORDERS])
 
@@ -118,7 +118,7 @@ def test_a_refused_read_is_an_error_and_not_a_new_group(code: int) -> None:
     with FakeIggyServer(state) as server:
         sample = sampled(source_of(server.address))
 
-    assert sample.error == "the Iggy server refused: status 41 (no permission)"
+    assert sample.error == "the Iggy server rejected the request: status 41 (no permission)"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -134,7 +134,7 @@ def test_numeric_ids_name_stream_and_topic(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_new_group_with_a_backlog_wakes_under_scale_to_zero(version: str) -> None:
-    """All that the server holds waits, over the socket too; an empty topic stays at zero."""
+    """All messages of the server wait, over the socket too; an empty topic stays at zero."""
     new = LagRule(
         scale_to_zero_on_invalid_offset=True,
         wakes_for_backlog=True,

@@ -1,4 +1,4 @@
-"""An outage is an error within the time limit, never a group without offsets; then it goes on."""
+"""An outage is an error within the time limit, never a group without offsets; then it continues."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_silent_or_slow_server_costs_the_time_limit_and_no_more(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_reply_cut_in_the_middle_is_an_error(version: str) -> None:
-    """Half a reply is no reply; the next connection starts afresh."""
+    """Half a reply is no reply; the next connection starts again."""
     clock = SkippedClock()
     with FakeIggyServer(state_of(version, PARTITIONS, p0=6)) as server:
         source = source_of(server.address, clock=clock)
@@ -120,7 +120,7 @@ def test_a_reply_cut_in_the_middle_is_an_error(version: str) -> None:
 
         cut = sampled(source)
 
-        assert "lost the Iggy server" in cut.error
+        assert "lost the connection to the Iggy server" in cut.error
         server.behaviour.cut_replies_bytes = None
         clock.skipped_seconds += 1.0
         assert offsets_of(sampled(source))[0] == (0, 10, 7, 0)
@@ -145,7 +145,7 @@ def test_wrong_credentials_are_an_error_that_shows_none(
 
         sample = sampled(source)
 
-    assert "the Iggy server refused" in sample.error
+    assert "the Iggy server rejected the request" in sample.error
     assert "wrong" in sample.error
     assert not [secret for secret in login.values() if secret in sample.error + repr(source)]
 
@@ -162,7 +162,7 @@ def test_a_token_logs_in(version: str) -> None:
 
 
 def test_a_lost_login_is_an_error_once_and_then_made_again() -> None:
-    """A server that forgot the session refuses; the connection is opened anew."""
+    """A server that forgot the session rejects; the connection is opened again."""
     clock = SkippedClock()
     state = state_of("0.8", PARTITIONS, p0=6)
     with FakeIggyServer(state) as server:

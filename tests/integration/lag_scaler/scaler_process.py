@@ -22,7 +22,7 @@ from lagbench.wire import externalscaler_pb2 as wire
 from lagbench.wire.externalscaler_pb2_grpc import ExternalScalerStub
 
 TIMEOUT_SECONDS = 5
-NO_VERDICT = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+NO_DECISION = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class ScalerProcess:
 
     @property
     def address(self) -> str:
-        """Where it serves gRPC; waits until it does."""
+        """The address of its gRPC server; waits until it serves."""
         serving = eventually(lambda: self.events("serving"), "the scaler serves")
         return f"127.0.0.1:{serving[-1]['port']}"
 
     @property
     def metrics(self) -> str:
-        """What Prometheus gets."""
+        """The metrics as Prometheus gets them."""
         port = self.events("serving")[-1]["metrics_port"]
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=TIMEOUT_SECONDS) as answer:
             return str(answer.read().decode())
@@ -97,7 +97,7 @@ class Keda:
         try:
             return self.is_active()
         except grpc.RpcError as error:
-            if error.code() in NO_VERDICT:
+            if error.code() in NO_DECISION:
                 return None
             raise
 

@@ -56,7 +56,7 @@ def channel(scaler: ScalerProcess) -> Iterator[grpc.Channel]:
 def metadata_of(lag: LagControl, **changes: str) -> dict[str, str]:
     """Return a trigger's metadata: a stretch of 2 s suffices, sampled every second."""
     return {
-        "scalerAddress": "lagbench-external-scaler.lagbench:6000",
+        "scalerAddress": "lagbench-lag-scaler.lagbench:6000",
         "bootstrapServers": lag.bootstrap_servers,
         "topic": lag.topic,
         "consumerGroup": lag.group,
@@ -129,7 +129,7 @@ def test_a_lag_that_is_gone_is_inactive_at_the_next_sample(
 
 
 def test_missed_samples_start_the_stretch_anew(lag: LagControl, tmp_path: Path) -> None:
-    """Stopped for four intervals, the scaler does not claim that lag went on meanwhile."""
+    """Stopped for four intervals, the scaler does not claim that lag continued meanwhile."""
     with running_scaler(tmp_path) as scaler, grpc.insecure_channel(scaler.address) as channel:
         keda = Keda(channel, "stopped", metadata_of(lag, sustainSeconds="3"))
         eventually(keda.says_active, "the lag persists", within_seconds=20)
@@ -164,7 +164,7 @@ def test_explain_prints_the_steps_of_a_server_and_of_its_own_samples(
     file = tmp_path / "so.yaml"
     file.write_text(yaml.safe_dump(manifest))
 
-    def told(*, trigger: int, address: str | None = None, seconds: float = 0) -> str:
+    def explained(*, trigger: int, address: str | None = None, seconds: float = 0) -> str:
         explain_command.explain(
             scaled_object=str(file),
             trigger=trigger,
@@ -174,10 +174,12 @@ def test_explain_prints_the_steps_of_a_server_and_of_its_own_samples(
         )
         return " ".join(capsys.readouterr().out.split())
 
-    assert "metric 30" in told(trigger=0)
-    assert "not persistent" in told(trigger=1)
-    assert " persistent " in told(trigger=1, seconds=6).replace("not persistent", "")
-    assert "lagThreshold 10 records on any one partition" in told(trigger=1, address=scaler.address)
+    assert "metric 30" in explained(trigger=0)
+    assert "not persistent" in explained(trigger=1)
+    assert " persistent " in explained(trigger=1, seconds=6).replace("not persistent", "")
+    assert "lagThreshold 10 records on any one partition" in explained(
+        trigger=1, address=scaler.address
+    )
 
 
 def test_health_and_reflection_are_served(channel: grpc.Channel) -> None:

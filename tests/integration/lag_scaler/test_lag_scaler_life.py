@@ -1,4 +1,4 @@
-"""How the lag scaler ends, starts again, loses its broker, and whom it lets in."""
+"""The lag scaler ends, starts again, loses its broker and checks its clients."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def lagging_group(broker: Broker) -> dict[str, str]:
 def test_a_restart_keeps_the_sustain_clock_and_ends_open_streams_cleanly(
     broker: Broker, tmp_path: Path
 ) -> None:
-    """SIGTERM ends the stream with OK within 5 s; the next process goes on with the stretch."""
+    """SIGTERM ends the stream with OK within 5 s; the next process continues with the stretch."""
     # The next process has 2.5 intervals of time for its first sample.
     metadata = lagging_group(broker) | {"samplingInterval": "20", "sustainSeconds": "300"}
     state = f"--state-file={tmp_path / 'state'}"
@@ -59,10 +59,10 @@ def test_a_restart_keeps_the_sustain_clock_and_ends_open_streams_cleanly(
     assert resumed["stretch_seconds"] == pytest.approx(span_seconds, abs=0.01)
 
 
-def test_a_broker_that_is_away_is_an_error_and_never_the_last_verdict(
+def test_a_broker_that_is_away_is_an_error_and_never_the_last_decision(
     own_broker: Broker, tmp_path: Path
 ) -> None:
-    """Active, then UNAVAILABLE while the broker is down, then a verdict again without a restart."""
+    """Active, then UNAVAILABLE while the broker is down, then a decision again, no restart."""
     own_broker.start()
     metadata = lagging_group(own_broker)
     with running_scaler(tmp_path) as scaler, grpc.insecure_channel(scaler.address) as channel:
@@ -82,7 +82,7 @@ def test_a_broker_that_is_away_is_an_error_and_never_the_last_verdict(
     assert code == newcomer_code == "UNAVAILABLE"
     assert "old" in said
     assert specs_meanwhile == 10.0
-    assert scaler.events("no verdict")
+    assert scaler.events("no decision")
     assert scaler.events("samples are good again")
 
 

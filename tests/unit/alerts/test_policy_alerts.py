@@ -42,6 +42,22 @@ def rules(given: dict[str, Any]) -> dict[str, AlertRule]:
     return {rule.name: rule for rule in rules_of_policy(given, where="test")}
 
 
+def test_a_query_for_lag_is_watched_as_lag() -> None:
+    """The rules ask for the group and topic that the query of a prometheus trigger names."""
+    stuck = rules(manifest("prometheus-lag"))["ConsumersStuckBelowPartitions"]
+
+    assert 'kafka_consumergroup_lag_sum{consumergroup="enrich",topic="events"}' in stuck.expr
+    assert "500" in stuck.expr
+
+
+def test_a_query_for_something_else_is_not_watched() -> None:
+    """The query's unit is unknown, so that only the rules on the object are created."""
+    found = manifest("prometheus-lag")
+    found["spec"]["triggers"][0]["metadata"]["query"] = "up"
+
+    assert rules(found).keys() == ON_OBJECT
+
+
 def test_the_committed_rules_are_what_the_code_writes() -> None:
     """``python -m lagbench.alerts`` was run after the last change."""
     assert (MONITORING / "alerts.yml").read_text(encoding="utf-8") == committed_text()
@@ -126,10 +142,10 @@ def test_a_fallback_has_the_time_that_it_needs(
     if fallback is not None:
         given["spec"]["fallback"] = fallback
 
-    blind = rules(given)["NoMetricAndNoFallback"]
+    without_metric = rules(given)["NoMetricAndNoFallback"]
 
-    assert blind.for_seconds == seconds
-    assert text in blind.description
+    assert without_metric.for_seconds == seconds
+    assert text in without_metric.description
 
 
 def test_a_threshold_of_all_replicas_together_is_not_multiplied() -> None:

@@ -1,4 +1,4 @@
-"""Scenarios and policies from files: what is read, and what is refused before anything starts."""
+"""Scenarios and policies from files: what is read, and what is rejected before anything starts."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,6 @@ import pytest
 import yaml
 
 from lagbench.catalog.catalog import (
-    check_cell,
     checked_cell,
     from_any_folder,
     list_policies,
@@ -19,6 +18,7 @@ from lagbench.catalog.catalog import (
 from lagbench.core.scenario.scenario import MAX_SEED, TraceProfile
 from lagbench.core.scenario.stream.profile import offered_load
 from lagbench.errors import ExitCode, WrongInput
+from lagbench.project import PROJECT_ROOT
 
 MINIMAL = {
     "name": "mine",
@@ -47,7 +47,7 @@ def refusal(path: Path | str, **overrides: str) -> WrongInput:
 
 def policy_like(name: str, **spec: Any) -> dict[str, Any]:
     """Return a policy of the catalog with fields of its spec replaced; None removes one."""
-    manifest = load_policy(name)
+    manifest = load_policy(name).manifest
     changed = {**manifest["spec"], **spec}
     kept = {key: value for key, value in changed.items() if value is not None}
     return {**manifest, "spec": kept}
@@ -104,13 +104,14 @@ def test_the_catalog_is_the_issues() -> None:
         "persistent-lag-cost-optimised",
         "production",
         "projected-lag",
+        "prometheus-lag",
         "scale-to-zero",
     }
 
 
 def test_no_two_policies_are_the_same() -> None:
     """Each file asks for something that no other one asks for."""
-    specs = [str(load_policy(name)["spec"]) for name in list_policies()]
+    specs = [str(load_policy(name).manifest["spec"]) for name in list_policies()]
 
     assert len(set(specs)) == len(specs)
 
@@ -118,7 +119,7 @@ def test_no_two_policies_are_the_same() -> None:
 @pytest.mark.parametrize("name", list_policies())
 def test_every_policy_is_a_complete_manifest_of_one_name(name: str) -> None:
     """Each policy passes KEDA's checks and all share name and namespace."""
-    manifest = load_policy(name)
+    manifest = load_policy(name).manifest
 
     metadata = manifest["metadata"]
     assert (metadata["name"], metadata["namespace"]) == ("consumer", "lagbench")
@@ -126,12 +127,15 @@ def test_every_policy_is_a_complete_manifest_of_one_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("folder", ["include/catalog/scenarios", "k8s/policies"])
-def test_every_file_says_what_it_shows(folder: str) -> None:
-    """Each file of the catalog begins with a comment that has a part 'What it shows'."""
-    for path in (Path(__file__).parents[2] / folder).glob("*.yaml"):
+def test_every_file_describes_its_purpose(folder: str) -> None:
+    """Each file of the catalog begins with a comment that has a part 'Demonstrates'."""
+    files = sorted((PROJECT_ROOT / folder).glob("*.yaml"))
+
+    assert files
+    for path in files:
         text = path.read_text(encoding="utf-8")
         assert text.startswith("# "), path
-        assert "# What it shows" in text, path
+        assert "\n# Demonstrates\n" in text, path
 
 
 def test_a_trace_is_read_beside_its_scenario() -> None:
@@ -145,7 +149,9 @@ def test_a_trace_is_read_beside_its_scenario() -> None:
 
 def test_an_effective_scenario_loads_without_its_trace_file(tmp_path: Path) -> None:
     """The text that goes into the run folder is enough to load the scenario again."""
-    cell = checked_cell("trace_example", overrides={"seed": "5", "consumer.drain": "off"})
+    cell = checked_cell(
+        "trace_example", overrides={"seed": "5", "consumer.graceful_shutdown": "off"}
+    )
     copy = tmp_path / "scenario.yaml"
     copy.write_text(cell.scenario_text, encoding="utf-8")
 
@@ -158,7 +164,7 @@ def test_settings_replace_fields_with_yaml_values() -> None:
         [
             "profile.spike_mult=5",
             "consumer.balancer=range",
-            "consumer.drain=off",
+            "consumer.graceful_shutdown=off",
             "slos.drain_seconds=1e2",
             "slos.flips=null",
             "allow_overscale=true",
@@ -169,7 +175,7 @@ def test_settings_replace_fields_with_yaml_values() -> None:
 
     assert scenario.profile.kind == "step"
     assert scenario.profile.spike_mult == 5
-    assert (scenario.consumer.balancer, scenario.consumer.drain) == ("range", "off")
+    assert (scenario.consumer.balancer, scenario.consumer.graceful_shutdown) == ("range", False)
     assert (scenario.slos.drain_seconds, scenario.slos.flips) == (100, None)
     assert scenario.allow_overscale
 
@@ -255,7 +261,7 @@ def test_a_spike_below_the_base_is_refused() -> None:
 def test_unreadable_yaml_names_the_line(
     tmp_path: Path, text: str, field: str, allowed: str
 ) -> None:
-    """A file that is no mapping in YAML is refused with its line."""
+    """A file that is no mapping in YAML is rejected with its line."""
     path = tmp_path / "mine.yaml"
     path.write_text(text, encoding="utf-8")
 
@@ -318,7 +324,7 @@ def test_keda_names_in_an_hpa_are_refused(tmp_path: Path) -> None:
         ("cpu-only", {"metrics": [{"type": "Pods"}]}, "spec.metrics[0].type"),
         (
             "lag-quick",
-            {"triggers": [{"type": "prometheus", "metadata": {}}]},
+            {"triggers": [{"type": "rabbitmq", "metadata": {}}]},
             "spec.triggers[0].type",
         ),
         ("lag-quick", {"triggers": []}, "spec.triggers"),
@@ -346,8 +352,10 @@ def test_more_replicas_than_partitions_must_be_meant() -> None:
     assert (caught.value.field, caught.value.value) == ("spec.maxReplicaCount", 24)
     assert "at most 12" in caught.value.allowed
     assert "allow_overscale" in caught.value.allowed
-    meant = load_scenario("quick_spike", {"allow_overscale": "true"})
-    check_cell(meant, load_policy("lag-overscale-2p"))
+    meant = checked_cell(
+        "quick_spike", policy="lag-overscale-2p", overrides={"allow_overscale": "true"}
+    )
+    assert meant.policy.limits.ceiling_replicas == 24
 
 
 def test_other_folders_can_hold_the_catalog(

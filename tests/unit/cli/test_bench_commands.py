@@ -77,19 +77,19 @@ def test_down_says_what_it_could_not_do(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The API server is away: exit 3 with its address and what may be left; the note stays."""
+    """The API server is unreachable: exit 3 with its address and the remains; the note stays."""
     note = ClusterNote.write(state_dir, cluster_target(tmp_path, "https://127.0.0.1:1"), "ui")
 
     code = command(monkeypatch, "down")
 
     said = capsys.readouterr()
-    told = " ".join(said.err.split())
+    printed = " ".join(said.err.split())
     assert code == ExitCode.NOT_READY
     assert "cleaning up context:prod (https://127.0.0.1:1), for 360 s at most" in said.out
-    assert "context:prod (https://127.0.0.1:1) is not clean" in told
-    assert "does not answer" in told
-    assert "namespace spikes and, as topics lagbench.*, on kafka:9092" in told
-    assert str(note.path) in told.replace(" ", "")
+    assert "context:prod (https://127.0.0.1:1) is not clean" in printed
+    assert "does not answer" in printed
+    assert "namespace spikes and topics lagbench.* on kafka:9092" in printed
+    assert str(note.path) in printed.replace(" ", "")
     assert cluster_notes(state_dir) == [note]
 
 
@@ -106,7 +106,7 @@ def test_down_is_bounded(
     monkeypatch.setattr(ClusterTarget, "clean_up", lambda *_: threading.Event().wait(60))
 
     assert command(monkeypatch, "down") == ExitCode.NOT_READY
-    assert "took longer than 0.2 s and was broken off" in " ".join(capsys.readouterr().err.split())
+    assert "took longer than 0.2 s and was stopped" in " ".join(capsys.readouterr().err.split())
 
 
 def test_down_leaves_a_kubeconfig_that_leads_elsewhere(
@@ -123,7 +123,7 @@ def test_down_leaves_a_kubeconfig_that_leads_elsewhere(
     monkeypatch.setattr(ClusterTarget, "clean_up", touched.append)
 
     assert command(monkeypatch, "down") == ExitCode.NOT_READY
-    assert "leads to https://other by now" in " ".join(capsys.readouterr().err.split())
+    assert "now points to https://other" in " ".join(capsys.readouterr().err.split())
     assert touched == []
 
 

@@ -1,4 +1,4 @@
-"""What the terminal shows is folded from telemetry, and missing stays missing."""
+"""The terminal's values are folded from telemetry, and missing stays missing."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_silent_pod_stops_counting() -> None:
             at=6 * SECOND,
             source="fresh",
             reason="sigterm",
-            is_drained=True,
+            is_graceful=True,
             abandoned=0,
             processed_total=1,
         )

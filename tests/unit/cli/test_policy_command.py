@@ -38,7 +38,7 @@ def changed(tmp_path: Path, **spec: object) -> str:
 def test_an_accepted_policy_may_have_warnings(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 0, the verdict, the way up and the warning's code are shown."""
+    """Exit code 0, the admission, the way up and the warning's code are shown."""
     code = exit_code(["lag-quick", "--scenario", "quick_spike"], monkeypatch)
 
     shown = capsys.readouterr().out
@@ -160,7 +160,7 @@ def facts(nowhere: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_cluster_decides(
     facts: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is stored alone is refused beside another; each fact of the cluster is told."""
+    """What is stored alone is rejected beside another; each fact of the cluster is told."""
     alone = exit_code(["lag-quick"], monkeypatch)
     assert "read from" not in capsys.readouterr().out
 
@@ -170,7 +170,7 @@ def test_a_cluster_decides(
     assert (alone, code) == (ExitCode.PASS, ExitCode.WRONG_INPUT)
     assert "already managed by the ScaledObject 'theirs'" in " ".join(shown.split())
     for line in (
-        f"read from context:away, namespace {NAMESPACE}; all else is from the file:",
+        f"read from context:away, namespace {NAMESPACE}; the rest is from the file:",
         "  ScaledObjects: theirs",
         "  HorizontalPodAutoscalers: none",
         "  Deployment consumer: not there",
@@ -213,21 +213,21 @@ def test_settings_name_the_namespace(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A policy that goes to another one is refused: nothing was read of that."""
+    """A policy that goes to another one is rejected: nothing was read of that."""
     settings = tmp_path / "mine.env"
     settings.write_text("NAMESPACE=orders\nKAFKA_BOOTSTRAP_SERVERS=kafka:9092\n")
 
     options = ["--target", nowhere, "--target-settings", str(settings)]
     code = exit_code(["lag-quick", *options], monkeypatch)
 
-    told = " ".join(capsys.readouterr().err.split())
+    printed = " ".join(capsys.readouterr().err.split())
     assert code == ExitCode.WRONG_INPUT
-    assert "metadata.namespace" in told
-    assert f"orders, the namespace of {nowhere}" in told
+    assert "metadata.namespace" in printed
+    assert f"orders, the namespace of {nowhere}" in printed
 
 
 @pytest.mark.parametrize(
-    ("target", "told"),
+    ("target", "printed"),
     [
         ("context:away", "http://127.0.0.1:1 does not answer"),
         ("context:elsewhere", "elsewhere"),
@@ -237,18 +237,18 @@ def test_settings_name_the_namespace(
 )
 def test_a_target_that_cannot_be_read_is_exit_code_3(
     target: str,
-    told: str,
+    printed: str,
     nowhere: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Nobody listens, no such context, no kind cluster, no bench: one message and no verdict."""
+    """Nobody listens, no such context, no kind cluster, no bench: one message and no answer."""
     code = exit_code(["lag-quick", "--target", target], monkeypatch)
 
     shown = capsys.readouterr()
     assert nowhere == "context:away"
     assert code == ExitCode.NOT_READY
-    assert told in " ".join(shown.err.split())
+    assert printed in " ".join(shown.err.split())
     assert shown.out == ""
 
 
@@ -273,14 +273,14 @@ def test_the_pauses_are_those_of_the_scenario(
 
 
 @pytest.mark.parametrize(("grace", "is_short"), [(29, True), (30, False), (None, False)])
-def test_the_drain_is_that_of_the_scenario(
+def test_the_shutdown_time_is_that_of_the_scenario(
     grace: int | None,
     is_short: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """quick_spike drains for 20 s, plus 10 s to leave; the bench's own pods get what they need."""
+    """quick_spike takes 20 s, plus 10 s to leave; the bench's own pods get what they need."""
     documents = [yaml.safe_load(policy_file("lag-quick").read_text())]
     if grace is not None:
         pod = {"containers": [{"name": "c"}], "terminationGracePeriodSeconds": grace}
@@ -295,11 +295,13 @@ def test_the_drain_is_that_of_the_scenario(
     assert ("grace-period-short" in codes) == is_short
 
 
-def test_a_drain_may_be_given_without_a_scenario(
+def test_a_shutdown_time_may_be_given_without_a_scenario(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The consumers' Deployment as it is committed gives a pod 40 s."""
-    assert "grace-period-short" in found_codes(["lag-quick", "--drain", "41"], monkeypatch, capsys)
+    assert "grace-period-short" in found_codes(
+        ["lag-quick", "--shutdown-seconds", "41"], monkeypatch, capsys
+    )
     assert "grace-period-short" not in found_codes(
-        ["lag-quick", "--drain", "40"], monkeypatch, capsys
+        ["lag-quick", "--shutdown-seconds", "40"], monkeypatch, capsys
     )

@@ -70,7 +70,7 @@ def test_waiting_policies_of_the_experiment_leave_a_digested_burst_alone(
     run(["short_bursts", *policies, "--seed", "1", "--json"], monkeypatch)
 
     found = json.loads(capsys.readouterr().out)
-    events = {name: of["summary"]["scaling_events"]["median"] for name, of in found.items()}
+    events = {name: of["summary"]["replica_changes"]["median"] for name, of in found.items()}
     assert events["persistent-lag"] == events["lag-stabilised"] == 0
     assert events["lag-default"] > 0
 

@@ -70,11 +70,11 @@ def test_why_a_run_is_invalid_stands_at_the_top_and_once(tmp_path: Path) -> None
     content = quick_spike_run()
     content.records = [r for r in content.records if not isinstance(r, ProducerProgress)]
 
-    told = said(content.write(tmp_path))
+    printed = said(content.write(tmp_path))
 
-    assert told.startswith("invalid: what Kafka had taken is not known")
-    assert told.count("what Kafka had taken is not known") == 1
-    assert "was Ready and assigned" in told
+    assert printed.startswith("invalid: the load that Kafka received is unknown")
+    assert printed.count("the load that Kafka received is unknown") == 1
+    assert "was Ready and assigned" in printed
 
 
 def test_a_rehearsal_shows_what_the_gate_found(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_rehearsal_shows_what_the_gate_found(tmp_path: Path) -> None:
 
     assert "against the baseline night-1" in before
     assert "against the last night night-2" in before
-    assert re.search(r"Scale-out reaction, s +16\.5 +32\.5 +80 +regressed", before)
+    assert re.search(r"Scale-out reaction, s +16\.5 +32\.5 +80\.0 +regressed", before)
     assert "gate: REGRESSED" in before
     assert "accept it: lagbench baseline night-3" in before
     assert "accept it" not in after

@@ -14,7 +14,7 @@ from tests.cluster.rig.versions import pinned
 
 @pytest.fixture(autouse=True)
 def forgets_the_go_that_it_found() -> Iterator[None]:
-    """Let each test find go anew."""
+    """Let each test find go again."""
     go_command._sufficient_go.cache_clear()
     yield
     go_command._sufficient_go.cache_clear()
@@ -23,7 +23,7 @@ def forgets_the_go_that_it_found() -> Iterator[None]:
 def machine_with_go(
     folder: Path, monkeypatch: pytest.MonkeyPatch, version: str, modules: Path
 ) -> Path:
-    """Put a go on the PATH that says ``version`` and holds every module in ``modules``."""
+    """Put a ``go`` on the PATH that reports ``version`` and has every module in ``modules``."""
     command = folder / "go"
     answer = json.dumps({"Dir": str(modules)})
     command.write_text(
@@ -65,7 +65,7 @@ def test_debians_go_fetches_the_pinned_one_and_makes_it_run(
     assert (toolchain / "src" / "go.mod").read_text() == "module std"
 
 
-def test_no_go_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_go_is_reported_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names Debian's package."""
     monkeypatch.setenv("PATH", str(tmp_path))
 

@@ -15,7 +15,7 @@ FINDING = PROJECT_ROOT / "docs" / "findings" / "hand-rolled-controller.md"
 
 
 @pytest.mark.parametrize("history", HISTORIES)
-def test_the_finding_tells_what_was_recorded(history: str) -> None:
+def test_the_finding_reports_what_was_recorded(history: str) -> None:
     """Each table is that of its file, and the file's lag is that of the history."""
     recorded = json.loads((RECORDED / f"{history}.json").read_text(encoding="utf-8"))
 

@@ -64,7 +64,7 @@ def test_every_dag_loads(bag: DagBag) -> None:
 
 
 def test_parsing_is_cheap(bag: DagBag) -> None:
-    """With Airflow imported, parsing all Dags anew takes below a second of the processor."""
+    """With Airflow imported, parsing all Dags again takes below a second of the processor."""
     began = time.thread_time()
 
     DagBag(str(PROJECT_ROOT / "dags"))

@@ -16,7 +16,7 @@ def test_scenarios_that_a_machine_cannot_carry_are_named() -> None:
     assert "steady" not in found.seen
 
 
-def test_a_machine_that_carries_all_is_told_so() -> None:
+def test_a_machine_that_carries_all_is_reported_so() -> None:
     """With cores to spare nothing is named."""
     found = scenarios_carried(Processor(cores=64, speed=1.0))
 

@@ -30,7 +30,7 @@ def record(*, fails: bool = False) -> str:
 
     :raises NotReady: it ``fails`` afterwards.
     """
-    with driver_options(JAVA, messages=FEW, records=True) as options:
+    with driver_options(JAVA, messages=FEW) as options:
         Path(options.split("-XX:ArchiveClassesAtExit=")[1].rstrip("'")).write_bytes(b"classes")
         assert not archive_path(JAVA).exists()
         if fails:
@@ -39,12 +39,11 @@ def record(*, fails: bool = False) -> str:
 
 
 def test_the_first_job_records_and_the_next_maps() -> None:
-    """Only what a job left at its end is mapped, by jobs that record and by those that do not."""
+    """Only what a job left at its end is mapped."""
     assert "ArchiveClassesAtExit" in record()
     assert archive_path(JAVA).read_bytes() == b"classes"
-    for records in (True, False):
-        with driver_options(JAVA, messages=FEW, records=records) as options:
-            assert f"'-XX:SharedArchiveFile={archive_path(JAVA)}'" in options
+    with driver_options(JAVA, messages=FEW) as options:
+        assert f"'-XX:SharedArchiveFile={archive_path(JAVA)}'" in options
 
 
 def test_a_job_that_fails_leaves_no_archive() -> None:
@@ -59,19 +58,13 @@ def test_another_java_has_another_archive() -> None:
     """A JVM maps only what its own version has recorded."""
     record()
 
-    with driver_options(NEWER, messages=FEW, records=False) as options:
-        assert "Archive" not in options
-
-
-def test_a_job_that_does_not_record_needs_nothing() -> None:
-    """Without an archive and without leave to record there is only the compiler's option."""
-    with driver_options(JAVA, messages=FEW, records=False) as options:
-        assert options == compiler_options(FEW)
+    with driver_options(NEWER, messages=FEW) as options:
+        assert "SharedArchiveFile" not in options
 
 
 def test_an_environment_that_cannot_be_written_is_no_error(environment: Path) -> None:
     """The folder's place is taken by a file: the job runs without an archive."""
     (environment / "var").write_text("")
 
-    with driver_options(JAVA, messages=MANY, records=True) as options:
+    with driver_options(JAVA, messages=MANY) as options:
         assert options == compiler_options(MANY) == ""

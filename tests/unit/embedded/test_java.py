@@ -82,7 +82,7 @@ def test_system_java_is_used_for_spark_as_it_is(tmp_path: Path) -> None:
 
 
 def test_stand_in_drops_the_missing_module_only(tmp_path: Path) -> None:
-    """The wheel's stand-in passes every argument on, blanks included, but for the one module."""
+    """The wheel's stand-in passes every argument on, blanks included, except for the one module."""
     real = tmp_path / "my java"
     real.write_text('#!/bin/sh\nfor a do printf "[%s]" "$a"; done\n')
     real.chmod(0o755)

@@ -62,7 +62,7 @@ def test_own_address_is_not_foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_unusable_connection_is_wrong_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
-    """A connection without bootstrap.servers is refused by name."""
+    """A connection without bootstrap.servers is rejected by name."""
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", value)
 
     with pytest.raises(WrongInput, match="AIRFLOW_CONN_KAFKA_DEFAULT"):

@@ -50,7 +50,7 @@ def test_a_part_of_the_copies_is_not_enough(folder: RunFolder) -> None:
     """A topic is missing and no bench has it: what was looked for is said."""
     folder.copy("events").mkdir(parents=True)
 
-    with pytest.raises(NotReady, match="nothing is left of the messages of run run-1"):
+    with pytest.raises(NotReady, match="no messages are left of run run-1"):
         local_accounting._source(folder)
 
 

@@ -16,7 +16,7 @@ def test_the_zip_is_all_that_a_strange_python_needs(tmp_path: Path) -> None:
     path = write_code_zip(tmp_path)
     libraries = str(Path(np.__file__).parents[1])
     code = (
-        "import bench_spark.transforms.event_rows as rows; "
+        "import lagbench_spark.transforms.event_rows as rows; "
         "import lagbench.shared_with_spark.event as event; "
         "import lagbench.shared_with_spark.message_classes; "
         "print(rows.__file__, event.__file__)"
@@ -35,7 +35,7 @@ def test_the_zip_is_all_that_a_strange_python_needs(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [
-        f"{path}/bench_spark/transforms/event_rows.py",
+        f"{path}/lagbench_spark/transforms/event_rows.py",
         f"{path}/lagbench/shared_with_spark/event.py",
     ]
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from prometheus_client.core import Metric
 
 from lagbench.programs.consumer.metrics import Exposition as ConsumerExposition
-from lagbench.programs.consumer.reports import PodFigures
-from lagbench.programs.lag_scaler.figures import ScalerFigures
-from lagbench.programs.lag_scaler.scrape import sampling_figures
+from lagbench.programs.consumer.reports import PodCounts
+from lagbench.programs.lag_scaler.metrics import ScalerMetrics
+from lagbench.programs.lag_scaler.scrape import sampling_metrics
 from lagbench.programs.recorder.metric_aliases import MetricAliases, ObservedNames
 from lagbench.programs.recorder.metrics import Exposition as RecorderExposition
 from lagbench.programs.recorder.newest_readings import NewestReadings
@@ -28,10 +28,10 @@ _ENDINGS = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_c
 
 def exported_names() -> set[str]:
     """Return what consumers, recorder and lag scaler export, whether it has series yet or not."""
-    figures = ScalerFigures()
-    figures.collect_from(lambda: sampling_figures([], 0, 0))
+    figures = ScalerMetrics()
+    figures.collect_from(lambda: sampling_metrics([], 0, 0))
     return (
-        _names(ConsumerExposition(PodFigures()).collect())
+        _names(ConsumerExposition(PodCounts()).collect())
         | _names(RecorderExposition(NewestReadings(interval_seconds=1.0)).collect())
         | _names(figures.registry.collect())
     )

@@ -1,4 +1,4 @@
-"""The consumers' Deployment, its components, and the grace that a drain needs."""
+"""The consumers' Deployment, its components, and the grace period that a shutdown needs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ CHANGES = {
     "cooperative-sticky": {"balancer": "cooperative-sticky"},
     "range": {"balancer": "range"},
     "kip-848": {"balancer": "consumer"},
-    "static-membership": {"has_static_membership": True},
-    "no-graceful-drain": {"drains": False},
+    "static-membership": {"static_membership": True},
+    "no-graceful-shutdown": {"graceful_shutdown": False},
     "transactional": {"commit": "transactional"},
 }
 
@@ -41,19 +41,19 @@ def test_a_component_changes_what_its_name_says(component: str) -> None:
 
     seen = {name: getattr(changed, name) for name in CHANGES[component]}
     assert seen == CHANGES[component]
-    rest = set(ConsumerOptions.__slots__) - set(CHANGES[component])
+    rest = set(ConsumerOptions.model_fields) - set(CHANGES[component])
     assert all(getattr(changed, name) == getattr(base, name) for name in rest)
 
 
 def test_components_of_different_flags_go_together() -> None:
-    """KIP-848, static membership and no drain at once."""
+    """KIP-848, static membership and no graceful shutdown at once."""
     manifest = CONSUMER
-    for component in ("kip-848", "static-membership", "no-graceful-drain"):
+    for component in ("kip-848", "static-membership", "no-graceful-shutdown"):
         manifest = _with(manifest, component)
 
     options = _options(manifest)
 
-    assert (options.balancer, options.has_static_membership, options.drains) == (
+    assert (options.balancer, options.has_static_membership, options.graceful_shutdown) == (
         "consumer",
         True,
         False,
@@ -66,22 +66,24 @@ def test_two_balancers_are_refused() -> None:
         _with(_with(CONSUMER, "range"), "kip-848")
 
 
-def test_the_base_waits_longer_than_a_drain_takes() -> None:
-    """The kubelet kills only after the drain's timeout, the last flush (5 s) and leaving (5 s)."""
+def test_the_base_waits_longer_than_a_graceful_shutdown_takes() -> None:
+    """The kubelet kills only after the shutdown timeout, the last flush (5 s) and leaving (5 s)."""
     grace = pod_spec(CONSUMER)["terminationGracePeriodSeconds"]
 
-    assert grace >= _options(CONSUMER).drain_timeout_seconds + 10
+    assert grace >= _options(CONSUMER).shutdown_timeout_seconds + 10
 
 
-@pytest.mark.parametrize("drain_timeout_seconds", [1, 20, 29.5, 300])
-def test_a_run_waits_longer_than_its_drain_takes(drain_timeout_seconds: float) -> None:
-    """The grace follows a scenario's drain timeout, with 9 s or more to spare."""
-    settings = ConsumerSettings(drain_timeout_seconds=drain_timeout_seconds)
+@pytest.mark.parametrize("shutdown_timeout_seconds", [1, 20, 29.5, 300])
+def test_a_run_waits_longer_than_its_graceful_shutdown_takes(
+    shutdown_timeout_seconds: float,
+) -> None:
+    """The grace follows a scenario's shutdown timeout, with 9 s or more to spare."""
+    settings = ConsumerSettings(shutdown_timeout_seconds=shutdown_timeout_seconds)
 
     manifest = consumer_for_run(CONSUMER, TARGET, settings, replicas=2)
 
     grace = pod_spec(manifest)["terminationGracePeriodSeconds"]
-    assert grace > _options(manifest).drain_timeout_seconds + 9
+    assert grace > _options(manifest).shutdown_timeout_seconds + 9
 
 
 def test_a_node_gives_up_one_consumer_at_a_time() -> None:

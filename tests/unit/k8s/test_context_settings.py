@@ -23,7 +23,7 @@ def left_out() -> dict[str, str]:
 
 
 def test_no_replacement_needs_a_key_of_the_file() -> None:
-    """Kustomize refuses a replacement whose source is not there."""
+    """Kustomize rejects a replacement whose source is not there."""
     sources = [
         replacement["source"]
         for part in ("", "workloads")

@@ -93,7 +93,7 @@ def test_rights_are_named_one_by_one() -> None:
 
 
 def test_the_runner_may_grant_what_the_recorder_gets() -> None:
-    """RBAC refuses a role that grants more than its creator has."""
+    """RBAC rejects a role that grants more than its creator has."""
     roles = {o["metadata"]["name"]: o["rules"] for o in base_objects() if o["kind"] == "Role"}
 
     assert _rights(roles["recorder"]) <= _rights(roles["runner"])

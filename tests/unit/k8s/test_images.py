@@ -72,7 +72,7 @@ def test_the_spark_image_holds_what_the_jobs_import() -> None:
     """spark.in names the packages behind the jobs' imports and behind the fetching of jars."""
     roots = [*(ROOT / "spark_jobs").rglob("*.py"), INCLUDE / "lagbench/embedded/jars.py"]
     _, modules = reachable(sorted(roots))
-    own = {"bench_spark", "land", "account", "timeline", "draw"}
+    own = {"lagbench_spark", "land", "account", "timeline", "draw"}
 
     needed = distributions(modules, but=own)
 

@@ -12,11 +12,11 @@ from lagbench.project import PROJECT_ROOT
 
 CLUSTER = PROJECT_ROOT / "k8s/base/monitoring/prometheus.yml"
 EMBEDDED = PROJECT_ROOT / "k8s/compose/prometheus.yml"
-SCRAPED = ("Deployment/consumer", "Deployment/recorder", "Deployment/lagbench-external-scaler")
+SCRAPED = ("Deployment/consumer", "Deployment/recorder", "Deployment/lagbench-lag-scaler")
 
 
 def test_both_give_a_pods_series_the_same_labels() -> None:
-    """The board's queries hold in both places: app, run_id, namespace, pod."""
+    """The dashboard's queries hold in both places: app, run_id, namespace, pod."""
     assert labels_given(CLUSTER) == labels_given(EMBEDDED)
     assert set(labels_given(CLUSTER)) == {"app", "run_id", "namespace", "pod"}
 

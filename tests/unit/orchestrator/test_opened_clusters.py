@@ -62,7 +62,7 @@ def test_a_run_and_airflow_have_a_note_each(tmp_path: Path) -> None:
     assert cluster_notes(tmp_path, "run") == []
 
 
-def test_a_note_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_note_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     """It is not taken for no note."""
     note = ClusterNote.write(tmp_path, cluster_target(tmp_path, "https://api"), "run")
     note.path.write_text("{}")

@@ -83,7 +83,7 @@ def test_another_name_is_refused(name: str, settings: Path) -> None:
 
 @pytest.mark.parametrize("line", ["NAMESPACES=a", "IMAGE", "NAMESPACE=UPPER", "STORAGE_CLASS=a b"])
 def test_a_wrong_line_names_the_file(line: str, settings: Path) -> None:
-    """What cannot be is refused with file, field, value and what is allowed."""
+    """What cannot be is rejected with file, field, value and what is allowed."""
     with settings.open("a") as file:
         file.write(f"{line}\n")
 
@@ -102,7 +102,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path, settings: Path) -> 
 def test_a_connection_in_the_environment_would_win(
     settings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is refused without being shown: it may hold a password."""
+    """It is rejected without being shown: it may hold a password."""
     monkeypatch.setenv(KUBERNETES_VARIABLE, "secret")
 
     with pytest.raises(WrongInput) as refused:

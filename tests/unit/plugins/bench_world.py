@@ -9,8 +9,9 @@ import pytest
 from tests.unit.plugins.conftest import World
 
 from lagbench.core.spark.settings import SparkPlace
-from lagbench_airflow import planning
+from lagbench_airflow import bench_life
 from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.hooks import target
 
 
 def stand_in_for_bench(
@@ -21,17 +22,17 @@ def stand_in_for_bench(
     cluster.server_version = lambda: "v1.34.4"
     spark = SimpleNamespace(place=SparkPlace.KUBERNETES)
     stand_ins: dict[str, object] = {
-        "_connection": lambda _: None,
-        "is_embedded": lambda: is_embedded,
         "open_kube": lambda **_: world.kube,
         "KafkaHook": lambda: SimpleNamespace(get_conn=lambda: world.admin),
         "SparkTarget": SimpleNamespace(read=lambda _: spark),
         **others,
     }
     for name, stand_in in stand_ins.items():
-        monkeypatch.setattr(planning, name, stand_in)
+        monkeypatch.setattr(bench_life, name, stand_in)
+    monkeypatch.setattr(target, "connection", lambda _: None)
+    monkeypatch.setattr(target, "is_embedded", lambda: is_embedded)
 
 
 def bench_up(world: World) -> dict[str, Any]:
     """Run what the task ``bench_up`` does."""
-    return planning.bring_bench_up(lambda _: None, cell=CellRun.open(str(world.folder.path)))
+    return bench_life.bring_bench_up(lambda _: None, cell=CellRun.open(str(world.folder.path)))

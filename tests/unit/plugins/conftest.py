@@ -68,11 +68,11 @@ def workload(kind: str, name: str) -> dict[str, Any]:
 
 
 LAG_SCALER_OBJECTS = [
-    workload("Deployment", "lagbench-external-scaler"),
+    workload("Deployment", "lagbench-lag-scaler"),
     {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": "lagbench-external-scaler"},
+        "metadata": {"name": "lagbench-lag-scaler"},
         "spec": {"ports": [{"port": 6000}]},
     },
 ]
@@ -168,7 +168,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         path = tmp_path / "base" / name / "workload.yaml"
         path.parent.mkdir(parents=True)
         path.write_text(yaml.safe_dump(workload(kind, name)))
-    scaler = tmp_path / "base" / "external-scaler" / "objects.yaml"
+    scaler = tmp_path / "base" / "lag-scaler" / "objects.yaml"
     scaler.parent.mkdir()
     scaler.write_text(yaml.safe_dump_all(LAG_SCALER_OBJECTS))
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import Any
 
 import pytest
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
 
+from lagbench.adapters.kube import manifest_files
 from lagbench.adapters.kube.workloads import remove_workloads
 from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY
 from lagbench.core.keda.object.annotations import PAUSED
 from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION, RUN_ID_LABEL
 from lagbench.errors import NotReady, StillWaiting
+from lagbench.project import PROJECT_ROOT
+from lagbench_airflow.hooks import kube as hooks_kube
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 
 
@@ -54,7 +58,7 @@ def test_an_object_of_somebody_else_is_neither_replaced_nor_deleted(
     world.kube.apply(theirs | {"metadata": {"name": "consumer"}})
     before = list(world.kube.calls)
 
-    with pytest.raises(NotReady, match=f"{theirs['kind']}/consumer is there"):
+    with pytest.raises(NotReady, match=f"{theirs['kind']}/consumer exists"):
         operator(world).execute(world.context)
 
     assert world.kube.calls == before
@@ -98,7 +102,7 @@ def test_the_hpa_of_another_run_is_not_this_policy_s(world: World) -> None:
         operator(world).execute(world.context)
 
 
-def test_an_autoscaler_that_is_away_is_told(world: World) -> None:
+def test_an_unreachable_autoscaler_is_reported(world: World) -> None:
     """A policy that nobody takes up does not count as in force."""
     world.kube.is_autoscaler_up = False
 
@@ -115,28 +119,101 @@ def test_a_retry_is_safe(world: World) -> None:
 
 def test_a_policy_on_the_lag_scaler_brings_it_along(world: World) -> None:
     """The scaler is there before KEDA asks it, carries the run's label, and goes with the run."""
-    address = "lagbench-external-scaler.lagbench.svc.cluster.local:6000"
+    address = "lagbench-lag-scaler.lagbench.svc.cluster.local:6000"
     asking = {"type": "external", "metadata": {"scalerAddress": address, "consumerGroup": "g"}}
     world.with_policy(SCALED_OBJECT | {"spec": SCALED_OBJECT["spec"] | {"triggers": [asking]}})
 
     operator(world).execute(world.context)
 
     calls = world.kube.calls
-    scaler = "apply Deployment/lagbench-external-scaler"
+    scaler = "apply Deployment/lagbench-lag-scaler"
     assert calls.index(scaler) < calls.index("apply ScaledObject/consumer")
     for kind in ("Deployment", "Service"):
-        labels = world.kube.objects[kind, "lagbench-external-scaler"]["metadata"]["labels"]
+        labels = world.kube.objects[kind, "lagbench-lag-scaler"]["metadata"]["labels"]
         assert labels[RUN_ID_LABEL] == world.names.run_id
     removed = remove_workloads(world.kube, RUN_ID_LABEL)
-    assert "Service/lagbench-external-scaler" in removed
-    assert "Deployment/lagbench-external-scaler" in removed
+    assert "Service/lagbench-lag-scaler" in removed
+    assert "Deployment/lagbench-lag-scaler" in removed
 
 
 def test_other_policies_start_no_scaler(world: World) -> None:
     """A kafka trigger needs no server beside KEDA."""
     operator(world).execute(world.context)
 
-    assert ("Deployment", "lagbench-external-scaler") not in world.kube.objects
+    assert ("Deployment", "lagbench-lag-scaler") not in world.kube.objects
+
+
+ASKS_PROMETHEUS = {
+    "type": "prometheus",
+    "metadata": {
+        "serverAddress": "http://prometheus.monitoring:9090",
+        "query": 'sum(kafka_consumergroup_lag{consumergroup="enrich"})',
+        "threshold": "100",
+    },
+}
+
+
+def with_prometheus(world: World) -> None:
+    """Give the run a policy that asks Prometheus."""
+    spec = {**SCALED_OBJECT["spec"], "triggers": [ASKS_PROMETHEUS]}
+    world.with_policy({**SCALED_OBJECT, "spec": spec})
+
+
+def embed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the operator find itself on the embedded bench, beside the committed Prometheus."""
+    committed = PROJECT_ROOT / "k8s" / "base" / "prometheus"
+    shutil.copytree(committed, manifest_files.BASE / "prometheus")
+    access = hooks_kube.EmbeddedAccess("kubeconfig", {})
+    monkeypatch.setattr(hooks_kube, "embedded_access", lambda *_: access)
+
+
+def test_the_embedded_bench_has_prometheus_before_the_autoscaler_asks_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It scrapes the run's recorder where localkube has put it, and goes with the run."""
+    embed(monkeypatch)
+    with_prometheus(world)
+    metadata = {
+        "name": "recorder-x",
+        "labels": {"app": "recorder", RUN_ID_LABEL: world.names.run_id},
+        "annotations": {"lagbench.io/port-metrics": "31000"},
+    }
+    recorder = {"kind": "Pod", "metadata": metadata, "status": {"podIP": "127.0.0.1"}}
+    world.kube.objects["Pod", "recorder-x"] = recorder
+
+    operator(world).execute(world.context)
+
+    calls = world.kube.calls
+    started = calls.index("apply Deployment/lagbench-prometheus")
+    assert started < calls.index("apply ScaledObject/consumer")
+    deployment = world.kube.objects["Deployment", "lagbench-prometheus"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert {"name": "SCRAPED_ADDRESS", "value": "127.0.0.1:31000"} in container["env"]
+    del world.kube.objects["Pod", "recorder-x"]
+    removed = remove_workloads(world.kube, RUN_ID_LABEL)
+    assert {"Service/lagbench-prometheus", "Deployment/lagbench-prometheus"} <= set(removed)
+
+
+def test_without_a_recorder_prometheus_has_nothing_to_scrape(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task ends before anything is applied."""
+    embed(monkeypatch)
+    with_prometheus(world)
+
+    with pytest.raises(NotReady, match="the recorder has no pod"):
+        operator(world).execute(world.context)
+
+    assert ("ScaledObject", "consumer") not in world.kube.objects
+
+
+def test_a_cluster_has_a_prometheus_of_its_own(world: World) -> None:
+    """The run starts none there."""
+    with_prometheus(world)
+
+    operator(world).execute(world.context)
+
+    assert ("Deployment", "lagbench-prometheus") not in world.kube.objects
 
 
 def test_a_policy_that_is_handed_over_has_no_hpa_to_wait_for(world: World) -> None:

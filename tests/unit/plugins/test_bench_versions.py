@@ -53,7 +53,7 @@ def test_the_driver_s_java_is_named_where_it_runs_here(
         (HPA, OF_KEDA, False, {}),
     ],
 )
-def test_keda_is_told_from_its_rules(
+def test_keda_is_distinguished_from_its_rules(
     policy: dict[str, Any], hpa: dict[str, Any], is_embedded: bool, versions: dict[str, str]
 ) -> None:
     """KEDA's own version is read off the HPA that it made; our autoscaler has the rules of one."""

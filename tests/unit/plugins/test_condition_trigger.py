@@ -81,7 +81,7 @@ def test_yields_exactly_one_event() -> None:
 
 
 def test_the_condition_must_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A relapse begins the hold anew: it counts from the third reading on."""
+    """A relapse begins the hold again: it counts from the third reading on."""
     trigger = Scripted(YES, NO, YES, hold_seconds=2.0)
     a_second_each = SimpleNamespace(monotonic=lambda: float(trigger.reads), time=time.time)
     monkeypatch.setattr("lagbench_airflow.triggers.condition.time", a_second_each)
@@ -104,7 +104,7 @@ def test_an_outage_is_waited_out() -> None:
     assert run_inline(trigger)["reason"] == "reached"
 
 
-def test_an_outage_is_told_at_the_deadline() -> None:
+def test_an_outage_is_reported_at_the_deadline() -> None:
     """When the world stays away the event carries the last error."""
     event = run_inline(Scripted(NotReady("the broker is away"), wait_seconds=0.05))
 

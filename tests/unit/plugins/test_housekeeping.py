@@ -116,7 +116,7 @@ def test_the_references_of_the_gate_are_kept(tmp_path: Path) -> None:
     assert deleted == ["between", "by-hand"]
 
 
-def test_a_night_without_a_run_is_told(root: Path) -> None:
+def test_a_night_without_a_run_is_reported(root: Path) -> None:
     """A Dag run that left no folder here cannot be compared."""
     with pytest.raises(NotReady, match="names the Dag run nobody"):
         rehearsal.compare_with_last_pass("nobody")

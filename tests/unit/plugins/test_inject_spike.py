@@ -100,7 +100,9 @@ def test_a_note_of_another_run_does_not_count(world: World, operator: InjectSpik
     assert operator.execute(world.context)["is_new"] is True
 
 
-def test_a_stream_that_does_not_start_is_told(world: World, operator: InjectSpikeOperator) -> None:
+def test_a_stream_that_does_not_start_is_reported(
+    world: World, operator: InjectSpikeOperator
+) -> None:
     """Without a stream the task fails, is retried, and its phase says so."""
     world.stream_started_at = None
 

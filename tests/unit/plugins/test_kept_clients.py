@@ -31,7 +31,7 @@ class Client:
         self.failure: Exception | None = None
 
     def close(self) -> None:
-        """Refuse to be closed twice or in the middle of a reading."""
+        """Reject to be closed twice or in the middle of a reading."""
         assert self.is_open
         assert not self.is_in_use
         self.is_open = False
@@ -110,7 +110,7 @@ def test_a_failed_reading_renews_the_clients(opened: Opened) -> None:
 
 
 def test_wrong_input_closes_the_clients(opened: Opened) -> None:
-    """A wait that is refused leaves no client open."""
+    """A wait that is rejected leaves no client open."""
     run_inline(UsesAll(NO, WrongInput(where="w", field="f", value=1, allowed="2")))
 
     assert (len(opened.clients), opened.still_open) == (3, 0)
@@ -172,7 +172,7 @@ def test_two_waits_share_no_client(opened: Opened) -> None:
 
 
 def test_one_that_fails_to_close_leaves_none_open(opened: Opened) -> None:
-    """The others are closed all the same, and the next use opens anew."""
+    """The others are closed anyway, and the next use opens again."""
     clients = KeptClients()
     clients.kube("k")
     clients.kafka_admin("q")

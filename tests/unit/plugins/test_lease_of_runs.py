@@ -15,7 +15,7 @@ from tests.unit.plugins.conftest import World
 from lagbench.adapters.kube.cluster_lease import ClusterLease
 from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.errors import NotReady
-from lagbench_airflow import planning
+from lagbench_airflow import bench_life
 from lagbench_airflow.cell_run import CellRun
 
 
@@ -48,7 +48,7 @@ def test_a_cell_holds_the_lease_until_its_teardown(world: World, leases: FakeLea
     assert leases.lease is not None
     longest = longest_run_seconds(CellRun.open(str(world.folder.path)).scenario)
     assert leases.lease["spec"]["leaseDurationSeconds"] == longest
-    planning.clean_up(lambda _: None, folder=world.folder)
+    bench_life.clean_up(lambda _: None, folder=world.folder)
     assert leases.lease is None
 
 
@@ -72,7 +72,7 @@ def test_a_sweep_that_fails_gives_the_lease_back(
     def stuck(*_: Any, **__: Any) -> None:
         raise NotReady("pods stay")
 
-    monkeypatch.setattr(planning, "remove_everything", stuck)
+    monkeypatch.setattr(bench_life, "remove_everything", stuck)
 
     with pytest.raises(NotReady, match="pods stay"):
         bench_up(world)
@@ -82,6 +82,6 @@ def test_a_sweep_that_fails_gives_the_lease_back(
 
 def test_the_bench_by_hand_takes_nothing(world: World, leases: FakeLeases) -> None:
     """Without a cell nothing is swept, so nothing is taken."""
-    planning.bring_bench_up(lambda _: None, cell=None)
+    bench_life.bring_bench_up(lambda _: None, cell=None)
 
     assert leases.writes == []

@@ -107,3 +107,9 @@ def test_what_is_neither_is_refused(written: str) -> None:
     """Half an object and a line without a key are named with what is allowed."""
     with pytest.raises(WrongInput, match=r"conf: overrides = .* allowed: .*key=value"):
         settings_of({"overrides": written})
+
+
+@pytest.mark.parametrize("name", ["drain", "graceful_shutdown"])
+def test_the_conf_of_an_earlier_run_is_read(name: str) -> None:
+    """The field of the graceful shutdown counts by its earlier name too."""
+    assert settings_of({name: "off"}) == {"consumer.graceful_shutdown": "off"}

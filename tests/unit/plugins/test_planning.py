@@ -14,22 +14,23 @@ from lagbench.catalog.catalog import load_policy
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.compare.cell_identity import content_digest
 from lagbench.results.baseline import cell_of
-from lagbench_airflow import planning
+from lagbench_airflow import planning, run_topics
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.hooks import kafka
+from lagbench_airflow.hooks import target as targets
 
 
 @pytest.fixture
 def cell(world: World, monkeypatch: pytest.MonkeyPatch) -> CellRun:
-    """Return the world's run, whose planning reaches the world."""
-    monkeypatch.setattr(planning, "KafkaHook", kafka.KafkaHook)
-    monkeypatch.setattr(planning, "settings_of_cluster", lambda *_: world.cluster)
+    """Return the world's run, whose topics reach the world."""
+    monkeypatch.setattr(run_topics, "KafkaHook", kafka.KafkaHook)
+    monkeypatch.setattr(run_topics, "settings_of_cluster", lambda *_: world.cluster)
     return CellRun.open(str(world.folder.path))
 
 
 def test_topics_keep_everything_whatever_the_broker_s_defaults(world: World, cell: CellRun) -> None:
     """Neither age nor size drops a message, and one replica in sync is enough for a write."""
-    planning.create_run_topics(cell)
+    run_topics.create_run_topics(cell)
 
     kept: dict[str, Any] = {
         "cleanup.policy": "delete",
@@ -49,7 +50,7 @@ def test_replicas_of_topics_are_a_setting_of_the_cluster(
     """Left out, the broker's default holds."""
     world.cluster = ClusterSettings(bootstrap_servers=SERVERS, replication_factor=setting)
 
-    planning.create_run_topics(cell)
+    run_topics.create_run_topics(cell)
 
     assert {spec.replication_factor for spec in world.admin.specs.values()} == {factor}
 
@@ -62,7 +63,7 @@ def test_replicas_of_topics_are_a_setting_of_the_cluster(
         (False, {"in_cluster": True}, "context:in_cluster"),
     ],
 )
-def test_a_planned_run_tells_its_cell(
+def test_a_planned_run_reports_its_cell(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     *,
@@ -72,15 +73,15 @@ def test_a_planned_run_tells_its_cell(
 ) -> None:
     """The manifest has the digests of the policy's file and of the target's name."""
     monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
-    monkeypatch.setattr(planning, "is_embedded", lambda: is_embedded)
+    monkeypatch.setattr(targets, "is_embedded", lambda: is_embedded)
     connection = SimpleNamespace(extra_dejson=extra)
-    monkeypatch.setattr(planning, "_connection", lambda _: connection)
+    monkeypatch.setattr(targets, "connection", lambda _: connection)
 
     planned = planning.plan_run({"scenario": "quick_spike"}, dag_run="d")
 
     folder = RunFolder(tmp_path / planned["run_id"])
     assert folder.read_json(folder.manifest)["cell"] == {
-        "policy": content_digest(load_policy(planned["policy"])),
+        "policy": content_digest(load_policy(planned["policy"]).manifest),
         "target": content_digest(target),
     }
     cell = cell_of(folder)

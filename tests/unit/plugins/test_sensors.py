@@ -63,7 +63,7 @@ def start_stream(world: World, *, seconds_ago: float) -> None:
 
 
 def without_tail(world: World) -> None:
-    """Let the scenario end with its own stretch."""
+    """Let the scenario end with its own period."""
     scenario = yaml.safe_load(world.folder.read_text(world.folder.scenario))
     world.folder.write_text(world.folder.scenario, yaml.safe_dump(scenario | {"tail": "none"}))
 
@@ -150,7 +150,7 @@ def test_lag_that_never_rises_is_a_result(world: World) -> None:
 
 
 def test_drained_means_zero(world: World) -> None:
-    """One message left is not drained; the run goes on after the limit."""
+    """One message left is not drained; the run continues after the limit."""
     assert run(ConsumerLagDrainedSensor, world)["reached"] is True
 
     world.total_lag = 1
@@ -178,19 +178,19 @@ def test_traffic_is_finished_either_way(world: World, end: str) -> None:
 
 
 def test_the_tail_is_no_planned_traffic(world: World) -> None:
-    """After its planned stretch the traffic is finished, though the Job runs on or was deleted."""
+    """After its planned window the traffic is finished, though the Job runs on or was deleted."""
     create_job(world)
     assert run(TrafficFinishedSensor, world)["reached"] is False
 
     start_stream(world, seconds_ago=20.5)
-    assert run(TrafficFinishedSensor, world)["seen"] == {"traffic": "planned stretch over"}
+    assert run(TrafficFinishedSensor, world)["seen"] == {"traffic": "planned window ended"}
 
     world.kube.delete("Job", world.names.producer_job)
     assert run(TrafficFinishedSensor, world)["reached"] is True
 
 
-def test_without_a_tail_the_job_tells_the_end(world: World) -> None:
-    """A producer that still flushes after its planned stretch has not finished."""
+def test_without_a_tail_the_job_reports_the_end(world: World) -> None:
+    """A producer that still flushes after its planned window has not finished."""
     without_tail(world)
     start_stream(world, seconds_ago=25)
     create_job(world)
@@ -199,7 +199,7 @@ def test_without_a_tail_the_job_tells_the_end(world: World) -> None:
 
 
 def test_a_lag_that_cannot_rise_any_more_is_not_waited_for(world: World) -> None:
-    """The base load of the tail is no spike: once the planned stretch is over lag stays down."""
+    """The base load of the tail is no spike: once the planned window has ended lag stays down."""
     create_job(world)
     start_stream(world, seconds_ago=20.5)
 
@@ -250,7 +250,7 @@ def test_an_unstable_group_fails_the_task(world: World, trouble: str) -> None:
 
 
 def test_a_group_that_does_not_settle_ends_the_wait(world: World) -> None:
-    """At the end the run goes on with the group as it is, and its verdict judges that."""
+    """At the end the run continues with the group as it is, and its verdict judges that."""
     start_consumers(world, 2)
     assert run(ConsumerGroupSettledSensor, world)["reached"] is True
 

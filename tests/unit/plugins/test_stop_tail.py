@@ -54,7 +54,7 @@ def finished(tail_sent: int) -> StreamFinished:
 
 
 @pytest.fixture
-def told(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
+def reported(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
     """Return the telemetry of a producer that is in its tail; it is read as it is then."""
     records: list[Record] = [progress(PLANNED - 1), progress(PLANNED)]
 
@@ -82,13 +82,13 @@ def stop(world: World, is_settled: str = "True") -> dict[str, Any]:
 
 
 def has_job(world: World) -> bool:
-    """Say whether the producer's Job is there."""
+    """Return whether the producer's Job is there."""
     return world.kube.get("Job", world.names.producer_job) is not None
 
 
-def test_the_tail_is_ended_and_noted(world: World, told: list[Record]) -> None:
+def test_the_tail_is_ended_and_noted(world: World, reported: list[Record]) -> None:
     """The Job is deleted; the manifest has the tail's rate, start, length and end."""
-    told.append(finished(tail_sent=4200))
+    reported.append(finished(tail_sent=4200))
 
     noted = stop(world)
 
@@ -104,50 +104,52 @@ def test_the_tail_is_ended_and_noted(world: World, told: list[Record]) -> None:
     assert list(world.folder.logs.iterdir())
 
 
-def test_replicas_that_did_not_settle_are_told(world: World, told: list[Record]) -> None:
+def test_replicas_that_did_not_settle_are_reported(world: World, reported: list[Record]) -> None:
     """When the wait for the floor timed out, the time limit ended the tail."""
-    told.append(finished(tail_sent=1))
+    reported.append(finished(tail_sent=1))
 
     assert stop(world, is_settled="False")["ended_by"] == "timeout"
 
 
 @pytest.mark.parametrize(("end", "by"), [("Complete", "bound"), ("Failed", "failure")])
 def test_a_producer_that_has_ended_is_left_alone(
-    world: World, told: list[Record], end: str, by: str
+    world: World, reported: list[Record], end: str, by: str
 ) -> None:
     """Its Job stays as it is, and the manifest says what ended the tail."""
-    told.append(finished(tail_sent=1))
+    reported.append(finished(tail_sent=1))
     world.kube.finish_job(world.names.producer_job, end)
 
     assert stop(world)["ended_by"] == by
     assert has_job(world)
 
 
-def test_a_retry_reads_what_was_said(world: World, told: list[Record]) -> None:
+def test_a_retry_reads_what_was_said(world: World, reported: list[Record]) -> None:
     """With the Job deleted by an earlier try the same note is written."""
-    told.append(finished(tail_sent=7))
+    reported.append(finished(tail_sent=7))
     first = stop(world)
 
     assert stop(world) == first
 
 
-def test_a_producer_that_said_nothing_is_a_failure(world: World, told: list[Record]) -> None:
+def test_a_producer_that_said_nothing_is_a_failure(world: World, reported: list[Record]) -> None:
     """Without its last record nobody knows how long the tail was: missing is not zero."""
     noted = stop(world)
 
     assert (noted["ended_by"], noted["seconds"], noted["sent"]) == ("failure", None, None)
 
 
-def test_a_producer_behind_its_plan_is_stopped_in_the_end(world: World, told: list[Record]) -> None:
-    """The wait for the planned stretch is bounded; the producer then says that it was cut short."""
-    del told[1]
+def test_a_producer_behind_its_plan_is_stopped_in_the_end(
+    world: World, reported: list[Record]
+) -> None:
+    """The wait for the planned window is bounded; the producer then says that it was cut short."""
+    del reported[1]
 
     stop(world)
 
     assert not has_job(world)
 
 
-def test_without_a_tail_nothing_is_touched(world: World, told: list[Record]) -> None:
+def test_without_a_tail_nothing_is_touched(world: World, reported: list[Record]) -> None:
     """The producer ends by itself, and the manifest has no tail."""
     world.folder.write_text(world.folder.scenario, yaml.safe_dump(SCENARIO | {"tail": "none"}))
     operator = StopTailOperator(task_id="stop_tail", run_folder=str(world.folder.path))

@@ -15,7 +15,6 @@ from tests.unit.plugins.conftest import RUN_ID, SERVERS, World
 from lagbench.embedded import spark_packages
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.hooks.spark import SparkTarget
-from lagbench_airflow.operators import submit_spark_job
 from lagbench_airflow.operators.submit_spark_job import WRITTEN_TABLES, SubmitSparkJobOperator
 
 CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
@@ -84,15 +83,13 @@ def _connect(monkeypatch: pytest.MonkeyPatch, master: str, **extra: Any) -> None
 
 def _fence(world: World, *, tables: bool = True) -> None:
     world.folder.write_json(world.folder.fence, {"events": {"0": 5}})
-    for name in WRITTEN_TABLES["pipeline"] if tables else ():
+    for name in WRITTEN_TABLES if tables else ():
         world.folder.table(name).mkdir()
         (world.folder.table(name) / "part-0.parquet").write_bytes(b"")
 
 
 def _run(world: World) -> Any:
-    task = SubmitSparkJobOperator(
-        task_id="account_for_messages", job="pipeline", run_folder=str(world.folder.path)
-    )
+    task = SubmitSparkJobOperator(task_id="account_for_messages", run_folder=str(world.folder.path))
     return task.execute(world.context)
 
 
@@ -105,7 +102,7 @@ def test_local_spark_is_one_process_here(
 
     done = _run(world)
 
-    assert done == {"job": "pipeline", "tables": sorted(WRITTEN_TABLES["pipeline"])}
+    assert done == {"job": "pipeline", "tables": sorted(WRITTEN_TABLES)}
     assert submitter.option("--master") == "local[2]"
     assert submitter.option("--jars") == "/cache/kafka.jar"
     assert submitter.option("--run-folder") == str(world.folder.path)
@@ -171,7 +168,7 @@ def test_the_run_is_carried_to_a_volume_and_back(
     volume = tmp_path / "volume"
     _connect(monkeypatch, "spark://master:7077", lagbench_runs=str(volume))
     _fence(world, tables=False)
-    for name in WRITTEN_TABLES["pipeline"]:
+    for name in WRITTEN_TABLES:
         (volume / RUN_ID / "tables" / name).mkdir(parents=True)
         (volume / RUN_ID / "tables" / name / "part-0.parquet").write_bytes(name.encode())
     (volume / RUN_ID / "accounting.json").write_text("{}")
@@ -292,10 +289,3 @@ def test_a_kubeconfig_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(WrongInput, match="lagbench_kubeconfig = '/nowhere'"):
         SparkTarget.read("spark_default")
-
-
-def test_every_job_has_its_tables() -> None:
-    """The operator knows what each entry script writes."""
-    scripts = {path.stem for path in spark_packages.SPARK_JOBS.glob("*.py")}
-
-    assert set(submit_spark_job.WRITTEN_TABLES) == scripts

@@ -79,7 +79,7 @@ def test_the_fence_freezes_offsets(world: World, fence: FenceRunOperator) -> Non
 
 
 def test_the_fence_waits_for_open_transactions(world: World, fence: FenceRunOperator) -> None:
-    """What a killed pod has left open hides the ledger behind it: no fence before it is over."""
+    """What a killed pod has left open hides the ledger behind it: no fence before it has ended."""
     start(world)
     world.admin.topics[world.names.processed_topic] = {0: 5}
     world.admin.open_transactions = [{0: 2}]
@@ -213,9 +213,9 @@ def test_a_pod_that_is_not_ready_says_why(world: World) -> None:
     with pytest.raises(StillWaiting) as late:
         wait_ready(kube, "recorder", 1)  # type: ignore[arg-type]
 
-    told = str(late.value)
-    assert "0 Ready; Pod/recorder-0: Pending, not [recorder], ErrImagePull" in told
-    assert told.endswith("its log ends: first | last")
+    reported = str(late.value)
+    assert "0 Ready; Pod/recorder-0: Pending, not [recorder], ErrImagePull" in reported
+    assert reported.endswith("its log ends: first | last")
 
 
 def test_the_last_word_of_the_autoscaler_is_kept(world: World, fence: FenceRunOperator) -> None:

@@ -111,7 +111,7 @@ def test_a_claim_that_holds_was_measured() -> None:
     assert (suite.findtext("testcase/system-out") or "").startswith("A: yes (must hold).")
 
 
-def test_why_a_run_is_invalid_is_told_once() -> None:
+def test_the_reason_of_an_invalid_run_is_reported_once() -> None:
     """In an error of its own: the SLOs say what was measured."""
     invalid = ALL.model_copy(
         update={"status": "undetermined", "reasons": ("late",), "invalid": ("late",)}

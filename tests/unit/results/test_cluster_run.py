@@ -31,13 +31,13 @@ def on_cluster(content: RunContent) -> RunContent:
     """Return the same run without what only the embedded bench tells."""
     content.manifest["fidelity"] = "kubernetes"
     content.records = sorted(
-        (told for record in content.records for told in as_told(record)),
+        (reported for record in content.records for reported in as_reported(record)),
         key=lambda record: record.at,
     )
     return content
 
 
-def as_told(record: Any) -> list[Record]:
+def as_reported(record: Any) -> list[Record]:
     """Return what a cluster's recorder would say instead of ``record``."""
     if isinstance(record, KedaPoll):
         return []

@@ -63,7 +63,7 @@ def test_two_producers_are_two_streams(run: TamperedRun) -> None:
     later = {name: started[name] + 5 * SECOND for name in ("at", "stream_started_at")}
     run.add_records({**started, **later, "source": "producer-other"})
 
-    assert any("2 producers told of a stream" in reason for reason in run.judge().invalid)
+    assert any("2 producers reported a stream" in reason for reason in run.judge().invalid)
 
 
 def records_of(
@@ -132,7 +132,7 @@ def test_a_tail_of_which_all_say_the_same_is_no_contradiction() -> None:
         (records_of(starts=(0, 5 * SECOND)), {}, "two starts of the stream, 5.0 s apart"),
     ],
 )
-def test_a_tail_of_which_two_things_are_told_is_not_known(
+def test_a_tail_of_which_two_things_are_reported_is_not_known(
     records: list[Any], noted: dict[str, Any], why: str
 ) -> None:
     """Producer, manifest and scenario are compared with each other."""

@@ -208,10 +208,10 @@ def test_the_newest_reference_of_each_cell_is_named(tmp_path: Path) -> None:
     assert references(tmp_path) == {cell: "night-2", other: "other"}
 
 
-def test_a_folder_without_a_cell_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_a_cell_is_reported(tmp_path: Path) -> None:
     """A run of an earlier lagbench has no digests in its manifest."""
     folder = write_night(tmp_path, "old", created_at=1)
     folder.write_json(folder.manifest, {"created_at": 1, "fidelity": "processes"})
 
-    with pytest.raises(NotReady, match="run old does not tell its cell"):
+    with pytest.raises(NotReady, match="run old has no readable cell"):
         judge_night(folder, now=2)

@@ -196,7 +196,7 @@ def test_unknown_telemetry_rows_are_counted(content: RunContent, tmp_path: Path)
 
     assert measures.accounting.foreign_telemetry_records == 1
     reasons = judge_run(folder).reasons
-    assert "1 records of telemetry are none of this run" in reasons
+    assert "1 telemetry records are not of this run" in reasons
     assert any(isinstance(record, LagSample) for record in content.records)
 
 
@@ -266,5 +266,5 @@ def test_a_recorder_that_saw_nothing_for_long_leaves_a_run_undetermined(
     statuses = {slo.name: slo for slo in judge_run(content.write(tmp_path)).slos}
 
     assert statuses["flips"].status == "undetermined"
-    assert "replicas not seen for" in statuses["flips"].reason
+    assert "no reading of replicas for" in statuses["flips"].reason
     assert statuses["baseline_at_floor"].status != "fail"

@@ -9,6 +9,7 @@ import yaml
 from tests.fakes.run_folder_builder import quick_spike_run
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.policy.checked_policy import CheckedPolicy
 from lagbench.report.page import write_report
 from lagbench.results.measure import judge_run, measure_run
 from lagbench.results.prediction import predict_run, read_prediction
@@ -19,8 +20,8 @@ from lagbench.results.read_run import read_evidence, read_scenario
 def folder(tmp_path: Path) -> RunFolder:
     """Return a recorded run that was predicted before it started."""
     written = quick_spike_run().write(tmp_path)
-    policy = yaml.safe_load(written.policy.read_text())
-    predict_run(written, read_scenario(written), policy, where="lag-quick")
+    policy = CheckedPolicy.of_run(yaml.safe_load(written.policy.read_text()), where="lag-quick")
+    predict_run(written, read_scenario(written), policy)
     return written
 
 
@@ -53,7 +54,9 @@ def test_a_run_without_a_recorded_sync_says_why_it_is_not_predicted_again(
 
 def test_a_policy_that_cannot_be_played_is_noted_with_the_reason(folder: RunFolder) -> None:
     """A run of it is not stopped: only its prediction is missing."""
-    made = predict_run(folder, read_scenario(folder), {"kind": "Nothing"}, where="mine.yaml")
+    nothing = CheckedPolicy.of_run({"kind": "Nothing"}, where="mine.yaml")
+
+    made = predict_run(folder, read_scenario(folder), nothing)
 
     assert made.before is None
     assert "mine.yaml" in made.before_reason
@@ -78,4 +81,4 @@ def test_the_report_shows_predicted_measured_and_residual(folder: RunFolder) -> 
     text = write_report(folder).read_text()
 
     assert "Predicted, measured" in text
-    assert "Peak lag in messages" in text
+    assert "Peak lag, messages" in text

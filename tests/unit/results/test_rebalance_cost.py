@@ -105,7 +105,7 @@ def test_a_dip_that_lasts_is_no_noise(content: RunContent, tmp_path: Path) -> No
 
 
 def test_a_partition_of_a_stranger_hides_no_step(content: RunContent, tmp_path: Path) -> None:
-    """Nobody of the run ever owns partition 5: all five scale steps are judged all the same."""
+    """Nobody of the run ever owns partition 5: all five scale steps are judged anyway."""
     content.records = [
         replace(record, owned=[p for p in record.owned if p != 5])
         if isinstance(record, PartitionsAssigned | PartitionsRevoked)
@@ -137,10 +137,10 @@ def test_a_step_whose_rebalance_nobody_saw_is_undetermined(
     found = slo(folder, DIP)
 
     assert found.status == "undetermined"
-    assert "no rebalance was seen" in found.reason
+    assert "no rebalance was recorded" in found.reason
 
 
-def test_steps_are_known_without_the_pods_lives(content: RunContent, tmp_path: Path) -> None:
+def test_steps_are_known_without_the_pods_timelines(content: RunContent, tmp_path: Path) -> None:
     """Kubernetes told nothing of any pod: joins and SIGTERMs follow the replicas in their order."""
     content.records = [record for record in content.records if not isinstance(record, PodSeen)]
 
@@ -199,7 +199,9 @@ def test_scaled_to_zero_the_reaction_is_no_standstill(content: RunContent, tmp_p
     assert slo(folder, STANDS).status == "pass"
 
 
-def test_a_folder_says_from_what_partitions_were_told(content: RunContent, tmp_path: Path) -> None:
+def test_a_folder_says_from_what_partitions_were_reported(
+    content: RunContent, tmp_path: Path
+) -> None:
     """Without the tables of messages the samples of the lag tell them, and that is said."""
     folder = content.write(tmp_path)
 

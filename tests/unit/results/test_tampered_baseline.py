@@ -23,7 +23,7 @@ def test_a_policy_that_goes_to_zero_has_its_floor_at_one_under_load(run: Tampere
 
 
 def test_a_load_that_begins_with_its_spike_has_no_baseline(run: TamperedRun) -> None:
-    """The plan has no stretch before it, so there is nothing to judge."""
+    """The plan has no period before it, so there is nothing to judge."""
     points = [
         {"second": 0, "rate_per_second": 150, "is_spike": True},
         {"second": 8, "rate_per_second": 1500, "is_spike": True},
@@ -48,10 +48,10 @@ def test_without_any_limit_nothing_passes(run: TamperedRun) -> None:
 
 def test_scale_downs_of_an_idle_group_are_noted(run: TamperedRun) -> None:
     """The stream was over for 23 s: that nothing was lost then proves little."""
-    assert any("all scale-downs met an idle group" in note for note in run.judge().notes)
+    assert any("all scale-downs happened in an idle group" in note for note in run.judge().notes)
 
 
-def test_pod_minutes_are_of_the_scenarios_own_stretch(run: TamperedRun) -> None:
+def test_pod_minutes_are_of_the_planned_window(run: TamperedRun) -> None:
     """32 s of the stream; the rest stands beside it, and cannot dilute it."""
     before = run.measure().scaling
     run.edit_records(

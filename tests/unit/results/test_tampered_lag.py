@@ -30,7 +30,7 @@ def test_lag_that_was_seen_above_beyond_the_limit_fails(run: TamperedRun) -> Non
 
 
 def test_a_drain_in_a_gap_is_as_wide_as_the_gap(run: TamperedRun) -> None:
-    """Unseen from the spike's end to 13 s after: it was drained in 0 to 13.6 s."""
+    """Gap from the spike's end to 13 s after: it was drained in 0 to 13.6 s."""
     drop_lag(run, 28.5, 41)
     run.set_slos(drain_seconds=10)
 

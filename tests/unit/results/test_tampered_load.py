@@ -91,7 +91,7 @@ def test_a_stream_without_a_start_is_not_judged_by_its_spike(run: TamperedRun) -
     verdict = run.judge()
 
     assert verdict.status == "undetermined"
-    assert "the start of the stream is not known" in verdict.invalid[0]
+    assert "the start of the stream is unknown" in verdict.invalid[0]
     assert slo(verdict, "reaction_seconds").status == "undetermined"
 
 
@@ -116,7 +116,7 @@ def test_without_the_producers_first_word_the_manifest_has_the_start(run: Tamper
 
 
 def refused(run: TamperedRun, count: int) -> None:
-    """Let the broker have refused ``count`` messages."""
+    """Let the broker have rejected ``count`` messages."""
     acked = 31_800 - count
     run.edit_records(lambda r: {**r, "acked": acked, "failed": count}, "stream_finished")
     run.set_accounting(produced_acked=acked, produced_failed=count)
@@ -131,12 +131,12 @@ def test_refused_deliveries_are_another_load(run: TamperedRun, count: int) -> No
     verdict = run.judge()
 
     assert verdict.status == "undetermined"
-    assert f"{count:,} were refused" in verdict.invalid[0]
+    assert f"{count:,} were rejected" in verdict.invalid[0]
     assert not [result for result in verdict.slos if result.status == "pass"]
 
 
 def test_an_empty_log_never_passes(run: TamperedRun) -> None:
-    """All was refused: nothing lagged, nothing was lost, and nothing was shown."""
+    """All was rejected: nothing lagged, nothing was lost, and nothing was shown."""
     refused(run, 31_800)
     without_scaling(run)
     run.set_accounting(in_log=0, processed_distinct=0, processed_records=0)
@@ -221,7 +221,7 @@ def test_a_producer_without_any_report_leaves_the_load_unknown(run: TamperedRun)
     verdict = run.judge()
 
     assert verdict.status == "undetermined"
-    assert "the producer not heard" in verdict.invalid[0]
+    assert "no report of the producer" in verdict.invalid[0]
 
 
 def test_an_invalid_run_says_why_once(run: TamperedRun) -> None:

@@ -180,25 +180,25 @@ def stamp_one_row_in_another_century(run: SyntheticRun) -> None:
 def lose_ten_that_were_acknowledged(run: SyntheticRun) -> None:
     """Let ten deliveries fail that are in the log, and ten be acknowledged that are not."""
     _lose_last(run, 10)
-    _tell_failed(run, [(0, 9)])
+    _report_failed(run, [(0, 9)])
 
 
 def lose_ten_that_failed(run: SyntheticRun) -> None:
     """Let ten deliveries fail, and the log be without the same ten."""
     seqs = sorted(_lose_last(run, 10))
-    _tell_failed(run, [(seq, seq) for seq in seqs])
+    _report_failed(run, [(seq, seq) for seq in seqs])
 
 
 def lose_ten_of_ten_failures_without_names(run: SyntheticRun) -> None:
     """Let ten deliveries fail and ten seqs be absent, without telling which failed."""
     _lose_last(run, 10)
-    _tell_failed(run, None)
+    _report_failed(run, None)
 
 
 def set_the_next_owner_behind(run: SyntheticRun) -> None:
     """Let the clock of pod-c's node be half a second behind; the handover itself is clean."""
     _shift_clock(run, "pod-c", -500 * MILLISECOND)
-    _tell_clocks(run, {"pod-a": 0, "pod-b": 0, "pod-c": -500 * MILLISECOND})
+    _report_clocks(run, {"pod-a": 0, "pod-b": 0, "pod-c": -500 * MILLISECOND})
 
 
 def set_the_next_owner_behind_unasked(run: SyntheticRun) -> None:
@@ -211,7 +211,7 @@ def hide_zombies_by_a_clock_ahead(run: SyntheticRun) -> None:
     """Let pod-a do 20 messages after pod-c has begun, whose clock is half a second ahead."""
     run.work["pod"][_rows_of(run, HANDED_OVER, "pod-c")[1:21]] = "pod-a"
     _shift_clock(run, "pod-c", 500 * MILLISECOND)
-    _tell_clocks(run, {"pod-a": 0, "pod-b": 0, "pod-c": 500 * MILLISECOND})
+    _report_clocks(run, {"pod-a": 0, "pod-b": 0, "pod-c": 500 * MILLISECOND})
 
 
 def leave_one_of_a_key_to_the_next_owner(run: SyntheticRun) -> None:
@@ -310,7 +310,7 @@ def _lose_last(run: SyntheticRun, count: int) -> list[int]:
     return seqs
 
 
-def _tell_failed(run: SyntheticRun, seqs: list[tuple[int, int]] | None) -> None:
+def _report_failed(run: SyntheticRun, seqs: list[tuple[int, int]] | None) -> None:
     (finished,) = (record for record in run.telemetry if isinstance(record, StreamFinished))
     finished.acked, finished.failed, finished.failed_seqs = finished.acked - 10, 10, seqs
 
@@ -324,7 +324,7 @@ def _shift_clock(run: SyntheticRun, pod: str, by_ns: int) -> None:
             record.at += by_ns
 
 
-def _tell_clocks(run: SyntheticRun, offsets: dict[str, int]) -> None:
+def _report_clocks(run: SyntheticRun, offsets: dict[str, int]) -> None:
     """Have the recorder bound each pod's clock to a millisecond."""
     run.fidelity = "kubernetes"
     run.telemetry += [

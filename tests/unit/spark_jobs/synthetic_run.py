@@ -88,7 +88,7 @@ def pod_of(partition: int) -> str:
 
 
 def is_handed_over(partition: int) -> bool:
-    """Say whether pod-c takes the partition over at half time."""
+    """Return whether pod-c takes the partition over at half time."""
     return partition % 3 == 2
 
 

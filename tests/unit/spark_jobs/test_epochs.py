@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bench_spark.epochs import Epoch, Rival, Span, rivals_of, spans_of, unknown_work
-from bench_spark.holdings import Holding, Holdings, Hole
-from bench_spark.pod_clocks import ONE_CLOCK, PodClock, PodClocks
+from lagbench_spark.epochs import Epoch, Rival, Span, rivals_of, spans_of, unknown_work
+from lagbench_spark.holdings import Holding, Holdings, Hole
+from lagbench_spark.pod_clocks import ONE_CLOCK, PodClock, PodClocks
 
 # a, then b, then a again
 HELD = Holdings([Holding(0, "a", 1, 4), Holding(0, "b", 5, 8), Holding(0, "a", 9, None)], [])

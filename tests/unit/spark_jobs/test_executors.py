@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from bench_spark.errors import UnreadableRun
-from bench_spark.executors import require_shared
+from lagbench_spark.errors import UnreadableRun
+from lagbench_spark.executors import require_shared
 
 
 @dataclass
@@ -74,7 +74,7 @@ def test_executors_with_a_disk_of_their_own_are_refused(tmp_path: Path) -> None:
     here.mkdir()
     folder: Any = FakeFolder(f"file://{there}", here)
 
-    with pytest.raises(UnreadableRun, match=rf"do not see file://{there}"):
+    with pytest.raises(UnreadableRun, match=rf"cannot read file://{there}"):
         require_shared(folder)
 
     assert list(here.iterdir()) == []

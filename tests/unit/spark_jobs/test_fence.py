@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench_spark.errors import UnreadableRun
-from bench_spark.fence import parse_fence
+from lagbench_spark.errors import UnreadableRun
+from lagbench_spark.fence import parse_fence
 
 
 def test_partitions_become_numbers() -> None:
@@ -35,6 +35,6 @@ def test_partitions_become_numbers() -> None:
     ],
 )
 def test_garbled_fence_is_refused(content: dict[str, object]) -> None:
-    """A fence that lacks a part or holds no offsets is refused with what it needs."""
+    """A fence that lacks a part or holds no offsets is rejected with what it needs."""
     with pytest.raises(UnreadableRun, match="it needs events, processed, telemetry and committed"):
         parse_fence(content)

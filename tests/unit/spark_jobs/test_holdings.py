@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench_spark.holdings import Holding, Hole, Move, holdings
+from lagbench_spark.holdings import Holding, Hole, Move, holdings
 
 
 def gained(
@@ -54,7 +54,7 @@ def test_a_partition_is_held_from_its_assignment_until_its_revocation() -> None:
 
 
 def test_an_eager_rebalance_shares_one_number() -> None:
-    """All is revoked and given anew under one number: nothing is missing."""
+    """All is revoked and given again under one number: nothing is missing."""
     moves = [
         gained(1, 1, {0, 1}, {0, 1}, full=True),
         given_up(5, 2, {0, 1}, set()),
@@ -121,7 +121,7 @@ def test_a_container_that_was_started_again_counts_anew() -> None:
 
 
 def test_a_pod_that_said_nothing_more_holds_until_the_next_owner() -> None:
-    """It was killed unseen; pod b is given the partition at 7."""
+    """It was killed in a gap of the records; pod b is given the partition at 7."""
     heir = gained(7, 1, {0}, {0})._replace(pod="b")
 
     found = holdings([gained(1, 1, {0}, {0}), heir], ends={})

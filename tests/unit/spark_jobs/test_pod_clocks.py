@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from bench_spark.pod_clocks import ONE_CLOCK, PodClock, pod_clocks
 from lagbench.core.measures.evidence.clocks import clock_set
 from lagbench.core.telemetry.records import ClockOffset, PodSeen, TelemetryRecord
+from lagbench_spark.pod_clocks import ONE_CLOCK, PodClock, pod_clocks
 
 MILLISECOND = 1_000_000
 
@@ -27,7 +27,7 @@ def offset(at: int, node: int, low: int, high: int, *, since_at: int) -> ClockOf
 
 
 def test_the_rule_is_that_of_the_core() -> None:
-    """For fifty sets of stretches, shift and error of every pod are the same."""
+    """For fifty sets of periods, shift and error of every pod are the same."""
     generator = np.random.default_rng(4)
     for _ in range(50):
         records: list[TelemetryRecord] = []

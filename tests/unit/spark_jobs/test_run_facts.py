@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from tests.unit.spark_jobs.synthetic_run import assigned, clean_run, revoked
 
-from bench_spark.causes import Commit, Instant
-from bench_spark.run_facts import facts_of
 from lagbench.core.telemetry.records import (
     ClockOffset,
     OffsetsCommitted,
@@ -18,6 +16,8 @@ from lagbench.core.telemetry.records import (
     StreamStarted,
     encode_record,
 )
+from lagbench_spark.causes import Commit, Instant
+from lagbench_spark.run_facts import facts_of
 
 
 def facts(*records: Record):  # noqa: ANN201
@@ -26,7 +26,7 @@ def facts(*records: Record):  # noqa: ANN201
 
 
 def seen(pod: str, *, exit_code: int | None, gone_at: int | None, reason: str = "") -> PodSeen:
-    """Return the record of a pod's life."""
+    """Return the record of a pod's timeline."""
     return PodSeen(
         at=500,
         source="recorder",
@@ -101,7 +101,7 @@ def test_pod_that_failed_as_a_whole_was_killed() -> None:
 def test_pod_that_ended_by_itself_was_not_killed() -> None:
     """A pod that said goodbye has its SIGTERM as fate; one that still runs has none."""
     stopped = PodStopped(
-        at=300, source="a", reason="sigterm", is_drained=True, abandoned=0, processed_total=1
+        at=300, source="a", reason="sigterm", is_graceful=True, abandoned=0, processed_total=1
     )
     sigterm = SigtermReceived(at=200, source="a", queued=0, in_flight=0)
 
@@ -141,7 +141,7 @@ def test_only_commits_that_move_on_are_causes() -> None:
     ],
 )
 def test_a_record_that_lacks_what_its_kind_has_is_counted(text: str) -> None:
-    """The job goes on without it."""
+    """The job continues without it."""
     found = facts_of([text, encode_record(commit(1, "a", 10)).decode()])
 
     assert found.strangers == 1

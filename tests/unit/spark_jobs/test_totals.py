@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench_spark.causes import CauseFinder
-from bench_spark.fence import Fence
-from bench_spark.holdings import Holdings
-from bench_spark.pod_clocks import ONE_CLOCK
-from bench_spark.run_facts import RunFacts, StreamPlan
-from bench_spark.totals import BadCount, Counts, LogPart, totals
+from lagbench_spark.causes import CauseFinder
+from lagbench_spark.fence import Fence
+from lagbench_spark.holdings import Holdings
+from lagbench_spark.pod_clocks import ONE_CLOCK
+from lagbench_spark.run_facts import RunFacts, StreamPlan
+from lagbench_spark.totals import BadCount, Counts, LogPart, totals
 
 
 def _facts(**changes: Any) -> RunFacts:
@@ -58,7 +58,7 @@ def test_distinct_leaves_out_repeats_and_strangers() -> None:
     assert content["lost"] == 0
 
 
-def test_failed_deliveries_whose_seqs_are_told_excuse_no_other() -> None:
+def test_failed_deliveries_whose_seqs_are_reported_excuse_no_other() -> None:
     """Two failed and are absent by identity; a third absent one was acknowledged."""
     bad = [BadCount("not_in_log", "none", None, 1), BadCount("not_in_log_failed", "none", None, 2)]
     facts = _facts(acked=18, failed=2, failed_seqs=[(3, 4)])
@@ -99,7 +99,7 @@ def test_strangers_are_in_the_log_and_in_no_other_class() -> None:
     assert (content["expired"], content["log_holes"]) == (4, 0)
 
 
-def test_expired_offsets_are_told_from_holes() -> None:
+def test_expired_offsets_are_distinguished_from_holes() -> None:
     """Offsets before the log's start are expired; absent ones after it are holes."""
     log = {0: LogPart(10, 5), 1: LogPart(8, 0)}
 

@@ -25,7 +25,7 @@ class ExternalCallFailed(NotReady):
     """A call failed; ``is_unimplemented``: the server does not know the method."""
 
     def __init__(self, message: str, *, is_unimplemented: bool = False) -> None:
-        """Keep the one status that callers tell from the rest."""
+        """Keep the one status that callers distinguish from the others."""
         super().__init__(message)
         self.is_unimplemented = is_unimplemented
 
@@ -58,7 +58,7 @@ class ExternalScalerClient:
         *,
         timeout_seconds: float = CALL_TIMEOUT_SECONDS,
     ) -> None:
-        """Connect to nothing yet: a server that is away does not stop a scaler's making."""
+        """Connect lazily: an unreachable server does not prevent the creation of a scaler."""
         self._pool = pool
         self._endpoint = endpoint
         self._timeout_seconds = timeout_seconds

@@ -25,7 +25,7 @@ _PROBE_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class GrpcEndpoint:
-    """What tells one channel from another; ``server_name`` is whom the certificate must name."""
+    """The properties that identify a channel; ``server_name`` is the name in the certificate."""
 
     address: str
     server_name: str = ""

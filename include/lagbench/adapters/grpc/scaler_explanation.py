@@ -1,6 +1,8 @@
-"""Asking a running lag scaler why: KEDA's IsActive call, with the steps in the trailing metadata.
+"""Request the reason of a decision from a running lag scaler.
 
-A header asks for them, so that KEDA's own calls carry nothing more than KEDA's protocol.
+It is KEDA's IsActive call, with the steps in the trailing metadata.
+
+A header requests the steps, so KEDA's own calls carry only KEDA's protocol.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ def ask_for_steps(
 ) -> tuple[Step, ...]:
     """Return the steps of the decision that the server at ``address`` serves now (plaintext).
 
-    :raises WrongInput: the server refuses the metadata.
-    :raises NotReady: it cannot be reached, has no verdict, or is not lagbench's scaler.
+    :raises WrongInput: the server rejects the metadata.
+    :raises NotReady: it cannot be reached, has no decision, or is not lagbench's scaler.
     """
     ref = wire.ScaledObjectRef(name=name, namespace=namespace, scalerMetadata=dict(metadata))
     with grpc.insecure_channel(address) as channel:
@@ -50,8 +52,10 @@ def ask_for_steps(
                     value=name,
                     allowed=str(error.details()),
                 ) from error
-            raise NotReady(f"the scaler at {address} gives no verdict: {said}") from error
+            raise NotReady(f"the scaler at {address} gives no decision: {said}") from error
         trailing = dict(call.trailing_metadata() or ())
     if STEPS not in trailing:
-        raise NotReady(f"the server at {address} answers, but explains nothing: not lagbench's")
+        raise NotReady(
+            f"the server at {address} answers, but has no explanation: it is not lagbench's"
+        )
     return tuple(Step(*parts) for parts in json.loads(trailing[STEPS]))

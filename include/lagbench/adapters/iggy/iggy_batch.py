@@ -1,8 +1,8 @@
 """One batch of reads: the offsets of many groups on many topics, all requests under way at once.
 
-Iggy says of a partition the offset of its last message, of a group the last message processed;
-a ``GroupSample`` wants the next ones of both. An empty partition shows offset 0 as well: the
-message count tells the difference.
+Iggy reports the offset of the last message for a partition and of the last processed message for a
+group; a ``GroupSample`` holds the next one of both. An empty partition also has offset 0: the
+message count distinguishes it.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class _TopicRead:
 
     @property
     def is_final(self) -> bool:
-        """Say whether the partitions that were asked for are those that the topic has."""
+        """Return whether the partitions that were asked for are those that the topic has."""
         return bool(self._error) or self.partitions == self._asked
 
     def samples(self, at_ns: int) -> Iterator[tuple[GroupTopic, GroupSample]]:

@@ -1,7 +1,8 @@
 """One logged-in TCP connection to an Iggy server: many requests under way, every wait bounded.
 
-The frame layout is found out on each connect by one ping of 0.9: a 0.8 server answers it with
-8-byte errors (and is left out of step, hence a second connection), a 0.9 server in kind.
+Each connect determines the frame layout with one ping of 0.9: a 0.8 server answers with 8-byte
+errors (its stream is then out of step, so a second connection is opened), a 0.9 server with a 0.9
+frame.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Deadline:
         """Return the error that says what took too long."""
         return NotReady(
             f"could not {what}: no answer within {self.seconds:g} s. "
-            "Check that the server is up, and whether it wants TLS"
+            "Check that the server is up, and whether it requires TLS"
         )
 
 
@@ -165,7 +166,7 @@ class IggyChannel:
         return bytes(self._received[:size_bytes])
 
     def _lost(self, reason: object) -> ConnectionLost:
-        return ConnectionLost(f"lost the Iggy server at {self._where}: {reason}")
+        return ConnectionLost(f"lost the connection to the Iggy server at {self._where}: {reason}")
 
 
 def _connected(connection: IggyConnection, deadline: Deadline) -> socket.socket:

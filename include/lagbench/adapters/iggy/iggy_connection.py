@@ -1,4 +1,4 @@
-"""How to reach one Iggy server: address, credentials and TLS, checked once; never shown whole."""
+"""Define the connection to one Iggy server: address, credentials and TLS, checked once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class IggyConnection(BaseModel):
 
     @model_validator(mode="after")
     def _is_usable(self) -> Self:
-        """Refuse what no server could accept; the reason never holds a secret."""
+        """Reject values that no server accepts; the reason never contains a secret."""
         split_address(self.server_address)
         has_user, has_token = bool(self.username), _is_given(self.access_token)
         if has_token == (has_user or _is_given(self.password)):

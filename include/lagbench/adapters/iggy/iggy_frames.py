@@ -24,13 +24,13 @@ _LARGEST_REPLY_BYTES = 16 * 2**20
 _EVICTION_TEXTS = {
     9: "wrong user or password",
     10: "wrong access token",
-    14: "the protocol version does not suit",
+    14: "the protocol version is not supported",
     15: "the login has no protocol version",
 }
 
 
 class FrameLayout(Protocol):
-    """How one generation of servers packs requests and replies."""
+    """The format of requests and replies of one generation of servers."""
 
     version: str
     header_bytes: int
@@ -42,7 +42,7 @@ class FrameLayout(Protocol):
         """Return the frame that logs in with a personal access token."""
 
     def accept_login(self, reply: Reply) -> None:
-        """Take from the reply to a login what later requests need; raise if it was refused."""
+        """Take from the reply to a login what later requests need; raise if it was rejected."""
 
     def request(self, code: int, payload: bytes) -> bytes:
         """Return the frame of a read."""
@@ -149,7 +149,7 @@ class ReplicaLayout:
         return _bounded(size - self.header_bytes)
 
     def reply(self, header: bytes, body: bytes) -> Reply:
-        """Return status and body; an eviction is how the server refuses a login."""
+        """Return status and body; a server rejects a login by an eviction."""
         if header[60] == self._EVICTION:
             raise IggyRefused(self._eviction(header), header[255])
         if header[60] != self._REPLY:
@@ -186,7 +186,7 @@ class ReplicaLayout:
 
 
 def is_plain_answer(first_bytes: bytes) -> bool:
-    """Tell from 8 bytes what answered a 0.9 ping: a 0.8 server calls it an unknown command."""
+    """Determine from 8 bytes which server answered a 0.9 ping: 0.8 reports an unknown command."""
     return first_bytes == b"\x03" + bytes(7)
 
 

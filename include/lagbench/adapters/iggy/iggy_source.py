@@ -74,7 +74,7 @@ class IggySource:
         return channel.layout.version if channel is not None else ""
 
     def sample(self, wanted: Sequence[GroupTopic]) -> Mapping[GroupTopic, GroupSample]:
-        """Return a sample per wanted group; all carry the same error if the server is away."""
+        """Return a sample per requested group; an outage gives all of them the same error."""
         deadline = Deadline(self._timeout_seconds, self._clock)
         try:
             if not self._lock.acquire(timeout=self._timeout_seconds):

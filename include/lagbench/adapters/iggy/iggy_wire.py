@@ -42,7 +42,7 @@ class IggyRefused(NotReady):
 
     def __init__(self, text: str, status: int = 0) -> None:
         """Keep the server's own code beside the text."""
-        super().__init__(f"the Iggy server refused: {text}")
+        super().__init__(f"the Iggy server rejected the request: {text}")
         self.status = status
 
 
@@ -63,7 +63,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """What a server says of a partition; ``current_offset`` is 0 in an empty one as well."""
+    """The state of a partition as reported; ``current_offset`` is also 0 if it is empty."""
 
     number: int
     current_offset: int  # of the last message ever written
@@ -80,7 +80,7 @@ class StoredOffset:
 
 
 def offset_query(group: str, stream: str, topic: str, partition: int) -> bytes:
-    """Return the payload that asks for a group's stored offset in one partition."""
+    """Return the payload that requests a group's stored offset in one partition."""
     place = ident(group) + ident(stream) + ident(topic)
     return bytes([_GROUP_KIND]) + place + b"\x01" + struct.pack("<I", partition)
 
@@ -98,7 +98,7 @@ def ident(name: str) -> bytes:
 
 
 def is_identifier(name: str) -> bool:
-    """Say whether ``ident`` can encode this name."""
+    """Return whether ``ident`` can encode this name."""
     if name.isascii() and name.isdigit():
         return int(name) < 2**32
     return 1 <= len(name.encode()) <= 255
@@ -149,7 +149,9 @@ class Fields:
         """Pass over bytes that say nothing here."""
         self._at += size_bytes
         if self._at > len(self._data):
-            raise MalformedReply(f"the server's reply ends after {len(self._data)} bytes, too soon")
+            raise MalformedReply(
+                f"the server's reply ends after {len(self._data)} bytes: it is truncated"
+            )
 
     def number(self, size_bytes: int) -> int:
         """Return an unsigned number."""
@@ -165,7 +167,7 @@ class Fields:
         return value
 
     def end(self) -> None:
-        """Refuse bytes that are left over."""
+        """Reject remaining bytes."""
         if self._at != len(self._data):
             raise MalformedReply(f"the server's reply has {len(self._data) - self._at} bytes more")
 

@@ -46,7 +46,7 @@ class KafkaAdmin(KafkaCalls):
     """A connection for administration; use it as a context manager."""
 
     def check_reachable(self) -> int:
-        """Return the number of brokers that the cluster names; NotReady when nobody answers."""
+        """Return the number of brokers that the cluster reports; NotReady without an answer."""
         brokers = len(self._metadata("reach the cluster").brokers)
         if brokers == 0:
             message = f"Kafka at {self._servers} answered, but has no broker in service yet"
@@ -105,7 +105,7 @@ class KafkaAdmin(KafkaCalls):
         self._poll_until(led, f"create {', '.join(wanted)}")
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete topics and return when no broker lists them; a topic that is gone is fine."""
+        """Delete topics and return when no broker lists them; a missing topic is fine."""
         if not names:
             return
         self._each(
@@ -117,7 +117,7 @@ class KafkaAdmin(KafkaCalls):
         def gone() -> tuple[bool, str]:
             known = self._metadata("list topics").topics
             left = [name for name in names if name in known]
-            return not left, f"still there: {', '.join(left)}"
+            return not left, f"not deleted yet: {', '.join(left)}"
 
         self._poll_until(gone, f"delete {', '.join(names)}")
 
@@ -128,7 +128,7 @@ class KafkaAdmin(KafkaCalls):
         return sorted(g.group_id for g in listing.valid if g.group_id.startswith(prefix))
 
     def delete_group(self, group_id: str) -> None:
-        """Delete a consumer group and its offsets; a group that is gone is fine.
+        """Delete a consumer group and its offsets; a missing group is fine.
 
         :raises StillWaiting: members stayed in the group until the time limit.
         """
@@ -153,7 +153,7 @@ class KafkaAdmin(KafkaCalls):
         return self.group_answer(group_id, asked, wait_seconds=self._patience)
 
     def ask_for_group(self, group_id: str, *, limit_seconds: float) -> GroupRequest:
-        """Ask for a group's description; the client gives up after ``limit_seconds``."""
+        """Request a group's description; the client gives up after ``limit_seconds``."""
         return self._open.describe_consumer_groups([group_id], request_timeout=limit_seconds)[
             group_id
         ]

@@ -68,7 +68,7 @@ class KafkaCalls:
         self.close()
 
     def close(self) -> None:
-        """Close the connections (librdkafka does so when the object is gone)."""
+        """Close the connections (librdkafka does so when the object is deleted)."""
         self._client = None
 
     @property
@@ -87,7 +87,7 @@ class KafkaCalls:
 
     @property
     def _patience(self) -> float:
-        """How long to wait for a future: its own request ends before that."""
+        """The longest wait for a future: its own request ends before that."""
         return self._timeout_seconds + 5.0
 
     def _metadata(self, purpose: str) -> ClusterMetadata:
@@ -143,7 +143,7 @@ class KafkaCalls:
                 where=f"Kafka at {self._servers}",
                 field=purpose,
                 value=cause.str(),
-                allowed="what the broker's message asks for",
+                allowed="a value that the broker's message allows",
             )
         message = (
             f"could not {purpose} at {self._servers}: {cause.name()} ({cause.str()}); "

@@ -1,12 +1,12 @@
-"""Connections to one Kafka cluster, enough of them that coordinators are not asked for again.
+"""Open enough connections to one Kafka cluster that librdkafka keeps all coordinators.
 
-librdkafka remembers the coordinators of 10 groups only; with an 11th it asks for one before every
-OffsetFetch. So the groups are spread, 10 to a connection: measured with 50 groups, 51 requests for
-a sample instead of 92.
+librdkafka keeps the coordinators of 10 groups only; with an 11th it looks one up before every
+OffsetFetch. So each connection serves 10 groups: measured with 50 groups, 51 requests for a sample
+instead of 92.
 
-A client that was asked for committed offsets while its broker was away never gets any again, also
-when the broker is back (librdkafka 2.16 with Kafka 4.3: each request times out, those of a new
-client are answered). So a client that got no answer is replaced.
+A client that requested committed offsets while its broker was unreachable never receives any again,
+even when the broker is back (librdkafka 2.16 with Kafka 4.3: each request times out, those of a new
+client are answered). So a client without an answer is replaced.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class KafkaConnections:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         """Take librdkafka settings (addresses, TLS, SASL); connecting is lazy.
 
-        :raises NotReady: librdkafka refuses the settings, for example a missing key file.
+        :raises NotReady: librdkafka rejects the settings, for example a missing key file.
         """
         self._settings = dict(settings)
         self._groups: dict[str, int] = {}
@@ -54,7 +54,7 @@ class KafkaConnections:
 
     @property
     def requests(self) -> int:
-        """How many requests of any kind went to brokers, as librdkafka counts; 2 s late."""
+        """Number of requests to brokers, as librdkafka counts them; 2 s late."""
         with self._lock:
             return self._sent_by_replaced + sum(self._sent.values())
 
@@ -83,7 +83,7 @@ class KafkaConnections:
         self._doubtful.clear()
 
     def close(self) -> None:
-        """Close all connections (librdkafka does so when the object is gone)."""
+        """Close all connections (librdkafka does so when the object is deleted)."""
         self._clients.clear()
 
     def _connect(self, number: int) -> AdminClient:
@@ -94,7 +94,7 @@ class KafkaConnections:
                     self._sent[number] = sent
 
         settings = {
-            "client.id": "lagbench-external-scaler",
+            "client.id": "lagbench-lag-scaler",
             "reconnect.backoff.max.ms": 1_000,
             "socket.connection.setup.timeout.ms": 5_000,
             "statistics.interval.ms": _STATISTICS_MS,

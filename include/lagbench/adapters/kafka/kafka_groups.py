@@ -23,7 +23,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupSnapshot:
-    """What the coordinator says of a group; a group that does not exist has the state DEAD."""
+    """A group as its coordinator reports it; a group that does not exist has the state DEAD."""
 
     group_id: str
     state: str

@@ -42,8 +42,9 @@ _OTHER_LEADER = {
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.NOT_LEADER_FOR_PARTITION,
 }
-"""After these the metadata are asked for: librdkafka 2.16.1 goes on with those of before a broker's
-restart, and was seen to answer nothing else for 85 s; it renews them every five minutes."""
+"""After these errors the metadata are requested: librdkafka 2.16.1 continues with those from before
+a broker's restart (measured: for 85 s) and renews them only every five minutes.
+"""
 
 
 class LagClient(AdminClient):
@@ -71,7 +72,7 @@ class LagClient(AdminClient):
             return self._consumers[group]
 
     def close(self) -> None:
-        """Close the consumers; librdkafka closes the admin client when the object is gone."""
+        """Close the consumers; librdkafka closes the admin client when the object is deleted."""
         with self._consumers_lock:
             consumers = list(self._consumers.values())
             self._consumers.clear()
@@ -148,9 +149,10 @@ def read_offsets(
     wants_earliest: Callable[[PartitionOffsets], bool] = lambda _: False,
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
 ) -> dict[Place, PartitionOffsets]:
-    """Return the offsets of ``places``; committed and end offsets are asked for together.
+    """Return the offsets of ``places``; committed and end offsets are requested together.
 
-    Oldest offsets are asked for where ``wants_earliest`` says so; not getting one is no error.
+    Oldest offsets are requested for the places of ``wants_earliest``; a missing one is not an
+    error.
     """
     wanted = list(places)
     end_answers = _list_offsets(admin, wanted, _SPEC.latest(), timeout_seconds)

@@ -52,7 +52,7 @@ class KafkaLagProcess:
 
     @property
     def broker_requests(self) -> int:
-        """How many requests of any kind went to brokers, as librdkafka counts; 2 s late."""
+        """Number of requests to brokers, as librdkafka counts them; 2 s late."""
         return self._requests_before + self._requests_now
 
     def sample(self, wanted: Sequence[GroupTopic]) -> Mapping[GroupTopic, GroupSample]:
@@ -61,7 +61,7 @@ class KafkaLagProcess:
         try:
             answer = self._asked(request)
         except NoAnswer as problem:
-            text = f"the process that reads offsets is gone ({problem}{self._ended()})"
+            text = f"the process that reads offsets has ended ({problem}{self._ended()})"
             return {item: failed_sample(request.at_ns, text) for item in wanted}
         self._requests_now = answer.broker_requests
         return unpacked_samples(wanted, answer)

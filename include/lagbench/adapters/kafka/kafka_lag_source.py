@@ -1,10 +1,10 @@
-"""Offsets of many consumer groups of one Kafka cluster, read in one batch.
+"""Read the offsets of many consumer groups of one Kafka cluster in one batch.
 
 One ListOffsets request to each broker that leads a partition, for all topics together, and one
 OffsetFetch for each group: whatever the number of objects that look at it.
 
-Reading joins no group and creates no topic. Nothing here raises for a cluster that is away: every
-group's sample then says so, and the next sample tries again.
+Reading joins no group and creates no topic. An unreachable cluster raises no error here: every
+group's sample has the reason, and the next sample tries again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from lagbench.core.lag_scaler import (
 )
 
 PARTITIONS_KEPT_SECONDS = 300.0
-"""How old the knowledge of a topic's partitions gets, as in librdkafka; one request renews all."""
+"""Longest age of a topic's known partitions, as in librdkafka; one request renews all."""
 ENTRIES_UNDER_WAY = 1_000
 """Committed offsets that are asked for at the same time, whatever the number of groups."""
 _FIRST_ANSWER_ENTRIES = 100  # expected of a group that has never answered
@@ -86,7 +86,7 @@ class KafkaLagSource:
     ) -> None:
         """Take librdkafka settings (addresses, TLS, SASL); nothing is connected yet.
 
-        :raises NotReady: librdkafka refuses the settings, for example a missing key file.
+        :raises NotReady: librdkafka rejects the settings, for example a missing key file.
         """
         self._connections = KafkaConnections(settings)
         self._now_ns, self._timeout_seconds = now_ns, timeout_seconds
@@ -96,7 +96,7 @@ class KafkaLagSource:
 
     @property
     def broker_requests(self) -> int:
-        """How many requests of any kind went to brokers, as librdkafka counts; 2 s late."""
+        """Number of requests to brokers, as librdkafka counts them; 2 s late."""
         return self._connections.requests
 
     def close(self) -> None:
@@ -178,7 +178,7 @@ class KafkaLagSource:
         return found
 
     def _add_earliest(self, found: dict[GroupTopic, GroupSample]) -> None:
-        """Ask for the oldest offsets where a group has committed none; not getting one is no error.
+        """Request the oldest offsets where a group has committed none; a missing one is fine.
 
         One request more per broker, and only while there is such a partition.
         """
@@ -245,7 +245,7 @@ class KafkaLagSource:
 
     def _ask_committed(self, group: str) -> Future[Any] | Problem:
         if time.monotonic() > self._deadline:
-            return f"the offsets of group {group} were not asked for: the broker is too slow"
+            return f"the offsets of group {group} were not requested: the broker is too slow"
         # Without a list of partitions: the answer has those with an offset, the others have none.
         request = [ConsumerGroupTopicPartitions(group)]
         try:

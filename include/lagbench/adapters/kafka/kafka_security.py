@@ -63,7 +63,7 @@ def _sasl(security: KafkaSecurity) -> dict[str, object]:
             "sasl.oauthbearer.extensions": security.extensions,
         }
     raise NotReady(
-        f"a Kafka client with sasl {security.sasl} cannot be made here: the packaged librdkafka "
+        f"a Kafka client with sasl {security.sasl} cannot be created here: the packaged librdkafka "
         "has neither Kerberos nor AWS signing. Use plaintext, scram_sha256, scram_sha512 or "
         "oauthbearer with a bearer token endpoint"
     )

@@ -1,4 +1,4 @@
-"""What a program and the process that reads Kafka's offsets for it say to each other.
+"""Define the messages between a program and the process that reads Kafka's offsets for it.
 
 Each message is four bytes of length, most significant first, and that much MessagePack.
 """
@@ -21,14 +21,14 @@ Message = TypeVar("Message")
 
 
 class OpenCluster(msgspec.Struct, frozen=True):
-    """The first message: librdkafka's settings. They hold secrets, hence a pipe and no argument."""
+    """The first message: librdkafka's settings, through a pipe because they contain secrets."""
 
     settings: dict[str, object]
     timeout_seconds: float
 
 
 class SampleWanted(msgspec.Struct, frozen=True):
-    """Asks for one batch: pairs of group and topic; ``at_ns`` is its instant."""
+    """A request for one batch: pairs of group and topic; ``at_ns`` is its instant."""
 
     at_ns: int
     groups: list[tuple[str, str]]
@@ -92,7 +92,7 @@ def unpacked_samples(
 def send(pipe: IO[bytes], message: msgspec.Struct) -> None:
     """Write a message.
 
-    :raises NoAnswer: nobody reads.
+    :raises NoAnswer: the reader has ended.
     """
     body = msgspec.msgpack.encode(message)
     try:
@@ -107,7 +107,7 @@ def receive(
 ) -> Message:
     """Return the next message; ``pipe`` must be unbuffered.
 
-    :raises NoAnswer: the other side has ended, or the time was over first.
+    :raises NoAnswer: the other side has ended, or the time limit has passed.
     """
     gives_up_at = None if within_seconds is None else time.monotonic() + within_seconds
     length = int.from_bytes(_read(pipe, _LENGTH_BYTES, gives_up_at), "big")

@@ -1,4 +1,4 @@
-"""How long reading a sample of offsets from Kafka may take."""
+"""Limit the time that reading a sample of offsets from Kafka may take."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class TelemetryLog:
     """
 
     def __init__(self, bootstrap_servers: str, topic: str, *, queue_records: int = 100_000) -> None:
-        """Open a producer; nothing is sent yet and nothing fails when the broker is away."""
+        """Open a producer; nothing is sent yet, and an unreachable broker is fine."""
         self._topic = topic
         self.dropped = 0  # refused by the full queue, or given up after an outage
         self._producer = Producer(

@@ -1,6 +1,6 @@
-"""Look at a cluster before a run: KEDA is there, the account may do what a run does, all is free.
+"""Check a cluster before a run: KEDA, the account's rights, objects in the way.
 
-Everything that is missing is told at once, before anything is made.
+All that is missing is reported at once, before anything is created.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lagbench.adapters.kube.client.kube_errors import translated
 from lagbench.adapters.kube.cluster_lease import ClusterLease
-from lagbench.adapters.kube.kube_errors import translated
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.core.cluster import POLICY_KINDS, SCALED_OBJECT, Right, is_foreign
 from lagbench.core.scenario import CONSUMER_DEPLOYMENT, POLICY_OBJECT
@@ -18,7 +18,7 @@ from lagbench.errors import NotReady
 if TYPE_CHECKING:
     from lagbench.adapters.kube.kube import Kube
 
-_WORKLOADS = ("consumer", "recorder", "external-scaler")
+_WORKLOADS = ("consumer", "recorder", "lag-scaler")
 _KEPT = "PersistentVolumeClaim"  # stays from run to run, and an overlay may have made it
 KEDA_GROUP = "keda.sh"
 EXTERNAL_METRICS = "external.metrics.k8s.io"
@@ -37,29 +37,30 @@ def ready_namespace(kube: Kube) -> None:
 
 
 def check_cluster(kube: Kube, rights: Sequence[Right], *, holder: str) -> None:
-    """Refuse a cluster in which a run cannot work, or would touch what is not its own.
+    """Reject a cluster in which a run cannot work, or would change objects of others.
 
     :param rights: what the run needs to do.
     :param holder: the Airflow that asks, as it holds the namespace's Lease; none is taken here.
-    :raises NotReady: no KEDA, a right that is missing, a rehearsal of another Airflow, or an object
-        of somebody else in the way.
+    :raises NotReady: no KEDA, a right that is missing, a rehearsal of another Airflow, or or a
+        foreign object in the way.
     """
     client = kube.api_client
     _require_keda(client)
     missing = [(right, _missing_verbs(client, kube.namespace, right)) for right in rights]
-    told = [f"{' '.join(verbs)} on {right.resource_text}" for right, verbs in missing if verbs]
-    if told:
+    reported = [f"{' '.join(verbs)} on {right.resource_text}" for right, verbs in missing if verbs]
+    if reported:
         raise NotReady(
-            f"the account may not do in namespace {kube.namespace} what a run does: "
-            f"{'; '.join(told)}. "
+            f"the account lacks permissions in namespace {kube.namespace} that a run needs: "
+            f"{'; '.join(reported)}. "
             "Give it the Role of k8s/base/runner/rbac.yaml (kubectl apply -k k8s/overlays/context)"
         )
     ClusterLease(kube, holder).require_free()
     foreign = list(_foreign_objects(kube))
     if foreign:
         raise NotReady(
-            f"namespace {kube.namespace} has what no run made and a run would replace: "
-            f"{', '.join(foreign)}. Delete it, or name another namespace in the target's settings"
+            f"namespace {kube.namespace} has objects that a run would replace although no run "
+            f"created them: {', '.join(foreign)}. Delete it, or name another namespace in the "
+            "target's settings"
         )
 
 
@@ -70,13 +71,13 @@ def _require_keda(client: Any) -> None:
         groups = {group.name for group in ApisApi(client).get_api_versions().groups}
     if KEDA_GROUP not in groups:
         raise NotReady(
-            f"{client.configuration.host} has no KEDA: it does not know the API group "
+            f"{client.configuration.host} has no KEDA: it does not serve the API group "
             f"{KEDA_GROUP}. {INSTALL_KEDA}"
         )
     if EXTERNAL_METRICS not in groups:
         raise NotReady(
-            f"{client.configuration.host} knows ScaledObjects, but nothing serves "
-            f"{EXTERNAL_METRICS}: KEDA's metrics server does not run. Look at its pods "
+            f"{client.configuration.host} serves ScaledObjects, but not "
+            f"{EXTERNAL_METRICS}: KEDA's metrics server does not run. Check its pods "
             f"(kubectl -n keda get pods). {INSTALL_KEDA}"
         )
 
@@ -101,7 +102,7 @@ def _may_verb(client: Any, namespace: str, right: Right, verb: str) -> bool:
             }
         },
     }
-    with translated(f"ask for the right to {verb} {right.resource}", client.configuration.host):
+    with translated(f"check the permission to {verb} {right.resource}", client.configuration.host):
         answer = AuthorizationV1Api(client).create_self_subject_access_review(asked)
     return bool(answer.status.allowed)
 
@@ -119,7 +120,7 @@ def _foreign_objects(kube: Kube) -> Iterator[str]:
 def policies_in_the_way(kube: Kube) -> Iterator[str]:
     """Name each policy that no run made and that scales the consumers, or has a policy's name.
 
-    An apply would force one of that name into another, whatever it scales and whoever owns it.
+    An apply would overwrite one of that name, whatever it scales.
     """
     for kind in POLICY_KINDS:
         for found in kube.list(kind):

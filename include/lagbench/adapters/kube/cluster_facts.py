@@ -45,7 +45,7 @@ class ReadableKube(Protocol):
 
 
 class Discovery(Protocol):
-    """What ``ApiDiscovery`` answers."""
+    """The answers of ``ApiDiscovery``."""
 
     def kinds(self, group: str) -> frozenset[tuple[str, str]]:
         """Return apiVersion and kind of all that a group serves."""
@@ -70,7 +70,7 @@ def read_cluster_facts(
     if not scaled_objects_of(documents, namespace):
         return ClusterFacts(source, namespace)
     if "ScaledObject" not in {kind for _, kind in discovery.kinds(KEDA_GROUP)}:
-        raise NotReady(f"{source} has no KEDA: it does not know ScaledObjects. {INSTALL_KEDA}")
+        raise NotReady(f"{source} has no KEDA: it does not serve ScaledObjects. {INSTALL_KEDA}")
     reader = _Reader(kube, discovery)
     scaled_objects, hpas = reader.all("ScaledObject"), reader.all("HorizontalPodAutoscaler")
     workloads = {
@@ -82,8 +82,8 @@ def read_cluster_facts(
         key: reader.one(*key) is not None for key in wanted_authentications(documents, namespace)
     }
     found = [item for item in workloads.values() if item is not None]
-    tells_defaults = knows_kinds or reader.is_served("LimitRange")
-    asks_defaults = tells_defaults and wants_limit_ranges(documents, namespace, found)
+    lists_defaults = knows_kinds or reader.is_served("LimitRange")
+    asks_defaults = lists_defaults and wants_limit_ranges(documents, namespace, found)
     limit_ranges = reader.all("LimitRange") if asks_defaults else None
     reader.require_rights()
     groups = wanted_groups(documents, namespace, hpas) if knows_kinds else frozenset()
@@ -102,7 +102,7 @@ def read_cluster_facts(
 
 
 class _Reader:
-    """Reads on after a missing right, so that all of them can be told at once."""
+    """Reads on after a missing right, so that all of them are reported at once."""
 
     def __init__(self, kube: ReadableKube, discovery: Discovery) -> None:
         self._kube, self._discovery = kube, discovery
@@ -127,15 +127,16 @@ class _Reader:
             return None
 
     def require_rights(self) -> None:
-        """Refuse to go on with facts that are not known.
+        """Reject facts that are not known.
 
         :raises NotAllowed: names each verb that the account lacks.
         """
         if self._lacking:
-            told = "; ".join(f"{r.verbs[0]} on {r.resource_text}" for r in self._lacking)
+            listed = "; ".join(f"{r.verbs[0]} on {r.resource_text}" for r in self._lacking)
             raise NotAllowed(
-                f"the account may not read in namespace {self._kube.namespace} what KEDA's webhook "
-                f"looks at: {told}. Give it a Role with these verbs, or check without --target"
+                f"the account lacks permissions in namespace {self._kube.namespace} to read the "
+                f"objects that KEDA's webhook reads: {listed}. Give it a Role with these verbs, or "
+                "check without --target"
             )
 
     def _lacks(self, verb: str, kind: str) -> None:
@@ -145,6 +146,6 @@ class _Reader:
             self._lacking.append(right)
 
     def is_served(self, kind: str) -> bool:
-        """Say whether the API serves a kind."""
+        """Return whether the API serves a kind."""
         group, _ = _API_GROUPS_AND_RESOURCES[kind]
         return kind in {served for _, served in self._discovery.kinds(group)}

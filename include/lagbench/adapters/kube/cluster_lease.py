@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from lagbench.adapters.kube.kube_errors import translated
+from lagbench.adapters.kube.client.kube_errors import translated
 from lagbench.core.cluster import (
     LEASE,
     LeaseClaim,
@@ -52,7 +52,7 @@ class ClusterLease:
         self._look()
 
     def acquire(self, run_id: str, *, duration_seconds: int) -> None:
-        """Take the Lease, or renew one's own, for the longest that the run can take.
+        """Take the Lease, or renew it, for the longest that the run can take.
 
         :raises NotReady: another Airflow holds it, or was faster.
         """
@@ -62,12 +62,12 @@ class ClusterLease:
             if self._write(found, claimed_lease(found, claim, now_ns)):
                 return
         raise NotReady(
-            f"Lease/{LEASE} in namespace {self._kube.namespace} changed at each of {_LOOKS} tries "
-            "to take it: others want it too. Try again"
+            f"Lease/{LEASE} in namespace {self._kube.namespace} changed at each of {_LOOKS} "
+            "attempts to take it: other Airflows want it too. Try again"
         )
 
     def release(self) -> bool:
-        """Delete the Lease; False when it is not one's own any more (it is left as it is)."""
+        """Delete the Lease; False if it is no longer this Airflow's (it is left as it is)."""
         from kubernetes.client import ApiException
 
         found, _ = self._read()
@@ -90,7 +90,7 @@ class ClusterLease:
         return True
 
     def _look(self) -> tuple[Found | None, int]:
-        """Return the Lease and the server's clock; refuse one that another holds."""
+        """Return the Lease and the server's clock; reject one that another Airflow holds."""
         found, now_ns = self._read()
         if found is not None:
             record = lease_record(found)
@@ -116,7 +116,7 @@ class ClusterLease:
         return json.loads(answer.data), self._clock_ns(answer.headers)
 
     def _write(self, found: Found | None, wanted: Found) -> bool:
-        """Create or replace the Lease; False when somebody was faster."""
+        """Create or replace the Lease; False if another Airflow was faster."""
         from kubernetes.client import ApiException
 
         api, namespace = self._api(), self._kube.namespace
@@ -141,8 +141,8 @@ class ClusterLease:
         said = headers.get("Date")
         if said is None:
             raise NotReady(
-                f"{self._host} answered without a Date: nobody can tell whether "
-                f"Lease/{LEASE} has expired. Look at what stands before the API server"
+                f"{self._host} answered without a Date header, so it is unknown whether "
+                f"Lease/{LEASE} has expired. Check the proxies in front of the API server"
             )
         return int(parsedate_to_datetime(said).timestamp()) * NS_PER_SECOND
 

@@ -1,24 +1,23 @@
 """Kubernetes through the official dynamic client: plain dicts in and out, own errors.
 
-The same client speaks to localkube and to a cluster; only the kubeconfig differs. Discovery is
-cached in a private folder for the life of the object: the library's default cache is shared by
-host and port, and localkube's port belongs to another server the next day.
+The same client speaks to localkube and to a cluster; only the kubeconfig differs.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lagbench.adapters.kube.kube_errors import describe, translated
-from lagbench.adapters.kube.kube_retries import patient_retries
+from lagbench.adapters.kube.client.kube_connection import log_in
+from lagbench.adapters.kube.client.kube_errors import describe, translated
+from lagbench.adapters.kube.client.kube_kinds import KubeKinds
+from lagbench.adapters.kube.client.kube_retries import patient_retries
 from lagbench.core.scenario import NAMESPACE
-from lagbench.errors import NotReady, StillWaiting
+from lagbench.errors import StillWaiting
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -64,8 +63,7 @@ class Kube:
         self.namespace = namespace
         self.api_client = api_client
         self._request_timeout_seconds = request_timeout_seconds
-        self._cache = tempfile.TemporaryDirectory(prefix="lagbench-kube-")
-        self._dynamic: Any = None
+        self._kinds = KubeKinds(api_client)
 
     @classmethod
     def from_kubeconfig(
@@ -78,31 +76,21 @@ class Kube:
     ) -> Kube:
         """Read a kubeconfig (None: where kubectl looks).
 
-        For ``patience_seconds`` each call waits for an API server that is away.
+        Each call waits up to ``patience_seconds`` for an unreachable API server.
         """
-        from kubernetes import client, config
-
-        configuration = client.Configuration()
-        try:
-            config.load_kube_config(
-                config_file=str(path) if path is not None else None,
-                context=context,
-                client_configuration=configuration,
-                persist_config=False,
-            )
-        except (config.ConfigException, OSError) as error:
-            raise NotReady(
-                f"the kubeconfig {path or '(default)'} cannot be used: {error}. "
-                "Bring the bench up (lagbench up) or correct the connection kubernetes_default"
-            ) from error
-        configuration.retries = patient_retries(patience_seconds) if patience_seconds else 1
-        return cls(client.ApiClient(configuration), namespace=namespace)
+        api_client = log_in(
+            path,
+            context=context,
+            retries=patient_retries(patience_seconds),
+            advice="Bring the bench up (lagbench up) or correct the connection kubernetes_default",
+        )
+        return cls(api_client, namespace=namespace)
 
     def close(self) -> None:
         """Close the connections and drop the discovery cache."""
         self.api_client.close()  # ends its threads only
         self.api_client.rest_client.pool_manager.clear()
-        self._cache.cleanup()
+        self._kinds.close()
 
     def server_version(self) -> str:
         """Return the API server's version, e.g. ``v1.34.4``."""
@@ -182,7 +170,7 @@ class Kube:
             return [dict(item) for item in _plain(found).get("items") or []]
 
     def delete(self, kind: str, name: str) -> bool:
-        """Ask for the object and what it owns to be deleted; False when there was none."""
+        """Request the deletion of the object and all that it owns; False if it does not exist."""
         from kubernetes.client import ApiException
 
         with self._translated(f"delete {kind}/{name}"):
@@ -259,7 +247,7 @@ class Kube:
         self.wait_until(
             none_left,
             timeout_seconds=timeout_seconds,
-            what=f"every {kind} with {label_selector} to be gone",
+            what=f"every {kind} with {label_selector} to be deleted",
             last_seen=lambda: ", ".join(names),
         )
 
@@ -267,13 +255,7 @@ class Kube:
         return None if manifest["kind"] == "Namespace" else self.namespace
 
     def _resource(self, kind: str, api_version: str | None = None) -> Any:
-        if self._dynamic is None:
-            from kubernetes.dynamic import DynamicClient
-
-            cache_file = str(Path(self._cache.name) / "discovery.json")
-            self._dynamic = DynamicClient(self.api_client, cache_file=cache_file)
-        wanted = api_version or API_VERSIONS[kind]
-        return self._dynamic.resources.get(api_version=wanted, kind=kind)
+        return self._kinds.resource(api_version or API_VERSIONS[kind], kind)
 
     def _translated(
         self, what: str, manifest: Manifest | None = None

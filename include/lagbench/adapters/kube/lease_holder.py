@@ -21,7 +21,7 @@ HOLDER_VARIABLE = f"AIRFLOW_VAR_{HOLDER_NAME.upper()}"
 
 
 def new_holder() -> str:
-    """Return a name that says where it was made and that nobody else has."""
+    """Return a unique name that shows where it was created."""
     return f"{socket.gethostname()}-{secrets.token_hex(4)}"
 
 
@@ -41,5 +41,5 @@ def stored_holder(state_dir: Path) -> str:
         file.write(new_holder())
     found = path.read_text(encoding="utf-8").strip()
     if not found:
-        raise NotReady(f"{path} is empty: the disk was full when it was made. Delete it")
+        raise NotReady(f"{path} is empty: the disk was full when it was created. Delete it")
     return found

@@ -15,7 +15,7 @@ from lagbench.core.scenario import GROUP_PREFIX, RUN_ID_LABEL, TOPIC_PREFIX
 PODS_GONE_TIMEOUT_SECONDS = 180.0
 WORKLOADS = ("Job", "Deployment", "Service")
 ON_A_CLUSTER = ("PodDisruptionBudget", "RoleBinding", "Role", "ServiceAccount")
-"""What a run makes beside its workloads where there are nodes and accounts; not on localkube."""
+"""Kinds that a run creates beside its workloads on a cluster; not on localkube."""
 
 
 POLICY_GONE_TIMEOUT_SECONDS = 60.0
@@ -24,7 +24,7 @@ _EVENTS_OF_RUN = re.compile(rf"{re.escape(TOPIC_PREFIX)}(.+)\.events")
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What was removed."""
+    """The removed objects."""
 
     workloads: list[str]
     topics: list[str]
@@ -36,8 +36,8 @@ def remove_everything(
 ) -> Removed:
     """Remove every run's workloads, topics and groups; one cell runs at a time, so all are dead.
 
-    Topics go after the pods: a pod that lost its topic would log errors and hang in its drain.
-    Groups go before them: only a run's topic tells its group from one that others own.
+    Topics go after the pods: a pod that lost its topic would log errors and hang in its shutdown.
+    Groups go before them: only a run's topic distinguishes its group from one that others own.
     """
     kinds = WORKLOADS if is_embedded else WORKLOADS + ON_A_CLUSTER
     workloads = remove_workloads(kube, f"{RUN_ID_LABEL}", kinds)
@@ -72,9 +72,9 @@ def clear_cluster(
 def remove_workloads(
     kube: Kube, label_selector: str, kinds: Sequence[str] = WORKLOADS
 ) -> list[str]:
-    """Delete policies first, then the other ``kinds``; wait until policies and pods are gone.
+    """Delete policies first, then the other ``kinds``; wait until policies and pods are deleted.
 
-    Only what has the labels: a ScaledObject of somebody else may have the same name.
+    Only objects with the labels: a foreign ScaledObject may have the same name.
     """
     removed: list[str] = []
     for kind in (*POLICY_KINDS, *kinds):

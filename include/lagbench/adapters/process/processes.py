@@ -62,7 +62,7 @@ def _text(niceness: int | None) -> str:
 
 
 class GroupReaper:
-    """Kills the process groups it was told of when this process ends, however it ends."""
+    """Kills the registered process groups when this process ends, even after SIGKILL."""
 
     def __init__(self) -> None:
         """Start the reaper process; it lives until ``close`` or the end of this process."""
@@ -112,9 +112,9 @@ def signal_group(group: int, signum: signal.Signals) -> bool:
 
 
 def is_alive(pid: int, *, started_at: float | None = None) -> bool:
-    """Say whether ``pid`` runs and is no zombie.
+    """Return whether ``pid`` runs and is not a zombie.
 
-    ``started_at`` (seconds since the epoch, as psutil gives it) tells a reused number apart.
+    ``started_at`` (seconds since the epoch, as psutil gives it) distinguishes a reused number.
     """
     try:
         process = psutil.Process(pid)
@@ -141,7 +141,7 @@ def end_process(pid: int, *, grace_seconds: float, started_at: float | None = No
 
 
 def _has_ended(process: psutil.Process, *, within_seconds: float) -> bool:
-    """Wait for the end; a zombie has ended, though its parent may never ask for it."""
+    """Wait for the end; a zombie has ended, even if its parent never waits for it."""
     give_up_at = time.monotonic() + within_seconds
     while (left_seconds := give_up_at - time.monotonic()) > 0:
         try:

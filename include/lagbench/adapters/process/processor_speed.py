@@ -1,4 +1,4 @@
-"""How fast this machine's processors are, and how many of them the bench may use.
+"""Measure the speed of this machine's processors, and count those that the bench may use.
 
 A virtual machine can have its two cores and yet a quarter of their speed, for as long as others use
 the host: a scenario that it carried yesterday is then invalid by a late generator.

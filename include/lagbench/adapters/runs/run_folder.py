@@ -79,7 +79,7 @@ class RunFolder:
 
     @property
     def prediction(self) -> Path:
-        """What the simulator predicted of the run."""
+        """The simulator's prediction of the run."""
         return self.path / "prediction.json"
 
     @property
@@ -89,7 +89,7 @@ class RunFolder:
 
     @property
     def autoscaler(self) -> Path:
-        """What KEDA and the HPA had of the policy last."""
+        """The last state of the policy in KEDA and the HPA."""
         return self.path / "autoscaler.json"
 
     @property
@@ -106,11 +106,11 @@ class RunFolder:
         return self.path / "copies" / kind
 
     def has_copy(self, kind: str) -> bool:
-        """Say whether that copy is whole: it takes its name when it is."""
+        """Return whether that copy is whole: it takes its name when it is."""
         return self.copy(kind).is_dir()
 
     def has_landed(self) -> bool:
-        """Say whether Spark has landed every topic; it marks a table that is whole."""
+        """Return whether Spark has landed every topic; it marks a table that is whole."""
         return all((self.table(name) / "_SUCCESS").exists() for name in LANDED_TABLES)
 
     @property
@@ -155,7 +155,7 @@ class RunFolder:
             raise NotReady(f"run {self.run_id} has no {self._name(path)} yet") from missing
         except ValueError as broken:
             raise NotReady(
-                f"run {self.run_id}: {self._name(path)} is no JSON: {broken}"
+                f"run {self.run_id}: {self._name(path)} is not JSON: {broken}"
             ) from broken
 
     def read_text(self, path: Path | str) -> str:
@@ -170,7 +170,7 @@ class RunFolder:
             raise NotReady(f"run {self.run_id} has no {self._name(path)} yet") from missing
 
     def write_json(self, path: Path | str, content: Any) -> None:
-        """Replace ``path`` by ``content`` as JSON, atomically; NaN and infinity are refused."""
+        """Replace ``path`` by ``content`` as JSON, atomically; NaN and infinity are rejected."""
         text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
         self.write_text(path, text + "\n")
 

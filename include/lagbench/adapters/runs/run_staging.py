@@ -12,7 +12,7 @@ from typing import Any
 
 from pyarrow import fs
 
-from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.errors import NotReady
 
 
@@ -46,8 +46,8 @@ class Staging:
             ) from error
         return cls(store, f"{runs.removeprefix('s3a://')}/{run_id}")
 
-    def put(self, folder: RunFolder, *, lands: bool) -> None:
-        """Copy what a job reads; ``lands`` says that it makes the landed tables itself.
+    def put(self, folder: RunFolder) -> None:
+        """Copy what the pipeline reads from a run folder.
 
         :raises NotReady: the place cannot be written.
         """
@@ -56,10 +56,6 @@ class Staging:
             self._copy_in(folder.fence, "fence.json")
             if folder.manifest.exists():
                 self._copy_in(folder.manifest, "manifest.json")
-            # Landed tables are needed there, unless an earlier job has put them there.
-            for name in () if lands else LANDED_TABLES:
-                if not self._is_there(f"tables/{name}"):
-                    self._copy_in(folder.table(name), f"tables/{name}")
 
     def fetch(self, folder: RunFolder) -> None:
         """Replace the run folder's tables and accounting by those that Spark wrote.
@@ -91,8 +87,6 @@ class Staging:
     def _copy_in(self, source: Path, name: str) -> None:
         here = fs.LocalFileSystem()
         target = f"{self.location}/{name}"
-        if source.is_dir():  # only the folders inside are made by the copy
-            self.file_system.create_dir(target, recursive=True)
         fs.copy_files(
             str(source), target, source_filesystem=here, destination_filesystem=self.file_system
         )

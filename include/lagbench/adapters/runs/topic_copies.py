@@ -36,10 +36,10 @@ _MICROSECONDS = 1_000
 
 
 def keep_evidence(settings: Callable[[], Mapping[str, Any]], folder: RunFolder) -> list[str]:
-    """Copy the topics of a fenced run that nobody has accounted for; return which were copied.
+    """Copy the topics of a fenced run without an accounting; return which were copied.
 
     Nothing is copied of a run that was never fenced (it measured nothing), that is accounted for,
-    or whose tables have landed. A repetition goes on with what is missing.
+    or whose tables have landed. A repetition copies the missing ones.
 
     :param settings: returns librdkafka's; asked only when there is something to copy.
 
@@ -108,7 +108,7 @@ def _read(
                 del open_ends[place.partition]
         if time.monotonic() - heard_at > SILENT_SECONDS:
             raise NotReady(
-                f"the topic {topic} gave nothing for {SILENT_SECONDS:g} s, and partitions "
+                f"the topic {topic} returned no record for {SILENT_SECONDS:g} s, and partitions "
                 f"{sorted(open_ends)} have not been read up to the fence"
             )
 

@@ -19,6 +19,7 @@ from lagbench.core.cluster.manifests import (
     SCALED_OBJECT,
     RunTarget,
     asks_lag_scaler,
+    asks_prometheus,
     claim_for_cluster,
     companion_for_run,
     consumer_for_run,
@@ -27,6 +28,7 @@ from lagbench.core.cluster.manifests import (
     lag_scaler_for_run,
     policy_for_run,
     producer_job_for_run,
+    prometheus_for_run,
     recorder_for_run,
 )
 from lagbench.core.cluster.run_rights import Right, rights_of_run
@@ -60,6 +62,7 @@ __all__ = [
     "RunTarget",
     "Standing",
     "asks_lag_scaler",
+    "asks_prometheus",
     "claim_for_cluster",
     "claimed_lease",
     "cluster_settings",
@@ -75,6 +78,7 @@ __all__ = [
     "manifests",
     "policy_for_run",
     "producer_job_for_run",
+    "prometheus_for_run",
     "recorder_for_run",
     "rights_of_run",
 ]

@@ -6,7 +6,7 @@ Within one Airflow the Dag ensures this; between Airflows the Lease does. For an
 * free, if there is none or it names no holder;
 * its own, if it names this Airflow: the run that took it is the same one, or has ended or died;
 * expired, if ``renewTime`` plus ``leaseDurationSeconds``, the longest that the run can take, has
-  passed: nobody waits longer for a machine that died;
+  passed: a machine that died holds it no longer;
 * held in every other case, even if it has no end: a person created it, or broke it.
 
 Instants are those of the API server, from the ``Date`` header of its answers, both when they are
@@ -142,8 +142,8 @@ def claimed_lease(
 def held_message(found: LeaseRecord, namespace: str) -> str:
     """Return the namespace's holder, its start, its latest end, and how to free it, in words."""
     run = "" if found.run_id is None else f" (run {found.run_id})"
-    since = _told(found.acquired_at_ns, "since {}", "since when it does not say")
-    until = _told(found.until_ns, "until {} at the latest", "without an end")
+    since = _instant_text(found.acquired_at_ns, "since {}", "since an unknown time")
+    until = _instant_text(found.until_ns, "until {} at the latest", "without an end")
     return (
         f"another Airflow rehearses in namespace {namespace}: {found.holder}{run}, {since}, "
         f"{until} (the API server's clock). Wait for its end, or name another namespace in the "
@@ -163,7 +163,7 @@ def longest_run_seconds(scenario: Scenario) -> int:
     return math.ceil(TRIES * (load + waits)) + AROUND_THE_LOAD_SECONDS
 
 
-def _told(at_ns: int | None, known: str, unknown: str) -> str:
+def _instant_text(at_ns: int | None, known: str, unknown: str) -> str:
     return unknown if at_ns is None else known.format(format_instant(at_ns))
 
 

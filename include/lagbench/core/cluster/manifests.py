@@ -9,24 +9,30 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lagbench.core.cluster.settings import NO_STORAGE, ClusterSettings
+from lagbench.core.keda.triggers import TRIGGER_TYPES, RunSources, kafka_metadata_for_run
 from lagbench.core.policy import is_lag_scaler
 from lagbench.core.scenario import (
     BOOTSTRAP_ANNOTATION,
+    EARLIER_LAG_SCALER,
     LAG_SCALER,
     POD_ORDINAL_ANNOTATION,
     POLICY_OBJECT,
+    PROMETHEUS,
     RUN_ID_ANNOTATION,
     RUN_ID_LABEL,
     TELEMETRY_TOPIC_ANNOTATION,
+    ConsumerFlags,
     ConsumerSettings,
     RunNames,
     Scenario,
     StartDelay,
+    flag_text,
+    flag_values,
 )
 from lagbench.core.scenario.stream import Tail
 from lagbench.errors import WrongInput
@@ -36,7 +42,7 @@ Manifest = dict[str, Any]
 SCALED_OBJECT, HPA = "ScaledObject", "HorizontalPodAutoscaler"
 POLICY_KINDS = (SCALED_OBJECT, HPA)
 GRACE_MARGIN_SECONDS = 10
-"""Added to the drain timeout: flush, commit and leave took below 2 s here; 10 s is ample."""
+"""Added to the shutdown timeout: flush, commit and leave took below 2 s here; 10 s is ample."""
 
 _AS_COMMITTED = ClusterSettings()
 
@@ -50,12 +56,15 @@ class RunTarget:
     cluster: ClusterSettings = _AS_COMMITTED
 
 
-def policy_for_run(policy: Mapping[str, Any], target: RunTarget) -> Manifest:
+def policy_for_run(
+    policy: Mapping[str, Any], target: RunTarget, *, is_embedded: bool = False
+) -> Manifest:
     """Return the policy with the run's broker, topic and group in each trigger on lag.
 
-    Triggers on lag are kafka triggers, and external ones that ask the lag scaler about Kafka.
+    Triggers on lag are kafka triggers, external ones that call the lag scaler for Kafka, and
+    prometheus triggers; on the embedded bench these query its own Prometheus.
 
-    All policies get one name, because KEDA refuses a second ScaledObject on a target.
+    All policies get one name, because KEDA rejects a second ScaledObject on a target.
 
     :raises WrongInput: the policy is neither a ScaledObject nor an HPA.
     """
@@ -72,14 +81,16 @@ def policy_for_run(policy: Mapping[str, Any], target: RunTarget) -> Manifest:
         TELEMETRY_TOPIC_ANNOTATION: target.names.telemetry_topic,
         BOOTSTRAP_ANNOTATION: target.bootstrap_servers,
     }
-    for trigger in _lag_triggers(manifest):
-        trigger["metadata"] = {
-            **trigger["metadata"],
-            "bootstrapServers": target.bootstrap_servers,
-            "topic": target.names.events_topic,
-            "consumerGroup": target.names.group,
-        }
-    for trigger in _dialling(manifest, LAG_SCALER):
+    sources = RunSources(
+        bootstrap_servers=target.bootstrap_servers,
+        topic=target.names.events_topic,
+        group=target.names.group,
+        prometheus=f"http://{PROMETHEUS}.{target.cluster.namespace}:9090" if is_embedded else None,
+    )
+    for trigger in (manifest.get("spec") or {}).get("triggers") or []:
+        if trigger.get("metadata") is not None:
+            trigger["metadata"] = dict(_for_run(trigger)(trigger["metadata"], sources))
+    for trigger in _dialling_lag_scaler(manifest):
         port = trigger["metadata"]["scalerAddress"].rpartition(":")[2]
         address = f"{LAG_SCALER}.{target.cluster.namespace}:{port}"
         trigger["metadata"] = {**trigger["metadata"], "scalerAddress": address}
@@ -87,8 +98,8 @@ def policy_for_run(policy: Mapping[str, Any], target: RunTarget) -> Manifest:
 
 
 def grace_seconds(settings: ConsumerSettings) -> int:
-    """Return the seconds that a pod may take after SIGTERM: drain, last flush and leaving."""
-    return int(settings.drain_timeout_seconds) + GRACE_MARGIN_SECONDS
+    """Return the seconds that a pod may take after SIGTERM: open work, last flush and leaving."""
+    return int(settings.shutdown_timeout_seconds) + GRACE_MARGIN_SECONDS
 
 
 def consumer_for_run(
@@ -102,7 +113,8 @@ def consumer_for_run(
     """Return the consumers' Deployment: settings as arguments, ``replicas`` as the start.
 
     With ``start`` each pod waits before it joins; localkube notes the pod's number in the run.
-    The grace period exceeds the drain timeout, else the kubelet would kill a pod that drains.
+    The grace period exceeds the shutdown timeout, else the kubelet would kill a pod that finishes
+    its work.
     """
     manifest = copy.deepcopy(dict(deployment))
     _named(manifest, manifest["metadata"]["name"], target)
@@ -120,17 +132,11 @@ def consumer_for_run(
         container,
         {
             "run-id": target.names.run_id,
-            "process-ms": _number(settings.process_ms),
-            "concurrency": str(settings.concurrency),
-            "balancer": settings.balancer,
-            "commit": settings.commit,
-            "drain": settings.drain,
-            "drain-timeout": _number(settings.drain_timeout_seconds),
-            "static-membership": "on" if settings.static_membership else "off",
+            **flag_values(settings, ConsumerFlags),
         },
     )
     if start is not None:
-        waits = {"start-seconds": _number(start.mean_seconds), "start-seed": str(start.seed)}
+        waits = {"start-seconds": flag_text(start.mean_seconds), "start-seed": str(start.seed)}
         _set_arguments(container, waits)
         number = {"fieldRef": {"fieldPath": f"metadata.annotations['{POD_ORDINAL_ANNOTATION}']"}}
         _set_variable(container, {"name": "POD_ORDINAL", "valueFrom": number})
@@ -165,7 +171,7 @@ def producer_job_for_run(
             "partitions": str(scenario.partitions),
             "seed": str(scenario.seed),
             "entities": str(scenario.keys.entities),
-            "zipf-s": _number(scenario.keys.zipf_s),
+            "zipf-s": flag_text(scenario.keys.zipf_s),
             **(_tail_arguments(tail) if tail is not None else {}),
         },
     )
@@ -174,8 +180,8 @@ def producer_job_for_run(
 
 def _tail_arguments(tail: Tail) -> dict[str, str]:
     return {
-        "tail-rate": _number(tail.rate_per_second),
-        "tail-most-seconds": _number(tail.most_seconds),
+        "tail-rate": flag_text(tail.rate_per_second),
+        "tail-most-seconds": flag_text(tail.most_seconds),
     }
 
 
@@ -190,7 +196,7 @@ def recorder_for_run(
     """Return the recorder's Deployment; without a kubeconfig it uses its service account.
 
     ``observed_pids`` names processes of the embedded bench whose cost it samples. There the metrics
-    also have the names of other exporters; on a cluster only if its settings ask for them.
+    also have the names of other exporters; on a cluster only if its settings request them.
     """
     manifest = copy.deepcopy(dict(deployment))
     _named(manifest, manifest["metadata"]["name"], target)
@@ -212,18 +218,25 @@ def recorder_for_run(
     return manifest
 
 
-def _lag_triggers(policy: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the triggers that name a topic and a group of Kafka; an Iggy one names a stream."""
-    triggers = (policy.get("spec") or {}).get("triggers") or []
-    return [trigger for trigger in triggers if _is_on_kafka_lag(trigger)]
+def _for_run(
+    trigger: Mapping[str, Any],
+) -> Callable[[Mapping[str, str], RunSources], Mapping[str, str]]:
+    """Return how a run fills a trigger in; a lag scaler's for Iggy names a stream, and stays."""
+    if is_lag_scaler(trigger) and trigger["metadata"].get("source", "kafka") == "kafka":
+        return kafka_metadata_for_run
+    known = TRIGGER_TYPES.get(str(trigger.get("type")))
+    return (lambda metadata, _sources: metadata) if known is None else known.for_run
 
 
-def _is_on_kafka_lag(trigger: Mapping[str, Any]) -> bool:
-    metadata = trigger.get("metadata")
-    if metadata is None:
-        return False
-    is_scaler_for_kafka = is_lag_scaler(trigger) and metadata.get("source", "kafka") == "kafka"
-    return trigger.get("type") == "kafka" or is_scaler_for_kafka
+def prometheus_for_run(
+    deployment: Mapping[str, Any], target: RunTarget, *, scraped_address: str
+) -> Manifest:
+    """Return the embedded bench's Prometheus, which scrapes ``scraped_address`` (host:port)."""
+    manifest = copy.deepcopy(dict(deployment))
+    _named(manifest, manifest["metadata"]["name"], target)
+    container = _first_container(_pod_template(manifest, target))
+    _set_environment(container, {"SCRAPED_ADDRESS": scraped_address})
+    return manifest
 
 
 def lag_scaler_for_run(deployment: Mapping[str, Any], target: RunTarget) -> Manifest:
@@ -267,18 +280,24 @@ def claim_for_cluster(claim: Mapping[str, Any], cluster: ClusterSettings) -> Man
     return manifest
 
 
-def asks_lag_scaler(policy: Mapping[str, Any], service: str) -> bool:
-    """Return whether a trigger of the policy calls ``service``, by any of its DNS names."""
-    return bool(_dialling(policy, service))
+def asks_lag_scaler(policy: Mapping[str, Any]) -> bool:
+    """Return whether a trigger of the policy calls the lag scaler, by any of its DNS names."""
+    return bool(_dialling_lag_scaler(policy))
 
 
-def _dialling(policy: Mapping[str, Any], service: str) -> list[dict[str, Any]]:
+def asks_prometheus(policy: Mapping[str, Any]) -> bool:
+    """Return whether a trigger of the policy reads a Prometheus."""
+    triggers = (policy.get("spec") or {}).get("triggers") or []
+    return any(trigger.get("type") == "prometheus" for trigger in triggers)
+
+
+def _dialling_lag_scaler(policy: Mapping[str, Any]) -> list[dict[str, Any]]:
     triggers = (policy.get("spec") or {}).get("triggers") or []
     addresses = [str((t.get("metadata") or {}).get("scalerAddress") or "") for t in triggers]
     return [
         trigger
         for trigger, address in zip(triggers, addresses, strict=True)
-        if address.split(":")[0].split(".")[0] == service
+        if address.split(":")[0].split(".")[0] in (LAG_SCALER, EARLIER_LAG_SCALER)
     ]
 
 
@@ -330,8 +349,3 @@ def _set_arguments(container: dict[str, Any], values: Mapping[str, str]) -> None
     dropped = {f"--{name}" for name in values}
     kept = [a for a in container.get("args") or [] if a.split("=", 1)[0] not in dropped]
     container["args"] = kept + [f"--{name}={value}" for name, value in values.items()]
-
-
-def _number(value: float) -> str:
-    """Return 2 for 2.0 and 0.5 for 0.5."""
-    return str(int(value)) if value == int(value) else repr(value)

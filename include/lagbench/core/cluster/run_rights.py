@@ -8,7 +8,6 @@ from typing import Any
 
 from lagbench.core.cluster.manifests import asks_lag_scaler
 from lagbench.core.cluster.settings import NO_STORAGE, ClusterSettings
-from lagbench.core.scenario import LAG_SCALER
 
 _CYCLE = ("get", "list", "create", "patch", "delete")
 _WATCH = ("get", "list", "watch")
@@ -55,6 +54,6 @@ def rights_of_run(cluster: ClusterSettings, policy: Mapping[str, Any] | None) ->
 
     Only a policy that asks the lag scaler creates a claim for storage, and not on every cluster.
     """
-    makes_claim = policy is not None and asks_lag_scaler(policy, LAG_SCALER)
+    makes_claim = policy is not None and asks_lag_scaler(policy)
     keeps_windows = makes_claim and cluster.storage_class != NO_STORAGE
     return (*RUN_RIGHTS, CLAIM_RIGHT) if keeps_windows else RUN_RIGHTS

@@ -33,7 +33,7 @@ _HIGHEST_PORT = 65_535
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """Where and how a run's pods and topics are created.
+    """Settings for the pods and topics of a run.
 
     None keeps the committed manifest's value; for the replicas of a topic, the broker's default.
     ``metric_aliases``: also export the recorder's metrics under the names of other exporters; None:
@@ -61,7 +61,7 @@ def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSett
     aliases = _text(fields, ALIASES_FIELD)
     checks = (
         (NAMESPACE_FIELD, namespace, bool(_LABEL.fullmatch(namespace or "a")), "a DNS label"),
-        (SERVERS_FIELD, servers, _are_servers(servers), "host:port, more of them after commas"),
+        (SERVERS_FIELD, servers, _are_servers(servers), "host:port, several separated by commas"),
         (IMAGE_FIELD, image, bool(_IMAGE.fullmatch(image or "a")), "an image reference"),
         (
             STORAGE_CLASS_FIELD,
@@ -73,7 +73,7 @@ def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSett
             REPLICATION_FIELD,
             factor,
             bool(_FACTOR.fullmatch(factor or "1")),
-            "a number of brokers; left out, the broker's default",
+            "a number of brokers, or nothing for the broker's default",
         ),
         (ALIASES_FIELD, aliases, aliases in (None, "on", "off"), "on or off"),
     )

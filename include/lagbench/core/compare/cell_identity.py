@@ -1,7 +1,7 @@
 """Identify the runs of one cell: same load, consumers, policy, seed, target and fidelity.
 
-Only runs of one cell are compared. Policy and target are digests, because a run folder names no
-machine.
+Only runs of the same cell are compared. Policy and target are digests, because a run folder names
+no machine.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 from lagbench.core.measures import Fidelity
-from lagbench.core.scenario import Scenario
+from lagbench.core.scenario import EARLIER_NAMES, Scenario
 
 NOT_RUN = {"description", "policy", "slos", "seed"}
 """Scenario fields that do not affect a run: its text, the policy's name, the verdict's limits.
@@ -29,7 +29,8 @@ def cell_id(
 ) -> str:
     """Return the digest that all runs of one cell share, and no other run.
 
-    Fields at their default are left out, so a field that is added later changes no digest.
+    Fields at their default are left out, so a field that is added later changes no digest. Renamed
+    fields count under their earlier name, so that the runs before and after are of one cell.
 
     :param policy_digest: of the policy file's content, before a run's names are inserted.
     :param target_digest: of the target's name, e.g. ``embedded`` or ``context:NAME``.
@@ -37,10 +38,22 @@ def cell_id(
     effective = scenario.model_dump(mode="json", exclude_defaults=True, exclude=NOT_RUN)
     return content_digest(
         {
-            "scenario": effective,
+            "scenario": _by_earlier_names(effective),
             "seed": scenario.seed,
             "policy": policy_digest,
             "target": target_digest,
             "fidelity": fidelity,
         }
     )
+
+
+def _by_earlier_names(effective: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields under the names and values of earlier versions."""
+    found = {key: dict(part) if isinstance(part, dict) else part for key, part in effective.items()}
+    for earlier, current in EARLIER_NAMES.items():
+        part, _, name = current.partition(".")
+        if name in found.get(part, {}):
+            value = found[part].pop(name)
+            is_switch = isinstance(value, bool)  # earlier a text: on or off
+            found[part][earlier.partition(".")[2]] = ("off", "on")[value] if is_switch else value
+    return found

@@ -16,19 +16,19 @@ from lagbench.core.measures import NAMED, MeasureModel, Measures, NamedMeasure
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How much worse (higher) a measure may be than the reference."""
+    """The limit by which a measure may be worse (higher) than the reference."""
 
-    name: str  # in core/measures/registry.py
+    name: str  # of a named measure
     absolute: float = 0.0
     relative: float = 0.0
 
     @property
-    def measure(self) -> NamedMeasure:
+    def measure(self) -> NamedMeasure[Measures]:
         """The measure that is bounded."""
         return NAMED[self.name]
 
     def allowed(self, reference: float) -> float:
-        """Return the highest value that is no regression."""
+        """Return the highest value that does not count as a regression."""
         return reference + max(self.absolute, self.relative * abs(reference))
 
 
@@ -63,6 +63,17 @@ class ComparedMeasure(MeasureModel):
     value: float | None
     allowed: float | None  # the highest value that is no regression
     status: Literal["within", "regressed", "undetermined", "not_compared"]
+
+    @property
+    def heading(self) -> str:
+        """The title with the unit, as the run folder recorded them."""
+        return f"{self.title}, {self.unit}" if self.unit else self.title
+
+    @property
+    def numbers(self) -> tuple[str, str, str]:
+        """Reference, highest allowed value and value, as they are shown."""
+        shown = NAMED[self.name].number
+        return shown(self.reference), shown(self.allowed), shown(self.value)
 
 
 class Comparison(MeasureModel):

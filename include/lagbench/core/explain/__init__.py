@@ -2,9 +2,11 @@
 
 from lagbench.core.explain.kafka import explain_kafka
 from lagbench.core.explain.lag_scaler import Step, explain
+from lagbench.core.explain.prometheus import explain_prometheus
 
 __all__ = [
     "Step",
     "explain",
     "explain_kafka",
+    "explain_prometheus",
 ]

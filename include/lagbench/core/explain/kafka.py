@@ -1,4 +1,4 @@
-"""One reading of KEDA's kafka trigger told step by step, from offsets to replicas."""
+"""Explain one reading of KEDA's kafka trigger step by step, from offsets to replicas."""
 
 from __future__ import annotations
 

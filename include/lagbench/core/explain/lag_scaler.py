@@ -1,4 +1,4 @@
-"""A decision told step by step: what was seen, which rule holds, what follows."""
+"""Explain a decision step by step: the sample, the rule that applies, the result."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _fresh(decision: Decision, now_ns: int) -> Step:
         "sample",
         f"newest sample {age:.1f} s old; {_count(figures.samples, 'sample')} kept",
         f"at most {allowed:g} s old (2.5 x samplingInterval {rule.sampling_interval_seconds:g} s)",
-        "fresh" if -allowed <= age <= allowed else "stale: no verdict",
+        "fresh" if -allowed <= age <= allowed else "stale: no decision",
     )
 
 
@@ -71,12 +71,12 @@ def _lag(decision: Decision) -> Step:
 
 def _without_commit(decision: Decision) -> str:
     if decision.rule.wakes_for_backlog:
-        return "all that the topic holds (scaleToZeroOnInvalidOffset of Iggy: 0 only without any)"
+        return "all records in the topic (scaleToZeroOnInvalidOffset of Iggy: 0 only without any)"
     if decision.rule.scale_to_zero_on_invalid_offset:
         return "no lag (scaleToZeroOnInvalidOffset)"
     if decision.rule.offset_reset_policy == "latest":
         return "one record each, as in KEDA (offsetResetPolicy latest)"
-    return "all that the log still holds (offsetResetPolicy earliest)"
+    return "all records still in the log (offsetResetPolicy earliest)"
 
 
 def _stretch(decision: Decision) -> Step:
@@ -155,7 +155,7 @@ def _cap(decision: Decision) -> Step:
         "cap",
         f"{decision.uncapped_metric:g} / {decision.target:g} per replica",
         text,
-        f"{decision.raw_metric:g}, which asks for {_count(int(wanted), 'replica')}",
+        f"{decision.raw_metric:g}, which requests {_count(int(wanted), 'replica')}",
     )
 
 

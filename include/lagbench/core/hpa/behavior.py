@@ -17,7 +17,7 @@ from lagbench.errors import WrongInput
 
 
 class ScalingPolicy(BaseModel):
-    """How much may change within ``period_seconds``: a number of pods or a percentage."""
+    """The change allowed within ``period_seconds``: a number of pods or a percentage."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -96,7 +96,7 @@ def _normalise_plainly(sync: Sync, wish: int) -> Normalised:
 
 
 def _remember(sync: Sync, wish: int, cut_ns: int) -> HpaHistory:
-    """Return the history with this sync's wish in place of the last entry before the cut."""
+    """Return the history with this sync's proposal in place of the last entry before the cut."""
     past = sync.history.recommendations
     outdated = [index for index, item in enumerate(past) if item.at_ns < cut_ns]
     new = put_in_place_of_outdated(past, Recommendation(wish, sync.now_ns), outdated)

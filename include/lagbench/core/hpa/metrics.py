@@ -13,7 +13,7 @@ MAX_REPLICAS = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What one metric asks for, and the usage that its status shows.
+    """The replicas that one metric proposes, and the usage that its status shows.
 
     ``usage_milli`` is per pod for average targets and the whole for ``Value``; None: not defined.
     """
@@ -38,7 +38,7 @@ class MetricFailure:
 
 
 def is_within_tolerance(ratio: float, tolerance: float) -> bool:
-    """Say whether a usage ratio is so near to one that nothing should change."""
+    """Return whether a usage ratio is so near to one that nothing should change."""
     return 1.0 - tolerance <= ratio <= 1.0 + tolerance
 
 

@@ -18,7 +18,7 @@ INITIAL_READINESS_DELAY_SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class PodState:
-    """What the HPA looks at in a pod; None where its status says nothing."""
+    """The fields of a pod that the HPA uses; None where its status has no value."""
 
     name: str
     phase: str

@@ -38,7 +38,7 @@ def propose_resource(
     tolerance: float,
     now_ns: int,
 ) -> Proposal | MetricFailure:
-    """Return what the resource metric asks for, or why it cannot be computed."""
+    """Return the proposal of the resource metric, or why it cannot be computed."""
     if not pods:
         return _failure(metric, "no pods returned by selector while calculating replica count")
     groups = group_pods(pods, usage, metric.name, now_ns)

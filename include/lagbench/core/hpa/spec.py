@@ -59,7 +59,7 @@ class ScaleTarget(_Frozen):
 
 
 class HpaSpec(_Frozen):
-    """What an HPA object asks for, defaults applied."""
+    """The spec of an HPA object, with defaults."""
 
     target: ScaleTarget
     min_replicas: int = 1
@@ -123,7 +123,9 @@ def _parse_metric(metric: Mapping[str, Any], *, where: str, field: str) -> Metri
         return _parse_container(
             metric.get("containerResource") or {}, where, f"{field}.containerResource"
         )
-    allowed = "External, Resource, ContainerResource (the embedded autoscaler knows no other type)"
+    allowed = (
+        "External, Resource, ContainerResource (the embedded autoscaler supports no other type)"
+    )
     raise WrongInput(where=where, field=f"{field}.type", value=kind, allowed=allowed)
 
 

@@ -1,4 +1,4 @@
-"""What the HPA's control loop remembers and says: settings, history, conditions."""
+"""Define the state of the HPA's control loop: settings, history, conditions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True)
 class HpaHistory:
-    """What the controller remembers of one HPA object; a new object starts with an empty one."""
+    """The controller's memory of one HPA object; a new object starts with an empty one."""
 
     recommendations: tuple[Recommendation, ...] = ()
     events: ScaleEvents = field(default_factory=ScaleEvents)

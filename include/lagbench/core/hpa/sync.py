@@ -50,7 +50,7 @@ def start_history(spec_replicas: int, now_ns: int) -> HpaHistory:
 
 
 def wants_metrics(spec: HpaSpec, spec_replicas: int) -> bool:
-    """Say whether this sync reads metrics: not at zero replicas, nor outside min and max."""
+    """Return whether this sync reads metrics: not at zero replicas, nor outside min and max."""
     return spec_replicas != 0 and spec.min_replicas <= spec_replicas <= spec.max_replicas
 
 

@@ -1,4 +1,4 @@
-"""Who refuses what a ScaledObject says: KEDA's operator, or this autoscaler alone."""
+"""Define the errors of a ScaledObject: rejected by KEDA's operator, or not supported here."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _STAGE_TEXT: Mapping[RefusalStage, str] = {
 }
 
 
-class BenchRefused(WrongInput):
+class NotSupported(WrongInput):
     """KEDA would take what is written; the embedded autoscaler cannot do it."""
 
     def __reduce__(self) -> tuple[object, ...]:
         """Survive pickling."""
         rebuild = partial(
-            BenchRefused,
+            NotSupported,
             where=self.where,
             field=self.field,
             value=self.value,
@@ -35,7 +35,7 @@ class BenchRefused(WrongInput):
 
 
 class TriggerRefused(WrongInput):
-    """KEDA's operator refuses what is written; ``keda_message`` is its reason.
+    """KEDA's operator rejects the value; ``keda_message`` is its reason.
 
     ``stage`` is the step that fails: only a failing "scaler" has an event of its own
     (KEDAScalerFailed, with the reason alone) beside ScaledObjectCheckFailed.

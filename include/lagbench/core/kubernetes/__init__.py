@@ -1,4 +1,4 @@
-"""What Kubernetes writes in its own way: quantities, instants, fields, Go's texts."""
+"""Kubernetes' own formats: quantities, instants, fields, Go's texts."""
 
 from lagbench.core.kubernetes.fields import refuse_unknown_fields
 from lagbench.core.kubernetes.go_float import go_float
@@ -9,7 +9,7 @@ from lagbench.core.kubernetes.instants import (
     format_instant,
     parse_instant_ns,
 )
-from lagbench.core.kubernetes.json_integer import json_integer_problem
+from lagbench.core.kubernetes.json_number import json_float_problem, json_integer_problem
 from lagbench.core.kubernetes.object_fields import (
     boolean,
     optional_whole,
@@ -27,6 +27,7 @@ __all__ = [
     "format_milli",
     "go_float",
     "go_quote",
+    "json_float_problem",
     "json_integer_problem",
     "metric_milli",
     "optional_whole",

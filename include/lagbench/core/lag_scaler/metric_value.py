@@ -19,7 +19,7 @@ from lagbench.core.lag_scaler.rule import LagRule
 
 
 class CappedMetric(NamedTuple):
-    """``value`` never asks for more than ``bound`` replicas (None: no bound)."""
+    """``value`` proposes at most ``bound`` replicas (None: no bound)."""
 
     value: float
     bound: int | None

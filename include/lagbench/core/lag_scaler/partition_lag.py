@@ -17,7 +17,7 @@ Nanoseconds = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class OffsetReading:
-    """How offsets are read: the meaning of a missing commit, and the partitions that count."""
+    """The rules for reading offsets: the meaning of a missing commit, the partitions that count."""
 
     reset_policy: OffsetResetPolicy
     scale_to_zero: bool

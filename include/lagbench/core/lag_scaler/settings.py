@@ -42,7 +42,7 @@ class LagSettings(BaseModel):
 
     @property
     def metric_name(self) -> str:
-        """Return the name under which KEDA asks for the metric, without its ``s<i>-`` prefix."""
+        """Return the name under which KEDA requests the metric, without its ``s<i>-`` prefix."""
         kind = self.source.name.partition(":")[0]
         named = f"persistent-{kind}-lag-{self.group_topic.topic}-{self.group_topic.group}"
         return normalize_metric_name(named)

@@ -90,13 +90,13 @@ def restore_window(
     """
     saved = _decoded(data)
     if saved.identity != identity or saved.interval_seconds != interval_seconds:
-        raise SnapshotDiscarded(f"it was taken of {saved.identity!r}, not of {identity!r}")
+        raise SnapshotDiscarded(f"it is a snapshot of {saved.identity!r}, not of {identity!r}")
     try:
         return _rebuilt(saved, now_ns)
     except (ValueError, TypeError, ValidationError) as error:
         if isinstance(error, SnapshotDiscarded):
             raise
-        raise SnapshotDiscarded(f"its contents do not fit together: {error}") from error
+        raise SnapshotDiscarded(f"its contents are inconsistent: {error}") from error
 
 
 def _decoded(data: bytes) -> _SavedWindow:
@@ -149,7 +149,7 @@ def _check_age(newest_at_ns: int, now_ns: int, max_gap_ns: int) -> None:
     if age_ns > max_gap_ns:
         raise SnapshotDiscarded(
             f"its newest sample is {age_ns / NS_PER_SECOND:.1f} s old, more than the "
-            f"{max_gap_ns / NS_PER_SECOND:g} s that a stretch may have without a sample"
+            f"{max_gap_ns / NS_PER_SECOND:g} s of a gap that is allowed"
         )
     if age_ns < -max_gap_ns:
         raise SnapshotDiscarded("its newest sample lies in the future: the clock was set back")
@@ -179,12 +179,12 @@ def _put_back(window: GroupWindow, rule: LagRule, watched: WatchedRule, kept: _S
     row = view.stretches.started_at[view.watched.index(watched)]
     started_at = np.frombuffer(kept.started_at, dtype="<i8")
     if started_at.size != row.size:
-        raise SnapshotDiscarded("a rule's stretches do not fit the partitions")
+        raise SnapshotDiscarded("a rule's stretches do not match the partitions")
     row[:] = started_at
     if kept.early_since is not None:
         early_since = np.frombuffer(kept.early_since, dtype="<i8")
         if early_since.size != row.size:
-            raise SnapshotDiscarded("a rule's early stretches do not fit the partitions")
+            raise SnapshotDiscarded("a rule's early stretches do not match the partitions")
         watched.early_since = early_since.astype(np.int64)
     if kept.hold is not None and watched.hold is not None:
         hold = watched.hold

@@ -53,7 +53,7 @@ class WatchedRule:
         decision = self.decision
         if decision is None:
             trouble = self._trouble.last_trouble() or "none has been taken yet"
-            raise LagUnavailable(f"no sample to judge: {trouble}")
+            raise LagUnavailable(f"no current sample: {trouble}")
         age_ns = now_ns - decision.figures.at_ns
         if -self._max_gap_ns <= age_ns <= self._max_gap_ns:
             return decision

@@ -3,9 +3,9 @@
 from lagbench.core.measures.checks import Check, rebalance_count, reconciliation
 from lagbench.core.measures.compute import compute_measures
 from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.model import NANOSECONDS, Fidelity, MeasureModel
+from lagbench.core.measures.model import NANOSECONDS, Fidelity, MeasureModel, NamedMeasure
 from lagbench.core.measures.moment import moment
-from lagbench.core.measures.registry import NAMED, NamedMeasure
+from lagbench.core.measures.registry import NAMED
 from lagbench.core.measures.run_evidence import RunEvidence, first_partitions, hpa_sync_at_seconds
 from lagbench.core.measures.scaling import Scaling
 from lagbench.core.measures.statistics import Ints, Reals

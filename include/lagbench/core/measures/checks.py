@@ -42,9 +42,12 @@ _SINCE_FORMAT_2 = (
 )
 NAMED_STRANGERS = 2
 _OF_TOPIC = {
-    message_classes.FOREIGN: ("events", "records in the log are no events of this run"),
-    message_classes.FOREIGN_LEDGER: ("processed", "records in the ledger's topic are none"),
-    message_classes.FOREIGN_TELEMETRY: ("telemetry", "records of telemetry are none of this run"),
+    message_classes.FOREIGN: ("events", "records in the log are not events of this run"),
+    message_classes.FOREIGN_LEDGER: (
+        "processed",
+        "records in the ledger's topic are not ledger records",
+    ),
+    message_classes.FOREIGN_TELEMETRY: ("telemetry", "telemetry records are not of this run"),
 }
 _BY_SCALING: tuple[EpisodeTrigger, ...] = ("scale_up", "scale_down")
 _UNEXPLAINED: tuple[EpisodeTrigger, ...] = ("other", "pod_death")
@@ -81,12 +84,14 @@ def reconciliation(found: Accounting) -> Check:
 
 def _beside_the_slos(found: Accounting) -> tuple[str, ...]:
     if found.in_log is None or found.processed_distinct is None:
-        return ("no accounting was made",)
+        return ("there is no accounting",)
     reasons = []
     if not found.in_log:
-        reasons.append("nothing is in the log: the consumers were offered no message")
+        reasons.append("the log is empty: the consumers got no message")
     if found.produced_twice:
-        reasons.append(f"{found.produced_twice} messages are in the log twice: it was another load")
+        reasons.append(
+            f"{found.produced_twice} messages are in the log twice: the load differed from the plan"
+        )
     reasons += [text for name in message_classes.FOREIGN_RECORDS if (text := _strange(found, name))]
     if found.outside_run:
         reasons.append(f"{found.outside_run} processings are stamped before or after the run")
@@ -150,12 +155,12 @@ def rebalance_count(measures: Measures) -> Check:
         )
         left = len(unexplained) - NAMED_EPISODES
         more = f"; {left} more" if left > 0 else ""
-        reasons.append(f"not only scaling rebalanced the group: {named}{more}")
+        reasons.append(f"the group rebalanced without a scaling: {named}{more}")
     if by_scaling > moved:
         reasons.append(f"{by_scaling} rebalances by scaling, but {moved} pods added or removed")
     holds: bool | None = not reasons
     if not measures.rebalances.episodes:
-        holds, reasons = None, ["no rebalance of the group was seen, not even its first"]
+        holds, reasons = None, ["no rebalance of the group was recorded, not even the first"]
     numbers = {
         "rebalances": len(episodes),
         "by_cause": dict(causes),
@@ -173,12 +178,12 @@ def scale_down(measures: Measures) -> Check:
     numbers = {"replicas": end.replicas, "floor": end.floor_replicas}
     reasons = []
     if end.is_at_floor is None:
-        reasons.append("it was not seen whether the replicas came back to the floor")
+        reasons.append("it is unknown whether the replicas returned to the floor")
     elif not end.is_at_floor:
         reasons.append(
-            f"{end.replicas} replicas were wanted at the end, floor {end.floor_replicas}: what the"
-            " rest of the scale-down costs and loses is in no number (timeouts.settle_seconds is"
-            " how long a run waits for it)"
+            f"{end.replicas} replicas were wanted at the end, floor {end.floor_replicas}: "
+            "the rest of the scale-down is not included in any measure (timeouts.settle_seconds "
+            "limits the wait for it)"
         )
     return Check(end.is_at_floor, numbers, tuple(reasons))
 

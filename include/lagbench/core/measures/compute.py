@@ -25,8 +25,8 @@ from lagbench.core.measures.evidence import (
     doubts_of_the_load,
     folder_format,
     generator,
+    group_gaps,
     group_strangers,
-    group_unseen,
     held_back,
     log_ahead,
     log_behind,
@@ -104,14 +104,14 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
                 commit_moves=run.commit_moves,
             ),
             observer_cost=observer_cost(run.records, from_at, until_at),
-            start_cost=start_cost(run.records, run.lives),
+            start_cost=start_cost(run.records, run.timelines),
             end_state=_end_state(run, until_at),
             standstill=cost.standstill,
             contradictions=_contradictions(run, from_at, until_at),
             work_unknown=_work_unknown(run),
             rate_doubt=run.work.doubt,
             group_strangers=group_strangers(run.records),
-            group_unseen=group_unseen(
+            group_gaps=group_gaps(
                 run.records,
                 from_at=from_at,
                 until_at=until_at,
@@ -136,15 +136,15 @@ def _with_notes(found: Measures, run: RunEvidence) -> Measures:
         idle_scale_downs_text(found.scaling.changes, run.rate),
         unrecorded_text(folder_format(run.manifest)),
     )
-    told = tuple(note for note in notes if note)
-    return found.model_copy(update={"validity": found.validity.model_copy(update={"notes": told})})
+    known = tuple(note for note in notes if note)
+    return found.model_copy(update={"validity": found.validity.model_copy(update={"notes": known})})
 
 
 def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
     given = ReactionInput(
         records=run.records,
         lag=run.lag,
-        lives=run.lives,
+        timelines=run.timelines,
         changes=group.changes,
         load=run.load,
         limits=run.limits,
@@ -230,9 +230,9 @@ def _lag(run: RunEvidence, group: Group, from_at: int, until_at: int) -> Lag:
         time_lag_seconds=_percentiles(run, "time_lag_seconds"),
     )
     after = _percentiles(run, "time_lag_seconds_after")
-    told = None if after.p50 is None else after
+    known = None if after.p50 is None else after
     grown = build_up(run.lag, run.load.spike_windows, group.changes, until_at=until_at)
-    return found.model_copy(update={"time_lag_seconds_after": told, "build_up": grown})
+    return found.model_copy(update={"time_lag_seconds_after": known, "build_up": grown})
 
 
 def _drain(run: RunEvidence, until_at: int) -> Drain:
@@ -261,7 +261,7 @@ def _paid(
         run.rate,
         group.changes,
         episodes,
-        run.lives.values(),
+        run.timelines.values(),
         spike_started_at=run.load.first_spike_started_at,
         ended_at=until_at if drain.drained_at is None else drain.drained_at,
     )

@@ -3,7 +3,7 @@
 Drained is decided at the fence (end and committed offsets taken after producer and consumers had
 stopped): committed == end for every partition. A partition without a commit is drained only if
 nothing was ever written to it. Stable is the group's last known state before the final stop. A
-sample of the group or of the replicas that is older than BLIND_SECONDS by then is ignored. A policy
+sample of the group or of the replicas that is older than GAP_SECONDS by then is ignored. A policy
 that scales to zero is also at its floor with one replica, because any load keeps one replica.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lagbench.core.measures.evidence import BLIND_SECONDS
+from lagbench.core.measures.evidence import GAP_SECONDS
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.telemetry import GroupSample, ReplicaSample, TelemetryRecord
 
@@ -48,7 +48,7 @@ def end_state(
                 undrained.append(partition)
                 left += behind
     is_fenced = ends is not None and committed is not None
-    since_at = until_at - round(BLIND_SECONDS * NANOSECONDS)
+    since_at = until_at - round(GAP_SECONDS * NANOSECONDS)
     recent = [record for record in records if since_at <= record.at <= until_at]
     replicas = [record for record in recent if isinstance(record, ReplicaSample)]
     groups = [record for record in recent if isinstance(record, GroupSample)]

@@ -6,6 +6,8 @@ nanoseconds and end in ``_at``. ``None`` means not measured.
 
 from __future__ import annotations
 
+from pydantic import AliasChoices, Field
+
 from lagbench.core.measures.accounting import Accounting
 from lagbench.core.measures.end_state import EndState
 from lagbench.core.measures.evidence import GroupStranger, LoadWindow, TelemetryGap, Validity
@@ -19,7 +21,7 @@ from lagbench.core.measures.scaling import Scaling
 
 
 class Measures(MeasureModel):
-    """Everything that was measured in one run."""
+    """All measures of one run."""
 
     run_id: str
     scenario: str
@@ -43,7 +45,11 @@ class Measures(MeasureModel):
     start_cost: StartCost = StartCost()
     end_state: EndState
     group_strangers: tuple[GroupStranger, ...] = ()
-    group_unseen: tuple[TelemetryGap, ...] = ()  # gaps in which the group's members are unknown
+    group_gaps: tuple[TelemetryGap, ...] = Field(
+        (),
+        description="gaps in which the group's members are unknown",
+        validation_alias=AliasChoices("group_gaps", "group_unseen"),  # the name in older folders
+    )
     standstill: Standstill | None = None  # None: measured before this field existed
     work_unknown: str = ""  # gaps in the records of the group's work; empty: none
     contradictions: tuple[str, ...] = ()  # between files of the run folder

@@ -10,7 +10,7 @@ from lagbench.core.measures.rebalance import (
     RebalanceEpisode,
     Rebalances,
     Standstill,
-    asleep_stretches,
+    asleep_periods,
     partition_gaps,
     rebalance_episodes,
     rebalance_protocol,
@@ -34,14 +34,14 @@ class RebalanceMeasures:
 def rebalance_measures(
     run: RunEvidence, group: Group, from_at: int, until_at: int
 ) -> RebalanceMeasures:
-    """Return the rebalances and standstills of the measured stretch."""
+    """Return the rebalances and standstills of the measurement window."""
     settings = run.scenario.consumer
     cost_seconds = max(settings.process_ms / 1000, run.work.message_seconds or 0.0)
     found = GroupWork(
         rate=run.rate,
         work=run.work,
         events=run.events,
-        lives=run.lives,
+        timelines=run.timelines,
         changes=group.changes,
         from_at=from_at,
         until_at=until_at,
@@ -52,7 +52,7 @@ def rebalance_measures(
     handovers = [handover for handover in run.handovers if handover.next_done_at <= until_at]
     asleep = []
     if run.limits.floor_replicas == 0:
-        asleep = asleep_stretches(run.events, run.replica_samples, group.changes, until_at)
+        asleep = asleep_periods(run.events, run.replica_samples, group.changes, until_at)
     return RebalanceMeasures(
         episodes,
         rebalances(

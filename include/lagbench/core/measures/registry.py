@@ -1,60 +1,40 @@
-"""List the named measures: title, unit, and the field of ``Measures`` that holds the value.
+"""Collect the named measures: each model that is a part of ``Measures`` declares its own.
 
-SLOs, the nightly gate and the prediction read this list. For all of them, lower is better.
+SLOs, the nightly gate, the prediction, the simulator, the report and the terminal read this list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, get_args
 
 from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.model import MeasureModel, NamedMeasure
 
 
-@dataclass(frozen=True, slots=True)
-class NamedMeasure:
-    """One number of a run; ``read`` gives None where it was not measured."""
-
-    name: str
-    title: str
-    unit: str
-    read: Callable[[Measures], float | None]
+def _collected() -> Iterator[NamedMeasure[Measures]]:
+    for part, field in Measures.model_fields.items():
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if isinstance(kind, type) and issubclass(kind, MeasureModel):
+                yield from (_of_run(part, measure) for measure in kind.named)
 
 
-_ALL = (
-    NamedMeasure(
-        "reaction_seconds", "Scale-out reaction", "s", lambda m: m.reaction.assigned_seconds
-    ),
-    NamedMeasure("peak_lag_records", "Peak lag", "messages", lambda m: m.lag.peak_records),
-    NamedMeasure("drain_seconds", "Lag drain", "s", lambda m: m.drain.drain_seconds),
-    NamedMeasure("time_lag_p95_seconds", "Time lag p95", "s", lambda m: m.lag.time_lag_seconds.p95),
-    NamedMeasure("time_lag_p99_seconds", "Time lag p99", "s", lambda m: m.lag.time_lag_seconds.p99),
-    NamedMeasure(
-        "rebalance_dip_percent", "Rebalance dip", "%", lambda m: m.rebalances.max_dip_percent
-    ),
-    NamedMeasure(
-        "rebalance_area_seconds", "Rebalance area", "s", lambda m: m.rebalances.max_area_seconds
-    ),
-    NamedMeasure(
-        "rebalance_recovery_seconds",
-        "Rebalance recovery",
-        "s",
-        lambda m: m.rebalances.max_recovery_seconds,
-    ),
-    NamedMeasure(
-        "standstill_seconds",
-        "Standstill",
-        "s",
-        lambda m: None if m.standstill is None else m.standstill.group_seconds,
-    ),
-    NamedMeasure("flips", "Flapping", "flips", lambda m: m.scaling.flips),
-    NamedMeasure("max_replicas", "Most replicas", "", lambda m: m.scaling.max_replicas),
-    NamedMeasure("pod_minutes", "Pod-minutes", "min", lambda m: m.scaling.pod_minutes),
-    NamedMeasure("lost", "Messages lost", "messages", lambda m: m.accounting.lost_in_all),
-    NamedMeasure(
-        "duplicated", "Double-processing", "processings", lambda m: m.accounting.duplicated
-    ),
-    NamedMeasure("reordered", "Reordered", "messages", lambda m: m.accounting.reordered),
-    NamedMeasure("zombies", "Two owners at once", "messages", lambda m: m.accounting.zombie),
-)
-NAMED = {measure.name: measure for measure in _ALL}
+def _of_run(part: str, measure: NamedMeasure[Any]) -> NamedMeasure[Measures]:
+    """Return a part's measure as one that is read from a whole run."""
+    interval = None if measure.interval is None else _within(part, measure.interval)
+    return replace(measure, read=_within(part, measure.read), interval=interval)
+
+
+def _within(part: str, read: Callable[[Any], Any]) -> Callable[[Measures], Any]:
+    """Return ``read`` on the field ``part``; a run without that part gives None."""
+
+    def of_run(measures: Measures) -> Any:
+        found = getattr(measures, part)
+        return None if found is None else read(found)
+
+    return of_run
+
+
+NAMED = {measure.name: measure for measure in _collected()}
+"""The measures of one run, by name."""

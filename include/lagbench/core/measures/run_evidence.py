@@ -1,4 +1,4 @@
-"""Hold a run's evidence: the input of all measures, and the stretches derived from it."""
+"""Hold a run's evidence: the input of all measures, and the windows derived from it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from lagbench.core.measures.evidence import (
     GroupEvent,
     LagSeries,
     LoadWindow,
-    PodLife,
+    PodTimeline,
     RateSeries,
     clock_set,
     group_events,
     load_window,
     measured_until,
-    pod_lives,
+    pod_timelines,
 )
 from lagbench.core.measures.lag import pod_rate_per_second
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.rebalance import Handover, PartitionWork
-from lagbench.core.policy import PolicyLimits
+from lagbench.core.policy import CheckedPolicy, PolicyLimits
 from lagbench.core.scenario import Scenario
 from lagbench.core.scenario.stream import OfferedLoad, load_spikes, offered_load
 from lagbench.core.telemetry import (
@@ -41,7 +41,7 @@ from lagbench.core.telemetry import (
 
 @dataclass(frozen=True)
 class RunEvidence:
-    """Files, tables and records of one run, cut to the measured stretch.
+    """Files, tables and records of one run, cut to the measurement window.
 
     All ``records`` are on the recorder's clock. ``earliest_median_seconds`` is the lowest median of
     the time lag in any bin of the table ``latency``; None without one.
@@ -49,7 +49,7 @@ class RunEvidence:
 
     manifest: Mapping[str, Any]
     scenario: Scenario
-    policy: Mapping[str, Any]
+    policy: CheckedPolicy
     limits: PolicyLimits
     fence: Mapping[str, Any] | None
     accounting: Mapping[str, Any] | None
@@ -96,19 +96,19 @@ class RunEvidence:
         """The stream's start from manifest and fence, where it is on the producer's clock."""
         clock = self.producers_clock
         shift_ns = 0 if clock is None else clock.shift_ns
-        told = [(of or {}).get("stream_started_at") for of in (self.manifest, self.fence)]
-        return [int(at) - shift_ns for at in told if at is not None]
+        recorded = [(of or {}).get("stream_started_at") for of in (self.manifest, self.fence)]
+        return [int(at) - shift_ns for at in recorded if at is not None]
 
     @cached_property
     def producers_clock(self) -> Clock | None:
         """The clock on which the load was planned; None: not bounded."""
-        told = StreamStarted | LoadStep | ProducerProgress | StreamFinished
-        source = next((r.source for r in self.records if isinstance(r, told)), "")
+        recorded = StreamStarted | LoadStep | ProducerProgress | StreamFinished
+        source = next((r.source for r in self.records if isinstance(r, recorded)), "")
         return self.clocks.of_pod(source)
 
     @cached_property
     def sample_until_at(self) -> int | None:
-        """The end of the sample's stretch: the scenario sets it, and the tail comes after."""
+        """The end of the planned window: the scenario sets it, and the tail comes after."""
         planned, end = self.load.planned_until_at, self.until_at
         return end if planned is None or end is None else min(planned, end)
 
@@ -119,7 +119,7 @@ class RunEvidence:
 
     @cached_property
     def until_at(self) -> int | None:
-        """The end of the measured stretch."""
+        """The end of the measurement window."""
         return measured_until(
             self.records,
             self._all_events,
@@ -129,7 +129,7 @@ class RunEvidence:
 
     @cached_property
     def from_at(self) -> int | None:
-        """The start of the measured stretch: the stream's, else the first record's."""
+        """The start of the measurement window: the stream's, else the first record's."""
         if self.load.stream_started_at is not None:
             return self.load.stream_started_at
         return min((record.at for record in self.records), default=None)
@@ -145,9 +145,9 @@ class RunEvidence:
         return group_events(self.records, self.clocks)
 
     @cached_property
-    def lives(self) -> dict[str, PodLife]:
-        """The consumer pods' lives."""
-        return pod_lives(self.records, self.clocks)
+    def timelines(self) -> dict[str, PodTimeline]:
+        """The consumer pods' timelines."""
+        return pod_timelines(self.records, self.clocks)
 
     @cached_property
     def clocks(self) -> ClockSet:
@@ -156,7 +156,7 @@ class RunEvidence:
 
     @cached_property
     def replica_samples(self) -> list[ReplicaSample]:
-        """Replicas over the measured stretch."""
+        """Replicas over the measurement window."""
         end = self.until_at
         samples = [record for record in self.records if isinstance(record, ReplicaSample)]
         return [sample for sample in samples if end is None or sample.at <= end]

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from lagbench.core.measures.evidence import LoadWindow, unseen_text
-from lagbench.core.measures.model import NANOSECONDS, MeasureModel
+from pydantic import AliasChoices, Field
+
+from lagbench.core.measures.evidence import LoadWindow, gaps_text
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure
 from lagbench.core.measures.pods import SurplusPod, idle_ratio, surplus, zero_partition_seconds
 from lagbench.core.measures.rebalance import EpisodeSpan, episode_spans
 from lagbench.core.measures.replicas import (
     ReplicaChange,
     baseline_at_floor,
     replica_changes,
-    unseen_replicas,
+    replica_gaps,
 )
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.telemetry import GroupSample
 
 BASELINE_SECONDS = 2.0
-"""Samples are a second apart: a shorter stretch before the first spike may have none."""
+"""Samples are a second apart: a shorter time before the first spike may have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class Group:
 
 
 def replica_group(run: RunEvidence, from_at: int, until_at: int) -> Group:
-    """Return replica changes and rebalances of the measured stretch."""
+    """Return replica changes and rebalances of the measurement window."""
     changes = replica_changes(
         run.records,
         from_at=from_at,
@@ -51,7 +54,7 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
     sample_until_at = until_at if run.sample_until_at is None else run.sample_until_at
     pod_seconds = _pod_seconds(run, from_at, sample_until_at)
     seconds_after = _pod_seconds(run, sample_until_at, until_at)
-    empty = zero_partition_seconds(run.events, run.lives, from_at, until_at)
+    empty = zero_partition_seconds(run.events, run.timelines, from_at, until_at)
     is_at_floor, baseline_text = baseline_at_floor(
         run.records,
         group.changes,
@@ -96,9 +99,7 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         surplus_pods=extra.pods,
         surplus_pods_idle=extra.is_idle,
         surplus_text=extra.text,
-        unseen_text=unseen_text(
-            "replicas", unseen_replicas(run.records, from_at, until_at), from_at
-        ),
+        gaps_text=gaps_text("replicas", replica_gaps(run.records, from_at, until_at), from_at),
         pod_minutes_after=None if seconds_after is None else seconds_after / 60,
         has_baseline=_has_baseline(run.load),
         max_group_members=max(
@@ -114,13 +115,13 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
 
 def _pod_seconds(run: RunEvidence, from_at: int, until_at: int) -> float | None:
     """Return the pods' time inside [from_at, until_at]; None when no pod was ever seen."""
-    if not run.lives:
+    if not run.timelines:
         return None
-    return sum(life.seconds_between(from_at, until_at) for life in run.lives.values())
+    return sum(timeline.seconds_between(from_at, until_at) for timeline in run.timelines.values())
 
 
 def _has_baseline(load: LoadWindow) -> bool:
-    """Return whether there is a stretch before the first spike in which a sample is due."""
+    """Return whether there is a time before the first spike in which a sample is due."""
     start, spike = load.stream_started_at, load.first_spike_started_at
     return start is None or spike is None or spike - start >= BASELINE_SECONDS * NANOSECONDS
 
@@ -144,7 +145,7 @@ class Scaling(MeasureModel):
     max_replicas: int | None  # desired
     max_ready_replicas: int | None
     partitions: int
-    pod_minutes: float | None  # over the scenario's own stretch, like idle_ratio
+    pod_minutes: float | None  # over the planned window, like idle_ratio
     idle_ratio: float | None
     zero_partition_pod_seconds: float | None
     baseline_at_floor: bool | None
@@ -153,7 +154,22 @@ class Scaling(MeasureModel):
     surplus_pods: tuple[SurplusPod, ...]
     surplus_pods_idle: bool | None  # None: there were never more members than partitions
     surplus_text: str
-    unseen_text: str = ""  # gaps in which replicas may have changed; empty: none
-    pod_minutes_after: float | None = None  # from the stretch's end to the end of the measurement
+    gaps_text: str = Field(
+        "",
+        description="gaps in which replicas may have changed; empty: none",
+        validation_alias=AliasChoices("gaps_text", "unseen_text"),  # the name in older folders
+    )
+    pod_minutes_after: float | None = None  # after the planned window
     has_baseline: bool = True  # False: the load begins with a spike
     max_group_members: int | None = None  # as the broker counted them
+
+    named: ClassVar[tuple[NamedMeasure[Scaling], ...]] = (
+        NamedMeasure("flips", "Flapping", "flips", 0, lambda scaling: scaling.flips),
+        NamedMeasure(
+            "replica_changes", "Replica changes", "", 0, lambda scaling: scaling.change_count
+        ),
+        NamedMeasure("max_replicas", "Most replicas", "", 0, lambda scaling: scaling.max_replicas),
+        NamedMeasure(
+            "pod_minutes", "Pod time", "pod-minutes", 1, lambda scaling: scaling.pod_minutes
+        ),
+    )

@@ -1,4 +1,4 @@
-"""What a cell needs, known before it starts."""
+"""The needs of a cell, known before it starts."""
 
 from lagbench.core.plan.machine_needs import cannot_carry, cores_needed
 from lagbench.core.plan.plan import Plan, plan_cell

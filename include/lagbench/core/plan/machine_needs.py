@@ -1,4 +1,4 @@
-"""How many cores a cell needs while its load is at the peak, on the embedded bench.
+"""Estimate the cores that a cell needs at its peak load on the embedded bench.
 
 A rule of thumb from the processor times of one quick_spike run on two cores. Processor time of one
 message falls with the rate, because batches grow: producing costs little, the broker and a consumer
@@ -43,6 +43,5 @@ def cannot_carry(plan: Plan, cores: int, speed: float = 1.0) -> str:
         return ""
     return (
         f"needs about {needed:.1f} cores of this speed at the peak of {plan.peak_rate:,.0f}/s, "
-        f"here are {cores}: expect an invalid run (a late generator) or a dip that is the bench's "
-        "own"
+        f"here are {cores}: expect an invalid run (a late generator) or a dip that the bench causes"
     )

@@ -1,19 +1,17 @@
-"""What a cell needs, before it runs: totals, pods, limits that it will meet, disk.
+"""Compute the needs of a cell before it runs: totals, pods, limits that it meets, disk.
 
-Arithmetic on the scenario and the policy's limits. What the cell will do is the simulator's to say
+Arithmetic on the scenario and the policy's limits. The simulator predicts the course
 (``core/simulation/prediction.py``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from lagbench.core.policy import PolicyLimits, check_limits
+from lagbench.core.policy import CheckedPolicy, PolicyLimits
 from lagbench.core.scenario import Scenario
 from lagbench.core.scenario.stream import (
     Spike,
@@ -42,7 +40,7 @@ class Plan:
     """The prediction for one cell; None where the question does not arise."""
 
     messages: int
-    """Of the planned stretch; with the tail there are up to ``most_messages``."""
+    """Of the planned window; with the tail there are up to ``most_messages``."""
     most_messages: int
     tail: Tail | None
     stream_seconds: float
@@ -50,7 +48,7 @@ class Plan:
     peak_rate: float
     spikes: tuple[Spike, ...]
     pod_rate: float
-    """What one pod can process per second; infinite when process_ms is 0."""
+    """Messages per second that one pod can process; infinite if process_ms is 0."""
     pods_needed_at_base: int
     pods_needed_at_peak: int
     partitions: int
@@ -73,12 +71,9 @@ class Plan:
     warnings: tuple[str, ...]
 
 
-def plan_cell(scenario: Scenario, policy: Mapping[str, Any], *, where: str = "policy") -> Plan:
-    """Return the prediction for a scenario under a policy.
-
-    :raises WrongInput: the policy is wrong or does not fit the scenario.
-    """
-    limits = check_limits(scenario, policy, where=where)
+def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
+    """Return the prediction for a scenario under a policy."""
+    limits = policy.limits
     load = offered_load(scenario.profile)
     tail = tail_of(scenario, started_replicas=limits.started_replicas)
     whole_load = load if tail is None else tail.after(load)
@@ -143,7 +138,8 @@ def _of_policy(plan: Plan, limits: PolicyLimits) -> list[str]:
     found: list[str] = []
     if limits.scales_at_records is None:
         found.append(
-            f"the policy does not see lag: the capacity is that of its {plan.min_replicas} replicas"
+            f"the policy does not read lag: the capacity is that of its {plan.min_replicas} "
+            "replicas"
         )
     if plan.max_replicas > plan.partitions:
         found.append(
@@ -158,7 +154,7 @@ def _of_policy(plan: Plan, limits: PolicyLimits) -> list[str]:
     if plan.sticking_replicas:
         counts = ", ".join(map(str, plan.sticking_replicas))
         found.append(
-            f"a scale-out that arrives at {counts} replicas stops there: {plan.partitions} wanted "
+            f"a scale-out that reaches {counts} replicas stops there: {plan.partitions} wanted "
             "is within the HPA's 10 % tolerance"
         )
     return found

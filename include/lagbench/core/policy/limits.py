@@ -1,4 +1,4 @@
-"""How far a policy scales, and the lag that one replica may hold under it."""
+"""Determine the replica bounds of a policy, and the lag that one replica may hold under it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lagbench.core.keda.triggers import go_boolean
+from lagbench.core.keda.triggers import TRIGGER_TYPES, go_boolean
 from lagbench.errors import WrongInput
 
 LAG_THRESHOLD_ANNOTATION = "lagbench.io/lag-threshold"
@@ -23,8 +23,8 @@ PartitionCap = Literal["none", "keda", "exact"]
 class PolicyLimits:
     """Replica bounds and the lag threshold (per replica) with the rule that gave it.
 
-    ``partition_cap``: who holds the metric at one replica per partition: KEDA's kafka trigger,
-    whose integer division lets one more through; the lag scaler, exactly; or nobody.
+    ``partition_cap``: the part that caps the metric at one replica per partition: KEDA's kafka
+    trigger, whose integer division allows one more; the lag scaler, exactly; or none.
     """
 
     floor_replicas: int
@@ -43,25 +43,25 @@ class PolicyLimits:
 
     @property
     def is_capped_at_partitions(self) -> bool:
-        """Say whether lag alone never asks for more replicas than partitions, but for one."""
+        """Return whether lag alone never wants more replicas than partitions, except for one."""
         return self.partition_cap != "none"
 
 
-def policy_limits(manifest: Mapping[str, Any]) -> PolicyLimits:
+def policy_limits(manifest: Mapping[str, Any], *, where: str = "policy") -> PolicyLimits:
     """Return the limits of a ScaledObject or a HorizontalPodAutoscaler.
 
     The threshold is that of the first trigger on lag, else the annotation
     ``lagbench.io/lag-threshold``: a CPU policy has none of its own, and comparing it with a lag
     policy needs the same threshold for both.
 
-    :raises WrongInput: the manifest is neither kind, or the threshold is no number.
+    :raises WrongInput: the manifest is neither kind, or the threshold is not a number.
     """
     spec = manifest.get("spec") or {}
     kind = manifest.get("kind")
     if kind == "ScaledObject":
         triggers = spec.get("triggers") or []
-        threshold, rule = _threshold(manifest, triggers)
-        of_trigger = _first(triggers)
+        threshold, rule = _threshold(manifest, triggers, where)
+        of_trigger = _first(triggers, where)
         return PolicyLimits(
             floor_replicas=int(spec.get("minReplicaCount") or 0),
             ceiling_replicas=int(spec.get("maxReplicaCount") or KEDA_DEFAULT_CEILING),
@@ -72,7 +72,7 @@ def policy_limits(manifest: Mapping[str, Any]) -> PolicyLimits:
         )
     if kind == "HorizontalPodAutoscaler":
         stated = spec.get("minReplicas")
-        threshold, rule = _threshold(manifest, [])
+        threshold, rule = _threshold(manifest, [], where)
         return PolicyLimits(
             floor_replicas=int(1 if stated is None else stated),
             ceiling_replicas=int(spec["maxReplicas"]),
@@ -80,23 +80,25 @@ def policy_limits(manifest: Mapping[str, Any]) -> PolicyLimits:
             threshold_rule=rule,
             ceiling_field="spec.maxReplicas",
         )
-    raise WrongInput(
-        where="policy",
-        field="kind",
-        value=kind,
-        allowed="ScaledObject or HorizontalPodAutoscaler",
-    )
+    allowed = "ScaledObject or HorizontalPodAutoscaler"
+    raise WrongInput(where=where, field="kind", value=kind, allowed=allowed)
 
 
 def is_lag_scaler(trigger: Mapping[str, Any]) -> bool:
-    """Say whether an external trigger's metadata speaks to the lag scaler of this project."""
+    """Return whether an external trigger's metadata speaks to the lag scaler of this project."""
     metadata = trigger.get("metadata") or {}
     is_external = trigger.get("type") in EXTERNAL_TYPES
     return is_external and ("consumerGroup" in metadata or "consumerGroupId" in metadata)
 
 
+def lag_threshold_key(trigger: Mapping[str, Any]) -> str | None:
+    """Return the key with the records of lag per replica, of types whose record names it."""
+    known = TRIGGER_TYPES.get(str(trigger.get("type")))
+    return None if known is None else known.lag_threshold(trigger.get("metadata") or {})
+
+
 def _partition_cap(triggers: Sequence[Mapping[str, Any]]) -> PartitionCap:
-    """Return the weakest cap of all triggers on lag: the highest wish wins."""
+    """Return the weakest cap of all triggers on lag: the highest proposal wins."""
     caps: set[PartitionCap] = set()
     for trigger in triggers:
         metadata = trigger.get("metadata") or {}
@@ -108,34 +110,41 @@ def _partition_cap(triggers: Sequence[Mapping[str, Any]]) -> PartitionCap:
             caps.add("keda" if is_capped else "none")
         elif is_lag_scaler(trigger):
             caps.add("exact" if is_capped else "none")
+        elif lag_threshold_key(trigger) is not None:
+            caps.add("none")
     weakest: tuple[PartitionCap, ...] = ("none", "keda", "exact")
     return next((cap for cap in weakest if cap in caps), "none")
 
 
 def _threshold(
-    manifest: Mapping[str, Any], triggers: Sequence[Mapping[str, Any]]
+    manifest: Mapping[str, Any], triggers: Sequence[Mapping[str, Any]], where: str
 ) -> tuple[float | None, str]:
-    found = _first(triggers)
+    found = _first(triggers, where)
     if found is not None:
         return found
     annotations = (manifest.get("metadata") or {}).get("annotations") or {}
     if LAG_THRESHOLD_ANNOTATION in annotations:
-        value = _number(annotations[LAG_THRESHOLD_ANNOTATION], LAG_THRESHOLD_ANNOTATION)
+        value = _number(annotations[LAG_THRESHOLD_ANNOTATION], LAG_THRESHOLD_ANNOTATION, where)
         return value, f"annotation {LAG_THRESHOLD_ANNOTATION} {value:g}"
     return None, "the policy states no lag threshold"
 
 
-def _first(triggers: Sequence[Mapping[str, Any]]) -> tuple[float, str] | None:
+def _first(triggers: Sequence[Mapping[str, Any]], where: str) -> tuple[float, str] | None:
     """Return threshold and rule of the first trigger on records of lag."""
-    return next((found for found in map(_of_trigger, triggers) if found is not None), None)
+    read = (_of_trigger(trigger, where) for trigger in triggers)
+    return next((found for found in read if found is not None), None)
 
 
-def _of_trigger(trigger: Mapping[str, Any]) -> tuple[float, str] | None:
+def _of_trigger(trigger: Mapping[str, Any], where: str) -> tuple[float, str] | None:
     metadata, kind = trigger.get("metadata") or {}, trigger.get("type")
     if is_lag_scaler(trigger) and metadata.get("lagMetric") == "seconds":
         return None  # its threshold is an age, not a number of records
+    key = lag_threshold_key(trigger)
+    if key is not None:
+        value = _number(metadata.get(key), key, where)
+        return value, f"{key} {value:g} of the {kind} trigger"
     if str(metadata.get("lagThreshold") or "").strip():  # a blank one counts as absent
-        value = _number(metadata["lagThreshold"], "lagThreshold")
+        value = _number(metadata["lagThreshold"], "lagThreshold", where)
         return value, f"lagThreshold {value:g} of the {kind} trigger"
     if kind in KAFKA_TYPES:
         value = KEDA_DEFAULT_LAG_THRESHOLD
@@ -146,13 +155,12 @@ def _of_trigger(trigger: Mapping[str, Any]) -> tuple[float, str] | None:
     return None
 
 
-def _number(text: Any, field: str) -> float:
+def _number(text: Any, field: str, where: str) -> float:
+    allowed = "a number above 0"
     try:
         value = float(text)
     except (TypeError, ValueError) as broken:
-        raise WrongInput(
-            where="policy", field=field, value=text, allowed="a number above 0"
-        ) from broken
+        raise WrongInput(where=where, field=field, value=text, allowed=allowed) from broken
     if not value > 0:
-        raise WrongInput(where="policy", field=field, value=text, allowed="a number above 0")
+        raise WrongInput(where=where, field=field, value=text, allowed=allowed)
     return value

@@ -1,13 +1,16 @@
 """Define the input of a run: load, events, keys, timeouts, names."""
 
+from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
 from lagbench.core.scenario.run_names import (
     BOOTSTRAP_ANNOTATION,
     CONSUMER_DEPLOYMENT,
+    EARLIER_LAG_SCALER,
     GROUP_PREFIX,
     LAG_SCALER,
     NAMESPACE,
     POD_ORDINAL_ANNOTATION,
     POLICY_OBJECT,
+    PROMETHEUS,
     RECORDER_DEPLOYMENT,
     RUN_ID_ANNOTATION,
     RUN_ID_LABEL,
@@ -17,9 +20,11 @@ from lagbench.core.scenario.run_names import (
     new_run_id,
 )
 from lagbench.core.scenario.scenario import (
+    EARLIER_NAMES,
     MAX_SEED,
     Balancer,
     BurstyProfile,
+    ConsumerFlags,
     ConsumerSettings,
     Keys,
     Profile,
@@ -27,8 +32,6 @@ from lagbench.core.scenario.scenario import (
     Slos,
     SteadyProfile,
     StepProfile,
-    Timeouts,
-    TraceProfile,
 )
 from lagbench.core.scenario.start_delay import (
     START_SPREAD,
@@ -41,12 +44,15 @@ from lagbench.core.scenario.trace_csv import trace_points
 __all__ = [
     "BOOTSTRAP_ANNOTATION",
     "CONSUMER_DEPLOYMENT",
+    "EARLIER_LAG_SCALER",
+    "EARLIER_NAMES",
     "GROUP_PREFIX",
     "LAG_SCALER",
     "MAX_SEED",
     "NAMESPACE",
     "POD_ORDINAL_ANNOTATION",
     "POLICY_OBJECT",
+    "PROMETHEUS",
     "RECORDER_DEPLOYMENT",
     "RUN_ID_ANNOTATION",
     "RUN_ID_LABEL",
@@ -55,7 +61,9 @@ __all__ = [
     "TOPIC_PREFIX",
     "Balancer",
     "BurstyProfile",
+    "ConsumerFlags",
     "ConsumerSettings",
+    "Flag",
     "Keys",
     "Profile",
     "RunNames",
@@ -64,8 +72,9 @@ __all__ = [
     "StartDelay",
     "SteadyProfile",
     "StepProfile",
-    "Timeouts",
-    "TraceProfile",
+    "flag_of",
+    "flag_text",
+    "flag_values",
     "mean_start_seconds",
     "new_run_id",
     "start_delay",

@@ -5,12 +5,21 @@ Unknown keys and values out of range are rejected by name. Units are in the name
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
+
+from lagbench.core.scenario.flag import Flag
 
 MAX_SEED = 2**63 - 1
+EARLIER_NAMES: Mapping[str, str] = {
+    "consumer.drain": "consumer.graceful_shutdown",
+    "consumer.drain_timeout_seconds": "consumer.shutdown_timeout_seconds",
+}
+"""Dotted fields that files and ``--set`` may also give by an earlier name; new files do not."""
 Balancer = Literal["range", "roundrobin", "cooperative-sticky", "consumer"]
+CommitMode = Literal["auto", "manual", "transactional"]
 
 
 class _Model(BaseModel):
@@ -44,7 +53,7 @@ class StepProfile(_Model):
 
 
 class BurstyProfile(_Model):
-    """A sawtooth: ``bursts`` times a quiet stretch at the base rate, then a burst."""
+    """A sawtooth: ``bursts`` times a quiet period at the base rate, then a burst."""
 
     kind: Literal["bursty"]
     rate_per_second: float = Field(gt=0, le=1_000_000)
@@ -75,23 +84,54 @@ class TraceProfile(_Model):
     points: tuple[TracePoint, ...] = Field((), description="filled from the file when it is read")
 
 
+class Stage(_Model):
+    """One rate for some time; 0 is idle. A stage may be marked as a spike."""
+
+    seconds: float = Field(gt=0, le=86_400)
+    rate_per_second: float = Field(ge=0, le=1_000_000)
+    is_spike: bool | None = None
+
+
+class StagesProfile(_Model):
+    """Rates one after the other, idle ones too, as a load test's stages."""
+
+    kind: Literal["stages"]
+    stages: tuple[Stage, ...] = Field(min_length=1, max_length=1000)
+
+
 Profile = Annotated[
-    SteadyProfile | StepProfile | BurstyProfile | TraceProfile, Field(discriminator="kind")
+    SteadyProfile | StepProfile | BurstyProfile | TraceProfile | StagesProfile,
+    Field(discriminator="kind"),
 ]
 
 
-class ConsumerSettings(_Model):
-    """The workload under test."""
+class ConsumerFlags(_Model):
+    """The settings of the workload under test that a pod gets as flags of the same names."""
 
     process_ms: float = Field(2.0, ge=0, le=60_000, description="cost of one downstream write")
     concurrency: int = Field(1, ge=1, le=1024, description="writes in flight in one pod")
-    balancer: Balancer = "cooperative-sticky"
-    commit: Literal["auto", "manual", "transactional"] = Field(
+    balancer: Balancer = Field("cooperative-sticky", description="consumer is KIP-848")
+    commit: CommitMode = Field(
         "manual", description="transactional: offsets and ledger together, or not at all"
     )
-    drain: Literal["on", "off"] = "on"
-    drain_timeout_seconds: float = Field(20.0, gt=0, le=3600)
-    static_membership: bool = False
+    graceful_shutdown: Annotated[bool, Flag("drain")] = Field(
+        True,
+        description="finish and commit before the pod leaves; off: just leave",
+        validation_alias=AliasChoices("graceful_shutdown", "drain"),
+    )
+    shutdown_timeout_seconds: Annotated[float, Flag("drain-timeout")] = Field(
+        20.0,
+        gt=0,
+        le=3600,
+        description="longest time of the graceful shutdown, in seconds",
+        validation_alias=AliasChoices("shutdown_timeout_seconds", "drain_timeout_seconds"),
+    )
+    static_membership: bool = Field(False, description="group.instance.id from the pod's name")
+
+
+class ConsumerSettings(ConsumerFlags):
+    """The workload under test."""
+
     cpu_request_millicores: int = Field(100, ge=1, description="base of CPU utilisation")
     start_seconds: float | None = Field(
         None,
@@ -150,7 +190,7 @@ class Scenario(_Model):
     slos: Slos = Slos()
     timeouts: Timeouts = Timeouts()
     tail: Literal["until_settled", "none"] = Field(
-        "until_settled", description="the base load goes on until the replicas are back at rest"
+        "until_settled", description="the base load continues until the replicas are back at rest"
     )
 
     @model_validator(mode="after")

@@ -1,6 +1,6 @@
 """Read a recorded load from CSV: columns ``second`` and ``rate``, one row per change of rate.
 
-A third column ``spike`` (0 or 1) marks the stretches that are spikes; without it a rule decides
+A third column ``spike`` (0 or 1) marks the periods that are spikes; without it a rule decides
 (``core/scenario/stream/spikes.py``).
 """
 

@@ -1,12 +1,12 @@
-"""The whole loop on a virtual clock: traffic, pods and lag as a fluid, control as it runs live.
+"""Simulate the whole loop on a virtual clock: traffic, pods and lag as a fluid, real control.
 
-Simulated are the world's answers (lag, pods, time). What decides is not: the scale loop, KEDA's lag
-rules, the lag scaler's rule and the HPA's sync are the functions that the live programs call.
+The inputs (lag, pods, time) are simulated. The decisions are not: the scale loop, KEDA's lag rules,
+the lag scaler's rule and the HPA's sync are the functions that the live programs call.
 """
 
-from lagbench.core.simulation.outcome import Simulation
+from lagbench.core.simulation.environment import SimulatedEnvironment
+from lagbench.core.simulation.outcome import COMPARED, Simulation
 from lagbench.core.simulation.prediction import (
-    PredictedRange,
     Prediction,
     Residual,
     RunPrediction,
@@ -14,17 +14,15 @@ from lagbench.core.simulation.prediction import (
     residuals,
 )
 from lagbench.core.simulation.simulate import simulate
-from lagbench.core.simulation.summary import Spread, spreads
-from lagbench.core.simulation.surroundings import Surroundings
+from lagbench.core.simulation.summary import spreads
 
 __all__ = [
-    "PredictedRange",
+    "COMPARED",
     "Prediction",
     "Residual",
     "RunPrediction",
+    "SimulatedEnvironment",
     "Simulation",
-    "Spread",
-    "Surroundings",
     "predict",
     "residuals",
     "simulate",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def assign_stickily(owners: Sequence[int], members: Sequence[int]) -> list[int]:
-    """Return the member of each partition; ``owners`` is who has it now, -1 for nobody.
+    """Return the member of each partition; ``owners`` are the current ones, -1 for none.
 
     Every member gets ``partitions // members`` or one more; members beyond the partitions get
     none. A member keeps what it has up to that.

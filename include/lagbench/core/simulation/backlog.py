@@ -79,8 +79,8 @@ class Backlog:
     ) -> None:
         """Give each partition to the pod of that number, or to ``NOBODY``.
 
-        Who gives a partition up commits it first. ``commit_phases``: when in the interval each pod
-        commits.
+        A pod that gives up a partition commits it first. ``commit_phases``: when in the interval
+        each pod commits.
         """
         self.advance(second)
         arrived = self._traffic.count_at(second)
@@ -119,7 +119,7 @@ class Backlog:
         return [(way[:, 0], way[:, 1]) for way in ways]
 
     def offsets_at(self, second: float) -> tuple[Ints, Ints]:
-        """Return (end, committed) offset per partition as the broker would tell them."""
+        """Return (end, committed) offset per partition as the broker would report them."""
         self.advance(second)
         traffic, earliest_commit = self._traffic, second - self._commit_seconds
         arrived = traffic.count_at(second)
@@ -156,7 +156,7 @@ class Backlog:
         self._courses[partition] += (second, lag)
 
     def _break(self, at: float, pods: Iterable[int]) -> None:
-        """Work out the rates of these pods anew from ``at`` on."""
+        """Compute the rates of these pods again from ``at`` on."""
         traffic = self._traffic
         rate = self._rate = traffic.rates[self._segment] if self._segment >= 0 else 0.0
         for pod in pods:

@@ -1,4 +1,4 @@
-"""Clocks with phases of their own: each tells when it is due next and what then happens."""
+"""Define clocks with phases of their own: each has its next instant and its action."""
 
 from __future__ import annotations
 

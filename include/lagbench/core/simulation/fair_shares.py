@@ -1,4 +1,4 @@
-"""How a pod's work spreads over its partitions: evenly, and no more to one than it has."""
+"""Spread a pod's work over its partitions: evenly, and at most the demand of each."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from math import inf
 def share_fairly(demand: Mapping[int, float], pod_rate: float) -> dict[int, float]:
     """Return the rate at which each partition of one pod is worked on.
 
-    ``demand`` is what each partition could use: no bound while it has lag, else what arrives. What
-    it leaves goes evenly to the pod's others (max-min fairness, which is what a worker that takes
-    from one queue after the other comes to).
+    ``demand`` is what each partition could use: no bound while it has lag, else its arrivals. The
+    rest goes evenly to the pod's others (max-min fairness: the same as a worker that takes from one
+    queue after the other).
     """
     if demand and min(demand.values()) == inf:
         return dict.fromkeys(demand, pod_rate / len(demand))

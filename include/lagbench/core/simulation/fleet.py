@@ -12,7 +12,7 @@ import numpy as np
 from lagbench.core.scenario import Balancer, StartDelay
 from lagbench.core.simulation.assignment import assign_stickily
 from lagbench.core.simulation.backlog import NOBODY, Backlog
-from lagbench.core.simulation.surroundings import Surroundings
+from lagbench.core.simulation.environment import SimulatedEnvironment
 
 _Event = Literal["status", "ready", "resume"]
 _EAGER: tuple[Balancer, ...] = ("range", "roundrobin")
@@ -46,7 +46,7 @@ class Fleet:
     def __init__(
         self,
         backlog: Backlog,
-        surroundings: Surroundings,
+        environment: SimulatedEnvironment,
         random: np.random.Generator,
         *,
         balancer: Balancer,
@@ -55,7 +55,7 @@ class Fleet:
         start: StartDelay,
     ) -> None:
         """Begin with ``replicas`` pods that are Ready and have their partitions."""
-        self._backlog, self._surroundings, self._random = backlog, surroundings, random
+        self._backlog, self._environment, self._random = backlog, environment, random
         self._is_eager = balancer in _EAGER
         self._start = start
         self._events: list[tuple[float, int, _Event, int]] = []
@@ -84,7 +84,7 @@ class Fleet:
 
     @property
     def alive(self) -> list[SimulatedPod]:
-        """Return the pods that nobody has stopped, oldest first."""
+        """Return the pods that are not stopped, oldest first."""
         return self._alive
 
     def replicas_at(self, second: float) -> int:
@@ -98,7 +98,7 @@ class Fleet:
             return
         self.steps.append(ReplicaStep(second, self.spec_replicas, replicas, by))
         self.spec_replicas = replicas
-        self._plan(second + self._surroundings.status_seconds, "status", replicas)
+        self._plan(second + self._environment.status_seconds, "status", replicas)
         while len(self._alive) < replicas:
             pod = self._create(second)
             self._alive.append(pod)
@@ -129,7 +129,7 @@ class Fleet:
         heapq.heappush(self._events, (at, self._order, event, value))
 
     def _create(self, second: float) -> SimulatedPod:
-        phase = float(self._random.uniform(0.0, self._surroundings.commit_seconds))
+        phase = float(self._random.uniform(0.0, self._environment.commit_seconds))
         pod = SimulatedPod(len(self.pods), second, phase)
         self.pods.append(pod)
         return pod
@@ -147,7 +147,7 @@ class Fleet:
             self._rebalance(second)
 
     def _join(self, second: float) -> None:
-        """Let a Ready pod into the group; while a handover goes on it waits for the next."""
+        """Let a Ready pod into the group; during a handover it waits for the next one."""
         if self._is_handing_over:
             self._has_waiting = True
         else:
@@ -169,7 +169,7 @@ class Fleet:
             ]
         self._give(second, kept)
         self._version += 1
-        self._plan(second + self._surroundings.handover_seconds, "resume", self._version)
+        self._plan(second + self._environment.handover_seconds, "resume", self._version)
 
     def _hand_out(self, second: float, owners: list[int]) -> None:
         for number in set(owners) - {NOBODY}:

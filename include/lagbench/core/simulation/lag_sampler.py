@@ -1,6 +1,6 @@
-"""The lag scaler's server in a simulation: its windows and rule are the real ones.
+"""The lag scaler's server in a simulation, with the real windows and rule.
 
-It samples on a clock of its own, whoever asks in between; what it remembers outlives its clients.
+It samples on a clock of its own, whatever calls arrive in between; its state outlives its clients.
 """
 
 from __future__ import annotations

@@ -32,10 +32,11 @@ def measure(
     floor_rate = max(1, counts[0]) * world.pod_rate
     spikes = load_spikes(world.traffic.load, floor_rate_per_second=floor_rate)
     return SimulationMeasures(
-        scaling_events=len(steps),
+        replica_changes=len(steps),
         flips=sum(change.is_flip for change in _changes(steps, spikes)),
         rebalances=sum(0 <= at <= until for at in world.fleet.rebalanced_at),
-        pod_minutes=_pod_seconds(world, until) / 60,
+        pod_minutes=_pod_seconds(world, min(world.planned.duration_seconds, until)) / 60,
+        pod_minutes_in_all=_pod_seconds(world, until) / 60,
         max_replicas=max(counts),
         peak_lag_records=float(totals.max()),
         reaction_seconds=_reaction_seconds(world, steps, spikes),
@@ -66,7 +67,7 @@ def _changes(steps: list[ReplicaStep], spikes: Sequence[Spike]) -> list[ReplicaC
 
 def _pod_seconds(world: World, until: float) -> float:
     """Return the time of all pods from created to gone, as ``pod_time`` counts it."""
-    stop_seconds = world.surroundings.stop_seconds
+    stop_seconds = world.environment.stop_seconds
     total = 0.0
     for pod in world.fleet.pods:
         gone_at = until if pod.stopped_at is None else min(pod.stopped_at + stop_seconds, until)

@@ -1,22 +1,21 @@
-"""What a cell will do, by the simulator: one prediction for plan, run folder and report.
+"""Predict a cell with the simulator: one prediction for plan, run folder and report.
 
 When the HPA's next sync falls is not known before a run, so a prediction is the range over PHASES
-of it, spread evenly over the period. The other clocks and the pods' start-up times are drawn anew
-for each. Afterwards the run's own phase is known: with it, and nothing else from the run, the
-range is that of the other draws alone.
+of it, spread evenly over the period. The other clocks and the pods' start-up times are drawn again
+for each. Afterwards the run's own phase is known: with it, and nothing else from the run, the range
+is that of the other draws alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from lagbench.core.measures import NAMED, MeasureModel, Measures
+from lagbench.core.measures import NAMED, MeasureModel, Measures, NamedMeasure
+from lagbench.core.policy import CheckedPolicy
 from lagbench.core.scenario import Scenario
+from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.simulate import simulate
 from lagbench.core.simulation.summary import Spread, spreads
-from lagbench.core.simulation.surroundings import Surroundings
 
 PHASES = 16
 
@@ -33,9 +32,15 @@ class PredictedRange(MeasureModel):
     high: float | None
     missing: int = 0
 
+    def text(self, measure: NamedMeasure[Measures]) -> str:
+        """Return median and range as ``measure`` is shown; a dash if no phase had a value."""
+        reported = measure.spread(self.median, self.low, self.high)
+        is_partial = self.missing and self.median is not None
+        return reported + (f", in {self.missing} phases none" if is_partial else "")
+
 
 class Prediction(MeasureModel):
-    """What the simulator says of a cell, by the names of PREDICTED."""
+    """The simulator's prediction of a cell, by the names of PREDICTED."""
 
     phases: int
     hpa_sync_at_seconds: float | None  # from the stream's start, as recorded; None: every phase
@@ -45,7 +50,7 @@ class Prediction(MeasureModel):
 
 
 class RunPrediction(MeasureModel):
-    """What was predicted of a run: ``prediction.json``."""
+    """The prediction of a run: ``prediction.json``."""
 
     before: Prediction | None  # made before anything started
     before_reason: str = ""  # why there is none
@@ -63,21 +68,40 @@ class Residual(MeasureModel):
     measured: float | None
     residual: float | None
 
+    @property
+    def heading(self) -> str:
+        """The title with the unit."""
+        return NAMED[self.name].heading
+
+    @property
+    def predicted_text(self) -> str:
+        """Median and range, without the unit."""
+        return self.predicted.text(NAMED[self.name])
+
+    @property
+    def measured_text(self) -> str:
+        """The measured value, without the unit."""
+        return NAMED[self.name].number(self.measured)
+
+    @property
+    def residual_text(self) -> str:
+        """The residual with its sign, without the unit."""
+        sign = "+" if (self.residual or 0) > 0 else ""
+        return f"{sign}{NAMED[self.name].number(self.residual)}"
+
 
 def predict(
     scenario: Scenario,
-    policy: Mapping[str, Any],
+    policy: CheckedPolicy,
     *,
-    where: str = "policy",
     hpa_sync_at_seconds: float | None = None,
-    surroundings: Surroundings | None = None,
+    environment: SimulatedEnvironment | None = None,
 ) -> Prediction:
     """Return the prediction for a cell; ``hpa_sync_at_seconds`` is the one known phase.
 
-    :raises WrongInput: the policy is wrong, does not fit the scenario, or is none that the
-        simulator can play.
+    :raises WrongInput: the simulator cannot play the policy.
     """
-    around = surroundings or Surroundings()
+    around = environment or SimulatedEnvironment()
     period = around.hpa_sync_seconds
     phases = [
         period * number / PHASES if hpa_sync_at_seconds is None else hpa_sync_at_seconds
@@ -87,8 +111,7 @@ def predict(
         simulate(
             scenario,
             policy,
-            policy_name=where,
-            surroundings=replace(around, hpa_sync_at_seconds=phase),
+            environment=replace(around, hpa_sync_at_seconds=phase),
             draw=number,
         )
         for number, phase in enumerate(phases)

@@ -6,19 +6,17 @@ start-up times, and the same seed gives every policy the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import nan
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 
-from lagbench.core.policy import check_limits, policy_limits
+from lagbench.core.policy import CheckedPolicy
 from lagbench.core.scenario import Scenario
+from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.measure import measure
 from lagbench.core.simulation.outcome import Simulation, Timeline
 from lagbench.core.simulation.simulated_autoscaler import SimulatedAutoscaler
-from lagbench.core.simulation.surroundings import Surroundings
 from lagbench.core.simulation.world import World
 
 DEFAULT_SLO_SECONDS = 30.0
@@ -28,12 +26,12 @@ _Row = tuple[float, float, int, int, float]
 
 def simulate(
     scenario: Scenario,
-    policy: Mapping[str, Any],
+    policy: CheckedPolicy,
     *,
     seed: int | None = None,
     policy_name: str = "policy",
     slo_seconds: float | None = None,
-    surroundings: Surroundings | None = None,
+    environment: SimulatedEnvironment | None = None,
     draw: int = 0,
 ) -> Simulation:
     """Return one simulated cell.
@@ -41,17 +39,16 @@ def simulate(
     ``seed`` replaces the scenario's; ``slo_seconds`` defaults to the scenario's limit on the time
     lag, else to 30 s. Every ``draw`` is another one of phases and start-up times on the same keys.
 
-    :raises WrongInput: the policy is wrong or does not fit the scenario.
+    :raises WrongInput: the simulator cannot play the policy.
     """
     if seed is not None:
         scenario = scenario.model_copy(update={"seed": seed})
-    around = surroundings or Surroundings()
+    around = environment or SimulatedEnvironment()
     slo = slo_seconds or scenario.slos.time_lag_p99_seconds or DEFAULT_SLO_SECONDS
-    check_limits(scenario, policy, where=policy_name)
-    limits = policy_limits(policy)
+    limits = policy.limits
     random = np.random.Generator(np.random.Philox(scenario.seed).jumped(draw))
     world = World(scenario, around, random, replicas=limits.floor_replicas)
-    scaler = SimulatedAutoscaler(policy, world, random, where=policy_name)
+    scaler = SimulatedAutoscaler(policy, world, random)
     until = world.planned.duration_seconds + around.tail_seconds
     timeline = _run(world, scaler, until)
     threshold = limits.lag_threshold_records

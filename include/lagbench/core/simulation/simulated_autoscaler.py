@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from lagbench.core.hpa import HpaSpec, parse_hpa
 from lagbench.core.keda.loop import KedaObject, Scaler, TargetView, build_hpa
-from lagbench.core.keda.object import ScaledObjectSpec, Trigger, parse_scaled_object
+from lagbench.core.keda.object import ScaledObjectSpec, Trigger
 from lagbench.core.keda.triggers import ExternalTrigger
+from lagbench.core.policy import CheckedPolicy
 from lagbench.core.simulation.clocks import SimulatedClock
 from lagbench.core.simulation.lag_sampler import LagSampler, LagScaler
+from lagbench.core.simulation.scraped_lag import ScrapedLag
 from lagbench.core.simulation.simulated_hpa import SimulatedHpa
 from lagbench.core.simulation.simulated_scalers import build_scaler
 from lagbench.core.simulation.world import World
@@ -24,48 +25,45 @@ class SimulatedAutoscaler:
 
     def __init__(
         self,
-        policy: Mapping[str, Any],
+        policy: CheckedPolicy,
         world: World,
         random: np.random.Generator,
-        *,
-        where: str,
     ) -> None:
         """Put the policy in force at the present instant of ``world``."""
         self._world, self._random = world, random
         self._samplers: dict[str, LagSampler] = {}
+        self._scraped: ScrapedLag | None = None
         self._keda: KedaObject | None = None
         self._hpa: SimulatedHpa | None = None
         self.clocks: list[SimulatedClock] = []
         self.wish: int | None = None
         # All phases are drawn, wanted or not: the same seed gives every policy the same ones.
         hpa_phase, keda_phase, self._sampler_phase = random.uniform(size=3)
-        if policy.get("kind") == "ScaledObject":
-            spec = parse_scaled_object(policy, where=where)
-            self._start_keda(spec, policy, where, float(keda_phase))
+        spec = policy.spec
+        if isinstance(spec, HpaSpec):
+            self._start_hpa(spec)
         else:
-            self._start_hpa(parse_hpa(policy, where=where))
+            self._start_keda(spec, policy, float(keda_phase))
         if self._hpa is not None:
             period, known_at = (
-                world.surroundings.hpa_sync_seconds,
-                world.surroundings.hpa_sync_at_seconds,
+                world.environment.hpa_sync_seconds,
+                world.environment.hpa_sync_at_seconds,
             )
             wait = float(hpa_phase) * period
             if known_at is not None:
                 wait = (known_at - world.second) % period
             self._clock(wait, period, self._sync, is_shown=True)
 
-    def _start_keda(
-        self, spec: ScaledObjectSpec, policy: Mapping[str, Any], where: str, phase: float
-    ) -> None:
+    def _start_keda(self, spec: ScaledObjectSpec, policy: CheckedPolicy, phase: float) -> None:
         world, annotations = self._world, spec.annotations
         if annotations.is_paused:
             if annotations.paused_replicas is not None:
                 world.fleet.set_replicas(annotations.paused_replicas, world.second, "keda")
             return
         self._keda = KedaObject(spec, self._build, created_at_ns=world.now_ns)
-        metadata = {"uid": "simulated", **(policy.get("metadata") or {})}
+        metadata = {"uid": "simulated", **(policy.manifest.get("metadata") or {})}
         manifest = build_hpa(spec, metadata, self._keda.metric_specs())
-        self._start_hpa(parse_hpa(manifest, where=where))
+        self._start_hpa(parse_hpa(manifest, where=policy.where))
         period = float(spec.polling_interval_seconds)
         self._clock(phase * period, period, self._tick)
 
@@ -84,7 +82,7 @@ class SimulatedAutoscaler:
         self.clocks.append(SimulatedClock(first_at, period, act, is_shown))
 
     def _build(self, trigger: Trigger) -> Scaler:
-        return build_scaler(trigger, self._world, self._external)
+        return build_scaler(trigger, self._world, self._external, self._scraped_lag)
 
     def _external(self, trigger: Trigger, parameters: ExternalTrigger) -> Scaler:
         """Return a client of the lag scaler; the server's windows outlive its clients."""
@@ -95,6 +93,14 @@ class SimulatedAutoscaler:
             period = sampler.interval_seconds
             self._clock(float(self._sampler_phase) * period, period, sampler.sample)
         return LagScaler(trigger, self._samplers[key], self._world)
+
+    def _scraped_lag(self) -> ScrapedLag:
+        """Return Prometheus' samples, which all triggers and all their scalers share."""
+        if self._scraped is None:
+            self._scraped = ScrapedLag(self._world)
+            period = self._world.environment.scrape_seconds
+            self._clock(float(self._sampler_phase) * period, period, self._scraped.sample)
+        return self._scraped
 
     def _read_external(self, metric_name: str, target: TargetView) -> int:
         if self._keda is None:

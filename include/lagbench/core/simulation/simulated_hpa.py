@@ -43,7 +43,7 @@ class SimulatedHpa:
 
     def sync(self) -> HpaDecision:
         """Read, decide and scale, as at one sync of the controller."""
-        world, settings = self._world, self._world.surroundings.hpa
+        world, settings = self._world, self._world.environment.hpa
         target, now_ns = world.target(), world.now_ns
         before = target.spec_replicas
         history = self._history or start_history(before, now_ns)
@@ -68,7 +68,7 @@ class SimulatedHpa:
         return decision
 
     def _propose(self, metric: Metric, target: TargetView, now_ns: int) -> Proposal | MetricFailure:
-        tolerance = self._world.surroundings.hpa.tolerance
+        tolerance = self._world.environment.hpa.tolerance
         if isinstance(metric, ResourceMetric):
             return self._propose_resource(metric, target, now_ns, tolerance)
         try:

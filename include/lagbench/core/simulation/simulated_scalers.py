@@ -14,6 +14,7 @@ from lagbench.core.keda.loop import (
 )
 from lagbench.core.keda.object import Trigger
 from lagbench.core.keda.triggers import (
+    TRIGGER_TYPES,
     CronTrigger,
     ExternalTrigger,
     KafkaTrigger,
@@ -22,6 +23,7 @@ from lagbench.core.keda.triggers import (
 )
 from lagbench.core.measures import Ints
 from lagbench.core.simulation.lag_arrays import TopicOffsets, read_lag_arrays
+from lagbench.core.simulation.scraped_lag import ScrapedLag, ScrapedScaler
 from lagbench.core.simulation.world import World
 from lagbench.errors import WrongInput
 
@@ -60,11 +62,23 @@ class KafkaScaler:
 
 
 ExternalScaler = Callable[[Trigger, ExternalTrigger], Scaler]
+Scraped = Callable[[], ScrapedLag]
 
 
-def build_scaler(trigger: Trigger, world: World, external: ExternalScaler) -> Scaler:
-    """Return the trigger's scaler; ``external`` gives those that stand for a gRPC server."""
+def build_scaler(
+    trigger: Trigger, world: World, external: ExternalScaler, scraped: Scraped
+) -> Scaler:
+    """Return the trigger's scaler.
+
+    ``external`` gives those that stand for a gRPC server, ``scraped`` the samples of Prometheus.
+
+    :raises WrongInput: nothing in the simulated world says what the trigger reads.
+    """
     parameters = trigger.parameters
+    sampled_lag = TRIGGER_TYPES[trigger.type].sampled_lag
+    if sampled_lag is not None:
+        field = f"spec.triggers[{trigger.index}].metadata"
+        return ScrapedScaler(trigger, sampled_lag(parameters, field), scraped(), world)
     match parameters:
         case KafkaTrigger():
             return KafkaScaler(trigger, parameters, world)
@@ -75,5 +89,8 @@ def build_scaler(trigger: Trigger, world: World, external: ExternalScaler) -> Sc
         case ExternalTrigger():
             return external(trigger, parameters)
     raise WrongInput(
-        where="policy", field="triggers", value=trigger.type, allowed="what the simulator can play"
+        where="policy",
+        field="triggers",
+        value=trigger.type,
+        allowed="the trigger types of the simulator",
     )

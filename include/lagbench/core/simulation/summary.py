@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from statistics import median
+from typing import Any
 
+from lagbench.core.measures import NamedMeasure
 from lagbench.core.simulation.outcome import Simulation, SimulationMeasures
 
 
@@ -17,6 +19,12 @@ class Spread:
     low: float | None
     high: float | None
     missing: int
+
+    def text(self, measure: NamedMeasure[Any]) -> str:
+        """Return median and range as ``measure`` is shown; a dash if no seed had a value."""
+        reported = measure.spread(self.median, self.low, self.high)
+        is_partial = self.missing and self.median is not None
+        return f"{reported}, {self.missing} –" if is_partial else reported
 
 
 def spreads(simulations: Sequence[Simulation]) -> dict[str, Spread]:

@@ -33,7 +33,7 @@ class Traffic:
         return bisect_right(self.starts, second) - 1
 
     def count_at(self, second: float) -> float:
-        """Return how many records have arrived in all."""
+        """Return the number of records that have arrived in total."""
         index = bisect_right(self.starts, second) - 1
         if index < 0:
             return 0.0

@@ -13,9 +13,9 @@ from lagbench.core.measures.lag import pod_rate_per_second
 from lagbench.core.scenario import Keys, Profile, Scenario, StartDelay, mean_start_seconds
 from lagbench.core.scenario.stream import OfferedLoad, Tail, offered_load, partition_shares, tail_of
 from lagbench.core.simulation.backlog import Backlog
+from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.fleet import Fleet
 from lagbench.core.simulation.lag_arrays import TopicOffsets
-from lagbench.core.simulation.surroundings import Surroundings
 from lagbench.core.simulation.traffic import Traffic
 
 
@@ -34,19 +34,19 @@ def _load_with_tail(profile: Profile, tail: Tail) -> OfferedLoad:
     return tail.after(_load(profile))
 
 
-def _start(scenario: Scenario, around: Surroundings) -> StartDelay:
+def _start(scenario: Scenario, around: SimulatedEnvironment) -> StartDelay:
     given = around.start_up_seconds
     mean = mean_start_seconds(scenario.consumer) if given is None else given
     return StartDelay(mean, scenario.seed, around.start_up_spread)
 
 
 class World:
-    """What scalers and autoscaler look at; ``second`` counts from the start of the stream."""
+    """The state that scalers and autoscaler read; ``second`` counts from the stream's start."""
 
     def __init__(
         self,
         scenario: Scenario,
-        surroundings: Surroundings,
+        environment: SimulatedEnvironment,
         random: np.random.Generator,
         *,
         replicas: int,
@@ -54,10 +54,10 @@ class World:
         """Begin ``lead_seconds`` before the stream with ``replicas`` working pods."""
         consumer = scenario.consumer
         shares = _shares(scenario.keys, scenario.partitions, scenario.seed)
-        self.scenario, self.surroundings = scenario, surroundings
-        self.second = -surroundings.lead_seconds
+        self.scenario, self.environment = scenario, environment
+        self.second = -environment.lead_seconds
         self.planned = _load(scenario.profile)
-        """The scenario's own stretch; the base load goes on behind it, as in a run."""
+        """The planned window; the base load continues after it, as in a run."""
         tail = tail_of(scenario, started_replicas=max(replicas, 1))
         load = self.planned if tail is None else _load_with_tail(scenario.profile, tail)
         self.traffic = Traffic(load, shares)
@@ -66,19 +66,19 @@ class World:
         self.backlog = Backlog(
             self.traffic,
             pod_rate=self.pod_rate,
-            commit_seconds=surroundings.commit_seconds,
+            commit_seconds=environment.commit_seconds,
             starts_at=self.second,
         )
         self.fleet = Fleet(
             self.backlog,
-            surroundings,
+            environment,
             random,
             balancer=consumer.balancer,
             replicas=replicas,
             starts_at=self.second,
-            start=_start(scenario, surroundings),
+            start=_start(scenario, environment),
         )
-        self._epoch_ns = surroundings.starts_at_seconds * NS_PER_SECOND
+        self._epoch_ns = environment.starts_at_seconds * NS_PER_SECOND
 
     def advance(self, second: float) -> None:
         """Let everything happen that is due up to ``second``."""
@@ -98,7 +98,7 @@ class World:
 
     def usage_millicores(self) -> int:
         """Return the CPU that a Ready pod uses on average: idle, and more the more it works."""
-        around = self.surroundings
+        around = self.environment
         ready = self.fleet.ready_count
         if not ready or not np.isfinite(self.pod_rate):
             return round(around.cpu_idle_millicores)

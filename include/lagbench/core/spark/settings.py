@@ -1,4 +1,4 @@
-"""What the Spark connection says: where Spark runs, and where it finds jars, code and runs."""
+"""Read the Spark connection: the place where Spark runs, and its jars, code and runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FOR_S3_ONLY = ("s3_endpoint", "s3_region", "s3_secret")
 
 
 class SparkPlace(StrEnum):
-    """Where Spark runs."""
+    """The place where Spark runs."""
 
     LOCAL = "local"
     STANDALONE = "spark://"
@@ -37,7 +37,7 @@ class SparkSettings(BaseModel):
     """The connection's settings; ``None`` where it says nothing.
 
     jars: paths or URIs as Spark sees them; an empty list says that Spark has them already.
-    spark_jobs: folder or URI of the entry scripts.
+    spark_jobs: folder or URI of the entry script.
     runs: root of the run folders as Spark sees it, an absolute path or ``s3a://BUCKET/PREFIX``.
     """
 
@@ -91,7 +91,8 @@ class SparkSettings(BaseModel):
                 raise ValueError(f"names that start with spark.; {key} does not")
             if _SECRET.search(key):
                 raise ValueError(
-                    f"settings without secrets, for a command line shows them; {key} looks like "
+                    f"settings without secrets, because a command line shows them; {key} looks "
+                    "like "
                     "one: put it into spark-defaults.conf, the environment or a Secret"
                 )
         return {str(key): _text(value) for key, value in conf.items()}
@@ -109,9 +110,9 @@ class SparkSettings(BaseModel):
 
     @classmethod
     def read(cls, where: str, extra: Mapping[str, Any]) -> Self:
-        """Take our keys out of a connection's extra.
+        """Take lagbench's keys out of a connection's extra.
 
-        :raises WrongInput: a key of ours is unknown, or its value is none.
+        :raises WrongInput: one of lagbench's keys is unknown, or its value is invalid.
         """
         ours = {k.removeprefix(PREFIX): v for k, v in extra.items() if k.startswith(PREFIX)}
         unknown = sorted(ours.keys() - cls.model_fields.keys())
@@ -152,7 +153,7 @@ def place_of(where: str, master: str) -> SparkPlace:
 def check_fit(
     where: str, place: SparkPlace, settings: SparkSettings, *, deploy_mode: str | None
 ) -> None:
-    """Refuse settings that cannot work where Spark runs.
+    """Reject settings that cannot work where Spark runs.
 
     :raises WrongInput: with the setting, its value and what is allowed.
     """
@@ -192,7 +193,7 @@ def _check_kubernetes(where: str, settings: SparkSettings) -> None:
             where=where,
             field="lagbench_runs",
             value=None,
-            allowed="where pods see the run folders: s3a://BUCKET/PREFIX, or the path at which "
+            allowed="the run folders for pods: s3a://BUCKET/PREFIX, or the path at which "
             "the volume lagbench_runs_claim is mounted",
         )
     if not settings.runs_in_s3 and not settings.mounts_volumes:

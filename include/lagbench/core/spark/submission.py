@@ -1,4 +1,4 @@
-"""What to submit: the job's place, its settings and its run folder, from the Spark connection."""
+"""Compose a submission from the Spark connection: the job's place, settings, run folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from lagbench.core.spark.settings import SparkPlace, SparkSettings
 
 CODE_ZIP = "lagbench-spark.zip"
-"""The package of the jobs and what of lagbench they import, beside the entry scripts."""
+"""The package of the jobs and what of lagbench they import, beside the entry script."""
 DEFAULT_NAMESPACE = "lagbench"
 DEFAULT_SERVICE_ACCOUNT = "spark"  # k8s/base/spark
 # Where k8s/images/spark.Dockerfile puts them; the connector is among the image's own jars.
@@ -19,7 +19,7 @@ _VOLUME = "persistentVolumeClaim.runs"
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """What the submitting machine offers."""
+    """The files and addresses of the submitting machine."""
 
     run_folder: Path
     spark_jobs: Path
@@ -31,7 +31,7 @@ class Here:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """The arguments of one spark-submit, but for the job's own."""
+    """The arguments of one spark-submit, without the job's own."""
 
     application: str
     run_folder: str

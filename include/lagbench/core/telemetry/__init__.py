@@ -1,7 +1,7 @@
 """Define the records of a run's programs, and their encoding."""
 
 from lagbench.core.telemetry import records
-from lagbench.core.telemetry.producer import FAILED_RANGES_TOLD
+from lagbench.core.telemetry.producer import FAILED_RANGES_REPORTED
 from lagbench.core.telemetry.recorder import What
 from lagbench.core.telemetry.records import (
     ClockOffset,
@@ -43,7 +43,7 @@ from lagbench.core.telemetry.records import (
 )
 
 __all__ = [
-    "FAILED_RANGES_TOLD",
+    "FAILED_RANGES_REPORTED",
     "ClockOffset",
     "ClockStepped",
     "ConsumerProgress",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from lagbench.core.telemetry.record import Record
 
 
@@ -78,12 +80,21 @@ class SigtermReceived(Record, tag="sigterm_received"):
 
 
 class PodStopped(Record, tag="pod_stopped"):
-    """The consumer ended by itself; absent for a pod that was killed."""
+    """The consumer ended by itself; absent for a pod that was killed.
+
+    ``is_graceful``: it finished and committed its work; earlier versions named it ``is_drained``.
+    """
 
     reason: str
-    is_drained: bool
     abandoned: int  # records begun or queued but not finished
     processed_total: int
+    is_graceful: bool = False
+    is_drained: bool | msgspec.UnsetType = msgspec.UNSET
+
+    def __post_init__(self) -> None:
+        """Take over the value of the earlier name, which is read and not written."""
+        if self.is_drained is not msgspec.UNSET:
+            self.is_graceful, self.is_drained = self.is_drained, msgspec.UNSET
 
 
 class ConsumerProgress(Record, tag="consumer_progress"):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from lagbench.core.telemetry.record import Record
 
-FAILED_RANGES_TOLD = 10_000
+FAILED_RANGES_REPORTED = 10_000
 """A telemetry record holds up to this many seq ranges (240 kB of JSON); beyond that, none."""
 
 
@@ -17,10 +17,10 @@ class StreamStarted(Record, tag="stream_started"):
     seed: int
     profile: str
     planned_total: int
-    planned_seconds: float  # of the scenario's own stretch, without the tail
+    planned_seconds: float  # of the planned window, without the tail
     partitions: int
     tail_rate_per_second: float = 0.0  # absent from runs of format 1, like the next
-    tail_most_seconds: float = 0.0  # how long the base load may continue after the planned stretch
+    tail_most_seconds: float = 0.0  # how long the base load may continue after the planned window
 
 
 class LoadStep(Record, tag="load_step"):
@@ -50,9 +50,9 @@ class StreamFinished(Record, tag="stream_finished"):
     """The producer has flushed; lateness is of the whole stream, tail included.
 
     ``planned``, ``sent``, ``acked``, ``failed`` and ``unknown`` count the tail too; ``tail_sent``
-    belong to it. ``stream_sha256`` is the digest of the planned stretch alone, the same
+    belong to it. ``stream_sha256`` is the digest of the planned window alone, the same
     whenever the tail ends. ``failed_seqs`` are ranges [first, last] of the failed deliveries, by
-    identity; None: not recorded (format 1, or more than ``FAILED_RANGES_TOLD``).
+    identity; None: not recorded (format 1, or more than ``FAILED_RANGES_REPORTED``).
     """
 
     planned: int

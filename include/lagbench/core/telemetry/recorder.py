@@ -85,7 +85,7 @@ class KubeEvent(Record, tag="kube_event"):
 class ClockOffset(Record, tag="clock_offset"):
     """A clock is ahead of the recorder's by ``low_ns`` to ``high_ns``, since ``since_at``.
 
-    A clock that contradicts its known bound starts a new stretch with its own ``since_at``.
+    A clock that contradicts its known bound starts a new period with its own ``since_at``.
     """
 
     clock: str  # the API server, or a node by name
@@ -123,7 +123,7 @@ class GroupMembers(Record, tag="group_members"):
 
 
 class PodSeen(Record, tag="pod_seen"):
-    """A consumer pod's life as Kubernetes reports it; repeated whenever something changed.
+    """A consumer pod's timeline as Kubernetes reports it; repeated whenever something changed.
 
     ``precision_ns`` is the precision of the instants: 1 s on a real cluster (metav1.Time).
     ``gone_at`` is when the object was removed; if a node evicts its pod, the object stays, phase

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from lagbench.core.measures import NAMED, MeasureModel
+from lagbench.core.measures import NAMED, MeasureModel, Measures
 
 SloStatus = Literal["pass", "fail", "undetermined", "not_judged"]
 
@@ -32,6 +32,14 @@ class SloResult(MeasureModel):
         if self.threshold != CLAIM:
             return ""
         return {"pass": "yes", "fail": "no"}.get(self.status, "")
+
+    @property
+    def value_text(self) -> str:
+        """Return the value with its unit, or the answer; a dash without either."""
+        if self.value is None:
+            return self.answer or "–"
+        measure = NAMED.get(self.name)
+        return f"{self.value:g} {self.unit}" if measure is None else measure.text(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +87,22 @@ class Slo:
             unit = f" {self.unit}" if self.unit else ""
             reason = f"{reason}; it lies between {least:.4g} and {most:.4g}{unit}"
         return self.result(status, value, reason).model_copy(update={"low": low, "high": high})
+
+    def judge(self, measures: Measures, reason: str, *, unbounded: str = "") -> SloResult:
+        """Judge the measured value with its whole interval.
+
+        Undetermined without a value, or without an interval that it should have (``unbounded``).
+        """
+        measure = NAMED[self.name]
+        value = measure.read(measures)
+        if value is None:
+            return self.result("undetermined", None, reason)
+        if measure.interval is None:
+            return self.compare(value, reason)
+        bounds = measure.interval(measures)
+        if bounds is None:
+            return self.result("undetermined", value, f"{reason}; {unbounded}")
+        return self.compare(value, reason, low=bounds[0], high=bounds[1])
 
 
 def claim_result(

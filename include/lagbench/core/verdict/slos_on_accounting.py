@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lagbench.core.measures import Measures, moment
+from lagbench.core.measures import NAMED, Measures, moment
 from lagbench.core.measures.accounting import Accounting, BadMessageGroup
 from lagbench.core.scenario import Slos
-from lagbench.core.verdict.slo import Slo, SloResult
+from lagbench.core.verdict.slo import Slo, SloResult, slo_of
+from lagbench.shared_with_spark import message_classes
 
 NAMED_GROUPS = 3
 NAMED_PARTITIONS = 6
@@ -39,36 +40,27 @@ def accounting_results(measures: Measures, slos: Slos) -> list[SloResult]:
     return [
         _count(
             measures,
-            Slo("lost", "No message lost", slos.lost, "messages"),
-            found.lost_in_all,
-            "lost",
+            slo_of("lost", slos.lost),
+            message_classes.LOST,
             [*gaps_of_the_log(found), *strange],
         ),
         _count(
             measures,
-            Slo(
-                "duplicated",
-                "Zero double-processing in the ledger",
-                slos.duplicated,
-                "processings",
-            ),
-            found.duplicated,
-            "duplicated",
+            slo_of("duplicated", slos.duplicated),
+            message_classes.DUPLICATED,
             strange,
         ),
         _count(
             measures,
-            Slo("reordered", "Order kept", slos.reordered, "messages"),
-            found.reordered,
-            "reordered",
+            slo_of("reordered", slos.reordered),
+            message_classes.REORDERED,
             [*clocks, *strange],
             in_doubt=found.reordered_in_doubt or 0,
         ),
         _count(
             measures,
-            Slo("zombies", "One owner at a time", slos.zombies, "messages"),
-            found.zombie,
-            "zombie",
+            slo_of("zombies", slos.zombies),
+            message_classes.ZOMBIE,
             [*unknown_ownership(measures), *clocks, *strange],
             in_doubt=found.zombie_in_doubt or 0,
         ),
@@ -78,36 +70,36 @@ def accounting_results(measures: Measures, slos: Slos) -> list[SloResult]:
 def _count(
     measures: Measures,
     slo: Slo,
-    value: int | None,
     message_class: str,
     doubts: Sequence[str],
     *,
     in_doubt: int = 0,
 ) -> SloResult:
+    value = NAMED[slo.name].read(measures)
     if value is None:
-        return slo.result("undetermined", None, "no accounting was made")
+        return slo.result("undetermined", None, "there is no accounting")
     facts = measures.accounting
     if not facts.in_log:
         return slo.result("undetermined", value, "nothing is in the log")
-    told = describe_groups(
+    reported = describe_groups(
         measures, [group for group in facts.bad_messages if group.message_class == message_class]
     )
-    if message_class == "lost" and facts.lost_in_broker:
-        gone = f"{facts.lost_in_broker} acknowledged, but the log does not hold them"
-        told = f"{told}; {gone}" if told else gone
-    beside = f"; {_unledgered(measures)}" if message_class == "duplicated" else ""
-    beside = beside if beside != "; " else ""
+    if message_class == message_classes.LOST and facts.lost_in_broker:
+        gone = f"{facts.lost_in_broker} acknowledged, but not in the log"
+        reported = f"{reported}; {gone}" if reported else gone
+    beside = _unledgered(measures) if message_class == message_classes.DUPLICATED else ""
+    beside = f"; {beside}" if beside else ""
     if slo.limit is not None and value > slo.limit:
-        return slo.result("fail", value, f"{told or f'{value} found'}{beside}")
+        return slo.result("fail", value, f"{reported or f'{value} found'}{beside}")
     unsure = [*unsettled_end(measures)[:1], *doubts]
     if unsure:
         reason = f"{value} found so far, but {'; '.join(unsure)}{beside}"
         return slo.result("undetermined", value, reason)
     whole = f"{facts.processed_distinct} of {facts.in_log} messages in the log processed"
     if not in_doubt:
-        return slo.result("pass", value, f"{told or whole}{beside}")
-    reason = f"{told or whole}; {in_doubt} more lie within the bound of two pods' clocks"
-    return slo.compare(value, reason, low=value, high=value + in_doubt)
+        return slo.result("pass", value, f"{reported or whole}{beside}")
+    reason = f"{reported or whole}; {in_doubt} more lie within the bound of two pods' clocks"
+    return slo.judge(measures, reason)
 
 
 def _unledgered(measures: Measures) -> str:
@@ -123,7 +115,7 @@ def _unledgered(measures: Measures) -> str:
     more = f" and {len(killed) - NAMED_GROUPS} more" if len(killed) > NAMED_GROUPS else ""
     return (
         f"at most {most} more were done by killed pods ({pods}{more}) and are not in the ledger:"
-        " nobody can tell whether they were done again"
+        " whether they were done again is unknown"
     )
 
 
@@ -149,7 +141,7 @@ def gaps_of_the_log(found: Accounting) -> list[str]:
     """Return why the log does not account for every acknowledged message."""
     reasons = []
     if found.produced_acked is None:
-        reasons.append("the producer never said what was acknowledged")
+        reasons.append("the producer never reported the acknowledged messages")
     if found.not_in_log_unknown:
         reasons.append(
             f"{found.not_in_log_unknown} messages that the log lacks may have been acknowledged"
@@ -158,7 +150,7 @@ def gaps_of_the_log(found: Accounting) -> list[str]:
         undelivered = (found.produced_failed or 0) + (found.produced_unknown or 0)
         reasons.append(
             f"{found.not_in_log_excused} messages are not in the log and {undelivered} deliveries "
-            "failed or are unknown, but it is not told which"
+            "failed or are unknown, but it is not recorded which"
         )
     reasons += _unless_zero(found.expired, "messages had expired before they were accounted for")
     return reasons + _unless_zero(found.log_holes, "offsets within the log hold no message")
@@ -180,7 +172,7 @@ def unsettled_end(measures: Measures) -> list[str]:
     end, waiting = measures.end_state, measures.accounting.not_yet_consumed
     reasons = []
     if end.is_drained is None:
-        reasons.append("there is no fence that says whether everything was consumed")
+        reasons.append("without a fence it is unknown whether everything was consumed")
     elif not end.is_drained:
         places = _partitions(end.undrained_partitions)
         reasons.append(f"{end.undrained_records} messages of {places} were not consumed")
@@ -189,7 +181,7 @@ def unsettled_end(measures: Measures) -> list[str]:
     if end.log_records == 0 or measures.accounting.in_log == 0:
         reasons.append("the log holds no message: there was nothing to lose or to drain")
     if end.is_group_stable is None:
-        reasons.append("whether the group was settled at the end was not seen")
+        reasons.append("it is unknown whether the group was settled at the end")
     elif not end.is_group_stable:
         reasons.append(f"the group was {end.group_state} at the end")
     return reasons

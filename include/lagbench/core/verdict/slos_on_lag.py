@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from lagbench.core.measures import NANOSECONDS, Measures, moment
-from lagbench.core.measures.lag import Drain, Seconds
+from lagbench.core.measures import NAMED, NANOSECONDS, Measures, moment
+from lagbench.core.measures.lag import Drain
 from lagbench.core.scenario import Slos
 from lagbench.core.verdict.slo import Slo, SloResult, claim_result, not_applicable, slo_of
 
 
 def lag_results(measures: Measures, slos: Slos) -> list[SloResult]:
     """Return the SLOs on lag, in the order of the table."""
-    found = measures.lag.time_lag_seconds
     return [
         _drain(measures, slos),
         _falls(measures, slos),
-        _time_lag("p95", slos.time_lag_p95_seconds, found.p95, found),
-        _time_lag("p99", slos.time_lag_p99_seconds, found.p99, found),
+        _time_lag(measures, slo_of("time_lag_p95_seconds", slos.time_lag_p95_seconds)),
+        _time_lag(measures, slo_of("time_lag_p99_seconds", slos.time_lag_p99_seconds)),
     ]
 
 
@@ -37,12 +36,8 @@ def _drain(measures: Measures, slos: Slos) -> SloResult:
             f"; partition {drain.hottest_partition} alone needs"
             f" {drain.skew_limited_seconds:.1f} s with one pod"
         )
-    error = drain.clock_error_seconds
-    if error is None:
-        reason += "; the producer's clock is not bounded, so nor is when the spike ended"
-        return slo.result("undetermined", drain.drain_seconds, reason)
-    low = drain.drain_seconds - (drain.precision_seconds or 0.0) - error
-    return slo.compare(drain.drain_seconds, reason, low=low, high=drain.drain_seconds + error)
+    unbounded = "the producer's clock is not bounded, and neither is the end of the spike"
+    return slo.judge(measures, reason, unbounded=unbounded)
 
 
 def _undrained(slo: Slo, drain: Drain, spike_ended_at: int) -> SloResult:
@@ -53,7 +48,7 @@ def _undrained(slo: Slo, drain: Drain, spike_ended_at: int) -> SloResult:
     error = drain.clock_error_seconds
     if slo.limit is not None and error is not None and watched - error > slo.limit:
         return slo.result("fail", None, reason)
-    return slo.result("undetermined", None, f"{reason}, and not seen to come down since")
+    return slo.result("undetermined", None, f"{reason}, and no later sample shows that it fell")
 
 
 def _falls(measures: Measures, slos: Slos) -> SloResult:
@@ -67,11 +62,11 @@ def _falls(measures: Measures, slos: Slos) -> SloResult:
     return not_applicable(result) if measures.load.spikes == 0 else result
 
 
-def _time_lag(rank: str, limit: float | None, value: float | None, found: Seconds) -> SloResult:
-    slo = slo_of(f"time_lag_{rank}_seconds", limit)
-    if value is None:
+def _time_lag(measures: Measures, slo: Slo) -> SloResult:
+    found = measures.lag.time_lag_seconds
+    if NAMED[slo.name].read(measures) is None:
         return slo.result("undetermined", None, "the time lag was not measured")
     reason = "done minus planned"
     if found.p50 is not None and found.max is not None:
         reason += f": p50 {found.p50:.2f} s, max {found.max:.2f} s"
-    return slo.compare(value, reason)
+    return slo.judge(measures, reason)

@@ -96,18 +96,19 @@ def _without_occasion(measures: Measures, slo: Slo) -> SloResult | None:
     scaling, found = measures.scaling, measures.rebalances
     if found.unanswered_step_ats:
         when = moment(measures, found.unanswered_step_ats[0])
-        reason = f"the replicas changed {when} under load, but no rebalance was seen"
+        reason = f"the replicas changed {when} under load, but no rebalance was recorded"
         return slo.result("undetermined", None, reason)
     if scaling.max_replicas is None:
-        return slo.result("undetermined", None, "replicas were never seen")
+        return slo.result("undetermined", None, "there is no sample of the replicas")
     steps = _all_steps(measures)
     if _under_load(steps):
         return None
     if steps or scaling.changes:
-        reason = f"{_count(len(steps))} met an idle group" if steps else "no scale step under load"
+        idle = f"{_count(len(steps))} happened in an idle group"
+        reason = idle if steps else "no scale step under load"
         return not_applicable(slo.result("pass", None, reason))
     most = max((e.members_after for e in found.episodes), default=0)
-    unsure = scaling.unseen_text
+    unsure = scaling.gaps_text
     if most > scaling.max_replicas:
         unsure = f"{most} members, but never more than {scaling.max_replicas} replicas wanted"
     if unsure:
@@ -153,7 +154,7 @@ def _judged(
             idle = len(_all_steps(measures)) - len(steps)
             reason = f"worst of {_count(len(steps))}: {_episode(measures, worst)}, {text(worst)}"
             if idle:
-                reason += f"; {_count(idle)} met an idle group"
+                reason += f"; {_count(idle)} happened in an idle group"
             return slo.compare(most, reason, low=low, high=most)
     unknown = next(step for step in steps if value(step) is None)
     reason = f"not measured in {_episode(measures, unknown)}: {unknown.reason}"
@@ -227,9 +228,7 @@ def _standstill(measures: Measures, slos: Slos) -> SloResult:
         )
     if found.reason:
         reason += f"; {found.reason}"
-    return slo.compare(
-        found.group_seconds, reason, low=found.group_low_seconds, high=found.group_high_seconds
-    )
+    return slo.judge(measures, reason)
 
 
 def _episode(measures: Measures, episode: RebalanceEpisode) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from lagbench.core.measures import Measures, Scaling, moment
-from lagbench.core.measures.reaction import Reaction
 from lagbench.core.scenario import Slos
 from lagbench.core.verdict.slo import Slo, SloResult, claim_result, not_applicable, slo_of
 
@@ -28,24 +27,24 @@ def _reaction(measures: Measures, slos: Slos) -> SloResult:
     chain = measures.reaction
     if measures.load.spikes == 0:
         return not_applicable(slo.result("pass", None, "the plan of the load has no spike"))
-    result = _of_outcome(slo, chain)
+    result = _of_outcome(slo, measures)
     if result.status == "pass" and chain.unknown_text:
         reason = f"{result.reason}; but {chain.unknown_text}"
         return result.model_copy(update={"status": "undetermined", "reason": reason})
     return result
 
 
-def _of_outcome(slo: Slo, chain: Reaction) -> SloResult:
-    of_step = ""
+def _of_outcome(slo: Slo, measures: Measures) -> SloResult:
+    chain, of_step = measures.reaction, ""
     if (chain.step_count or 0) > 1:
         of_step = f"load step {chain.step_number} of {chain.step_count}: "
-    told = f"{of_step}{chain.outcome_text}"
+    shown = f"{of_step}{chain.outcome_text}"
     if chain.outcome == "not_due":
-        return slo.compare(0.0, f"{told}: no pod was due")
+        return slo.compare(0.0, f"{shown}: no pod was due")
     if chain.outcome == "did_not_come":
-        return slo.result("fail", None, told)
+        return slo.result("fail", None, shown)
     if chain.outcome != "reacted" or chain.assigned_seconds is None:
-        return slo.result("undetermined", None, told or "the load step is not known")
+        return slo.result("undetermined", None, shown or "the load step is not known")
     parts = [
         f"{link.name} {link.title} {link.part_seconds:.1f} s"
         for link in chain.links
@@ -54,18 +53,14 @@ def _of_outcome(slo: Slo, chain: Reaction) -> SloResult:
     reason = f"{of_step}{chain.pod} was Ready and assigned; {', '.join(parts)}"
     if chain.clocks is not None and not chain.clocks.is_one_clock:
         reason = f"{reason}; {chain.clocks.text}"
-    low, high = chain.assigned_low_seconds, chain.assigned_high_seconds
-    if low is None or high is None:
-        reason = f"{reason}; a clock of these stamps is not bounded"
-        return slo.result("undetermined", chain.assigned_seconds, reason)
-    return slo.compare(chain.assigned_seconds, reason, low=low, high=high)
+    return slo.judge(measures, reason, unbounded="a clock of these stamps is not bounded")
 
 
 def _flips(measures: Measures, slos: Slos) -> SloResult:
     slo = slo_of("flips", slos.flips)
     scaling = measures.scaling
     if scaling.max_replicas is None:
-        return slo.result("undetermined", None, "replicas were never seen")
+        return slo.result("undetermined", None, "there is no sample of the replicas")
     reason = f"replica changes: {scaling.change_count}, reversals: {scaling.reversals}"
     flips = [change for change in scaling.changes if change.is_flip]
     if flips:
@@ -74,9 +69,9 @@ def _flips(measures: Measures, slos: Slos) -> SloResult:
             f"; first flip {moment(measures, first.at)}: {first.replicas_before} to"
             f" {first.replicas_after} by {first.by}"
         )
-    if scaling.unseen_text and (slo.limit is None or scaling.flips <= slo.limit):
-        return slo.result("undetermined", scaling.flips, f"{reason}; {scaling.unseen_text}")
-    return slo.compare(scaling.flips, reason)
+    if scaling.gaps_text and (slo.limit is None or scaling.flips <= slo.limit):
+        return slo.result("undetermined", scaling.flips, f"{reason}; {scaling.gaps_text}")
+    return slo.judge(measures, reason)
 
 
 def _baseline(measures: Measures, slos: Slos) -> SloResult:
@@ -102,14 +97,14 @@ def _surplus(measures: Measures, slos: Slos) -> SloResult:
     )
     if result.status == "not_judged":
         return result
-    told, counted = scaling.max_members, scaling.max_group_members
-    if told is None or told > partitions:
+    shown, counted = scaling.max_members, scaling.max_group_members
+    if shown is None or shown > partitions:
         return result
     unsure = ""
     if counted is not None and counted > partitions:
-        unsure = f"the broker counted {counted} members, the pods' own records tell of {told}"
+        unsure = f"the broker counted {counted} members, the pods' own records show {shown}"
     elif not _is_within_partitions(scaling):
-        unsure = scaling.unseen_text or "the replicas were not seen"
+        unsure = scaling.gaps_text or "there is no sample of the replicas"
     if unsure:
         reason = f"{scaling.surplus_text}; {unsure}"
         return result.model_copy(update={"status": "undetermined", "reason": reason})
@@ -120,5 +115,5 @@ def _is_within_partitions(scaling: Scaling) -> bool:
     """Return whether the desired replicas provably never exceeded the partitions."""
     if scaling.ceiling_replicas is not None and scaling.ceiling_replicas <= scaling.partitions:
         return True
-    was_seen = scaling.max_replicas is not None and not scaling.unseen_text
+    was_seen = scaling.max_replicas is not None and not scaling.gaps_text
     return was_seen and (scaling.max_replicas or 0) <= scaling.partitions

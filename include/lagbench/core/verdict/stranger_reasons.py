@@ -15,22 +15,22 @@ NAMED_STRANGERS = 5
 def stranger_reasons(measures: Measures) -> list[str]:
     """Return why the run is undetermined, by stranger; empty when the group was the run's own."""
     strangers = measures.group_strangers
-    reasons = [_told(one, measures) for one in strangers[:NAMED_STRANGERS]]
+    reasons = [_stranger_text(one, measures) for one in strangers[:NAMED_STRANGERS]]
     if len(strangers) > NAMED_STRANGERS:
         left = len(strangers) - NAMED_STRANGERS
-        reasons.append(f"{left} more members that are no pods of this run")
-    if measures.group_unseen:
-        longest = max(measures.group_unseen, key=lambda gap: gap.gap_seconds)
-        more = len(measures.group_unseen) - 1
+        reasons.append(f"{left} more members that are not pods of this run")
+    if measures.group_gaps:
+        longest = max(measures.group_gaps, key=lambda gap: gap.gap_seconds)
+        more = len(measures.group_gaps) - 1
         reasons.append(
-            f"who was in the group is not known for {longest.gap_seconds:.1f} s from"
+            f"the members of the group are unknown for {longest.gap_seconds:.1f} s from"
             f" {moment(measures, longest.started_at).removeprefix('at ')}: {longest.reason}"
-            + (f", and in {more} more stretches" if more else "")
+            + (f", and in {more} more gaps" if more else "")
         )
     return reasons
 
 
-def _told(one: GroupStranger, measures: Measures) -> str:
+def _stranger_text(one: GroupStranger, measures: Measures) -> str:
     span = f"{one.seen_seconds:.1f} s"
     if one.precision_seconds:
         low, high = one.seen_seconds, one.seen_seconds + one.precision_seconds
@@ -44,7 +44,7 @@ def _told(one: GroupStranger, measures: Measures) -> str:
     if one.partitions:
         held = f"held {_partitions(one.partitions)}"
     return (
-        f"a member that is no pod of this run: client {one.client_id} on host {one.host} {held},"
+        f"a member that is not a pod of this run: client {one.client_id} on host {one.host} {held},"
         f" in the group {when}"
     )
 

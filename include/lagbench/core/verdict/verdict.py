@@ -82,7 +82,7 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
         *reconciliation(measures.accounting).reasons,
     ]
     if not judged:
-        open_ends.append("nothing was judged: no SLO has a limit that this load can ask for")
+        open_ends.append("nothing was judged: no SLO with a limit applies to this load")
     status: VerdictStatus = "pass"
     reasons = [f"all {judged} judged SLOs hold"]
     if failed:

@@ -94,15 +94,15 @@ class ApiServer:
         if request.method == "POST":
             if target.name:
                 raise no_such_path(path)
-            return _told(self.writes.create(target, _object(body), options), options, 201)
+            return _written(self.writes.create(target, _object(body), options), options, 201)
         if not target.name:
             raise ApiError(405, "MethodNotAllowed", f"{request.method} needs the name of an object")
         if request.method == "PUT":
-            return _told(self.writes.replace(target, _object(body), options), options)
+            return _written(self.writes.replace(target, _object(body), options), options)
         content_type = request.headers.get("content-type", "").split(";")[0].strip()
         existed = self.registry.store.find(target.resource, target.namespace, target.name)
         result = self.writes.patch(target, body, content_type, options)
-        return _told(result, options, 200 if existed else 201)
+        return _written(result, options, 200 if existed else 201)
 
     def _read(self, request: Request, target: Target) -> Response:
         query = request.query_params
@@ -183,7 +183,7 @@ class ApiServer:
         return _json(_list_of(target, chosen, str(store.version)))
 
 
-def _told(document: JsonObject, options: WriteOptions, code: int = 200) -> Response:
+def _written(document: JsonObject, options: WriteOptions, code: int = 200) -> Response:
     """Return the response to a write with its warnings in the format of RFC 7234."""
     answer = _json(document, code)
     for warning in options.asked.warnings:
@@ -250,7 +250,7 @@ def _field_validation(given: str) -> FieldValidation:
 
 def _parse(raw: bytes, content_type: str) -> JsonValue:
     if "protobuf" in content_type:
-        raise ApiError(415, "UnsupportedMediaType", "localkube takes JSON and YAML, not protobuf")
+        raise ApiError(415, "UnsupportedMediaType", "localkube accepts JSON and YAML, not protobuf")
     if not raw.strip():
         return None
     try:

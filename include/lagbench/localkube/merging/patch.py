@@ -63,7 +63,7 @@ def json_patch(target: JsonObject, operations: JsonValue) -> JsonObject:
                 422, "Invalid", f"the server rejected the JSON patch {operation!r}: {error!r}"
             ) from error
     if not isinstance(document, dict):
-        raise bad_request("the JSON patch replaces the object by something else")
+        raise bad_request("the result of the JSON patch is not an object")
     return document
 
 

@@ -35,7 +35,7 @@ class ContainerProcess:
 
     @property
     def is_forked(self) -> bool:
-        """Whether it is a fork of the warm interpreter."""
+        """True: it is a fork of the warm interpreter."""
         return self._popen is None
 
     def terminate(self) -> None:

@@ -52,7 +52,7 @@ class ContainerRunner:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the container has ended for good."""
+        """True: the container has ended permanently."""
         return "terminated" in self.state
 
     @property
@@ -76,7 +76,7 @@ class ContainerRunner:
         }
 
     async def run(self) -> None:
-        """Start the container, and restart it by its restart policy until it has ended for good."""
+        """Start the container, and restart it by its policy until it has ended permanently."""
         back_off_seconds = 0.0
         while not self._stopping.is_set():
             process = await self._start()

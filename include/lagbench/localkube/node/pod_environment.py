@@ -45,7 +45,7 @@ class LaunchPlan:
     environment: dict[str, str]
     folder: Path
     has_own_folder: bool = True
-    """Whether ``folder`` is the pod's own, not one that the container names as workingDir."""
+    """True: ``folder`` is the pod's own, not one that the container names as workingDir."""
     niceness: int = ORDINARY
 
 

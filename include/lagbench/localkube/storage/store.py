@@ -86,7 +86,7 @@ class Store:
             raise already_exists(resource.qualified_plural, name_of(obj))
         self._stamp(obj)
         held[key] = obj
-        self._tell("ADDED", resource, obj, None)
+        self._publish("ADDED", resource, obj, None)
         return obj
 
     def replace(self, resource: Resource, obj: JsonObject) -> JsonObject:
@@ -104,7 +104,7 @@ class Store:
             return before
         self._stamp(obj)
         self._objects[resource][key] = obj
-        self._tell("MODIFIED", resource, obj, before)
+        self._publish("MODIFIED", resource, obj, before)
         return obj
 
     def remove(self, resource: Resource, namespace: str, name: str) -> JsonObject:
@@ -113,7 +113,7 @@ class Store:
         del self._objects[resource][(namespace, name)]
         last = {**before, "metadata": dict(before["metadata"])}
         self._stamp(last)
-        self._tell("DELETED", resource, last, before)
+        self._publish("DELETED", resource, last, before)
         return last
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
@@ -131,7 +131,7 @@ class Store:
         self._version += 1
         obj["metadata"]["resourceVersion"] = str(self._version)
 
-    def _tell(
+    def _publish(
         self, kind: str, resource: Resource, obj: JsonObject, previous: JsonObject | None
     ) -> None:
         change = Change(kind, resource, obj, previous, self._version)

@@ -123,7 +123,7 @@ class WarmInterpreter:
         try:
             pid = await self._ask(self._channel, _request(plan, executable), log, listens)
         except (OSError, TimeoutError) as error:
-            _log.warning("the warm interpreter forked nothing: %r; the pod is exec'd", error)
+            _log.warning("the warm interpreter did not fork: %r; the pod is exec'd", error)
         finally:
             os.close(listens)
             if pid is None:

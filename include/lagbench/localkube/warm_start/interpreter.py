@@ -119,14 +119,14 @@ def _fork_orphan() -> int:
 
     :raises OSError: no process could be created.
     """
-    told, tells = os.pipe()
+    read_end, write_end = os.pipe()
     between = os.fork()
     if between == 0:
-        os.close(told)
-        _leave_grandchild(tells)
+        os.close(read_end)
+        _leave_grandchild(write_end)
         return 0
-    os.close(tells)
-    with os.fdopen(told, "rb") as answer:
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as answer:
         number = answer.read()
     os.waitpid(between, 0)
     if not number:
@@ -134,16 +134,16 @@ def _fork_orphan() -> int:
     return int(number)
 
 
-def _leave_grandchild(tells: int) -> None:
+def _leave_grandchild(write_end: int) -> None:
     """Fork again and end here; return in the grandchild."""
     try:
         pid = os.fork()
     except OSError:
         os._exit(1)
     if pid:
-        os.write(tells, str(pid).encode())
+        os.write(write_end, str(pid).encode())
         os._exit(0)
-    os.close(tells)
+    os.close(write_end)
 
 
 def _say(channel: socket.socket, **what: object) -> None:

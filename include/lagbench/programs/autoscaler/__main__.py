@@ -14,20 +14,20 @@ import sys
 import threading
 from collections.abc import Mapping
 
+from lagbench.adapters.kube.cluster_protocol import Cluster
+from lagbench.adapters.kube.followed_cluster import KubeCluster
 from lagbench.core.hpa import HpaSettings
 from lagbench.core.keda.loop import CONTROLLER
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.programs.autoscaler.clocks import Clock, HpaClock
-from lagbench.programs.autoscaler.cluster import Cluster
 from lagbench.programs.autoscaler.instead_of_keda.handover import Handover
 from lagbench.programs.autoscaler.instead_of_keda.instead_of_keda import (
     InsteadOfKeda,
     require_kinds,
 )
-from lagbench.programs.autoscaler.kube_cluster import KubeCluster
 from lagbench.programs.autoscaler.operator import Operator
 from lagbench.programs.autoscaler.options import AutoscalerOptions, parse_options
-from lagbench.programs.autoscaler.shared import make_bench
+from lagbench.programs.autoscaler.worker_context import make_context
 from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
 from lagbench.programs.json_log import log_as_json
 
@@ -53,7 +53,7 @@ def run(options: AutoscalerOptions, environment: Mapping[str, str], until: threa
     if options.instead_of_keda:
         require_kinds(cluster, options.namespace or "")
         cluster = InsteadOfKeda(cluster, handover)
-    bench = make_bench(
+    context = make_context(
         cluster,
         clock=clock,
         hpa_clock=HpaClock(options.hpa_sync_seconds, options.hpa_phase_seconds, options.seed),
@@ -63,7 +63,7 @@ def run(options: AutoscalerOptions, environment: Mapping[str, str], until: threa
         ),
         component=CONTROLLER if options.instead_of_keda else "",
     )
-    operator = Operator(bench)
+    operator = Operator(context)
     operator.start()
     if environment.get("PORT_METRICS"):  # a pod's probes; a plain process has none
         HttpEndpoint(*address_and_port(environment), probe_routes(lambda: operator.is_ready))
@@ -71,7 +71,7 @@ def run(options: AutoscalerOptions, environment: Mapping[str, str], until: threa
     while not until.wait(_LOOK_SECONDS):
         handover.look_again()
     operator.stop()
-    bench.telemetry.close()
+    context.telemetry.close()
     if refused:
         raise refused[0]
     log.info("autoscaler ends")

@@ -1,12 +1,12 @@
-"""What all workers see of each other: the latest objects, and who serves whose metrics."""
+"""Share between all workers: the latest objects, and the owners of metrics."""
 
 from __future__ import annotations
 
 import threading
 from typing import Any, Protocol
 
+from lagbench.adapters.kube.cluster_protocol import Manifest, ObjectKey, Snapshot
 from lagbench.core.hpa import ScaleTarget
-from lagbench.programs.autoscaler.cluster import Manifest, ObjectKey, Snapshot
 
 
 class MetricSource(Protocol):
@@ -21,7 +21,7 @@ class Directory:
     """Snapshots are replaced whole, so readers need no lock."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
+        """Start empty."""
         self.scaled_objects: Snapshot = {}
         self.hpas: Snapshot = {}
         self._sources: dict[ObjectKey, MetricSource] = {}

@@ -9,8 +9,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from lagbench.adapters.kube.cluster_protocol import EVENT, Cluster, ClusterError
 from lagbench.core.kubernetes import format_instant
-from lagbench.programs.autoscaler.cluster import EVENT, Cluster, ClusterError
 
 log = logging.getLogger(__name__)
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 
-from lagbench.programs.autoscaler.cluster import HPA, SCALED_OBJECT, ObjectKey, Snapshot
+from lagbench.adapters.kube.cluster_protocol import HPA, SCALED_OBJECT, ObjectKey, Snapshot
 from lagbench.programs.autoscaler.hpa.hpa_worker import HpaWorker
 from lagbench.programs.autoscaler.keda.scaled_object_worker import ScaledObjectWorker
-from lagbench.programs.autoscaler.shared import Bench
+from lagbench.programs.autoscaler.worker_context import WorkerContext
 
 log = logging.getLogger(__name__)
 
 
 class Operator:
-    """Starts and stops workers as objects come and go; an object made anew gets a new worker."""
+    """Starts and stops workers with their objects; an object created again gets a new worker."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, context: WorkerContext) -> None:
         """Watch nothing before ``start``."""
-        self._bench = bench
+        self._context = context
         self._scaled_objects: dict[ObjectKey, ScaledObjectWorker] = {}
         self._hpas: dict[ObjectKey, HpaWorker] = {}
         self._is_over = threading.Event()
@@ -26,14 +26,14 @@ class Operator:
 
     @property
     def is_ready(self) -> bool:
-        """Say whether both kinds have been listed."""
+        """Return whether both kinds have been listed."""
         return len(self._seen) == len((HPA, SCALED_OBJECT))
 
     def start(self) -> None:
         """Follow both kinds, each in its own thread."""
         for kind, seen in ((HPA, self._see_hpas), (SCALED_OBJECT, self._see_scaled_objects)):
             threading.Thread(
-                target=self._bench.cluster.follow,
+                target=self._context.cluster.follow,
                 args=(kind, seen, self._is_over.is_set),
                 name=f"follow {kind[1]}",
                 daemon=True,
@@ -48,19 +48,19 @@ class Operator:
     def _see_scaled_objects(self, snapshot: Snapshot) -> None:
         if self._is_over.is_set():
             return
-        self._bench.directory.scaled_objects = snapshot
+        self._context.directory.scaled_objects = snapshot
         for key, worker in list(self._scaled_objects.items()):
             found = snapshot.get(key)
             if found is None or found["metadata"].get("uid") != worker.uid:
-                log.info("%s is gone", worker.name)
+                log.info("%s was deleted", worker.name)
                 self._scaled_objects.pop(key).stop()
                 self._wake_all()
         for key, manifest in snapshot.items():
             if key in self._scaled_objects:
                 self._scaled_objects[key].update(manifest)
             else:
-                log.info("ScaledObject %s/%s seen", *key)
-                scaler = self._scaled_objects[key] = ScaledObjectWorker(manifest, self._bench)
+                log.info("ScaledObject %s/%s found", *key)
+                scaler = self._scaled_objects[key] = ScaledObjectWorker(manifest, self._context)
                 scaler.start()
         self._keep_telemetry()
         self._seen.add(SCALED_OBJECT[1])
@@ -68,11 +68,11 @@ class Operator:
     def _see_hpas(self, snapshot: Snapshot) -> None:
         if self._is_over.is_set():
             return
-        self._bench.directory.hpas = snapshot
+        self._context.directory.hpas = snapshot
         for key, worker in list(self._hpas.items()):
             found = snapshot.get(key)
             if found is None or found["metadata"].get("uid") != worker.uid:
-                log.info("%s is gone", worker.name)
+                log.info("%s was deleted", worker.name)
                 self._hpas.pop(key).stop()
                 self._mend_hpa(key)
         for key, manifest in snapshot.items():
@@ -80,8 +80,8 @@ class Operator:
                 if self._hpas[key].update(manifest):
                     self._mend_hpa(key)
             else:
-                log.info("HPA %s/%s seen", *key)
-                scaler = self._hpas[key] = HpaWorker(manifest, self._bench)
+                log.info("HPA %s/%s found", *key)
+                scaler = self._hpas[key] = HpaWorker(manifest, self._context)
                 scaler.start()
         self._seen.add(HPA[1])
 
@@ -97,6 +97,6 @@ class Operator:
             worker.retry_now()
 
     def _keep_telemetry(self) -> None:
-        directory = self._bench.directory
+        directory = self._context.directory
         manifests = [*directory.scaled_objects.values(), *directory.hpas.values()]
-        self._bench.telemetry.keep_only(list(manifests))
+        self._context.telemetry.keep_only(list(manifests))

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
+from lagbench.adapters.kube.cluster_protocol import Cluster, Kind, Manifest, key_of
 from lagbench.core.hpa import Condition
-from lagbench.programs.autoscaler.cluster import Cluster, Kind, Manifest, key_of
 from lagbench.programs.autoscaler.conditions import merge_conditions
 
 

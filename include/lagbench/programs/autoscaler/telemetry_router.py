@@ -22,7 +22,7 @@ _FLUSH_SECONDS = 2.0
 
 
 class RecordLog(Protocol):
-    """Where records of one run go."""
+    """The topic and brokers for the records of one run."""
 
     def send(self, record: Record) -> None:
         """Queue a record without blocking."""

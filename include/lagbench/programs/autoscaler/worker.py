@@ -43,7 +43,7 @@ class Worker(ABC):
 
     @property
     def is_over(self) -> bool:
-        """Say whether the worker was stopped."""
+        """Return whether the worker was stopped."""
         return self._is_over.is_set()
 
     def join(self, timeout_seconds: float) -> None:
@@ -64,7 +64,7 @@ class Worker(ABC):
             try:
                 delay_seconds = self.step()
             except Exception:
-                log.exception("%s: step failed, going on", self.name)
+                log.exception("%s: step failed, continuing", self.name)
                 delay_seconds = _AFTER_ERROR_SECONDS
             if not self.is_over:
                 self._woken.wait(max(0.0, delay_seconds))

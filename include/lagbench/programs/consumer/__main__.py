@@ -50,10 +50,10 @@ def _run(options: ConsumerOptions) -> int:
     from lagbench.programs.consumer.assembly import assemble, open_endpoint
     from lagbench.programs.consumer.reports import process_age_ns
 
-    figures = open_endpoint(os.environ)
+    pod_counts = open_endpoint(os.environ)
     if is_asked.wait(options.start_delay_seconds - process_age_ns() / 1e9):
         return ExitCode.PASS  # it was never there: no member, no record
-    with assemble(options, figures) as pod:
+    with assemble(options, pod_counts) as pod:
         pods.append(pod)
         if asked:  # before there was a pod to tell
             pod.ask_to_stop(asked[0])

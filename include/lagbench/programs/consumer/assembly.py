@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.programs.consumer.kafka_settings import consumer_settings, ledger_settings
 from lagbench.programs.consumer.metrics import Exposition
-from lagbench.programs.consumer.reports import PodFigures, PodReports
+from lagbench.programs.consumer.reports import PodCounts, PodReports
 from lagbench.programs.consumer.settings import ConsumerOptions
 from lagbench.programs.http_endpoint import (
     HttpEndpoint,
@@ -25,36 +25,39 @@ if TYPE_CHECKING:
     from lagbench.programs.consumer.offset_commits import OffsetCommits
     from lagbench.programs.consumer.pod import ConsumerPod
     from lagbench.programs.consumer.rebalance import Rebalancing
-    from lagbench.programs.consumer.work_board import WorkBoard
+    from lagbench.programs.consumer.work_queues import WorkQueues
 
 _TELEMETRY_FLUSH_SECONDS = 5.0
 
 
 class _Parts(NamedTuple):
-    """What the client's callbacks need."""
+    """The parts that the client's callbacks need."""
 
-    board: WorkBoard
+    queues: WorkQueues
     commits: OffsetCommits
     rebalancing: Rebalancing
 
 
-def open_endpoint(environment: Mapping[str, str]) -> PodFigures:
+def open_endpoint(environment: Mapping[str, str]) -> PodCounts:
     """Answer probes from now on, alive and not ready; return the figures that are shown."""
-    figures = PodFigures()
-    routes: Routes = {"/metrics": Exposition(figures), **probe_routes(lambda: figures.is_ready)}
+    pod_counts = PodCounts()
+    routes: Routes = {
+        "/metrics": Exposition(pod_counts),
+        **probe_routes(lambda: pod_counts.is_ready),
+    }
     HttpEndpoint(*address_and_port(environment), routes)
-    return figures
+    return pod_counts
 
 
 @contextmanager
-def assemble(options: ConsumerOptions, figures: PodFigures) -> Iterator[ConsumerPod]:
+def assemble(options: ConsumerOptions, pod_counts: PodCounts) -> Iterator[ConsumerPod]:
     """Yield a subscribed pod; telemetry is flushed at the end, with a failure's reason in it."""
     telemetry = TelemetryLog(options.bootstrap_servers, options.telemetry_topic)
     clock = SteadyClock()
-    reports = PodReports(options, telemetry, figures, clock)
+    reports = PodReports(options, telemetry, pod_counts, clock)
     reports.pod_started()
     try:
-        pod = _subscribed_pod(options, figures, reports, clock)
+        pod = _subscribed_pod(options, pod_counts, reports, clock)
         try:
             yield pod
         except Exception as error:
@@ -65,13 +68,13 @@ def assemble(options: ConsumerOptions, figures: PodFigures) -> Iterator[Consumer
 
 
 def _subscribed_pod(
-    options: ConsumerOptions, figures: PodFigures, reports: PodReports, clock: SteadyClock
+    options: ConsumerOptions, pod_counts: PodCounts, reports: PodReports, clock: SteadyClock
 ) -> ConsumerPod:
     parts: list[_Parts] = []  # filled below, before the first poll: callbacks run in polls only
 
     def on_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         cause: Literal["auto", "interval"] = "auto" if options.commit == "auto" else "interval"
-        parts[0].commits.on_result(error, partitions, parts[0].board.owned(), cause)
+        parts[0].commits.on_result(error, partitions, parts[0].queues.owned(), cause)
 
     consumer = Consumer(consumer_settings(options) | {"on_commit": on_commit})
     consumer.subscribe(
@@ -87,11 +90,11 @@ def _subscribed_pod(
     from lagbench.programs.consumer.offset_commits import OffsetCommits
     from lagbench.programs.consumer.pod import ConsumerPod
     from lagbench.programs.consumer.rebalance import Rebalancing
-    from lagbench.programs.consumer.work_board import WorkBoard
+    from lagbench.programs.consumer.work_queues import WorkQueues
     from lagbench.programs.consumer.worker import Worker
     from lagbench.programs.consumer.write_schedule import WriteSchedule
 
-    board = WorkBoard(options.concurrency, on_acknowledged=reports.first_record_done)
+    queues = WorkQueues(options.concurrency, on_acknowledged=reports.first_record_done)
     schedule = WriteSchedule(round(options.process_ms * 1_000_000), options.concurrency)
     settings = ledger_settings(options)
     identity = GroupIdentity()
@@ -99,23 +102,23 @@ def _subscribed_pod(
     if options.is_transactional:
         from lagbench.programs.consumer.transactional_ledger import TransactionalLedger
 
-        ledger = TransactionalLedger(settings, options, identity, board, reports)
+        ledger = TransactionalLedger(settings, options, identity, queues, reports)
     else:
-        ledger = Ledger(settings, options.processed_topic, options.pod_name, board.acknowledge)
+        ledger = Ledger(settings, options.processed_topic, options.pod_name, queues.acknowledge)
     commits = OffsetCommits(
         consumer, options.topic, reports, interval_seconds=options.commit_interval_seconds
     )
-    rebalancing = Rebalancing(options, board, commits, reports, identity)
-    parts.append(_Parts(board, commits, rebalancing))
+    rebalancing = Rebalancing(options, queues, commits, reports, identity)
+    parts.append(_Parts(queues, commits, rebalancing))
     return ConsumerPod(
         options,
         consumer=consumer,
-        board=board,
-        worker=Worker(board, schedule, ledger, clock),
+        queues=queues,
+        worker=Worker(queues, schedule, ledger, clock),
         commits=commits,
         rebalancing=rebalancing,
         identity=identity,
         reports=reports,
-        figures=figures,
+        pod_counts=pod_counts,
         clock=clock,
     )

@@ -1,9 +1,9 @@
 """Make librdkafka fetch at once after a resume.
 
 Its broker thread sleeps up to a second when every partition of the broker is paused, and a resume
-does not wake it: the thread looks again when its sleep is over or when a request passes through.
-librdkafka itself pauses and resumes everything around each incremental rebalance (seen with
-2.16.1: retained partitions stood still for up to 0.67 s). So a small request is sent on purpose.
+does not wake it: the thread looks again after its sleep or when a request passes through.
+librdkafka itself pauses and resumes everything around each incremental rebalance (seen with 2.16.1:
+retained partitions stood still for up to 0.67 s). So this module sends a small request.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class FetchWakeup:
         self._leaders: dict[int, int] = {}
 
     def wake(self, partitions: Iterable[int]) -> None:
-        """Wake the brokers' threads that fetch ``partitions``; a broker that is away is skipped."""
+        """Wake the brokers' threads that fetch ``partitions``; an unreachable broker is skipped."""
         wanted = list(partitions)
         if not wanted:
             return

@@ -19,9 +19,9 @@ class GroupIdentity:
     """
 
     def __init__(self) -> None:
-        """Nothing is known."""
+        """Start without metadata."""
         self.metadata: object = None
-        """What ``send_offsets_to_transaction`` takes; None before the first look."""
+        """The argument of ``send_offsets_to_transaction``; None before the first look."""
         self._looked_at = -math.inf
 
     def refresh(self, consumer: Consumer) -> None:

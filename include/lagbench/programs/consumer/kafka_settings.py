@@ -16,7 +16,7 @@ _TRANSACTION_TIMEOUT_MS = 30_000
 
 
 def consumer_settings(options: ConsumerOptions) -> dict[str, Any]:
-    """Return the consumer's configuration; KIP-848 refuses the classic protocol's settings."""
+    """Return the consumer's configuration; KIP-848 rejects the classic protocol's settings."""
     settings: dict[str, Any] = {
         "bootstrap.servers": options.bootstrap_servers,
         "client.id": options.pod_name,

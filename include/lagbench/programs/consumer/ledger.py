@@ -27,7 +27,7 @@ _HURRIED_POLL_SECONDS = 0.005  # returns when an acknowledgement comes, the reba
 
 
 class LedgerWriter(Protocol):
-    """Where batches of what was done go. Used by one thread at a time."""
+    """The destination of finished batches. Used by one thread at a time."""
 
     def send(self, batch: Sequence[Writes]) -> None:
         """Hand over one batch of one partition."""
@@ -55,7 +55,7 @@ class Ledger:
     def send(self, batch: Sequence[Writes]) -> None:
         """Send one batch of one partition; waits while the producer's queue is full.
 
-        :raises NotReady: an earlier record was refused for good, so its offsets never commit.
+        :raises NotReady: an earlier record was rejected permanently, so its offsets never commit.
         """
         work = batch[0].work
         count = sum(len(writes) for writes in batch)
@@ -80,7 +80,7 @@ class Ledger:
     def serve(self, *, is_hurried: bool) -> None:
         """Serve acknowledgements; hurried, wait a moment for one.
 
-        :raises NotReady: a record was refused for good.
+        :raises NotReady: a record was rejected permanently.
         """
         self._producer.poll(_HURRIED_POLL_SECONDS if is_hurried else 0)
         self._raise_refusal()
@@ -92,7 +92,7 @@ class Ledger:
     def _raise_refusal(self) -> None:
         if self._refusal is not None:
             raise NotReady(
-                f"the ledger topic {self._topic} refused a record: {self._refusal.str()}; its "
+                f"the ledger topic {self._topic} rejected a record: {self._refusal.str()}; its "
                 "offsets stay uncommitted and the next owner does the work again"
             )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lagbench.programs.consumer.reports import REBALANCE_BUCKETS_SECONDS, PodFigures
+from lagbench.programs.consumer.reports import REBALANCE_BUCKETS_SECONDS, PodCounts
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -18,9 +18,9 @@ class Exposition:
     would otherwise pay.
     """
 
-    def __init__(self, figures: PodFigures) -> None:
+    def __init__(self, pod_counts: PodCounts) -> None:
         """Show ``figures`` as they are at each scrape."""
-        self._figures = figures
+        self._pod_counts = pod_counts
 
     def __call__(self) -> tuple[int, bytes]:
         """Answer a scrape."""
@@ -38,15 +38,17 @@ class Exposition:
             HistogramMetricFamily,
         )
 
-        figures = self._figures
-        rate, inflight = figures.consume_rate, figures.inflight
+        pod_counts = self._pod_counts
+        rate, inflight = pod_counts.consume_rate, pod_counts.inflight
         yield GaugeMetricFamily("consume_rate", "Records processed per second", value=rate)
-        yield GaugeMetricFamily("inflight", "Writes begun and not ended", value=inflight)
+        yield GaugeMetricFamily("inflight", "Writes in progress", value=inflight)
         yield GaugeMetricFamily(
-            "assigned_partitions", "Partitions held", value=figures.assigned_partitions
+            "assigned_partitions", "Partitions held", value=pod_counts.assigned_partitions
         )
-        yield CounterMetricFamily("rebalances", "Rebalances seen", value=figures.rebalances_total)
-        seconds = list(figures.rebalance_seconds)
+        yield CounterMetricFamily(
+            "rebalances", "Rebalances seen", value=pod_counts.rebalances_total
+        )
+        seconds = list(pod_counts.rebalance_seconds)
         buckets = [
             (str(limit), float(sum(value <= limit for value in seconds)))
             for limit in REBALANCE_BUCKETS_SECONDS

@@ -60,7 +60,7 @@ class OffsetCommits:
         self._is_under_way = False
 
     def commit_if_due(self, works: Sequence[PartitionWork]) -> None:
-        """Start a commit of what is new once an interval; ``on_result`` tells how it ended."""
+        """Start a commit of new offsets once an interval; ``on_result`` gets its outcome."""
         now = time.monotonic()
         if now < self._next_at or self._is_under_way:
             return
@@ -132,7 +132,7 @@ class OffsetCommits:
         """Commit from a thread that can be left behind: the client's call has no time limit.
 
         Inside a rebalance callback the client serves commits of the polling thread only (2.16.1:
-        another thread's waits until the callback is over), so there it is not used.
+        another thread's waits until the callback has ended), so there it is not used.
         """
         outcome: list[tuple[KafkaError | None, list[TopicPartition]]] = []
         thread = threading.Thread(
@@ -168,7 +168,7 @@ class OffsetCommits:
         if done:
             self._reports.committed(self._member_id(), done, cause)
         if refused or (error is not None and not done):
-            log.warning("commit refused: %s", reason)
+            log.warning("commit rejected: %s", reason)
             self._next_at = (
                 time.monotonic()
             )  # mostly a rebalance under way: again, with the new one

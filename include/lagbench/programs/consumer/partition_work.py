@@ -55,7 +55,7 @@ class Writes:
 
 @dataclass(slots=True, eq=False)
 class PartitionWork:
-    """What this pod holds of one partition during one assignment.
+    """The work of this pod on one partition during one assignment.
 
     A partition that comes back later gets a new object, so late acknowledgements of the earlier
     assignment cannot move its offsets.

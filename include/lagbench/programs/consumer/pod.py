@@ -17,9 +17,9 @@ from lagbench.programs.consumer.group_identity import GroupIdentity
 from lagbench.programs.consumer.offset_commits import OffsetCommits
 from lagbench.programs.consumer.partition_work import PartitionWork, RecordChunk
 from lagbench.programs.consumer.rebalance import Rebalancing
-from lagbench.programs.consumer.reports import PodFigures, PodReports
+from lagbench.programs.consumer.reports import PodCounts, PodReports
 from lagbench.programs.consumer.settings import ConsumerOptions
-from lagbench.programs.consumer.work_board import WorkBoard
+from lagbench.programs.consumer.work_queues import WorkQueues
 from lagbench.programs.consumer.worker import Worker
 from lagbench.programs.steady_clock import SteadyClock
 from lagbench.shared_with_spark.event import EVENT_BYTES, concatenate_values, decode_events
@@ -47,25 +47,25 @@ class ConsumerPod:
         options: ConsumerOptions,
         *,
         consumer: Consumer,
-        board: WorkBoard,
+        queues: WorkQueues,
         worker: Worker,
         commits: OffsetCommits,
         rebalancing: Rebalancing,
         identity: GroupIdentity,
         reports: PodReports,
-        figures: PodFigures,
+        pod_counts: PodCounts,
         clock: SteadyClock,
     ) -> None:
         """Wire the parts; nothing is started."""
         self._options = options
         self._consumer = consumer
-        self._board = board
+        self._queues = queues
         self._worker = worker
         self._commits = commits
         self._rebalancing = rebalancing
         self._identity = identity
         self._reports = reports
-        self._figures = figures
+        self._pod_counts = pod_counts
         self._clock = clock
         self._high_water = queue_records(options.process_ms, options.concurrency)
         self._wakeup = FetchWakeup(consumer, options.topic)
@@ -78,16 +78,16 @@ class ConsumerPod:
     def run(self) -> None:
         """Consume until asked to stop.
 
-        :raises NotReady: the ledger or the group refused the pod for good.
+        :raises NotReady: the ledger or the group rejected the pod permanently.
         """
         self._worker.start()
         while not self._stop_asked:
-            if not self._figures.is_ready:
-                self._figures.is_ready = self._broker_answers()
+            if not self._pod_counts.is_ready:
+                self._pod_counts.is_ready = self._broker_answers()
             self.turn()
 
     def _broker_answers(self) -> bool:
-        """Say whether the broker knows the topic; a pod is ready then, joined or not."""
+        """Return whether the broker knows the topic; a pod is ready then, joined or not."""
         try:
             topics = self._consumer.list_topics(self._options.topic, _ANSWER_SECONDS).topics
         except KafkaException as error:
@@ -105,27 +105,27 @@ class ConsumerPod:
             self._take_in(messages)
         self._let_flow()
         if time.monotonic() - self._rebalancing.moved_at < _AFTER_REBALANCE_SECONDS:
-            self._wakeup.wake(work.partition for work in self._board.owned())
+            self._wakeup.wake(work.partition for work in self._queues.owned())
         self._rebalancing.note_membership(self._consumer)
         if self._worker.failure is not None:
             raise NotReady(f"the worker failed: {self._worker.failure}") from self._worker.failure
         if self._options.commit == "manual":
-            self._commits.commit_if_due(self._board.owned())
+            self._commits.commit_if_due(self._queues.owned())
         elif self._options.is_transactional:
             self._identity.refresh_if_due(self._consumer)
             self._worker.require_turning(_SILENT_WORKER_SECONDS)
-        counts = self._board.counts()
-        self._reports.progress_if_due(self._board.processed_total, counts.queued, counts.in_flight)
+        counts = self._queues.counts()
+        self._reports.progress_if_due(self._queues.processed_total, counts.queued, counts.in_flight)
 
     def leave(self) -> None:
-        """Finish, flush, commit and leave the group; or, with drain off, just leave."""
-        self._figures.is_ready = False
-        counts = self._board.counts()
+        """Make a graceful shutdown: finish, flush, commit, leave; with -drain off just leave."""
+        self._pod_counts.is_ready = False
+        counts = self._queues.counts()
         self._reports.sigterm_received(counts.queued, counts.in_flight)
-        if self._options.drains:
-            is_drained, abandoned = self._drain()
+        if self._options.graceful_shutdown:
+            is_graceful, abandoned = self._finish_work()
         else:
-            is_drained, abandoned = False, counts.queued + counts.in_flight
+            is_graceful, abandoned = False, counts.queued + counts.in_flight
             # The transaction that is open stays open, as it does when a process just ends.
             self._worker.stop(sends_done=not self._options.is_transactional)
         self._rebalancing.is_leaving = True
@@ -135,25 +135,25 @@ class ConsumerPod:
         closing.join(_CLOSE_SECONDS)
         self._reports.pod_stopped(
             self._stop_asked,
-            is_drained=is_drained,
+            is_graceful=is_graceful,
             abandoned=abandoned,
-            processed_total=self._board.processed_total,
+            processed_total=self._queues.processed_total,
         )
 
     def report_failure(self, reason: str) -> None:
-        """Tell that the pod ends by a failure, leaving the group to find out."""
-        counts = self._board.counts()
+        """Report that the pod ends by a failure; it does not leave the group."""
+        counts = self._queues.counts()
         self._reports.pod_stopped(
             reason,
-            is_drained=False,
+            is_graceful=False,
             abandoned=counts.queued + counts.in_flight,
-            processed_total=self._board.processed_total,
+            processed_total=self._queues.processed_total,
         )
 
-    def _drain(self) -> tuple[bool, int]:
-        deadline = time.monotonic() + self._options.drain_timeout_seconds
-        numbers = [work.partition for work in self._board.owned()]
-        works, _ = self._board.close(numbers, drops_queued=self._options.commits_what_is_done)
+    def _finish_work(self) -> tuple[bool, int]:
+        deadline = time.monotonic() + self._options.shutdown_timeout_seconds
+        numbers = [work.partition for work in self._queues.owned()]
+        works, _ = self._queues.close(numbers, drops_queued=self._options.commits_what_is_done)
         is_settled = self._wait_settled(works, deadline)
         abandoned = sum(work.queued + work.in_flight for work in works)
         self._join_no_more()
@@ -180,10 +180,10 @@ class ConsumerPod:
     def _wait_settled(self, works: list[PartitionWork], deadline: float) -> bool:
         """Wait for what was begun; others may leave meanwhile and begin a new generation."""
         if not self._options.is_transactional:
-            return self._board.wait_settled(works, self._options.drain_timeout_seconds)
+            return self._queues.wait_settled(works, self._options.shutdown_timeout_seconds)
         while time.monotonic() < deadline:
             self._identity.refresh(self._consumer)
-            if self._board.wait_settled(works, _GENERATION_LOOK_SECONDS):
+            if self._queues.wait_settled(works, _GENERATION_LOOK_SECONDS):
                 return True
         return False
 
@@ -195,7 +195,7 @@ class ConsumerPod:
             chunk = chunk_of(list(run), arrived_at)
             if chunk is None or partition is None:
                 continue
-            work = self._board.offer(partition, chunk)
+            work = self._queues.offer(partition, chunk)
             if work is not None and work.queued > self._high_water and not work.is_paused:
                 self._consumer.pause([TopicPartition(self._options.topic, partition)])
                 work.is_paused = True
@@ -203,7 +203,7 @@ class ConsumerPod:
     def _let_flow(self) -> None:
         flowing = [
             work
-            for work in self._board.owned()
+            for work in self._queues.owned()
             if work.is_paused and work.queued <= self._high_water // 2
         ]
         if flowing:
@@ -220,7 +220,7 @@ class ConsumerPod:
                 continue
             log.warning("poll: %s", error.str())
             if error.fatal() or error.code() in _FINAL_ERRORS:
-                raise NotReady(f"the group refuses this member for good: {error.str()}")
+                raise NotReady(f"the group permanently rejects this member: {error.str()}")
         return [message for message in messages if message.error() is None]
 
 
@@ -247,7 +247,7 @@ def chunk_of(messages: list[Message], arrived_at: int) -> RecordChunk | None:
     values = cast("list[bytes]", list(map(Message.value, messages)))
     if None in values or set(map(len, values)) != _EVENT_SIZES:
         events = [message for message in messages if len(message.value() or b"") == EVENT_BYTES]
-        log.warning("%d records are no events; skipped", len(messages) - len(events))
+        log.warning("%d records are not events; skipped", len(messages) - len(events))
         return chunk_of(events, arrived_at) if events else None
     offsets = np.fromiter(map(Message.offset, messages), np.int64, len(messages))
     return RecordChunk(offsets, decode_events(concatenate_values(values)), arrived_at)

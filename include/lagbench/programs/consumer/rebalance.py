@@ -12,7 +12,7 @@ from lagbench.programs.consumer.group_identity import GroupIdentity
 from lagbench.programs.consumer.offset_commits import OffsetCommits
 from lagbench.programs.consumer.reports import PodReports
 from lagbench.programs.consumer.settings import ConsumerOptions
-from lagbench.programs.consumer.work_board import WorkBoard
+from lagbench.programs.consumer.work_queues import WorkQueues
 
 log = logging.getLogger(__name__)
 
@@ -20,21 +20,21 @@ log = logging.getLogger(__name__)
 class Rebalancing:
     """Serves the callbacks; they run on the poll thread, inside ``consume`` or ``close``.
 
-    A revoke waits only for the work in flight of the partitions given up. The worker goes on
-    with all others meanwhile.
+    A revoke waits only for the work in flight of the partitions given up. The worker continues with
+    all others meanwhile.
     """
 
     def __init__(
         self,
         options: ConsumerOptions,
-        board: WorkBoard,
+        queues: WorkQueues,
         commits: OffsetCommits,
         reports: PodReports,
         identity: GroupIdentity,
     ) -> None:
-        """Move partitions to and from ``board``."""
+        """Move partitions to and from ``queues``."""
         self._options = options
-        self._board = board
+        self._queues = queues
         self._commits = commits
         self._reports = reports
         self._identity = identity
@@ -42,7 +42,7 @@ class Rebalancing:
         self._has_joined = False
         self.moved_at = -math.inf  # monotonic seconds of the last change
         self.is_leaving = False
-        """Whether the pod has finished its work itself, or gives it up as it is."""
+        """True: the pod has finished its work itself."""
 
     def note_membership(self, consumer: Consumer) -> None:
         """Report joining, once, as soon as the group has given a member id."""
@@ -64,8 +64,8 @@ class Rebalancing:
         member_id = str(consumer.memberid() or "")
         numbers = sorted(partition.partition for partition in partitions)
         if not self._options.is_incremental:
-            self._board.disown(self._board.owned())
-        self._board.own(numbers, member_id)
+            self._queues.disown(self._queues.owned())
+        self._queues.own(numbers, member_id)
         if self._options.is_transactional:
             self._identity.refresh(consumer)
         if self._options.is_incremental:
@@ -85,13 +85,13 @@ class Rebalancing:
         self._begin_episode(began)
         numbers = sorted(partition.partition for partition in partitions)
         # Under commit=auto the group takes what was handed over as read: dropping it loses it.
-        drops_queued = self._options.commits_what_is_done or not self._options.drains
-        works, in_flight = self._board.close(numbers, drops_queued=drops_queued)
+        drops_queued = self._options.commits_what_is_done or not self._options.graceful_shutdown
+        works, in_flight = self._queues.close(numbers, drops_queued=drops_queued)
         if self._options.is_transactional:
             self._identity.refresh(consumer)  # the worker commits while this callback waits
-        if self._options.drains and not self.is_leaving:
-            timeout_seconds = self._options.drain_timeout_seconds
-            if not self._board.wait_settled(works, timeout_seconds):
+        if self._options.graceful_shutdown and not self.is_leaving:
+            timeout_seconds = self._options.shutdown_timeout_seconds
+            if not self._queues.wait_settled(works, timeout_seconds):
                 log.warning("revoke: work in flight did not finish in %s s", timeout_seconds)
             if self._options.commit == "manual":
                 self._commits.commit_now(works, "revoke", timeout_seconds)
@@ -102,7 +102,7 @@ class Rebalancing:
         began = time.monotonic()
         self._begin_episode(began)
         numbers = sorted(partition.partition for partition in partitions)
-        _, in_flight = self._board.close(numbers, drops_queued=True)
+        _, in_flight = self._queues.close(numbers, drops_queued=True)
         self._give_up(consumer, partitions, numbers, in_flight, began, is_lost=True)
 
     def _give_up(
@@ -115,8 +115,8 @@ class Rebalancing:
         *,
         is_lost: bool,
     ) -> None:
-        given_up = [work for work in self._board.owned() if work.partition in set(numbers)]
-        self._board.disown(given_up)
+        given_up = [work for work in self._queues.owned() if work.partition in set(numbers)]
+        self._queues.disown(given_up)
         member_id = str(consumer.memberid() or "")
         if self._options.is_incremental:
             consumer.incremental_unassign(partitions)
@@ -140,4 +140,4 @@ class Rebalancing:
             self._open_since = began
 
     def _owned_numbers(self) -> list[int]:
-        return [work.partition for work in self._board.owned()]
+        return [work.partition for work in self._queues.owned()]

@@ -1,4 +1,4 @@
-"""What the pod tells: telemetry records, and the figures behind its metrics endpoint."""
+"""Report the pod: telemetry records, and the counts behind its metrics endpoint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REBALANCE_BUCKETS_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 1
 
 
 class _Stamp(TypedDict):
-    """What every record has."""
+    """The fields of every record."""
 
     at: int
     source: str
@@ -28,11 +28,11 @@ class TelemetrySink(Protocol):
         """Queue one record."""
 
 
-class PodFigures:
+class PodCounts:
     """The numbers that the metrics endpoint shows; written by one thread, read by another."""
 
     def __init__(self) -> None:
-        """Nothing has happened yet."""
+        """Start at zero."""
         self.consume_rate = 0.0
         self.inflight = 0
         self.assigned_partitions = 0
@@ -45,12 +45,16 @@ class PodReports:
     """Sends the pod's telemetry records and keeps its figures."""
 
     def __init__(
-        self, options: ConsumerOptions, sink: TelemetrySink, figures: PodFigures, clock: SteadyClock
+        self,
+        options: ConsumerOptions,
+        sink: TelemetrySink,
+        pod_counts: PodCounts,
+        clock: SteadyClock,
     ) -> None:
         """Report as ``options.pod_name``, with the instants of ``clock``, as the ledger does."""
         self._options = options
         self._sink = sink
-        self._figures = figures
+        self._pod_counts = pod_counts
         self._clock = clock
         self._clock_watch = ClockWatch(options.pod_name, sink.send)
         self._progress_at = time.monotonic()
@@ -78,14 +82,14 @@ class PodReports:
     def assigned(
         self, member_id: str, partitions: list[int], owned: list[int], *, seconds: float | None
     ) -> None:
-        """Report partitions gained; ``seconds`` is the rebalance's duration when it is over."""
+        """Report partitions gained; ``seconds`` is the rebalance's duration at its end."""
         record = telemetry.PartitionsAssigned(
             **self._stamp(),
             member_id=member_id,
             partitions=partitions,
             owned=owned,
             is_incremental=self._options.is_incremental,
-            rebalance=self._figures.rebalances_total,
+            rebalance=self._pod_counts.rebalances_total,
         )
         self._sink.send(record)
         self._rebalanced(owned, seconds)
@@ -110,14 +114,14 @@ class PodReports:
             is_lost=is_lost,
             in_flight=in_flight,
             finish_seconds=finish_seconds,
-            rebalance=self._figures.rebalances_total,
+            rebalance=self._pod_counts.rebalances_total,
         )
         self._sink.send(record)
         self._rebalanced(owned, seconds)
 
     def rebalance_began(self) -> None:
         """Count a rebalance; its records carry the number."""
-        self._figures.rebalances_total += 1
+        self._pod_counts.rebalances_total += 1
 
     def first_record_done(self, partition: int, offset: int) -> None:
         """Report the first acknowledged record; later calls do nothing."""
@@ -141,7 +145,7 @@ class PodReports:
         )
 
     def commit_failed(self, member_id: str, offsets: Mapping[int, int], reason: str) -> None:
-        """Report a refused commit."""
+        """Report a rejected commit."""
         named = {str(partition): offset for partition, offset in offsets.items()}
         self._sink.send(
             telemetry.CommitFailed(
@@ -155,14 +159,14 @@ class PodReports:
         self._sink.send(telemetry.SigtermReceived(**stamp, queued=queued, in_flight=in_flight))
 
     def pod_stopped(
-        self, reason: str, *, is_drained: bool, abandoned: int, processed_total: int
+        self, reason: str, *, is_graceful: bool, abandoned: int, processed_total: int
     ) -> None:
         """Report the end."""
         self._clock_watch.look()
         record = telemetry.PodStopped(
             **self._stamp(),
             reason=reason,
-            is_drained=is_drained,
+            is_graceful=is_graceful,
             abandoned=abandoned,
             processed_total=processed_total,
         )
@@ -175,25 +179,25 @@ class PodReports:
         if elapsed_seconds < 1:
             return
         self._clock_watch.look()
-        figures = self._figures
-        figures.consume_rate = (processed_total - self._progress_processed) / elapsed_seconds
-        figures.inflight = in_flight
+        pod_counts = self._pod_counts
+        pod_counts.consume_rate = (processed_total - self._progress_processed) / elapsed_seconds
+        pod_counts.inflight = in_flight
         self._progress_at, self._progress_processed = now, processed_total
         record = telemetry.ConsumerProgress(
             **self._stamp(),
             processed_total=processed_total,
-            consume_rate=figures.consume_rate,
+            consume_rate=pod_counts.consume_rate,
             inflight=in_flight,
             queued=queued,
-            assigned_partitions=figures.assigned_partitions,
+            assigned_partitions=pod_counts.assigned_partitions,
             cpu_seconds=time.process_time(),
         )
         self._sink.send(record)
 
     def _rebalanced(self, owned: list[int], seconds: float | None) -> None:
-        self._figures.assigned_partitions = len(owned)
+        self._pod_counts.assigned_partitions = len(owned)
         if seconds is not None:
-            self._figures.rebalance_seconds.append(seconds)
+            self._pod_counts.rebalance_seconds.append(seconds)
 
     def _stamp(self) -> _Stamp:
         return {"at": self._clock.now_ns(), "source": self._options.pod_name}

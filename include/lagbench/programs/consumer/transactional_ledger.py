@@ -24,13 +24,13 @@ from lagbench.programs.consumer.settings import ConsumerOptions
 
 if TYPE_CHECKING:
     from lagbench.programs.consumer.reports import PodReports
-    from lagbench.programs.consumer.work_board import WorkBoard
+    from lagbench.programs.consumer.work_queues import WorkQueues
 
 log = logging.getLogger(__name__)
 
 _CALL_SECONDS = 2.0  # of one request; what it began goes on with the next call
 _REGISTERING_LIMIT_SECONDS = 60.0  # the coordinator of a new id takes its time
-# A generation may wait for another member's drain; what lasts longer than this is no rebalance.
+# A generation may wait for another member's shutdown; what lasts longer than this is no rebalance.
 _FAILING_LIMIT_SECONDS = 30.0
 _ABORT_PAUSE_SECONDS = 0.2
 _NOT_COMMITTED = "no transaction could be committed"
@@ -63,13 +63,13 @@ class TransactionalLedger:
         settings: dict[str, Any],
         options: ConsumerOptions,
         identity: GroupIdentity,
-        board: WorkBoard,
+        queues: WorkQueues,
         reports: PodReports,
     ) -> None:
         """Open the producer; offsets are committed by the member that ``identity`` says."""
         self._producer = Producer(settings)
         self._identity = identity
-        self._board = board
+        self._queues = queues
         self._reports = reports
         self._topic = options.processed_topic
         self._events_topic = options.topic
@@ -90,7 +90,7 @@ class TransactionalLedger:
         count = sum(len(writes) for writes in batch)
         with self._lock:
             if work.is_given_up:
-                self._board.abandon(work, count)
+                self._queues.abandon(work, count)
                 return
             last_offset = int(batch[-1].offsets[-1])
             self._waiting.append(_Sent(work, count, last_offset, *self._encoder.record(batch)))
@@ -100,7 +100,7 @@ class TransactionalLedger:
     def serve(self, *, is_hurried: bool) -> None:
         """Register at first; commit what is due.
 
-        :raises NotReady: the broker refuses this producer or its records for good.
+        :raises NotReady: the broker rejects this producer or its records permanently.
         """
         with self._lock:
             self._producer.poll(0)
@@ -141,9 +141,9 @@ class TransactionalLedger:
         error = _outcome(lambda: self._producer.init_transactions(_CALL_SECONDS))
         if error is not None:
             if not error.retriable():
-                raise NotReady(f"the broker gives no transactions: {error.str()}")
+                raise NotReady(f"the broker does not support transactions: {error.str()}")
             self._require_patience(
-                "the broker gives no transactions", error.str(), _REGISTERING_LIMIT_SECONDS
+                "the broker does not support transactions", error.str(), _REGISTERING_LIMIT_SECONDS
             )
             return
         self._failing_since = None
@@ -155,7 +155,7 @@ class TransactionalLedger:
         waiting, self._waiting = self._waiting, []
         for batch in waiting:
             if batch.work.is_given_up:
-                self._board.abandon(batch.work, batch.count)
+                self._queues.abandon(batch.work, batch.count)
                 continue
             if not self._sent:
                 self._producer.begin_transaction()
@@ -181,7 +181,7 @@ class TransactionalLedger:
         """Commit the open transaction, or abort it and keep what still may be committed."""
         if self._asked == "nothing":
             if self._is_broken:
-                self._abort("it takes no more records")
+                self._abort("it accepts no more records")
                 return
             if self._has_given_up():
                 self._abort("a partition was given up")
@@ -205,12 +205,12 @@ class TransactionalLedger:
         self._next_at = time.monotonic() + self._interval_seconds
         for batch in sent:
             batch.work.committed = batch.last_offset + 1
-            self._board.acknowledge(batch.work, batch.count, batch.last_offset)
+            self._queues.acknowledge(batch.work, batch.count, batch.last_offset)
         self._reports.committed(sent[-1].work.member_id, _positions(sent), cause)
         self._add_waiting()
 
     def _require_patience(self, what: str, reason: str, limit_seconds: float | None = None) -> None:
-        """End the pod when nothing has worked for long: the next one registers afresh."""
+        """End the pod if nothing has worked for long: the next one registers again."""
         now = time.monotonic()
         since = self._failing_since = self._failing_since or now
         if now - since > (_FAILING_LIMIT_SECONDS if limit_seconds is None else limit_seconds):
@@ -238,8 +238,8 @@ class TransactionalLedger:
             return
         if error.fatal() or not error.retriable():
             raise NotReady(
-                f"could not {what} in a transaction: {error.str()}; what was committed says where "
-                "the next owner begins"
+                f"could not {what} in a transaction: {error.str()}; the next owner begins at the "
+                "committed offset"
             )
         self._require_patience(_NOT_COMMITTED, error.str())
 

@@ -10,7 +10,7 @@ from collections import deque
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.ledger import LedgerWriter
 from lagbench.programs.consumer.partition_work import PartitionWork, Writes
-from lagbench.programs.consumer.work_board import WorkBoard
+from lagbench.programs.consumer.work_queues import WorkQueues
 from lagbench.programs.consumer.write_schedule import WriteSchedule
 from lagbench.programs.steady_clock import SteadyClock
 
@@ -36,11 +36,11 @@ class Worker(threading.Thread):
     """Runs until ``stop``; a failure ends it and stays in ``failure`` for the poll thread."""
 
     def __init__(
-        self, board: WorkBoard, schedule: WriteSchedule, ledger: LedgerWriter, clock: SteadyClock
+        self, queues: WorkQueues, schedule: WriteSchedule, ledger: LedgerWriter, clock: SteadyClock
     ) -> None:
-        """Take the work from ``board`` at the pace of ``schedule``; writes begin by ``clock``."""
+        """Take the work from ``queues`` at the pace of ``schedule``; writes begin by ``clock``."""
         super().__init__(name="worker", daemon=True)
-        self._board = board
+        self._queues = queues
         self._schedule = schedule
         self._ledger = ledger
         self._now = clock.now_ns
@@ -56,8 +56,8 @@ class Worker(threading.Thread):
             while not self._stopping.is_set():
                 self._turned_at = time.monotonic()
                 sleep_ns = self._turn(self._now())
-                is_idle = not self._board.has_queued()
-                self._board.wait_for_work(sleep_ns / 1e9, is_idle=is_idle)
+                is_idle = not self._queues.has_queued()
+                self._queues.wait_for_work(sleep_ns / 1e9, is_idle=is_idle)
         except Exception as error:
             log.exception("the worker failed")
             self.failure = error
@@ -66,8 +66,8 @@ class Worker(threading.Thread):
         """End a pod whose client does not come back from a transaction's request.
 
         librdkafka keeps no time limit in ``send_offsets_to_transaction`` (its issue 5456): an
-        outage of the broker of 12 s can hold the thread for good. Started again, the pod
-        registers afresh and repeats nothing.
+        outage of the broker of 12 s can block the thread permanently. Started again, the pod
+        registers again and repeats nothing.
 
         :raises NotReady: the last turn began longer ago than ``within_seconds``.
         """
@@ -78,27 +78,27 @@ class Worker(threading.Thread):
     def stop(self, *, sends_done: bool) -> None:
         """End the thread; with ``sends_done`` what is done goes to the ledger first."""
         self._stopping.set()
-        self._board.wake()
+        self._queues.wake()
         self.join(_LAST_TURN_SECONDS)
         if not sends_done or self.failure is not None:
             return
         if not self.is_alive():  # else the broker is away, and what is done is the thread's
             self._finish_ended(self._now())
-            self._send(self._board.due_batches(lambda _work: True))
+            self._send(self._queues.due_batches(lambda _work: True))
         self._ledger.flush(_LAST_FLUSH_SECONDS)
 
     def _turn(self, now: int) -> int:
         self._finish_ended(now)
-        self._in_flight.extend(self._board.begin_writes(self._schedule, now + TURN_NS, now))
+        self._in_flight.extend(self._queues.begin_writes(self._schedule, now + TURN_NS, now))
         if self._in_flight and self._in_flight[0].all_done_at <= now:  # free, or caught up
             self._finish_ended(now)
-        self._send(self._board.due_batches(lambda work: self._is_due(work, now)))
-        self._ledger.serve(is_hurried=self._board.is_hurried())
+        self._send(self._queues.due_batches(lambda work: self._is_due(work, now)))
+        self._ledger.serve(is_hurried=self._queues.is_hurried())
         return self._sleep_ns(now)
 
     def _finish_ended(self, now: int) -> None:
         while self._in_flight and self._in_flight[0].all_done_at <= now:
-            self._board.finish(self._in_flight.popleft())
+            self._queues.finish(self._in_flight.popleft())
 
     def _is_due(self, work: PartitionWork, now: int) -> bool:
         if work.is_closing and work.in_flight + work.queued == 0:
@@ -113,11 +113,11 @@ class Worker(threading.Thread):
 
     def _sleep_ns(self, now: int) -> int:
         instants = []
-        if self._board.has_queued():
+        if self._queues.has_queued():
             instants.append(max(self._schedule.next_start_at, now))
         if self._in_flight:
             instants.append(max(self._in_flight[0].all_done_at, now + _SHORTEST_SLEEP_NS))
-        if self._board.is_unsettled():
+        if self._queues.is_unsettled():
             instants.append(now + _ACKNOWLEDGEMENT_SLEEP_NS)
         until = min(instants, default=now + _IDLE_SLEEP_NS)
         return max(until - self._now(), 0)

@@ -1,7 +1,7 @@
-"""Samples one cluster: every group that is due in one batch, in a thread of its own.
+"""Sample one cluster: every group that is due in one batch, in a thread of its own.
 
-That thread does all the work on windows and rules as well, one batch after another, so that they
-need no lock and the event loop only ever reads finished decisions.
+That thread also does all the work on windows and rules, one batch after another, so they need no
+lock and the event loop reads only finished decisions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lagbench.core.lag_scaler import (
 )
 from lagbench.errors import NotReady
 from lagbench.programs.lag_scaler.feed import Feed, FeedKey
-from lagbench.programs.lag_scaler.figures import ScalerFigures
+from lagbench.programs.lag_scaler.metrics import ScalerMetrics
 from lagbench.programs.lag_scaler.sources import SourceOpener
 from lagbench.programs.lag_scaler.watched import Watched
 
@@ -52,13 +52,13 @@ class ClusterSampler:
         open_source: SourceOpener,
         make_window: WindowMaker,
         now_ns: Callable[[], int],
-        figures: ScalerFigures,
+        metrics: ScalerMetrics,
     ) -> None:
         """Sample ``address``; nothing is connected before the first batch."""
         self.address = address
         self.feeds: dict[FeedKey, Feed] = {}
         self._open_source, self._make_window = open_source, make_window
-        self._now_ns, self._figures = now_ns, figures
+        self._now_ns, self._metrics = now_ns, metrics
         self._source: LagSource | None = None
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="sampler")
         self._wake = asyncio.Event()
@@ -68,7 +68,7 @@ class ClusterSampler:
 
     @property
     def broker_requests(self) -> int | None:
-        """How many requests went to brokers; None where the source does not count them."""
+        """Number of requests to brokers; None if the source does not count them."""
         return self._source.broker_requests if isinstance(self._source, _CountsRequests) else None
 
     def admit(self, watched: Watched) -> None:
@@ -83,7 +83,7 @@ class ClusterSampler:
         self._wake.set()
 
     def dismiss(self, watched: Watched) -> None:
-        """End the watch; a rule and a group that nobody watches any more are dropped."""
+        """End the watch; rules and groups that are no longer watched are dropped."""
         feed, rule = self.feeds[_feed_key(watched)], watched.settings.rule
         feed.watchers.discard(watched)
         if not feed.watchers:
@@ -105,7 +105,7 @@ class ClusterSampler:
                 ended_ns = time.monotonic_ns()
                 for feed in due:
                     feed.plan_next(ended_ns)
-                self._tell(due, new)
+                self._publish(due, new)
             next_ns = min((feed.due_ns for feed in self.feeds.values()), default=None)
             patience = None if next_ns is None else (next_ns - time.monotonic_ns()) / 1e9
             if patience is None or patience > 0:
@@ -113,7 +113,7 @@ class ClusterSampler:
                     await asyncio.wait_for(self._wake.wait(), patience)
 
     async def save(self, feed: Feed) -> bytes:
-        """Return a feed's window as bytes, without the rules that nobody watches any more."""
+        """Return a feed's window as bytes, without the rules that are no longer watched."""
         wanted = {watched.settings.rule for watched in feed.watchers}
 
         def work() -> bytes:
@@ -172,8 +172,8 @@ class ClusterSampler:
         """Count, and log a problem when it begins, changes or ends."""
         problems = [sample.error for sample in found.values() if sample.error]
         cluster = self.address.name
-        self._figures.samples.labels(cluster, "good").inc(len(found) - len(problems))
-        self._figures.samples.labels(cluster, "failed").inc(len(problems))
+        self._metrics.samples.labels(cluster, "good").inc(len(found) - len(problems))
+        self._metrics.samples.labels(cluster, "failed").inc(len(problems))
         first = problems[0] if problems else ""
         if first == self._problem:
             return
@@ -184,10 +184,10 @@ class ClusterSampler:
             _log.info("samples are good again", cluster=cluster)
         self._problem = first
 
-    def _tell(self, due: Sequence[Feed], new: Sequence[tuple[Feed, Watched]]) -> None:
+    def _publish(self, due: Sequence[Feed], new: Sequence[tuple[Feed, Watched]]) -> None:
         concerned = {watched for feed in due for watched in feed.watchers}
         for watched in concerned.union(watched for _, watched in new):
-            watched.tell_news()
+            watched.log_news()
 
 
 def _feed_key(watched: Watched) -> FeedKey:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class FeedKey(NamedTuple):
-    """What objects of one cluster must have in common to share samples and their window."""
+    """The properties that objects of one cluster must share to use the same samples and window."""
 
     group_topic: GroupTopic
     interval_seconds: float

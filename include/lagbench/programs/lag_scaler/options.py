@@ -1,39 +1,66 @@
-"""The scaler's flags; each also has a variable, so that a pod needs no arguments."""
+"""Define the settings of the lag scaler and read them.
+
+Each flag also has a variable, so that a pod needs no arguments.
+"""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated
 
+from pydantic import Field
+
+from lagbench.core.scenario import Flag
 from lagbench.errors import WrongInput
+from lagbench.programs.flags import CommandLine, Settings
 
 PROGRAM = "lag_scaler"
 _HIGHEST_PORT = 65_535
+_ORIGINAL_PORT = "GRPC_PORT"
+"""The variable of the original scaler."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScalerOptions:
-    """How the server is reached, what it keeps, and for how long it waits."""
-
-    address: str
-    port: int
-    metrics_port: int
-    tls_cert: Path | None
-    tls_key: Path | None
-    client_ca: Path | None
-    state_file: Path | None
-    state_seconds: float
-    idle_seconds: float
-    first_sample_seconds: float
-    drain_seconds: float
+def _from(*variables: str) -> Flag:
+    return Flag(variables=variables)
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise WrongInput(where=PROGRAM, field="flags", value=message, allowed="see --help")
+class ScalerOptions(Settings):
+    """lagbench's lag scaler for KEDA."""
+
+    address: Annotated[str, _from("BIND_ADDRESS")] = Field(
+        "127.0.0.1", description="listen address"
+    )
+    port: Annotated[int, _from("PORT_GRPC", _ORIGINAL_PORT)] = Field(
+        6000, ge=0, le=_HIGHEST_PORT, description="for KEDA; 0: a free one"
+    )
+    metrics_port: Annotated[int, _from("PORT_METRICS")] = Field(
+        8080, ge=0, le=_HIGHEST_PORT, description="for /metrics, /healthz and /ready"
+    )
+    tls_cert: Annotated[Path | None, _from("TLS_CERT_FILE")] = Field(
+        None, description="PEM file with the server's certificate"
+    )
+    tls_key: Annotated[Path | None, _from("TLS_KEY_FILE")] = Field(
+        None, description="PEM file with its key"
+    )
+    client_ca: Annotated[Path | None, _from("TLS_CLIENT_CA_FILE")] = Field(
+        None, description="PEM file; clients must then present a certificate"
+    )
+    state_file: Annotated[Path | None, _from("STATE_FILE")] = Field(
+        None, description="file that keeps the windows over a restart"
+    )
+    state_seconds: Annotated[float, _from("STATE_SECONDS")] = Field(
+        10.0, ge=0.1, le=3_600, description="time between two writes of the windows"
+    )
+    idle_seconds: Annotated[float, _from("IDLE_SECONDS")] = Field(
+        600.0, ge=1, le=86_400, description="an object without calls for this time is dropped"
+    )
+    first_sample_seconds: Annotated[float, _from("FIRST_SAMPLE_SECONDS")] = Field(
+        2.5, ge=0, le=30, description="longest wait of a new object's first call"
+    )
+    drain_seconds: Annotated[float, _from("DRAIN_SECONDS")] = Field(
+        1.0, ge=0, le=60, description="time for calls that are open at SIGTERM"
+    )
 
 
 def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> ScalerOptions:
@@ -41,22 +68,8 @@ def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> S
 
     :raises WrongInput: a flag is unknown, out of range or lacks its counterpart.
     """
-    flags = vars(_parser(environment).parse_args(arguments))
-    options = ScalerOptions(
-        address=flags["address"],
-        port=_port("--port", flags["port"]),
-        metrics_port=_port("--metrics-port", flags["metrics_port"]),
-        tls_cert=_path(flags["tls_cert"]),
-        tls_key=_path(flags["tls_key"]),
-        client_ca=_path(flags["client_ca"]),
-        state_file=_path(flags["state_file"]),
-        state_seconds=_seconds("--state-seconds", flags["state_seconds"], 0.1, 3_600),
-        idle_seconds=_seconds("--idle-seconds", flags["idle_seconds"], 1, 86_400),
-        first_sample_seconds=_seconds(
-            "--first-sample-seconds", flags["first_sample_seconds"], 0, 30
-        ),
-        drain_seconds=_seconds("--drain-seconds", flags["drain_seconds"], 0, 60),
-    )
+    line = CommandLine(ScalerOptions, module="lagbench.programs.lag_scaler")
+    options = line.read(arguments, _without_link(environment))
     if (options.tls_cert is None) != (options.tls_key is None):
         raise WrongInput(
             where=PROGRAM,
@@ -74,53 +87,7 @@ def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> S
     return options
 
 
-def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    parser = _Parser(prog=PROGRAM, allow_abbrev=False, description="lagbench's lag scaler for KEDA")
-
-    def add(flag: str, variable: str, default: str, help_text: str) -> None:
-        parser.add_argument(
-            flag,
-            default=environment.get(variable) or default,
-            help=f"{help_text} ({variable}; default: {default or 'none'})",
-        )
-
-    add("--address", "BIND_ADDRESS", "127.0.0.1", "where to listen")
-    add("--port", "PORT_GRPC", _original_port(environment) or "6000", "for KEDA; 0: a free one")
-    add("--metrics-port", "PORT_METRICS", "8080", "for /metrics, /healthz and /ready")
-    add("--tls-cert", "TLS_CERT_FILE", "", "PEM file with the server's certificate")
-    add("--tls-key", "TLS_KEY_FILE", "", "PEM file with its key")
-    add("--client-ca", "TLS_CLIENT_CA_FILE", "", "PEM file; clients must then prove themselves")
-    add("--state-file", "STATE_FILE", "", "where the windows outlive a restart")
-    add("--state-seconds", "STATE_SECONDS", "10", "how often they are written")
-    add("--idle-seconds", "IDLE_SECONDS", "600", "an object not asked about is dropped after")
-    add("--first-sample-seconds", "FIRST_SAMPLE_SECONDS", "2.5", "a new object's call waits for")
-    add("--drain-seconds", "DRAIN_SECONDS", "1.0", "calls that are open at SIGTERM get")
-    return parser
-
-
-def _original_port(environment: Mapping[str, str]) -> str:
-    """Return GRPC_PORT, the original scaler's variable; not the link to a Service named grpc."""
-    port = environment.get("GRPC_PORT", "")
-    return "" if "://" in port else port
-
-
-def _path(text: str) -> Path | None:
-    return Path(text) if text else None
-
-
-def _port(field: str, text: str) -> int:
-    if not text.isdecimal() or int(text) > _HIGHEST_PORT:
-        raise WrongInput(where=PROGRAM, field=field, value=text, allowed=f"0 to {_HIGHEST_PORT}")
-    return int(text)
-
-
-def _seconds(field: str, text: str, low: float, high: float) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = float("nan")
-    if not low <= seconds <= high:
-        raise WrongInput(
-            where=PROGRAM, field=field, value=text, allowed=f"a number from {low:g} to {high:g}"
-        )
-    return seconds
+def _without_link(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Drop the GRPC_PORT that Kubernetes sets as a link to a Service named grpc."""
+    is_link = "://" in environment.get(_ORIGINAL_PORT, "")
+    return {k: v for k, v in environment.items() if not (is_link and k == _ORIGINAL_PORT)}

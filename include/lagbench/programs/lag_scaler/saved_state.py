@@ -1,4 +1,4 @@
-"""What the state file holds: the objects that are watched, and their windows.
+"""Encode the state file: the watched objects and their windows.
 
 An object whose metadata carries a secret (KEDA has put it there for a FromEnv key) is left out:
 no secret is ever written. Its window is kept and waits for KEDA's next call.
@@ -22,7 +22,8 @@ from lagbench.core.lag_scaler import (
 from lagbench.errors import NotReady
 from lagbench.programs.lag_scaler.feed import FeedKey
 
-FORMAT = "lagbench-external-scaler/1"
+FORMAT = "lagbench-lag-scaler/1"
+EARLIER_FORMAT = "lagbench-external-scaler/1"  # the same content
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
@@ -57,13 +58,13 @@ def decode_state(data: bytes) -> SavedState:
         state = msgspec.msgpack.decode(data, type=SavedState)
     except msgspec.DecodeError as error:
         raise NotReady(f"the state file cannot be used: {error}") from error
-    if state.format != FORMAT:
+    if state.format not in (FORMAT, EARLIER_FORMAT):
         raise NotReady(f"the state file cannot be used: its format is {state.format!r}")
     return state
 
 
 def savable(metadata_keys: Iterable[str]) -> bool:
-    """Say whether an object's metadata holds no secret."""
+    """Return whether an object's metadata holds no secret."""
     return all(key.removesuffix(FROM_ENV) not in SECRET_KEYS for key in metadata_keys)
 
 

@@ -8,14 +8,14 @@ from prometheus_client.core import Metric
 
 from lagbench.core.lag_scaler import Decision, LagUnavailable
 from lagbench.programs.lag_scaler.cluster_sampler import ClusterSampler
-from lagbench.programs.lag_scaler.figures import counter, gauge
+from lagbench.programs.lag_scaler.metrics import counter, gauge
 from lagbench.programs.lag_scaler.watched import Watched
 
 _OBJECT = ("object", "group", "topic")
 _OF_A_DECISION: tuple[tuple[str, str, Callable[[Decision], float]], ...] = (
     (
         "lag_records",
-        "Total lag that was seen, over the partitions that count",
+        "Total lag of the partitions that count",
         lambda decision: decision.figures.total_lag,
     ),
     (
@@ -25,12 +25,12 @@ _OF_A_DECISION: tuple[tuple[str, str, Callable[[Decision], float]], ...] = (
     ),
     (
         "persistence_seconds",
-        "How long lag has been at or above the threshold without a break",
+        "Time for which lag has been at or above the threshold without a gap",
         lambda decision: decision.span_seconds,
     ),
     (
         "sustain_seconds",
-        "How long it has to be to persist",
+        "Time after which lag counts as persistent",
         lambda decision: decision.rule.sustain_seconds,
     ),
     (
@@ -38,21 +38,21 @@ _OF_A_DECISION: tuple[tuple[str, str, Callable[[Decision], float]], ...] = (
         "1: lag has lasted for the sustain time",
         lambda decision: decision.is_persistent,
     ),
-    ("active", "1: what IsActive answers is true", lambda decision: decision.is_active),
+    ("active", "1: the answer of IsActive is true", lambda decision: decision.is_active),
     (
         "metric_value",
-        "What GetMetrics answers, after stabilisation",
+        "The answer of GetMetrics, after stabilisation",
         lambda decision: decision.metric_value,
     ),
     ("metric_target", "Target per replica of that metric", lambda decision: decision.target),
 )
 
 
-def decision_figures(objects: Iterable[Watched]) -> Iterator[Metric]:
-    """Yield per object what was seen and what is served; without a verdict its series are missing.
+def decision_metrics(objects: Iterable[Watched]) -> Iterator[Metric]:
+    """Yield per object what was seen and what is served; without a decision its series are missing.
 
     Of two with the same labels (metadata that has just changed, or two triggers on one group and
-    topic) the later one is shown: Prometheus refuses a scrape with the same series twice.
+    topic) the later one is shown: Prometheus rejects a scrape with the same series twice.
     """
     decisions: dict[tuple[str, str, str], Decision | None] = {}
     for watched in objects:
@@ -70,7 +70,7 @@ def decision_figures(objects: Iterable[Watched]) -> Iterator[Metric]:
         yield family
 
 
-def sampling_figures(
+def sampling_metrics(
     samplers: Iterable[ClusterSampler], objects: int, now_ns: int
 ) -> Iterator[Metric]:
     """Yield how much is watched, how old the samples are, and what was asked of brokers."""

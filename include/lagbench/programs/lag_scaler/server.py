@@ -1,4 +1,4 @@
-"""The program's life: start, serve, write the state now and then, drain, end.
+"""The program's life: start, serve, write the state now and then, finish open calls, end.
 
 At SIGTERM: health says NOT_SERVING, streams end cleanly, open calls get ``drain_seconds``, the
 state is written. Nothing waits longer than that for a broker or a client.
@@ -20,9 +20,9 @@ from grpc_reflection.v1alpha import reflection
 
 from lagbench.errors import NotReady
 from lagbench.programs.http_endpoint import HttpEndpoint, probe_routes
-from lagbench.programs.lag_scaler.board import Board
-from lagbench.programs.lag_scaler.figures import ScalerFigures
+from lagbench.programs.lag_scaler.metrics import ScalerMetrics
 from lagbench.programs.lag_scaler.options import ScalerOptions
+from lagbench.programs.lag_scaler.registry import ObjectRegistry
 from lagbench.programs.lag_scaler.saved_state import decode_state, encode_state
 from lagbench.programs.lag_scaler.server_credentials import server_credentials
 from lagbench.programs.lag_scaler.service import ScalerService
@@ -43,8 +43,8 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    board: Board
-    figures: ScalerFigures
+    registry: ObjectRegistry
+    metrics: ScalerMetrics
     state: StateFile | None
 
 
@@ -55,20 +55,20 @@ async def serve(
 
     :raises NotReady: a port cannot be had, or a certificate cannot be read.
     """
-    figures = ScalerFigures()
-    board = Board(
-        environment, figures, now_ns=SteadyClock().now_ns, idle_seconds=options.idle_seconds
+    metrics = ScalerMetrics()
+    registry = ObjectRegistry(
+        environment, metrics, now_ns=SteadyClock().now_ns, idle_seconds=options.idle_seconds
     )
     state = StateFile(options.state_file) if options.state_file is not None else None
-    parts = _Parts(board, figures, state)
+    parts = _Parts(registry, metrics, state)
     _restore(parts)
-    service = ScalerService(board, figures, first_sample_seconds=options.first_sample_seconds)
+    service = ScalerService(registry, metrics, first_sample_seconds=options.first_sample_seconds)
     health_service = health.aio.HealthServicer()
     server, port = _grpc_server(options, service, health_service)
     is_serving = False
     routes = {
         **probe_routes(lambda: is_serving),
-        "/metrics": figures.exposition,
+        "/metrics": metrics.exposition,
     }
     endpoint = HttpEndpoint(options.address, options.metrics_port, routes)
     await server.start()
@@ -90,13 +90,13 @@ async def serve(
     async with _chores(parts, options):
         await until.wait()
     is_serving = False
-    _log.info("ending", objects=len(board))
+    _log.info("ending", objects=len(registry))
     await health_service.enter_graceful_shutdown()
     service.end_streams()
     await server.stop(options.drain_seconds)
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(_save(parts), _LAST_STATE_SECONDS)
-    board.close()
+    registry.close()
 
 
 def _grpc_server(
@@ -123,8 +123,8 @@ def _grpc_server(
 async def _chores(parts: _Parts, options: ScalerOptions) -> AsyncIterator[None]:
     """Tidy up and write the state during the block."""
     tasks = [
-        asyncio.create_task(_repeated(_TIDY_SECONDS, parts.board.drop_idle)),
-        asyncio.create_task(_forget_later(parts.board, options.idle_seconds)),
+        asyncio.create_task(_repeated(_TIDY_SECONDS, parts.registry.drop_idle)),
+        asyncio.create_task(_forget_later(parts.registry, options.idle_seconds)),
     ]
     if parts.state is not None:
         tasks.append(asyncio.create_task(_save_now_and_then(parts, options.state_seconds)))
@@ -142,9 +142,9 @@ async def _repeated(seconds: float, work: Any) -> None:
         work()
 
 
-async def _forget_later(board: Board, seconds: float) -> None:
+async def _forget_later(registry: ObjectRegistry, seconds: float) -> None:
     await asyncio.sleep(seconds)
-    board.forget_restored()
+    registry.forget_restored()
 
 
 async def _save_now_and_then(parts: _Parts, seconds: float) -> None:
@@ -157,13 +157,13 @@ async def _save(parts: _Parts) -> None:
     if parts.state is None:
         return
     try:
-        content = encode_state(await parts.board.saved())
+        content = encode_state(await parts.registry.saved())
         await asyncio.to_thread(parts.state.write, content)
     except NotReady as error:
-        parts.figures.state_writes.labels("failed").inc()
+        parts.metrics.state_writes.labels("failed").inc()
         _log.warning("state not written", why=str(error))
     else:
-        parts.figures.state_writes.labels("good").inc()
+        parts.metrics.state_writes.labels("good").inc()
 
 
 def _restore(parts: _Parts) -> None:
@@ -179,5 +179,5 @@ def _restore(parts: _Parts) -> None:
     except NotReady as error:
         _log.warning("state not used", why=str(error))
         return
-    parts.board.restore(state)
+    parts.registry.restore(state)
     _log.info("state restored", objects=len(state.objects), windows=len(state.windows))

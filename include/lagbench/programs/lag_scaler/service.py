@@ -1,12 +1,12 @@
-"""KEDA's five calls: each looks up a decision that the sampler has made, and costs the same always.
+"""Serve KEDA's five calls: each looks up a decision of the sampler, at a constant cost.
 
 No reply is cached by the request's bytes: Go writes the entries of a map in a random order, so the
 same object has as many serializations as its metadata has orders. Parsing one takes some 5 us.
 
 StreamIsActive sends the state when it is first known and at once when it changes. It repeats the
-state every 30 s, which is KEDA's default pollingInterval: what KEDA was last told is then never
-older than if it had polled, and a connection that has silently died is noticed. While there is no
-verdict it sends nothing and stays open: ended streams are reopened only after up to 60 s.
+state every 30 s, which is KEDA's default pollingInterval: KEDA's last state is then never older
+than with polling, and a connection that has silently ended is noticed. While there is no decision
+it sends nothing and stays open: ended streams are reopened only after up to 60 s.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import structlog
 from lagbench.adapters.grpc.scaler_explanation import STEPS, WANTS_STEPS, steps_as_bytes
 from lagbench.core.lag_scaler import InvalidMetadata, MetadataProblem
 from lagbench.errors import NotReady
-from lagbench.programs.lag_scaler.board import Board
-from lagbench.programs.lag_scaler.figures import ScalerFigures
+from lagbench.programs.lag_scaler.metrics import ScalerMetrics
+from lagbench.programs.lag_scaler.registry import ObjectRegistry
 from lagbench.programs.lag_scaler.watched import Watched
 from lagbench.wire import externalscaler_pb2 as wire
 from lagbench.wire import externalscaler_pb2_grpc as wire_grpc
@@ -38,10 +38,10 @@ class ScalerService(wire_grpc.ExternalScalerServicer):
     """Answers for every object that KEDA asks about."""
 
     def __init__(
-        self, board: Board, figures: ScalerFigures, *, first_sample_seconds: float
+        self, registry: ObjectRegistry, metrics: ScalerMetrics, *, first_sample_seconds: float
     ) -> None:
-        """Answer from ``board``; a new object's first call may wait ``first_sample_seconds``."""
-        self._board, self._figures = board, figures
+        """Answer from ``registry``; a new object's first call may wait ``first_sample_seconds``."""
+        self._registry, self._metrics = registry, metrics
         self._first_sample_seconds = first_sample_seconds
         self._streams: set[asyncio.Event] = set()
         self._is_stopping = False
@@ -71,7 +71,7 @@ class ScalerService(wire_grpc.ExternalScalerServicer):
         """Return the metric's name and target; needs no sample, so that KEDA can make the HPA."""
 
         async def answer() -> wire.GetMetricSpecResponse:
-            return _specs(self._board.find(request))
+            return _specs(self._registry.find(request))
 
         return await self._answered("GetMetricSpec", context, answer)
 
@@ -106,7 +106,7 @@ class ScalerService(wire_grpc.ExternalScalerServicer):
         with self._stream(watched) as news:
             while not self._is_stopping:
                 news.clear()
-                self._board.touch(watched)
+                self._registry.touch(watched)
                 now = time.monotonic()
                 state = _state(watched)
                 if state is not None and (state != sent or now >= due_at):
@@ -120,7 +120,7 @@ class ScalerService(wire_grpc.ExternalScalerServicer):
     async def StreamMetricSpec(  # noqa: N802
         self, request: wire.ScaledObjectRef, context: Any
     ) -> AsyncIterator[wire.GetMetricSpecResponse]:
-        """Send the specs once: they follow from the metadata, and other metadata asks anew."""
+        """Send the specs once: they follow from the metadata, which identifies the object."""
         watched = await self._found("StreamMetricSpec", request, context)
         with self._stream(watched) as news:
             yield _specs(watched)
@@ -129,7 +129,7 @@ class ScalerService(wire_grpc.ExternalScalerServicer):
                 await news.wait()
 
     async def _sampled(self, ref: wire.ScaledObjectRef) -> Watched:
-        watched = self._board.find(ref)
+        watched = self._registry.find(ref)
         if not watched.has_answer:
             await watched.first_answer(self._first_sample_seconds)
         return watched
@@ -148,11 +148,11 @@ class ScalerService(wire_grpc.ExternalScalerServicer):
 
     async def _found(self, method: str, ref: wire.ScaledObjectRef, context: Any) -> Watched:
         try:
-            watched = self._board.find(ref)
+            watched = self._registry.find(ref)
         except Exception as error:
-            self._figures.requests.labels(method, _code(error).name).inc()
+            self._metrics.requests.labels(method, _code(error).name).inc()
             await _abort(context, error)
-        self._figures.requests.labels(method, grpc.StatusCode.OK.name).inc()
+        self._metrics.requests.labels(method, grpc.StatusCode.OK.name).inc()
         return watched
 
     @contextlib.contextmanager
@@ -167,8 +167,8 @@ class ScalerService(wire_grpc.ExternalScalerServicer):
             watched.listeners.discard(news)
 
     def _count(self, method: str, code: grpc.StatusCode, began_at: float) -> None:
-        self._figures.requests.labels(method, code.name).inc()
-        self._figures.request_seconds.labels(method).observe(time.perf_counter() - began_at)
+        self._metrics.requests.labels(method, code.name).inc()
+        self._metrics.request_seconds.labels(method).observe(time.perf_counter() - began_at)
 
 
 def _specs(watched: Watched) -> wire.GetMetricSpecResponse:
@@ -182,7 +182,7 @@ def _specs(watched: Watched) -> wire.GetMetricSpecResponse:
 
 
 def _state(watched: Watched) -> bool | None:
-    """Return whether the object is active; None while there is no verdict."""
+    """Return whether the object is active; None while there is no decision."""
     try:
         return watched.decision().is_active
     except NotReady:

@@ -1,13 +1,13 @@
-"""The windows on disk, so that a restart does not set the sustain clocks back.
+"""Store the windows on disk, so that a restart does not set the sustain clocks back.
 
-A file and not a compacted topic. The scaler must say that a broker is away, so it must not need
-that broker to start; it watches several clusters, of which none is its own, and Iggy servers,
-which have no compacted topics; and reading offsets needs no right to write anything. What a file
-does not do is outlive its disk: on Kubernetes it belongs on a volume claim (an emptyDir outlives a
-container, not a pod), as k8s/base/external-scaler has it. Losing it costs one sustain time.
+It is a file and not a compacted topic. The scaler must report an unreachable broker, so it must not
+need that broker to start; it watches several clusters, none of which is its own, and Iggy servers,
+which have no compacted topics; and reading offsets needs no right to write anything. A file does
+not outlive its disk: on Kubernetes it belongs on a volume claim (an emptyDir outlives a container,
+not a pod), as k8s/base/lag-scaler has it. Losing it costs one sustain time.
 
 Written beside the old one, flushed to the disk and renamed, so that a crash leaves the old or the
-new state and nothing between; readable by its owner only. It holds no login: see ``board``.
+new state and nothing between; readable by its owner only. It holds no login: see ``registry``.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class StateFile:
             raise NotReady(f"cannot write the state file {self._path}: {error.strerror}") from error
 
     def _flush_folder(self) -> None:
-        """Make the renaming durable; some file systems refuse to sync a folder."""
+        """Make the renaming durable; some file systems cannot sync a folder."""
         handle = os.open(self._path.parent, os.O_RDONLY)
         try:
             with contextlib.suppress(OSError):

@@ -11,13 +11,13 @@ import structlog
 
 from lagbench.core.explain import Step, explain
 from lagbench.core.lag_scaler import Decision, LagSettings, LagUnavailable, WatchedRule
-from lagbench.programs.lag_scaler.figures import ScalerFigures
+from lagbench.programs.lag_scaler.metrics import ScalerMetrics
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class _State(NamedTuple):
-    """What is worth a log line when it changes; the metric's value changes with every sample."""
+    """The state whose changes are logged; the metric's value changes with every sample."""
 
     is_available: bool
     is_active: bool
@@ -38,20 +38,20 @@ class Watched:
         settings: LagSettings,
         *,
         now_ns: Callable[[], int],
-        figures: ScalerFigures,
+        metrics: ScalerMetrics,
     ) -> None:
         """Watch the object ``name`` (namespace/name)."""
         self.name, self.settings = name, settings
         self.rule: WatchedRule | None = None
         self.listeners: set[asyncio.Event] = set()
         self.asked_at = 0.0
-        self._now_ns, self._figures = now_ns, figures
+        self._now_ns, self._metrics = now_ns, metrics
         self._answered = asyncio.Event()
         self._state: _State | None = None
 
     @property
     def has_answer(self) -> bool:
-        """Say whether a sample was taken, or at least tried, since the object is known."""
+        """Return whether a sample was taken, or at least tried, since the object is known."""
         return self._answered.is_set()
 
     async def first_answer(self, within_seconds: float) -> None:
@@ -67,7 +67,7 @@ class Watched:
         if self.rule is None or (self.rule.decision is None and not self.has_answer):
             raise LagUnavailable(
                 f"no sample of group {self.settings.group_topic.group} yet: "
-                f"{self.settings.source.name} was asked for one and has not answered"
+                f"{self.settings.source.name} has not answered a request for one"
             )
         return self.rule.decide(self._now_ns())
 
@@ -78,7 +78,7 @@ class Watched:
         """
         return explain(self.decision(), self._now_ns())
 
-    def tell_news(self) -> None:
+    def log_news(self) -> None:
         """Look at what a sample, or the lack of one, has changed; log it and wake the streams."""
         self._answered.set()
         decision, reason = None, ""
@@ -105,10 +105,10 @@ class Watched:
         about = {"object": self.name, "group": self.settings.group_topic.group}
         about["topic"] = self.settings.group_topic.topic
         if decision is None:
-            _log.warning("no verdict", **about, why=reason)
+            _log.warning("no decision", **about, why=reason)
             return
         if before is not None and before.is_active != after.is_active:
-            self._figures.decision_changes.labels("active" if after.is_active else "idle").inc()
+            self._metrics.decision_changes.labels("active" if after.is_active else "idle").inc()
         _log.info("decision", **about, why=why(decision), **decision.log_fields())
 
 

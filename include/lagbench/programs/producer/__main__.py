@@ -17,7 +17,7 @@ def main() -> int:
     try:
         return run_session(read_settings(sys.argv[1:], os.environ))
     except LagbenchError as error:
-        sys.stderr.write(f"producer: {error}\n")
+        sys.stderr.write(f"{error}\n")
         return int(error.exit_code)
 
 

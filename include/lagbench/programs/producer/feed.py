@@ -23,7 +23,7 @@ _WAIT_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class ReadyBlock:
-    """One block as the client wants it; ``digest`` covers the planned stretch up to this block."""
+    """One block as the client wants it; ``digest`` covers the planned window up to this block."""
 
     events: EventBlock
     values: list[bytes]

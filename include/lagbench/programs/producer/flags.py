@@ -1,22 +1,32 @@
-"""Flags and environment of the producer, read once into checked settings.
+"""Define the settings of the producer and read them.
 
-Each flag works with one dash or two, and as variable ``PRODUCER_<FLAG>``; the flag wins over the
-variable, and ``PROFILE_JSON`` (a scenario's profile) over every flag that shapes the load.
+Each flag is also read from a variable ``PRODUCER_<FLAG>``. ``PROFILE_JSON`` (a scenario's profile)
+wins over every flag that shapes the load.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Annotated, Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
-from lagbench.core.scenario import MAX_SEED, Keys, Profile, RunNames, SteadyProfile, trace_points
+from lagbench.core.scenario import (
+    MAX_SEED,
+    BurstyProfile,
+    Flag,
+    Keys,
+    Profile,
+    SteadyProfile,
+    StepProfile,
+    trace_points,
+)
 from lagbench.core.scenario.stream import OfferedLoad, Tail, offered_load
 from lagbench.errors import WrongInput
+from lagbench.programs.flags import CommandLine, Settings, like
+from lagbench.programs.run_flags import RunFlags
 
 WHERE = "producer"
 # As fast as the machine can is a profile that no machine holds: the highest rate there is.
@@ -25,63 +35,105 @@ _MAX_PRODUCER_ID = 2**32 - 1
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _UNIT_SECONDS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PROFILE: TypeAdapter[Profile] = TypeAdapter(Profile)
-_TAIL: TypeAdapter[Tail] = TypeAdapter(Tail)
 
-_FLAGS = {
-    "rate": "events per second outside spikes",
-    "profile": "steady, step, bursty or trace",
-    "spike-mult": "rate of a spike as a multiple of the rate (default 10)",
-    "spike-hold": "length of a spike: seconds, or 90s, 10m",
-    "seed": f"0 to {MAX_SEED} (default 1)",
-    "partitions": "partitions of the topic (default: ask the broker)",
-    "before-seconds": "step: time before the spike (default 0)",
-    "after-seconds": "step, bursty: time after the last spike (default 0)",
-    "quiet-seconds": "bursty: time before each burst",
-    "bursts": "bursty: how many",
-    "duration-seconds": "steady: length of the stream",
-    "trace-file": "trace: CSV with the columns second,rate",
-    "entities": "how many keys (default 5000000)",
-    "zipf-s": "skew of the keys; 0 is uniform (default 1.1)",
-    "producer-id": "number of this producer among several (default 0)",
-    "run-id": "names the topics",
-    "topic": "where events go (default: the run's)",
-    "telemetry-topic": "where reports go (default: the run's; none: no reports)",
-    "bootstrap-servers": "Kafka (default: KAFKA_BOOTSTRAP_SERVERS)",
-    "profile-json": "a scenario's profile as JSON (default: PROFILE_JSON)",
-    "tail-rate": "events per second after the profile, until SIGTERM (default: none)",
-    "tail-most-seconds": "tail: the longest that it may go on",
-    "count": "flat-out: how many events",
-}
-_PLAIN_VARIABLES = {
-    "bootstrap-servers": "KAFKA_BOOTSTRAP_SERVERS",
-    "profile-json": "PROFILE_JSON",
-}
-# Which flag feeds which field of a profile.
+# Which field of a profile each flag feeds.
 _PROFILE_FLAGS = {
-    "steady": {"rate": "rate_per_second", "duration-seconds": "duration_seconds"},
+    "steady": {"rate": "rate_per_second", "duration_seconds": "duration_seconds"},
     "step": {
         "rate": "rate_per_second",
-        "spike-mult": "spike_mult",
-        "before-seconds": "before_seconds",
-        "spike-hold": "spike_hold_seconds",
-        "after-seconds": "after_seconds",
+        "spike_mult": "spike_mult",
+        "before_seconds": "before_seconds",
+        "spike_hold": "spike_hold_seconds",
+        "after_seconds": "after_seconds",
     },
     "bursty": {
         "rate": "rate_per_second",
-        "spike-mult": "spike_mult",
-        "quiet-seconds": "quiet_seconds",
-        "spike-hold": "spike_hold_seconds",
+        "spike_mult": "spike_mult",
+        "quiet_seconds": "quiet_seconds",
+        "spike_hold": "spike_hold_seconds",
         "bursts": "bursts",
-        "after-seconds": "after_seconds",
+        "after_seconds": "after_seconds",
     },
-    "trace": {"trace-file": "file"},
+    "trace": {"trace_file": "file"},
 }
-_PROFILE_DEFAULTS = {"step": {"before_seconds": 0.0, "after_seconds": 0.0}}
+
+
+def _seconds(text: str) -> float:
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(text)
+    return float(match[1]) * _UNIT_SECONDS[match[2]]
+
+
+Duration = Annotated[
+    float | None, BeforeValidator(_seconds), Flag(noun="seconds, or a number with ms, s, m or h,")
+]
+
+
+class ProducerFlags(RunFlags, Settings):
+    """lagbench's producer of a planned load."""
+
+    rate: float | None = like(
+        StepProfile, "rate_per_second", "events per second outside spikes", default=None
+    )
+    profile: Literal["steady", "step", "bursty", "trace"] = Field(
+        "steady", description="shape of the load"
+    )
+    spike_mult: float = like(StepProfile, "spike_mult", "rate of a spike as a multiple of the rate")
+    spike_hold: Duration = like(
+        StepProfile, "spike_hold_seconds", "length of a spike", default=None
+    )
+    seed: int = Field(1, ge=0, le=MAX_SEED, description="draws keys and payloads")
+    partitions: int | None = Field(
+        None, ge=1, le=1000, description="partitions of the topic; default: ask the broker"
+    )
+    before_seconds: Duration = like(
+        StepProfile, "before_seconds", "step: time before the spike", default=0.0
+    )
+    after_seconds: Duration = like(
+        BurstyProfile, "after_seconds", "step, bursty: time after the last spike", default=0.0
+    )
+    quiet_seconds: Duration = like(
+        BurstyProfile, "quiet_seconds", "bursty: time before each burst", default=None
+    )
+    bursts: int | None = like(BurstyProfile, "bursts", "bursty: number of bursts", default=None)
+    duration_seconds: Duration = like(
+        SteadyProfile, "duration_seconds", "steady: length of the stream", default=None
+    )
+    trace_file: str | None = Field(None, description="trace: CSV with the columns second,rate")
+    entities: int = like(Keys, "entities", "number of keys")
+    zipf_s: float = like(Keys, "zipf_s", "skew of the keys; 0 is uniform")
+    producer_id: int = Field(
+        0, ge=0, le=_MAX_PRODUCER_ID, description="number of this producer among several"
+    )
+    telemetry_topic: str | None = Field(
+        None, description="topic of the reports; default: the run's, by --run-id, else no reports"
+    )
+    profile_json: Annotated[str | None, Flag(variables=("PROFILE_JSON",))] = Field(
+        None, description="a scenario's profile as JSON"
+    )
+    tail_rate: float | None = like(
+        Tail,
+        "rate_per_second",
+        "events per second after the profile, until SIGTERM; default: no tail",
+        default=None,
+    )
+    tail_most_seconds: Duration = like(
+        Tail, "most_seconds", "tail: its longest duration", default=None
+    )
+    count: int | None = Field(None, ge=1, le=10**10, description="flat-out: number of events")
+    flat_out: bool = Field(False, description="no pacing")
+    pod_name: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
+        "", description="the pod's metadata.name"
+    )
+
+
+_LINE = CommandLine(ProducerFlags, module="lagbench.programs.producer", variable_prefix="PRODUCER_")
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerSettings:
-    """Everything that one run of the producer needs."""
+    """The settings of one run of the producer."""
 
     bootstrap_servers: str
     topic: str
@@ -91,7 +143,7 @@ class ProducerSettings:
     keys: Keys
     profile_kind: str
     load: OfferedLoad
-    """The planned stretch."""
+    """The planned window."""
     producer_id: int
     source: str
     is_flat_out: bool = False
@@ -99,107 +151,61 @@ class ProducerSettings:
 
     @property
     def whole_load(self) -> OfferedLoad:
-        """Return the planned stretch and all of the tail that there may be."""
+        """Return the planned window and all of the tail that there may be."""
         return self.load if self.tail is None else self.tail.after(self.load)
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise WrongInput(where=WHERE, field="command line", value=message, allowed="see --help")
 
 
 def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> ProducerSettings:
     """Return the settings; ``WrongInput`` names the flag, its value and what is allowed."""
-    parser = _Parser(prog="python -m lagbench.programs.producer", allow_abbrev=False)
-    for flag, text in _FLAGS.items():
-        parser.add_argument(f"-{flag}", f"--{flag}", dest=flag, help=text)
-    parser.add_argument(
-        "-flat-out", "--flat-out", dest="flat-out", action="store_true", help="no pacing"
-    )
-    parsed = vars(parser.parse_args(list(arguments)))
-    given = {flag: value for flag, value in parsed.items() if isinstance(value, str)}
-    for flag in _FLAGS:
-        variable = _PLAIN_VARIABLES.get(flag, f"PRODUCER_{flag.upper().replace('-', '_')}")
-        if flag not in given and environment.get(variable):
-            given[flag] = environment[variable]
-    producer_id = _whole(given, "producer-id", 0, 0, _MAX_PRODUCER_ID)
-    is_flat_out = bool(parsed["flat-out"])
-    profile = _flat_out(given) if is_flat_out else _profile(given)
-    topic, telemetry_topic = _topics(given)
+    flags = _LINE.read(arguments, environment)
+    profile = _flat_out(flags) if flags.flat_out else _profile(flags)
     return ProducerSettings(
-        bootstrap_servers=_required(given, "bootstrap-servers", "host:port of Kafka"),
-        topic=topic,
-        telemetry_topic=telemetry_topic,
-        partitions=_whole(given, "partitions", 0, 1, 1000) if "partitions" in given else None,
-        seed=_whole(given, "seed", 1, 0, MAX_SEED),
-        keys=_keys(given),
-        profile_kind="flat-out" if is_flat_out else profile.kind,
+        bootstrap_servers=flags.bootstrap_servers,
+        topic=flags.topic,
+        telemetry_topic=flags.telemetry_topic,
+        partitions=flags.partitions,
+        seed=flags.seed,
+        keys=Keys(entities=flags.entities, zipf_s=flags.zipf_s),
+        profile_kind="flat-out" if flags.flat_out else profile.kind,
         load=offered_load(profile, where=WHERE),
-        producer_id=producer_id,
-        source=environment.get("POD_NAME") or f"producer-{producer_id}",
-        is_flat_out=is_flat_out,
-        tail=_tail(given),
+        producer_id=flags.producer_id,
+        source=flags.pod_name or f"producer-{flags.producer_id}",
+        is_flat_out=flags.flat_out,
+        tail=_tail(flags),
     )
 
 
-def _topics(given: Mapping[str, str]) -> tuple[str, str | None]:
-    if "run-id" in given:
-        names = RunNames(given["run-id"])
-        topic = given.get("topic", names.events_topic)
-        return topic, given.get("telemetry-topic", names.telemetry_topic)
-    return _required(given, "topic", "a topic, or --run-id"), given.get("telemetry-topic")
-
-
-def _tail(given: Mapping[str, str]) -> Tail | None:
-    if "tail-rate" not in given and "tail-most-seconds" not in given:
+def _tail(flags: ProducerFlags) -> Tail | None:
+    if flags.tail_rate is None and flags.tail_most_seconds is None:
         return None
-    rate = _required(given, "tail-rate", "a rate: a tail has both")
-    seconds = _seconds("tail-most-seconds", _required(given, "tail-most-seconds", "a time"))
-    try:
-        return _TAIL.validate_python({"rate_per_second": rate, "most_seconds": seconds})
-    except ValidationError as error:
-        fields = {"tail-rate": "rate_per_second", "tail-most-seconds": "most_seconds"}
-        raise _wrong_flag(error, fields, given) from error
+    if flags.tail_rate is None:
+        raise _LINE.missing("tail_rate")
+    if flags.tail_most_seconds is None:
+        raise _LINE.missing("tail_most_seconds")
+    return Tail(flags.tail_rate, flags.tail_most_seconds)
 
 
-def _keys(given: Mapping[str, str]) -> Keys:
-    fields = {"entities": "entities", "zipf-s": "zipf_s"}
-    values = {field: given[flag] for flag, field in fields.items() if flag in given}
-    try:
-        return Keys.model_validate(values)
-    except ValidationError as error:
-        raise _wrong_flag(error, fields, given) from error
-
-
-def _flat_out(given: Mapping[str, str]) -> Profile:
-    _required(given, "count", "how many events --flat-out sends")
-    count = _whole(given, "count", 0, 1, 10**10)
+def _flat_out(flags: ProducerFlags) -> Profile:
+    if flags.count is None:
+        raise _LINE.missing("count")
     return SteadyProfile(
         kind="steady",
         rate_per_second=FLAT_OUT_RATE_PER_SECOND,
-        duration_seconds=count / FLAT_OUT_RATE_PER_SECOND,
+        duration_seconds=flags.count / FLAT_OUT_RATE_PER_SECOND,
     )
 
 
-def _profile(given: Mapping[str, str]) -> Profile:
-    if "profile-json" in given:
-        return _profile_of_json(given["profile-json"])
-    kind = given.get("profile", "steady")
-    if kind not in _PROFILE_FLAGS:
-        allowed = ", ".join(_PROFILE_FLAGS)
-        raise WrongInput(where=WHERE, field="--profile", value=kind, allowed=allowed)
-    flags = _PROFILE_FLAGS[kind]
-    fields: dict[str, Any] = {"kind": kind, **_PROFILE_DEFAULTS.get(kind, {})}
-    for flag, field in flags.items():
-        if flag in given:
-            is_time = field.endswith("_seconds")
-            fields[field] = _seconds(flag, given[flag]) if is_time else given[flag]
+def _profile(flags: ProducerFlags) -> Profile:
+    if flags.profile_json is not None:
+        return _profile_of_json(flags.profile_json)
+    fields: dict[str, Any] = {"kind": flags.profile}
+    for flag, field in _PROFILE_FLAGS[flags.profile].items():
+        fields[field] = getattr(flags, flag)
+        if fields[field] is None:
+            raise _LINE.missing(flag)
     if "file" in fields:
         fields["points"] = trace_points(_text_of(fields["file"]), where=fields["file"])
-    try:
-        return _PROFILE.validate_python(fields)
-    except ValidationError as error:
-        raise _wrong_flag(error, flags, given) from error
+    return _PROFILE.validate_python(fields)
 
 
 def _profile_of_json(text: str) -> Profile:
@@ -219,35 +225,3 @@ def _text_of(path: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         allowed = "a readable CSV file with the columns second,rate"
         raise WrongInput(where=WHERE, field="--trace-file", value=path, allowed=allowed) from error
-
-
-def _seconds(flag: str, text: str) -> float:
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
-        allowed = "seconds, or a number with ms, s, m or h"
-        raise WrongInput(where=WHERE, field=f"--{flag}", value=text, allowed=allowed)
-    return float(match[1]) * _UNIT_SECONDS[match[2]]
-
-
-def _whole(given: Mapping[str, str], flag: str, default: int, low: int, high: int) -> int:
-    text = given.get(flag, str(default))
-    if flag in given and not (re.fullmatch(r"\d{1,19}", text) and low <= int(text) <= high):
-        allowed = f"a whole number from {low} to {high}"
-        raise WrongInput(where=WHERE, field=f"--{flag}", value=text, allowed=allowed)
-    return int(text)
-
-
-def _required(given: Mapping[str, str], flag: str, allowed: str) -> str:
-    if not given.get(flag):
-        raise WrongInput(where=WHERE, field=f"--{flag}", value=None, allowed=allowed)
-    return given[flag]
-
-
-def _wrong_flag(
-    error: ValidationError, flags: Mapping[str, str], given: Mapping[str, str]
-) -> WrongInput:
-    """Name the flag behind the first field that pydantic refused."""
-    first = error.errors(include_url=False)[0]
-    field = str(first["loc"][-1]) if first["loc"] else ""
-    flag = next((flag for flag, name in flags.items() if name == field), field)
-    return WrongInput(where=WHERE, field=f"--{flag}", value=given.get(flag), allowed=first["msg"])

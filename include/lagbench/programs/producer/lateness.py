@@ -1,4 +1,4 @@
-"""How late events were handed over: counts in bins 2 % wide, so a long stream costs no memory."""
+"""Count the lateness of events in bins 2 % wide, so a long stream costs no memory."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The Kafka client of the load: idempotent, acknowledged by all, and every message accounted for.
+"""Send the load to Kafka: idempotent, acknowledged by all replicas, every message accounted for.
 
-A delivery callback runs for failures only: successes cost no Python. What was taken by the client
-and has neither failed nor is still in its queue is acknowledged; after a flush that is exact. What
-failed, and what was given up without an answer, is known by its seq.
+A delivery callback runs for failures only: successes cost no Python. Messages that the client took
+and that have neither failed nor wait in its queue are acknowledged; after a flush that is exact.
+Failed messages, and those without an answer, are known by their seq.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Outbox:
     """Hands events to librdkafka and counts what became of them."""
 
     def __init__(self, bootstrap_servers: str, topic: str, *, client_id: str) -> None:
-        """Open the client; nothing is sent and nothing fails while the broker is away."""
+        """Open the client; nothing is sent, and an unreachable broker is fine."""
         self._topic = topic
         self.sent = 0
         self.failed_seqs, self.unknown_seqs = SeqRanges(), SeqRanges()
@@ -117,7 +117,7 @@ class Outbox:
     ) -> int:
         """Hand events to the client in order; returns how many it took before its queue was full.
 
-        ``produce_batch`` refuses timestamps (confluent-kafka 2.16), so each is a call of its own:
+        ``produce_batch`` takes no timestamps (confluent-kafka 2.16), so each is a call of its own:
         330,000/s here, with the failure callback.
         """
         produce, topic, taken = self._producer.produce, self._topic, 0
@@ -131,7 +131,7 @@ class Outbox:
         except BufferError:
             pass  # what is left is handed over again when there is room; its lateness shows it
         except KafkaException as error:
-            raise NotReady(f"the client refused an event for {self._topic}: {error}") from error
+            raise NotReady(f"the client rejected an event for {self._topic}: {error}") from error
         finally:
             self.sent += taken
         return taken
@@ -145,7 +145,7 @@ class Outbox:
         self._producer.poll(_FULL_QUEUE_WAIT_SECONDS)
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Wait until nothing waits; False when the time is over first."""
+        """Wait until nothing waits; False if the time limit passes first."""
         return int(self._producer.flush(timeout_seconds)) == 0
 
     def give_up(self) -> None:

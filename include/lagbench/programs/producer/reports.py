@@ -1,4 +1,4 @@
-"""What the producer tells the run: its start, each load step, progress every second, its end."""
+"""Report the producer's run: its start, each load step, progress every second, its end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.core.measures.evidence import fell_behind, lateness_text
 from lagbench.core.scenario.stream import NS
 from lagbench.core.telemetry import (
-    FAILED_RANGES_TOLD,
+    FAILED_RANGES_REPORTED,
     LoadStep,
     ProducerProgress,
     Record,
@@ -127,11 +127,11 @@ class Reports:
             stream_sha256=digest,
             tail_sent=max(0, outbox.sent - self._settings.load.total),
             tail_seconds=tail_seconds,
-            failed_seqs=outbox.failed_seqs.ranges(most=FAILED_RANGES_TOLD),
+            failed_seqs=outbox.failed_seqs.ranges(most=FAILED_RANGES_REPORTED),
             # What the client did not even give up in time nobody can name.
             unknown_seqs=None
             if outbox.waiting
-            else outbox.unknown_seqs.ranges(most=FAILED_RANGES_TOLD),
+            else outbox.unknown_seqs.ranges(most=FAILED_RANGES_REPORTED),
         )
         self._send(record)
         if self._log is not None and (left := self._log.flush()):

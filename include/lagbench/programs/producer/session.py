@@ -94,13 +94,13 @@ class Pacer:
 
     @property
     def has_reached_tail(self) -> bool:
-        """Say whether all of the planned stretch is with the client, and there is a tail."""
+        """Return whether all of the planned window is with the client, and there is a tail."""
         settings = self._settings
         return settings.tail is not None and self._outbox.sent >= settings.load.total
 
     @property
     def tail_seconds(self) -> float:
-        """Return how long the tail went on; 0 before it was reached."""
+        """Return the duration of the tail so far; 0 before it was reached."""
         after_ns = min(self._ended_ns, self._load.duration_ns) - self._settings.load.duration_ns
         return max(0, after_ns) / NS if self.has_reached_tail else 0.0
 

@@ -47,12 +47,12 @@ def _run(
     telemetry = TelemetryLog(servers, topic)
     newest = NewestReadings(interval_seconds=options.interval_seconds)
 
-    def tell(record: Record) -> None:
+    def report(record: Record) -> None:
         telemetry.send(record)
         newest.take(record)
 
-    clock_watch = ClockWatch(options.source, tell)
-    sources = build_sources(options, environment, tell)
+    clock_watch = ClockWatch(options.source, report)
+    sources = build_sources(options, environment, report)
     follower = TelemetryFollower(servers, topic, newest.take, options.source)
     for thread in (*sources, follower):
         thread.start()

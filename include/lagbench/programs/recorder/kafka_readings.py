@@ -1,4 +1,4 @@
-"""What Kafka says of a run: offsets of the group, and the group itself."""
+"""Read a run from Kafka: offsets of the group, and the group itself."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from lagbench.core.telemetry import GroupMember, GroupMembers, GroupSample, LagS
 _TIMEOUT_SECONDS = 1.0
 _PARTITIONS_READ_EVERY = 10  # samples; partitions are added rarely
 _REQUEST_LIMIT_SECONDS = 3600.0
-"""Longer than a broker is away: with librdkafka 2.16.1 a request to a group's coordinator that
-times out while the broker goes away ends the process (see ``adapters.kafka_lag``)."""
+"""Longer than an outage of a broker: with librdkafka 2.16.1 a request to a group's coordinator that
+times out while the broker stops ends the process (see ``adapters.kafka_lag``).
+"""
 _ANSWER_LIMIT_SECONDS = 3.0
 """Then a request is given up with its client: after an outage it may never be answered (seen for
 92 s), while that of a new client is. The old client is kept: closing it would end the request."""
@@ -56,7 +57,7 @@ class LagReading:
 class GroupReading:
     """State and members of the consumer group.
 
-    Who the members are is sent when that changed, every ten seconds, and after a failed reading.
+    The members are sent when they changed, every ten seconds, and after a failed reading.
     """
 
     def __init__(self, bootstrap_servers: str, *, group: str, topic: str, source: str) -> None:
@@ -70,14 +71,14 @@ class GroupReading:
         self._asked_at = 0.0
         self._given_up: list[KafkaAdmin] = []
         self._is_in_doubt = False
-        self._told: list[GroupMember] | None = None  # None: unknown since the last reading
-        self._told_at = 0.0
+        self._reported: list[GroupMember] | None = None  # None: unknown since the last reading
+        self._reported_at = 0.0
 
     def __call__(self, at: int) -> Iterable[Record]:
         """Return one sample; a group without members is a group, not a gap."""
-        before, self._told = self._told, None
+        before, self._reported = self._reported, None
         group = self._describe()
-        self._told = members = [self._member(found) for found in group.members]
+        self._reported = members = [self._member(found) for found in group.members]
         idle = sum(not member.partitions for member in group.members)
         records: list[Record] = [
             GroupSample(
@@ -89,8 +90,8 @@ class GroupReading:
             )
         ]
         now = time.monotonic()
-        if members != before or now - self._told_at >= _MEMBERS_EVERY_SECONDS:
-            self._told_at = now
+        if members != before or now - self._reported_at >= _MEMBERS_EVERY_SECONDS:
+            self._reported_at = now
             records.append(GroupMembers(at=at, source=self._source, members=members))
         return records
 

@@ -1,4 +1,4 @@
-"""What Kubernetes says of a run: the Deployment's replicas, and the HPA that drives it."""
+"""Read a run from Kubernetes: the Deployment's replicas, and the HPA that drives it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""The recorder's readings under the names that existing PromQL asks for.
+"""Export the recorder's readings under the names that existing PromQL uses.
 
 Those are names and labels of kafka_exporter (lag, offsets and members of the group) and of
-kube-state-metrics (the HPA and the Deployment). As for the recorder's own series, what was not read
-in time or is not known has none: kafka_exporter would say -1 for a lag without a commit.
+kube-state-metrics (the HPA and the Deployment). As with the recorder's own series, a value that was
+not read in time or is not known has no series: kafka_exporter would export -1 for a lag without a
+commit.
 
-Where these exporters run as well, a series of the same name would be counted twice.
+If these exporters also run, a series of the same name would be counted twice.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Row = tuple[Sequence[str], float | None]
 
 @dataclass(frozen=True, slots=True)
 class ObservedNames:
-    """What the labels of the exporters say of the run."""
+    """The run's values for the labels of the exporters."""
 
     group: str
     topic: str
@@ -102,7 +103,7 @@ class MetricAliases:
         yield _gauge("kube_horizontalpodautoscaler_status_condition", text, labels, conditions)
 
     def _scaled_objects(self, now: int) -> Iterator[Metric]:
-        """Yield what docs/monitoring.md makes kube-state-metrics tell of ScaledObjects."""
+        """Yield the series of ScaledObjects as docs/monitoring.md configures them."""
         scaled = self._newest.samples(ScaledObjectSample, now=now)
         labels = (*_OF_SCALED_OBJECT, "condition", "status")
         text = "1 for the status that the condition has"

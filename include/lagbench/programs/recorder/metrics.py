@@ -1,7 +1,8 @@
-"""The recorder's newest readings for Prometheus.
+"""Export the recorder's newest readings for Prometheus.
 
-The run's record is the telemetry topic; these series are for watching. What was not read in time
-has no series: missing is not zero. The run's id and the namespace are labels of the scraped pod.
+The run's record is the telemetry topic; these series are for watching. A value that was not read in
+time has no series: missing is not zero. The run's id and the namespace are labels of the scraped
+pod.
 """
 
 from __future__ import annotations
@@ -103,12 +104,12 @@ class Exposition:
     def _hpas(self, now: int) -> Iterator[Metric]:
         hpas = self._newest.samples(HpaSample, now=now)
         desired: list[Row] = [([hpa.name], hpa.desired) for hpa in hpas]
-        yield _gauge("hpa_desired_replicas", "What the HPA last decided", desired, ("hpa",))
+        yield _gauge("hpa_desired_replicas", "The HPA's last decision", desired, ("hpa",))
         by = ("hpa", "metric", "type")
         values = [row for hpa in hpas for row in _metric_rows(hpa.name, hpa.metrics)]
-        yield _gauge("hpa_metric", "What the HPA last read, by type of value", values, by)
+        yield _gauge("hpa_metric", "The HPA's last reading, by type of value", values, by)
         targets = [row for hpa in hpas for row in _metric_rows(hpa.name, hpa.targets)]
-        yield _gauge("hpa_metric_target", "What the HPA compares that with", targets, by)
+        yield _gauge("hpa_metric_target", "The target of that reading", targets, by)
         ceilings: list[Row] = [([hpa.name], hpa.max_replicas) for hpa in hpas]
         yield _gauge("hpa_max_replicas", "Most replicas that the HPA may set", ceilings, ("hpa",))
         labels = ("hpa", "condition")
@@ -123,13 +124,15 @@ class Exposition:
         members: list[Row] = [([], group.members) for group in groups]
         yield _gauge("group_members", "Members of the consumer group", members)
         idle: list[Row] = [([], group.members_without_partitions) for group in groups]
-        yield _gauge("group_idle_members", "Members that hold no partition", idle)
+        yield _gauge("group_idle_members", "Members without a partition", idle)
         states: list[Row] = [([group.state], 1) for group in groups]
-        yield _gauge("group_state", "The group's state, as the broker says", states, ("state",))
+        yield _gauge(
+            "group_state", "The group's state, as the broker reports it", states, ("state",)
+        )
 
     def _load(self, now: int) -> Iterator[Metric]:
         phases: list[Row] = [([phase.name], 1) for phase in self._newest.phases()]
-        yield _gauge("phase", "Phases of the run that are going on", phases, ("phase",))
+        yield _gauge("phase", "Current phases of the run", phases, ("phase",))
         steps: list[Row] = [([s.step], s.rate_after) for s in self._newest.facts(LoadStep)]
         yield _gauge("load_planned_rate", "Events per second since the last step", steps, ("step",))
         events: list[Row] = []
@@ -146,7 +149,7 @@ class Exposition:
                 (["0.99"], _seconds(load.lateness_p99_ms)),
                 (["1"], _seconds(load.lateness_max_ms)),
             ]
-        yield _counter("load_events", "Events of the producer, by how far", events, ("stage",))
+        yield _counter("load_events", "Events of the producer, by stage", events, ("stage",))
         yield _gauge(
             "load_lateness_seconds", "Sent after planned, last second", late, ("quantile",)
         )

@@ -45,7 +45,7 @@ class NewestReadings:
         self._lock = threading.Lock()
 
     def take(self, record: Record) -> None:
-        """Keep ``record`` until a newer one comes, or what it tells has ended."""
+        """Keep ``record`` until a newer one comes, or its subject has ended."""
         with self._lock:
             if isinstance(record, ReadGap):
                 self._gaps[record.what] += 1
@@ -68,11 +68,11 @@ class NewestReadings:
         return self._newer_than(kind, now - self._report_shown_ns)
 
     def facts(self, kind: type[Kind]) -> list[Kind]:
-        """Return what stays true until something else is told."""
+        """Return the readings that hold until the next report."""
         return self._newer_than(kind, 0)
 
     def phases(self) -> list[Phase]:
-        """Return the phases that are going on."""
+        """Return the phases in progress."""
         with self._lock:
             return list(self._phases.values())
 

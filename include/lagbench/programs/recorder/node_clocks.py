@@ -1,4 +1,4 @@
-"""Whose ``Date`` tells which clock: the API server's its own, a pod's endpoint its node's."""
+"""Map HTTP ``Date`` headers to clocks: the API server's to its own, a pod's to its node's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from lagbench.adapters.kube.client.kube_connection import get
 from lagbench.adapters.kube.kube import Kube
+from lagbench.errors import NotReady
 from lagbench.programs.recorder.clock_probe import NodeClock, ask_endpoint, date_of
 
 if TYPE_CHECKING:
@@ -31,29 +33,20 @@ class ClockSources:
         self._kube: Kube | None = None
 
     def is_on_this_machine(self) -> bool:
-        """Say whether the API server is reached by loopback: then its clock is this one.
+        """Return whether the API server is reached by loopback: then its clock is this one.
 
-        False without a usable configuration: whoever asks is told of that then.
+        False without a usable configuration: the first request reports that.
         """
-        from kubernetes.config import ConfigException
-
         try:
             host = urlsplit(self._connected().configuration.host).hostname
-        except (ConfigException, OSError):
+        except NotReady:
             return False
         return _is_loopback(host or "")
 
     def ask_api_server(self) -> tuple[int, str, int]:
-        """Ask for the version, which every account may read."""
+        """Request the version, which every account may read."""
         client, sent_at = self._connected(), time.time_ns()
-        answer = client.call_api(
-            "/version",
-            "GET",
-            auth_settings=["BearerToken"],
-            _preload_content=False,
-            _return_http_data_only=True,
-            _request_timeout=_ANSWER_SECONDS,
-        )
+        answer = get(client, "/version", timeout_seconds=_ANSWER_SECONDS)
         received_at = time.time_ns()
         answer.read()
         answer.release_conn()

@@ -2,70 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lagbench.adapters.kube.kube_errors import reason_of
+from lagbench.adapters.kube.client.kube_errors import reason_of
+from lagbench.adapters.kube.client.object_events import Event
 from lagbench.core.telemetry import ReadGap, Record, What
-
-if TYPE_CHECKING:
-    from kubernetes.client import ApiClient
 
 log = logging.getLogger(__name__)
 
-_LIST_SECONDS = 5.0
-_WATCH_SECONDS = 30
 _RETRY_SECONDS = 1.0
 _GAP_EVERY_NS = 1_000_000_000
-
-Event = tuple[str, Mapping[str, Any]]
-"""ADDED, MODIFIED or DELETED with the object; LISTED with a whole list."""
-
-
-class ObjectApi:
-    """Lists and watches objects as plain JSON (the typed client costs ten times as much)."""
-
-    def __init__(
-        self, open_client: Callable[[], ApiClient], path: str, selection: Mapping[str, str]
-    ) -> None:
-        """Watch what lies under ``path`` as far as ``selection`` (query parameters) goes."""
-        self._open_client = open_client
-        self._client: ApiClient | None = None
-        self._path = path
-        self._selection = selection
-
-    def events(self) -> Iterator[Event]:
-        """Yield one list, then changes, until the server ends the watch."""
-        listed = json.loads(self._get({}, _LIST_SECONDS).data)
-        yield "LISTED", listed
-        version = listed["metadata"].get("resourceVersion", "")
-        watch = {"watch": "true", "resourceVersion": version, "timeoutSeconds": _WATCH_SECONDS}
-        answer = self._get(watch, _WATCH_SECONDS + _LIST_SECONDS)
-        try:
-            for line in _lines(answer.stream(amt=None, decode_content=False)):
-                event = json.loads(line)
-                yield event["type"], event["object"]
-        finally:
-            answer.release_conn()
-
-    def _get(self, query: Mapping[str, object], timeout_seconds: float) -> Any:
-        self._client = self._client or self._open_client()
-        asked = {**self._selection, **query}
-        return self._client.call_api(
-            self._path,
-            "GET",
-            query_params=list(asked.items()),
-            header_params={"Accept": "application/json"},
-            auth_settings=["BearerToken"],
-            _preload_content=False,
-            _return_http_data_only=True,
-            _request_timeout=timeout_seconds,
-        )
 
 
 class ObjectWatch(threading.Thread):
@@ -86,8 +37,8 @@ class ObjectWatch(threading.Thread):
     ) -> None:
         """Take one list and its changes from each call of ``events``.
 
-        ``is_sampled``: a sampler reads the same and tells its own gaps, so that what this watch did
-        not show was seen all the same, if later and without who did it.
+        ``is_sampled``: a sampler reads the same objects and reports its own gaps, so a change that
+        this watch missed is observed anyway, if later and without its author.
         """
         super().__init__(name=f"watch-{what}", daemon=True)
         self._is_sampled = is_sampled
@@ -110,7 +61,7 @@ class ObjectWatch(threading.Thread):
                         return
                     seen_at = time.time_ns()
             except Exception as error:
-                log.warning("%s were not seen: %s", self._what, error)
+                log.warning("%s were not read: %s", self._what, error)
                 self._send_gaps(seen_at, reason_of(error))
                 self.has_read = True
                 self._stopping.wait(_RETRY_SECONDS)
@@ -118,8 +69,8 @@ class ObjectWatch(threading.Thread):
     def _send_gaps(self, seen_at: int, reason: str) -> None:
         """Send a gap now, and one a second back to ``seen_at``, the last sign of life."""
         now = time.time_ns()
-        unseen = () if self._is_sampled else range(seen_at, now, _GAP_EVERY_NS)
-        for at in (*unseen, now):
+        missed = () if self._is_sampled else range(seen_at, now, _GAP_EVERY_NS)
+        for at in (*missed, now):
             self._send(ReadGap(at=at, source=self._source, what=self._what, reason=reason))
 
     @abstractmethod
@@ -142,11 +93,3 @@ def log_end(kind: str, found: Mapping[str, Any]) -> None:
     """Note why a server ended the watch: 410, its version is too old; the next list says all."""
     if kind == "ERROR":
         log.info("watch ended: %s", found.get("message"))
-
-
-def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Split a stream at line ends."""
-    rest = b""
-    for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        yield from (line for line in lines if line.strip())

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from lagbench.adapters.kube.client.object_events import Event
 from lagbench.core.telemetry import PodSeen, PodsListed, Record
-from lagbench.programs.recorder.object_watch import Event, ObjectWatch, log_end, present
-from lagbench.programs.recorder.pod_life import pod_seen, what_matters
+from lagbench.programs.recorder.object_watch import ObjectWatch, log_end, present
+from lagbench.programs.recorder.pod_record import pod_seen, what_matters
 
 
 class PodWatch(ObjectWatch):
@@ -22,7 +23,7 @@ class PodWatch(ObjectWatch):
         """Take one list and its changes from each call of ``events``."""
         super().__init__("pods", events, send, source)
         self._pods: dict[str, Mapping[str, Any]] = {}  # by uid
-        self._told: dict[str, tuple[object, ...]] = {}
+        self._reported: dict[str, tuple[object, ...]] = {}
         self._has_listed = False
 
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
@@ -32,13 +33,13 @@ class PodWatch(ObjectWatch):
             self._take_list(found, at=at)
         elif kind == "DELETED":
             self._pods.pop(found["metadata"]["uid"], None)
-            self._tell(found, at=at, gone_at=at)
+            self._report(found, at=at, gone_at=at)
         for pod in present(kind, found):
             self._pods[pod["metadata"]["uid"]] = pod
-            self._tell(pod, at=at, gone_at=None)
+            self._report(pod, at=at, gone_at=None)
 
     def _take_list(self, found: Mapping[str, Any], *, at: int) -> None:
-        """Tell what went away unseen: since the list before, or while no recorder ran."""
+        """Report pods deleted in a gap: since the previous list, or while no recorder ran."""
         there = {
             pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in found.get("items") or []
         }
@@ -46,15 +47,15 @@ class PodWatch(ObjectWatch):
             self._has_listed = True
             self._send(PodsListed(at=at, source=self._source, pods=sorted(there.values())))
         for uid in self._pods.keys() - there.keys():
-            self._tell(self._pods.pop(uid), at=at, gone_at=at)
+            self._report(self._pods.pop(uid), at=at, gone_at=at)
 
-    def _tell(self, pod: Mapping[str, Any], *, at: int, gone_at: int | None) -> None:
+    def _report(self, pod: Mapping[str, Any], *, at: int, gone_at: int | None) -> None:
         seen: PodSeen = pod_seen(pod, at=at, source=self._source, gone_at=gone_at)
         uid, matters = pod["metadata"]["uid"], what_matters(seen)
-        if self._told.get(uid) == matters:
+        if self._reported.get(uid) == matters:
             return
         if gone_at is None:
-            self._told[uid] = matters
+            self._reported[uid] = matters
         else:
-            self._told.pop(uid, None)
+            self._reported.pop(uid, None)
         self._send(seen)

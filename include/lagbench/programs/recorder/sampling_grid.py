@@ -2,7 +2,7 @@
 
 A slow or failed read costs its own ticks and no others: every source has its own thread, and the
 grid does not move. Ticks that passed during a slow read are reported as gaps. The grid is the
-monotonic clock's, so that readings go on when somebody sets the wall clock, which stamps them.
+monotonic clock's, so that readings continue when the wall clock, which stamps them, is set.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from lagbench.adapters.kube.kube_errors import reason_of
+from lagbench.adapters.kube.client.kube_errors import reason_of
 from lagbench.core.telemetry import ReadGap, Record, What
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class GridSampler(threading.Thread):
             tick_ns += self._interval_ns
             while tick_ns < ended_ns:
                 took_seconds = (ended_ns - began_ns) / 1e9
-                reason = f"the reading before took {took_seconds:.1f} s"
+                reason = f"the previous reading took {took_seconds:.1f} s"
                 self._gap(ended_at - (ended_ns - tick_ns), reason)
                 tick_ns += self._interval_ns
 

@@ -1,6 +1,6 @@
-"""Follow what scales the consumers: wanted replicas, HPAs and the events that tell why.
+"""Follow the scaling of the consumers: desired replicas, HPAs and the events with the reasons.
 
-The samples of these come once a second; the watch says in between when something changed.
+Samples of these come once a second; in between the watch reports changes.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from lagbench.adapters.kube.client.object_events import Event
 from lagbench.core.telemetry import HpaSample, KubeEvent, Record, ReplicasChanged, ReplicasWatched
 from lagbench.programs.recorder.kube_readings import hpa_sample
-from lagbench.programs.recorder.object_watch import Event, ObjectWatch, log_end, present
+from lagbench.programs.recorder.object_watch import ObjectWatch, log_end, present
 
 _NANOSECONDS = 1_000_000_000
 _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
@@ -35,7 +36,7 @@ class ReplicaWatch(ObjectWatch):
         self._replicas: int | None = None
 
     def _watched(self, events: Events) -> Events:
-        """Return ``events``; once they end without an error, tell since when they were whole."""
+        """Return ``events``; if they end without an error, report since when they were complete."""
 
         def watched() -> Iterator[Event]:
             since_at: int | None = None
@@ -79,16 +80,16 @@ class HpaWatch(ObjectWatch):
         """Follow the HPAs of ``deployment``."""
         super().__init__("hpa", events, send, source, is_sampled=True)
         self._deployment = deployment
-        self._told: dict[str, tuple[object, ...]] = {}
+        self._reported: dict[str, tuple[object, ...]] = {}
 
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
         """Take one event of the watch."""
         log_end(kind, found)
         for hpa in present(kind, found):
             if hpa["spec"]["scaleTargetRef"].get("name") == self._deployment:
-                self._tell(hpa_sample(hpa, at=at, source=self._source))
+                self._report(hpa_sample(hpa, at=at, source=self._source))
 
-    def _tell(self, seen: HpaSample) -> None:
+    def _report(self, seen: HpaSample) -> None:
         matters = (
             seen.desired,
             seen.current,
@@ -97,8 +98,8 @@ class HpaWatch(ObjectWatch):
             seen.conditions,
             seen.last_scaled_at,
         )
-        if self._told.get(seen.name) != matters:
-            self._told[seen.name] = matters
+        if self._reported.get(seen.name) != matters:
+            self._reported[seen.name] = matters
             self._send(seen)
 
 
@@ -112,7 +113,7 @@ class EventWatch(ObjectWatch):
         super().__init__("events", events, send, source)
         self._deployment = deployment
         self._since_at = since_at // _NANOSECONDS * _NANOSECONDS
-        self._told: dict[str, tuple[object, ...]] = {}  # by uid
+        self._reported: dict[str, tuple[object, ...]] = {}  # by uid
 
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
         """Take one event of the watch."""
@@ -123,8 +124,8 @@ class EventWatch(ObjectWatch):
             seen = kube_event(event, at=at, source=self._source)
             uid, matters = event["metadata"]["uid"], (seen.last_at, seen.count)
             is_old = seen.last_at is not None and seen.last_at < self._since_at
-            if not is_old and self._told.get(uid) != matters:
-                self._told[uid] = matters
+            if not is_old and self._reported.get(uid) != matters:
+                self._reported[uid] = matters
                 self._send(seen)
 
     def _concerns(self, event: Mapping[str, Any]) -> bool:
@@ -157,7 +158,7 @@ def kube_event(event: Mapping[str, Any], *, at: int, source: str) -> KubeEvent:
 
 
 def replicas_manager(deployment: Mapping[str, Any]) -> str:
-    """Return the field manager that wrote spec.replicas last; empty when it is not told."""
+    """Return the field manager that wrote spec.replicas last; empty if it is not recorded."""
     writers = [
         entry
         for entry in deployment["metadata"].get("managedFields") or []

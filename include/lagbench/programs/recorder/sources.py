@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from lagbench.adapters.kube.client.kube_connection import log_in
+from lagbench.adapters.kube.client.object_events import Event, WatchTimes, list_and_watch
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.telemetry import Record, What
 from lagbench.programs.recorder.clock_probe import ClockProbe
@@ -18,7 +21,7 @@ from lagbench.programs.recorder.kube_readings import (
     ScaledObjectReading,
 )
 from lagbench.programs.recorder.node_clocks import ClockSources
-from lagbench.programs.recorder.object_watch import Event, ObjectApi, ObjectWatch
+from lagbench.programs.recorder.object_watch import ObjectWatch
 from lagbench.programs.recorder.pod_watch import PodWatch
 from lagbench.programs.recorder.sampling_grid import GridSampler, Read
 from lagbench.programs.recorder.scaling_watch import EventWatch, HpaWatch, ReplicaWatch
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
 _KUBE_TIMEOUT_SECONDS = 2.0
+_WATCH_TIMES = WatchTimes(list_seconds=5.0, watch_seconds=30, overdue_seconds=5.0)
 
 
 def build_sources(
@@ -41,7 +45,11 @@ def build_sources(
     is_in_cluster = "KUBECONFIG" not in environment
 
     def open_client() -> ApiClient:
-        return _open_client(is_in_cluster=is_in_cluster)
+        return log_in(
+            is_in_cluster=is_in_cluster,
+            retries=0,  # the next second reads again
+            advice="Set KUBECONFIG, or run in a pod with a service account",
+        )
 
     def open_kube() -> Kube:
         return Kube(
@@ -83,18 +91,22 @@ def _watches(
     source, deployment, place = options.source, options.deployment, options.namespace
 
     def events_of(path: str, **selection: str) -> Callable[[], Iterator[Event]]:
-        return ObjectApi(open_client, path, selection).events
+        @cache
+        def client() -> ApiClient:
+            return open_client()
+
+        return lambda: list_and_watch(client(), path, _WATCH_TIMES, selection=selection)
 
     named = f"metadata.name={deployment}"
     pods = events_of(f"/api/v1/namespaces/{place}/pods", labelSelector=options.pod_selector)
     deployments = events_of(f"/apis/apps/v1/namespaces/{place}/deployments", fieldSelector=named)
     hpas = events_of(f"/apis/autoscaling/v2/namespaces/{place}/horizontalpodautoscalers")
-    told = events_of(f"/api/v1/namespaces/{place}/events")
+    kube_events = events_of(f"/api/v1/namespaces/{place}/events")
     return [
         PodWatch(pods, send, source),
         ReplicaWatch(deployments, send, source, deployment=deployment),
         HpaWatch(hpas, send, source, deployment=deployment),
-        EventWatch(told, send, source, deployment=deployment, since_at=since_at),
+        EventWatch(kube_events, send, source, deployment=deployment, since_at=since_at),
     ]
 
 
@@ -109,16 +121,3 @@ def _clocks(
     if clocks.is_on_this_machine():
         return []
     return [ClockProbe(clocks.ask_api_server, clocks.find_nodes, send=send, source=options.source)]
-
-
-def _open_client(*, is_in_cluster: bool) -> ApiClient:
-    """Return a client of the API that KUBECONFIG names, else of the cluster around this pod."""
-    from kubernetes import client, config
-
-    configuration = client.Configuration()
-    if is_in_cluster:
-        config.load_incluster_config(client_configuration=configuration)
-    else:
-        config.load_kube_config(client_configuration=configuration, persist_config=False)
-    configuration.retries = 0  # the next second reads again
-    return client.ApiClient(configuration)

@@ -57,7 +57,7 @@ class TelemetryFollower(threading.Thread):
         self._stopping.set()
 
     def hand_over(self, value: bytes) -> None:
-        """Pass one record on; what is no record is logged."""
+        """Pass one record on; a message that is not a record is logged."""
         try:
             record = decode_record(value)
         except msgspec.DecodeError as error:

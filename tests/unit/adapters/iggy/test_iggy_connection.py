@@ -58,7 +58,7 @@ def test_credentials_in_the_address_are_refused_and_not_repeated() -> None:
     ],
 )
 def test_one_whole_way_to_log_in_is_needed(credentials: dict[str, Any], field: str) -> None:
-    """User and password, or a token; both, halves and none are refused without the secret."""
+    """User and password, or a token; both, halves and none are rejected without the secret."""
     with pytest.raises(WrongInput) as wrong:
         IggyConnection(server_address="iggy", **credentials)
 

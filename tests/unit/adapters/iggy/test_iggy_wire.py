@@ -97,7 +97,10 @@ def test_an_accepted_login_opens_a_session(version: str, kind: str) -> None:
         (
             "0.9",
             "login_incompatible_protocol",
-            "eviction 14 (the protocol version does not suit); it speaks protocol 0.11.0 to 0.11.0",
+            (
+                "eviction 14 (the protocol version is not supported); "
+                "it speaks protocol 0.11.0 to 0.11.0"
+            ),
         ),
         (
             "0.9",
@@ -115,7 +118,7 @@ def test_a_refused_login_is_an_error_with_the_servers_reason(
     with pytest.raises(wire.IggyRefused) as refused:
         exchange.layout().accept_login(exchange.reply())
 
-    assert str(refused.value) == f"the Iggy server refused: {said}"
+    assert str(refused.value) == f"the Iggy server rejected the request: {said}"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -186,7 +189,7 @@ def test_a_status_is_an_error_and_never_an_empty_answer(
     assert (reply.body, refused.value.status) == (b"", status)
 
 
-def test_one_ping_tells_the_layouts_apart() -> None:
+def test_one_ping_reports_the_layouts_apart() -> None:
     """A 0.8 server answers the 0.9 ping with 8-byte errors, a 0.9 server with 256 bytes."""
     plain = _ALL["0.8"]["cross_ping_0.9_framing_to_0.8_server"]
     replica = _ALL["0.9"]["ping_unauthenticated"]

@@ -81,8 +81,8 @@ def test_a_bearer_token_is_fetched_from_the_given_endpoint() -> None:
 
 
 def test_kerberos_and_aws_are_refused_by_name() -> None:
-    """What the packaged client cannot do is said, with what it can."""
-    with pytest.raises(NotReady, match="sasl gssapi cannot be made here"):
+    """A mechanism that the packaged client lacks is reported, with those that it has."""
+    with pytest.raises(NotReady, match="sasl gssapi cannot be created here"):
         security_settings(KafkaSecurity(sasl="gssapi"))
     with pytest.raises(NotReady, match="Use plaintext"):
         security_settings(KafkaSecurity(sasl="oauthbearer", token_provider="aws_msk_iam"))  # noqa: S106 - a provider

@@ -35,7 +35,7 @@ def test_flush_is_bounded_and_says_what_is_left() -> None:
 
 
 def test_a_full_queue_drops_and_counts() -> None:
-    """What does not fit is counted, never raised into the sender's work."""
+    """A record that does not fit is counted, never raised into the sender's work."""
     log = TelemetryLog(NOBODY, "telemetry", queue_records=10)
 
     for at in range(25):

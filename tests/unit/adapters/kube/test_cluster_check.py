@@ -26,7 +26,7 @@ def policy(
 
 
 @pytest.mark.parametrize(
-    ("found", "is_told"),
+    ("found", "is_reported"),
     [
         pytest.param(policy(HPA, "consumer", "web"), True, id="hpa-of-the-name"),
         pytest.param(policy(SCALED_OBJECT, "consumer", "web"), True, id="object-of-the-name"),
@@ -38,12 +38,12 @@ def policy(
     ],
 )
 def test_a_policy_is_in_the_way_by_its_name_or_its_target(
-    found: dict[str, Any], *, is_told: bool
+    found: dict[str, Any], *, is_reported: bool
 ) -> None:
     """A run would replace the one, and fight with the other; of what it made itself it is free."""
     kube = FakeKube()
     kube.objects[found["kind"], found["metadata"]["name"]] = found
 
-    told = list(policies_in_the_way(kube))  # type: ignore[arg-type]
+    reported = list(policies_in_the_way(kube))  # type: ignore[arg-type]
 
-    assert told == ([f"{found['kind']}/{found['metadata']['name']}"] if is_told else [])
+    assert reported == ([f"{found['kind']}/{found['metadata']['name']}"] if is_reported else [])

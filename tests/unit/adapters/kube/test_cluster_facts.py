@@ -44,18 +44,18 @@ class StrictKube(FakeKube):
     """An API server that lets an account read only some kinds; ``read`` lists what was asked."""
 
     def __init__(self, *forbidden: str) -> None:
-        """Refuse some kinds."""
+        """Reject some kinds."""
         super().__init__()
         self.read: list[str] = []
         self._forbidden = forbidden
 
     def get(self, kind: str, name: str) -> dict[str, Any] | None:
-        """Refuse, or return the object."""
+        """Reject, or return the object."""
         self._check(kind, f"{kind}/{name}")
         return super().get(kind, name)
 
     def list(self, kind: str, *, label_selector: str = "") -> list[dict[str, Any]]:
-        """Refuse, or return the objects."""
+        """Reject, or return the objects."""
         self._check(kind, kind)
         return super().list(kind, label_selector=label_selector)
 
@@ -191,7 +191,7 @@ def test_what_a_small_api_lacks_says_nothing() -> None:
     assert whole.view().missing == {("StatefulSet", "w")}
 
 
-def test_every_missing_right_is_told_at_once() -> None:
+def test_every_missing_right_is_reported_at_once() -> None:
     """Verb and resource, as a Role writes them."""
     kube = StrictKube("ScaledObject", "Deployment")
 
@@ -233,5 +233,5 @@ def test_a_file_without_a_scaled_object_asks_nothing() -> None:
     ],
 )
 def test_a_malformed_policy_is_no_hindrance(spec: dict[str, Any]) -> None:
-    """The API server refuses it; what can be read of the cluster is read."""
+    """The API server rejects it; what can be read of the cluster is read."""
     assert facts(FakeKube(), policy(**spec)).scaled_objects == ()

@@ -72,7 +72,7 @@ def test_another_s_is_refused_until_it_expires(leases: FakeLeases) -> None:
 
 
 def test_the_faster_one_has_it(leases: FakeLeases) -> None:
-    """Between look and creation another takes it: the conflict is looked at, and refused."""
+    """Between look and creation another takes it: the conflict is looked at, and rejected."""
     leases.before_write = lambda: airflow("there").acquire("b", duration_seconds=HOUR)
 
     with pytest.raises(NotReady, match="there"):
@@ -94,7 +94,7 @@ def test_two_want_the_expired_one(leases: FakeLeases) -> None:
 
 
 def test_one_that_is_given_back_meanwhile_is_taken(leases: FakeLeases) -> None:
-    """A Lease that vanished between look and replacement is made anew."""
+    """A Lease that vanished between look and replacement is made again."""
     here = airflow("here")
     here.acquire("a", duration_seconds=HOUR)
     leases.before_write = here.release
@@ -118,7 +118,7 @@ def test_one_that_was_taken_over_is_not_given_back(leases: FakeLeases) -> None:
 
 def test_without_the_server_s_clock_nothing_is_taken(leases: FakeLeases) -> None:
     """An answer without a Date is told, not replaced by this machine's clock."""
-    leases.tells_time = False
+    leases.reports_time = False
 
     with pytest.raises(NotReady, match="without a Date"):
         airflow("here").acquire("a", duration_seconds=HOUR)

@@ -32,7 +32,7 @@ def test_json_survives_a_round_trip(tmp_path: Path) -> None:
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    """NaN is refused; the file that was there stays whole."""
+    """NaN is rejected; the file that was there stays whole."""
     folder = RunFolder.create("a", tmp_path)
     folder.write_json("x.json", {"v": 1})
 
@@ -52,7 +52,7 @@ def test_a_missing_or_broken_file_is_not_ready(tmp_path: Path) -> None:
 
     with pytest.raises(NotReady, match=r"^run a has no verdict\.json yet$"):
         folder.read_json(folder.verdict)
-    with pytest.raises(NotReady, match=r"^run a: broken\.json is no JSON"):
+    with pytest.raises(NotReady, match=r"^run a: broken\.json is not JSON"):
         folder.read_json("broken.json")
     with pytest.raises(NotReady, match=r"scenario\.yaml"):
         folder.read_text(folder.scenario)
@@ -174,7 +174,7 @@ def test_the_manifest_names_versions_but_no_machine(tmp_path: Path) -> None:
 
 
 def test_a_task_adds_versions_to_those_that_are_known(tmp_path: Path) -> None:
-    """What bench_up and apply_scaling_policy find out replaces nothing of plan_cell."""
+    """The findings of bench_up and apply_scaling_policy replace nothing of plan_cell."""
     folder = RunFolder.create("a", tmp_path)
     folder.write_json(folder.manifest, {"seed": 7, "versions": {"python": "3.11.7"}})
 

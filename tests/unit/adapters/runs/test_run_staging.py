@@ -40,29 +40,13 @@ def _value(folder: Path, table: str) -> int:
     return found
 
 
-def test_a_job_that_lands_gets_the_fence(
-    folder: RunFolder, staging: Staging, tmp_path: Path
-) -> None:
+def test_the_pipeline_gets_the_fence(folder: RunFolder, staging: Staging, tmp_path: Path) -> None:
     """Nothing else is copied."""
-    staging.put(folder, lands=True)
+    staging.put(folder)
 
     there = tmp_path / "volume" / RUN_ID
     assert (there / "fence.json").read_text() == folder.read_text(folder.fence)
     assert [path.name for path in there.iterdir()] == ["fence.json"]
-
-
-def test_a_job_on_landed_tables_gets_them(
-    folder: RunFolder, staging: Staging, tmp_path: Path
-) -> None:
-    """Those that lie there already stay: they are large, and the same."""
-    there = tmp_path / "volume" / RUN_ID
-    for table in ("events", "processed", "telemetry"):
-        _write(folder.path, table, 1)
-    _write(there, "events", 2)
-
-    staging.put(folder, lands=False)
-
-    assert [_value(there, name) for name in ("events", "processed", "telemetry")] == [2, 1, 1]
 
 
 def test_fetching_replaces_what_is_there(
@@ -70,7 +54,7 @@ def test_fetching_replaces_what_is_there(
 ) -> None:
     """Tables and accounting of Spark take the place of older ones; other tables stay."""
     there = tmp_path / "volume" / RUN_ID
-    staging.put(folder, lands=True)
+    staging.put(folder)
     _write(folder.path, "events", 1)
     (folder.table("events") / "part-of-an-older-attempt.parquet").write_bytes(b"")
     _write(folder.path, "own", 7)
@@ -88,7 +72,7 @@ def test_fetching_replaces_what_is_there(
 
 def test_nothing_to_fetch_changes_nothing(folder: RunFolder, staging: Staging) -> None:
     """A job that wrote no table leaves the run as it is."""
-    staging.put(folder, lands=True)
+    staging.put(folder)
     _write(folder.path, "events", 1)
 
     staging.fetch(folder)
@@ -102,7 +86,7 @@ def test_a_place_that_cannot_be_written_is_named(folder: RunFolder, tmp_path: Pa
     (tmp_path / "volume").write_text("a file")
 
     with pytest.raises(NotReady, match=r"could not write .*/volume/run-1") as failed:
-        Staging.in_folder(str(tmp_path / "volume"), RUN_ID).put(folder, lands=True)
+        Staging.in_folder(str(tmp_path / "volume"), RUN_ID).put(folder)
 
     assert "lagbench_runs" in str(failed.value)
 
@@ -118,6 +102,6 @@ def test_an_object_store_that_does_not_answer_is_named(
     )
 
     with pytest.raises(NotReady, match="could not write bench/runs/run-1") as failed:
-        staging.put(folder, lands=True)
+        staging.put(folder)
 
     assert "hunter2" not in str(failed.value)

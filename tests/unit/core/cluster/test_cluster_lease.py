@@ -120,26 +120,26 @@ def test_renewing_ones_own(run_id: str, acquired_at: str) -> None:
 
 def test_the_message_names_all_that_one_needs() -> None:
     """Holder, run, since, until, and the command that frees it."""
-    told = held_message(lease_record(lease()), "spikes")
+    reported = held_message(lease_record(lease()), "spikes")
 
-    assert f"in namespace spikes: {THEIRS} (run standard-1), since 2026-11-21T11:00:00Z" in told
-    assert "until 2026-11-21T13:00:00Z at the latest" in told
-    assert "kubectl -n spikes delete lease lagbench" in told
+    assert f"in namespace spikes: {THEIRS} (run standard-1), since 2026-11-21T11:00:00Z" in reported
+    assert "until 2026-11-21T13:00:00Z at the latest" in reported
+    assert "kubectl -n spikes delete lease lagbench" in reported
 
 
 def test_a_message_about_a_lease_made_by_hand() -> None:
     """What it does not say is told as such."""
     bare = {"metadata": {"name": "lagbench"}, "spec": {"holderIdentity": "upgrade"}}
 
-    told = held_message(lease_record(bare), "spikes")
+    reported = held_message(lease_record(bare), "spikes")
 
-    assert "spikes: upgrade, since when it does not say, without an end" in told
+    assert "spikes: upgrade, since an unknown time, without an end" in reported
 
 
 def test_the_longest_run() -> None:
     """Two waits of the load's length, two for the drain, one for settling, and what is around.
 
-    Each wait is tried three times at most, and waits anew each time.
+    Each wait is tried three times at most, and waits again each time.
     """
     scenario = Scenario.model_validate(
         {

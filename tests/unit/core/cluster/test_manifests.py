@@ -7,6 +7,7 @@ import json
 import pytest
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, SCENARIO, workload
 
+from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.core.cluster.manifests import (
     RunTarget,
     claim_for_cluster,
@@ -15,6 +16,7 @@ from lagbench.core.cluster.manifests import (
     lag_scaler_for_run,
     policy_for_run,
     producer_job_for_run,
+    prometheus_for_run,
     recorder_for_run,
 )
 from lagbench.core.cluster.settings import ClusterSettings
@@ -46,21 +48,62 @@ def test_policy_is_bound_to_the_run() -> None:
     assert SCALED_OBJECT["metadata"] == {"name": "whatever"}
 
 
+PROMETHEUS_TRIGGER = {
+    "type": "prometheus",
+    "metadata": {
+        "serverAddress": "http://prometheus.monitoring:9090",
+        "query": 'sum(kafka_consumergroup_lag{consumergroup="enrich"})',
+        "threshold": "100",
+    },
+}
+
+
+@pytest.mark.parametrize("is_embedded", [True, False], ids=["embedded", "cluster"])
+def test_a_prometheus_trigger_asks_for_the_run_s_group(is_embedded: bool) -> None:
+    """The embedded bench has a Prometheus of its own; on a cluster the address stays."""
+    spec = {**SCALED_OBJECT["spec"], "triggers": [PROMETHEUS_TRIGGER]}
+
+    policy = policy_for_run({**SCALED_OBJECT, "spec": spec}, TARGET, is_embedded=is_embedded)
+
+    (trigger,) = policy["spec"]["triggers"]
+    own, theirs = "http://lagbench-prometheus.lagbench:9090", "http://prometheus.monitoring:9090"
+    assert trigger["metadata"] == {
+        "serverAddress": own if is_embedded else theirs,
+        "query": f'sum(kafka_consumergroup_lag{{consumergroup="{NAMES.group}"}})',
+        "threshold": "100",
+    }
+
+
+def test_prometheus_scrapes_the_recorder_of_the_run() -> None:
+    """Its Deployment has the run's label and the address that it is given."""
+    committed = base_manifest("prometheus", "Deployment")
+
+    made = prometheus_for_run(committed, TARGET, scraped_address="127.0.0.1:31000")
+
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    assert {"name": "SCRAPED_ADDRESS", "value": "127.0.0.1:31000"} in container["env"]
+    assert made["metadata"]["labels"][RUN_ID_LABEL] == NAMES.run_id
+
+
 def test_an_hpa_is_a_policy_too() -> None:
     """An HPA gets the same name and annotations."""
     assert policy_for_run(HPA, TARGET)["metadata"]["name"] == "consumer"
 
 
 def test_other_kinds_are_no_policy() -> None:
-    """Anything but a ScaledObject or an HPA is refused by its kind."""
+    """Anything but a ScaledObject or an HPA is rejected by its kind."""
     with pytest.raises(WrongInput, match="kind = 'Deployment'"):
         policy_for_run(workload("Deployment", "consumer"), TARGET)
 
 
 def test_the_consumer_understands_its_arguments() -> None:
-    """The consumer's own parser reads from the manifest what the scenario says."""
+    """The consumer's own parser reads the scenario's settings from the manifest."""
     settings = ConsumerSettings(
-        process_ms=2.5, concurrency=3, balancer="range", drain="off", static_membership=True
+        process_ms=2.5,
+        concurrency=3,
+        balancer="range",
+        graceful_shutdown=False,
+        static_membership=True,
     )
 
     manifest = consumer_for_run(workload("Deployment", "consumer"), TARGET, settings, replicas=2)
@@ -71,8 +114,8 @@ def test_the_consumer_understands_its_arguments() -> None:
     options = parse_options(arguments, environment | {"POD_NAME": "consumer-0"})
     assert options.group == NAMES.group
     assert (options.process_ms, options.concurrency, options.balancer) == (2.5, 3, "range")
-    assert (options.drains, options.has_static_membership) == (False, True)
-    assert options.drain_timeout_seconds == settings.drain_timeout_seconds
+    assert (options.graceful_shutdown, options.has_static_membership) == (False, True)
+    assert options.shutdown_timeout_seconds == settings.shutdown_timeout_seconds
 
 
 def test_a_start_delay_travels_with_mean_seed_and_the_pods_number() -> None:
@@ -104,15 +147,17 @@ def test_without_a_start_delay_a_pod_just_starts() -> None:
 
 
 def test_the_consumers_deployment_fits_the_run() -> None:
-    """Replicas, CPU request, labels and a grace period beyond the drain timeout are set."""
-    settings = ConsumerSettings(drain_timeout_seconds=20, cpu_request_millicores=150)
+    """Replicas, requests, labels and a grace period beyond the shutdown timeout are set."""
+    settings = ConsumerSettings(
+        shutdown_timeout_seconds=20, cpu_request_millicores=150
+    )
 
     manifest = consumer_for_run(workload("Deployment", "consumer"), TARGET, settings, replicas=2)
 
     pod = manifest["spec"]["template"]["spec"]
     assert manifest["spec"]["replicas"] == 2
     assert pod["terminationGracePeriodSeconds"] > 20
-    assert pod["containers"][0]["resources"]["requests"]["cpu"] == "150m"
+    assert pod["containers"][0]["resources"]["requests"] == {"cpu": "150m", "memory": "128Mi"}
     assert manifest["spec"]["template"]["metadata"]["labels"][RUN_ID_LABEL] == NAMES.run_id
     assert RUN_ID_LABEL not in manifest["spec"]["selector"]["matchLabels"]
     assert "--kept=1" in pod["containers"][0]["args"]
@@ -170,7 +215,7 @@ def test_a_producer_is_never_started_again() -> None:
     assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
 
 
-def test_the_recorder_logs_in_as_it_is_told() -> None:
+def test_the_recorder_logs_in_with_its_settings() -> None:
     """A kubeconfig reaches the recorder by environment; without one it uses its account."""
     base = workload("Deployment", "recorder")
 
@@ -229,16 +274,17 @@ CLUSTER = ClusterSettings(namespace="spikes", image="example.com/programs:1", st
 ELSEWHERE = RunTarget(NAMES, "kafka:9092", CLUSTER)
 
 
-def test_a_policy_dials_the_scaler_of_its_own_namespace() -> None:
-    """In another namespace the lag scaler's address follows; its port stays."""
-    address = "lagbench-external-scaler.lagbench.svc.cluster.local:6001"
+@pytest.mark.parametrize("name", ["lagbench-lag-scaler", "lagbench-external-scaler"])
+def test_a_policy_dials_the_scaler_of_its_own_namespace(name: str) -> None:
+    """In another namespace the lag scaler's address follows, also from its earlier name."""
+    address = f"{name}.lagbench.svc.cluster.local:6001"
     trigger = {"type": "external", "metadata": {"scalerAddress": address}}
     policy = SCALED_OBJECT | {"spec": SCALED_OBJECT["spec"] | {"triggers": [trigger]}}
 
     made = policy_for_run(policy, ELSEWHERE)
 
     dialled = made["spec"]["triggers"][0]["metadata"]["scalerAddress"]
-    assert dialled == "lagbench-external-scaler.spikes:6001"
+    assert dialled == "lagbench-lag-scaler.spikes:6001"
     assert made["metadata"]["namespace"] == "spikes"
 
 
@@ -284,7 +330,7 @@ def test_a_budget_covers_the_run_s_pods_alone() -> None:
 def test_the_scaler_s_storage_is_a_setting() -> None:
     """A class goes into the claim; with `none` there is no claim and the volume is a folder."""
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "state"}, "spec": {}}
-    deployment = workload("Deployment", "lagbench-external-scaler")
+    deployment = workload("Deployment", "lagbench-lag-scaler")
     volume = {"name": "state", "persistentVolumeClaim": {"claimName": "state"}}
     deployment["spec"]["template"]["spec"]["volumes"] = [volume]
     nowhere = RunTarget(NAMES, "kafka:9092", ClusterSettings(storage_class="none"))

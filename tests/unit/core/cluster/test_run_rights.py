@@ -43,7 +43,7 @@ def test_the_runner_may_do_what_a_run_asks_for() -> None:
 
 
 def test_the_check_covers_what_the_recorder_is_granted() -> None:
-    """RBAC refuses a Role that grants more than its author has: a run must ask for it before."""
+    """RBAC rejects a Role that grants more than its author has: a run must ask for it before."""
     assert granted("recorder/rbac.yaml") - asked() == set()
 
 
@@ -85,7 +85,7 @@ def test_only_the_lag_scaler_needs_a_claim(
     """Claims for storage are asked about where a run makes one: the others need no such right."""
     cluster = ClusterSettings(storage_class=storage_class)
 
-    rights = rights_of_run(cluster, None if policy is None else load_policy(policy))
+    rights = rights_of_run(cluster, None if policy is None else load_policy(policy).manifest)
 
     assert (CLAIM_RIGHT in rights) is is_asked
     assert set(RUN_RIGHTS) <= set(rights)

@@ -101,3 +101,12 @@ def test_each_bound_is_of_a_named_measure() -> None:
     assert set(names) <= set(NAMED)
     assert len(names) == len(set(names))
     assert {"rebalance_area_seconds", "standstill_seconds"} <= set(names)
+
+
+def test_a_comparison_is_shown_with_the_decimals_of_its_measure() -> None:
+    """The area has two decimals, reaction one, and a count none."""
+    found = {m.name: m for m in compare_measures(GOOD, GOOD).measures}
+
+    assert found["rebalance_area_seconds"].heading == "Rebalance area, s"
+    assert found["reaction_seconds"].numbers == ("16.5", "32.5", "16.5")
+    assert found["lost"].numbers == ("0", "0", "0")

@@ -8,7 +8,7 @@ from lagbench.core.explain.lag_scaler import explain
 from lagbench.core.lag_scaler.decision import Decision
 
 
-def told(decision: Decision, seconds: float) -> dict[str, str]:
+def explained(decision: Decision, seconds: float) -> dict[str, str]:
     """Return each step's text by its name."""
     return {
         step.name: f"{step.seen} | {step.rule} | {step.result}"
@@ -18,7 +18,7 @@ def told(decision: Decision, seconds: float) -> dict[str, str]:
 
 def test_the_steps_lead_from_the_sample_to_the_answer() -> None:
     """600 records on partition 1 of 2 for 20 s."""
-    steps = told(judged([lags(2 * number, 0, 600) for number in range(11)]), 21)
+    steps = explained(judged([lags(2 * number, 0, 600) for number in range(11)]), 21)
 
     assert list(steps) == [
         "sample", "lag", "stretch", "persistence", "metric", "cap", "stabilization", "activity",
@@ -28,25 +28,25 @@ def test_the_steps_lead_from_the_sample_to_the_answer() -> None:
     assert "on partition 1 for 20.0 s" in steps["stretch"]
     assert "met within 1 s" in steps["persistence"]
     assert steps["persistence"].endswith("| persistent")
-    assert "asks for 2 replicas" in steps["cap"]
+    assert "requests 2 replicas" in steps["cap"]
     assert steps["activity"].endswith("| active")
 
 
 def test_lag_that_does_not_persist_yet_says_how_long_it_lasts() -> None:
     """10 s of 20 s."""
-    steps = told(judged([lags(2 * number, 600) for number in range(6)]), 10)
+    steps = explained(judged([lags(2 * number, 600) for number in range(6)]), 10)
 
     assert "spans 10.0 s" in steps["persistence"]
     assert steps["persistence"].endswith("not persistent")
     assert steps["metric"].endswith("| 0")
 
 
-def test_a_stale_sample_is_told() -> None:
+def test_a_stale_sample_is_reported() -> None:
     """Older than 2.5 intervals."""
-    assert told(judged([lags(0, 600)]), 6)["sample"].endswith("stale: no verdict")
+    assert explained(judged([lags(0, 600)]), 6)["sample"].endswith("stale: no decision")
 
 
-def test_options_are_told_where_they_act() -> None:
+def test_options_are_reported_where_they_act() -> None:
     """Without a commit, limited, even, held: each step names its option."""
     chosen = rule(
         sustain_seconds=0,
@@ -56,7 +56,7 @@ def test_options_are_told_where_they_act() -> None:
         scale_down_stabilization_seconds=60,
     )
     samples = [offsets(0, [5000, 7], [4000, -1]), offsets(2, [5000, 7], [5000, -1])]
-    steps = told(judged(samples, chosen), 2)
+    steps = explained(judged(samples, chosen), 2)
 
     assert "1 partition without a commit: one record each" in steps["lag"]
     assert "did not move" in steps["lag"]
@@ -64,16 +64,16 @@ def test_options_are_told_where_they_act() -> None:
     assert "metric 1000 (held)" in steps["stabilization"]
 
 
-def test_ages_and_rates_are_told() -> None:
+def test_ages_and_rates_are_reported() -> None:
     """LagMetric seconds says "at least", projected says in, out and growth."""
     aged = rule(lag_metric="seconds", lag_threshold=10)
     old = judged([offsets(2 * n, [10_000 + n], [5]) for n in range(8)], aged)
     grown = rule(lag_metric="projected")
     growing = judged([lags(2 * number, 600 * number) for number in range(9)], grown)
 
-    assert "at least 14.0 s old" in told(old, 14)["lag"]
-    assert "+300.0/s" in told(growing, 16)["projection"]
-    assert "acted on early" in told(growing, 16)["projection"]
+    assert "at least 14.0 s old" in explained(old, 14)["lag"]
+    assert "+300.0/s" in explained(growing, 16)["projection"]
+    assert "acted on early" in explained(growing, 16)["projection"]
 
 
 def test_the_log_fields_are_plain() -> None:

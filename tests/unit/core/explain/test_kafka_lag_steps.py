@@ -16,10 +16,14 @@ def test_the_replica_too_many_of_kedas_cap_is_shown() -> None:
     """Lag 39 on 3 partitions passes the cap of 30, because 39 // 10 is 3: four replicas."""
     offsets = {("t", number): PartitionOffsets(113, 100) for number in range(3)}
 
-    told = explain_kafka(trigger(), offsets, min_replicas=1, max_replicas=10)
+    explained = explain_kafka(trigger(), offsets, min_replicas=1, max_replicas=10)
 
-    assert [(line.partition, line.lag) for line in told.partitions] == [(0, 13), (1, 13), (2, 13)]
-    by_name = {step.name: step for step in told.steps}
+    assert [(line.partition, line.lag) for line in explained.partitions] == [
+        (0, 13),
+        (1, 13),
+        (2, 13),
+    ]
+    by_name = {step.name: step for step in explained.steps}
     assert "39 // 10 = 3" in by_name["cap"].rule
     assert by_name["cap"].result == "metric 39"
     assert by_name["replicas"].result == "4 wanted"

@@ -294,7 +294,7 @@ def test_within_the_tolerance_nothing_changes(replicas: int, share: float) -> No
 def test_a_step_never_goes_against_the_wish(
     wishes: list[int], behavior: dict[str, Any] | None
 ) -> None:
-    """Replicas rise only while the highest wish of the past is above them."""
+    """Replicas rise only while the highest proposal of the past is above them."""
     loop = Loop(spec_of(behavior=behavior), wishes[0] or 1)
     seen = [loop.replicas]
 

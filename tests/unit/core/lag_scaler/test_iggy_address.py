@@ -76,7 +76,7 @@ def test_what_cannot_work_is_refused_without_the_secret(
 
 @pytest.mark.parametrize("address", ["iggy:", "iggy:0", "iggy:65536", "tcp://iggy:8090", ":8090"])
 def test_an_address_that_cannot_be_dialled_is_refused(address: str) -> None:
-    """What no connection could use is refused with its value, before anything is sampled."""
+    """What no connection could use is rejected with its value, before anything is sampled."""
     with pytest.raises(InvalidMetadata) as refused:
         parse_lag_settings({**_NAMED, **_LOGIN, "serverAddress": address})
 

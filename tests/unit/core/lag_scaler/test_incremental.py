@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.lag_samples import at, offsets, window
-from tests.fakes.naive_lag_rule import NaiveRule, NaiveVerdict, Row
+from tests.fakes.naive_lag_rule import NaiveDecision, NaiveRule, Row
 
 from lagbench.core.lag_scaler.decision import Decision
 from lagbench.core.lag_scaler.lag_source import failed_sample
@@ -71,7 +71,7 @@ def histories(draw: st.DrawFn) -> list[Row | None]:
     return rows
 
 
-def agree(decision: Decision, expected: NaiveVerdict) -> None:
+def agree(decision: Decision, expected: NaiveDecision) -> None:
     """Compare; ages and projections are floats, rounded to nanoseconds by the window."""
     assert (decision.is_persistent or decision.is_early) == expected.is_persistent
     assert decision.metric_value == pytest.approx(expected.metric, abs=1e-6)

@@ -56,7 +56,7 @@ def test_limited_partitions_are_the_only_ones_that_count() -> None:
     assert judged([lags(0, 99, 15, 99, 99)], chosen).metric_value == 20
 
 
-def test_a_limitation_to_other_partitions_is_no_verdict() -> None:
+def test_a_limitation_to_other_partitions_is_no_decision() -> None:
     """None of the topic's partitions counts: an error, as in KEDA, not a lag of 0."""
     with pytest.raises(LagUnavailable, match="partitionLimitation"):
         judged([lags(0, 99)], rule(partition_limitation=(7,)))
@@ -91,7 +91,7 @@ def test_an_uncommitted_partition_read_from_the_start_lags_by_what_is_left(
 
 
 @pytest.mark.parametrize("earliest", [None, [-1]])
-def test_an_unknown_log_start_is_no_verdict(earliest: list[int] | None) -> None:
+def test_an_unknown_log_start_is_no_decision(earliest: list[int] | None) -> None:
     """Missing is not zero, and not 1,000 either."""
     with pytest.raises(LagUnavailable, match="log start for partition 0"):
         judged([fresh_group(earliest=earliest)], rule(offset_reset_policy="earliest"))

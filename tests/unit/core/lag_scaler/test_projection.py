@@ -110,7 +110,7 @@ def test_the_metric_is_the_lag_at_the_end_of_the_next_window() -> None:
     assert down.metric_value == 9000 - 240
 
 
-def test_the_rates_are_told() -> None:
+def test_the_rates_are_reported() -> None:
     """1,000 records per second come in, 700 go out: 300 more each second."""
     growth = decisions([600 * number for number in range(1, 11)])[-1].growth
 

@@ -70,8 +70,8 @@ def test_two_samples_far_apart_are_no_stretch() -> None:
     assert not judged([lags(0, 600), lags(25, 600)]).is_persistent
 
 
-def test_an_outage_is_a_gap_and_not_a_verdict() -> None:
-    """Failed reads leave the last verdict for 2.5 intervals, then there is none."""
+def test_an_outage_is_a_gap_and_not_a_decision() -> None:
+    """Failed reads leave the last decision for 2.5 intervals, then there is none."""
     chosen = rule()
     over = window(chosen)
     watched = over.watch(chosen)
@@ -94,7 +94,7 @@ def test_after_an_outage_the_stretch_begins_anew() -> None:
     assert judged([*samples, *after]).is_persistent
 
 
-def test_no_sample_at_all_is_no_verdict() -> None:
+def test_no_sample_at_all_is_no_decision() -> None:
     """A scaler started while the broker is down says so (the original said false, 0)."""
     chosen = rule()
     over = window(chosen)
@@ -107,7 +107,7 @@ def test_no_sample_at_all_is_no_verdict() -> None:
         watched.decide(at(0))
 
 
-def test_lag_from_the_future_is_no_verdict() -> None:
+def test_lag_from_the_future_is_no_decision() -> None:
     """A clock set back by more than the longest gap makes the newest sample useless."""
     chosen = rule()
     over = window(chosen)

@@ -10,7 +10,7 @@ from lagbench.core.lag_scaler.settings import InvalidMetadata, LagSettings, pars
 from lagbench.core.lag_scaler.source_address import KafkaCluster
 
 NAMED = {
-    "scalerAddress": "lagbench-external-scaler:6000",
+    "scalerAddress": "lagbench-lag-scaler:6000",
     "bootstrapServers": "kafka-0:9092, kafka-1:9092",
     "topic": "orders",
     "consumerGroup": "enrich",
@@ -180,7 +180,7 @@ def test_a_literal_secret_is_refused_and_never_shown(key: str) -> None:
 
 
 def test_a_misspelt_secret_is_not_shown() -> None:
-    """``passwort`` is refused without its value."""
+    """``passwort`` is rejected without its value."""
     assert "hunter2" not in str(refused(passwort="hunter2"))
 
 

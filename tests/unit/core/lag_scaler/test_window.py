@@ -83,7 +83,7 @@ def test_a_clock_set_back_starts_the_window_anew() -> None:
     ],
 )
 def test_a_malformed_sample_is_a_gap(sample: GroupSample, trouble: str) -> None:
-    """Missing is not zero: the whole sample is refused, and why is kept."""
+    """Missing is not zero: the whole sample is rejected, and why is kept."""
     over = window()
 
     assert not over.add(sample)

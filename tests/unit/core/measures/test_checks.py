@@ -128,7 +128,7 @@ def test_an_empty_log_proves_nothing() -> None:
 
     check = reconciliation(accounting(**counts))
 
-    assert check.reasons == ("nothing is in the log: the consumers were offered no message",)
+    assert check.reasons == ("the log is empty: the consumers got no message",)
 
 
 def test_strangers_are_named_with_their_place() -> None:
@@ -144,7 +144,7 @@ def test_strangers_are_named_with_their_place() -> None:
 
     assert check.reasons == (
         (
-            "60 records in the log are no events of this run (first: partition 3, offset 88, "
+            "60 records in the log are not events of this run (first: partition 3, offset 88, "
             "a value of 9 bytes)"
         ),
     )
@@ -162,7 +162,7 @@ def test_without_accounting_nothing_is_reconciled() -> None:
     """Not known, and said."""
     check = reconciliation(Accounting())
 
-    assert (check.holds, check.reasons) == (None, ("no accounting was made",))
+    assert (check.holds, check.reasons) == (None, ("there is no accounting",))
 
 
 def test_a_good_run_rebalanced_by_scaling_alone() -> None:
@@ -191,7 +191,7 @@ def test_rebalances_are_explained_by_scaling(causes: list[str], *, holds: bool) 
 
 
 @pytest.mark.parametrize("bound", ["measured_from_at", "measured_until_at"])
-def test_rebalances_outside_the_measured_stretch_do_not_count(bound: str) -> None:
+def test_rebalances_outside_the_measurement_window_do_not_count(bound: str) -> None:
     """Pods may join one by one before the stream, and leave when the bench stops them."""
     edge = getattr(GOOD, bound)
     outside = edge - 1 if bound == "measured_from_at" else edge + 1
@@ -211,23 +211,23 @@ def test_a_group_that_was_never_seen_to_rebalance_is_not_known() -> None:
 
 
 def ended_at(replicas: int | None) -> Measures:
-    """Return the good run, which has a floor of 2, ended with so many replicas."""
+    """Return the good run, which has a floor of 2, ended with a number of replicas."""
     is_at_floor = None if replicas is None else replicas == 2
     end = GOOD.end_state.model_copy(update={"replicas": replicas, "is_at_floor": is_at_floor})
     return GOOD.model_copy(update={"end_state": end})
 
 
-def test_a_scale_down_that_was_cut_off_is_told() -> None:
+def test_a_scale_down_that_was_cut_off_is_reported() -> None:
     """A run that ended with 12 replicas says so; one whose end nobody saw does not claim it."""
     assert scale_down(ended_at(2)).reasons == ()
-    cut_off, unseen = scale_down(ended_at(12)), scale_down(ended_at(None))
+    cut_off, unknown = scale_down(ended_at(12)), scale_down(ended_at(None))
 
-    assert (cut_off.holds, unseen.holds) == (False, None)
+    assert (cut_off.holds, unknown.holds) == (False, None)
     assert cut_off.reasons[0].startswith("12 replicas were wanted at the end, floor 2")
-    assert unseen.reasons == ("it was not seen whether the replicas came back to the floor",)
+    assert unknown.reasons == ("it is unknown whether the replicas returned to the floor",)
 
 
-def test_a_commit_that_moved_back_is_told() -> None:
+def test_a_commit_that_moved_back_is_reported() -> None:
     """The recorder saw the offset fall: a note, with partition and instant."""
     assert moved_back(GOOD) == ""
     started_at = GOOD.load.stream_started_at

@@ -1,10 +1,10 @@
-"""Where the measured stretch ends, in which state, and what watching cost."""
+"""Where the measurement window ends, in which state, and what watching cost."""
 
 import pytest
 
 from lagbench.core.measures.end_state import EndState, end_state
 from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
-from lagbench.core.measures.evidence.measured_stretch import measured_until
+from lagbench.core.measures.evidence.measurement_window import measured_until
 from lagbench.core.measures.observer_cost import observer_cost
 from lagbench.core.telemetry.records import (
     GroupSample,
@@ -80,7 +80,7 @@ def test_stable_is_settled(state: str, spec: int, *, is_stable: bool) -> None:
     assert found.is_at_floor is (spec == 2)
 
 
-def test_samples_after_the_measured_stretch_do_not_count() -> None:
+def test_samples_after_the_measurement_window_do_not_count() -> None:
     """The bench scaled to zero afterwards."""
     assert state_of({}, {}, replicas(2), replicas(0, at=200 * SECOND)).replicas == 2
 
@@ -114,7 +114,7 @@ STOP = [
 ]
 
 
-def test_the_fence_ends_the_measured_stretch() -> None:
+def test_the_fence_ends_the_measurement_window() -> None:
     """The phase that stops the consumers began at 80."""
     phase = Phase(at=80, source="dag", name="fence_run", state="started")
 
@@ -129,7 +129,7 @@ def test_without_the_phase_the_final_stop_does() -> None:
 
 
 def test_a_policy_may_scale_to_zero() -> None:
-    """Then the last stop is its own, and the records end the stretch."""
+    """Then the last stop is its own, and the records end the period."""
     records = [replicas(2, at=95)]
 
     assert measured_until(records, STOP, stream_ended_at=60, may_scale_to_zero=True) == 95

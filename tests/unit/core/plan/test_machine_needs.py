@@ -19,7 +19,7 @@ def test_two_cores_carry_the_default_scenario() -> None:
     assert cannot_carry(plan_of("quick_spike"), 2) == ""
 
 
-def test_a_machine_that_lacks_cores_is_told_how_many() -> None:
+def test_a_machine_that_lacks_cores_is_reported_how_many() -> None:
     """The text has the need, the peak and what is there."""
     text = cannot_carry(plan_of("standard_spike"), 1)
 

@@ -6,6 +6,7 @@ import pytest
 
 from lagbench.catalog.catalog import checked_cell
 from lagbench.core.plan.plan import Plan, plan_cell
+from lagbench.core.policy.checked_policy import CheckedPolicy, check_policy
 from lagbench.core.scenario.stream.tail import Tail
 
 
@@ -14,6 +15,12 @@ def plan(scenario: str, policy: str | None = None, **overrides: str) -> Plan:
     dotted = {key.replace("__", "."): value for key, value in overrides.items()}
     cell = checked_cell(scenario, policy=policy, overrides=dotted)
     return plan_cell(cell.scenario, cell.policy)
+
+
+def with_maximum(policy: CheckedPolicy, replicas: int) -> CheckedPolicy:
+    """Return the policy with another maxReplicaCount."""
+    spec = {**policy.manifest["spec"], "maxReplicaCount": replicas}
+    return check_policy({**policy.manifest, "spec": spec}, where="changed")
 
 
 def test_quick_spike_meets_the_ceiling_and_the_skew() -> None:
@@ -50,8 +57,7 @@ def test_replica_counts_at_which_the_tolerance_stops_a_scale_out(
 ) -> None:
     """Counts n with P/n <= 1.1 stick: what users saw at 24 and at 64 partitions."""
     cell = checked_cell("quick_spike", overrides={"partitions": str(max(partitions, 12))})
-    policy = dict(cell.policy)
-    policy["spec"] = {**policy["spec"], "maxReplicaCount": partitions}
+    policy = with_maximum(cell.policy, partitions)
     scenario = cell.scenario.model_copy(update={"partitions": partitions})
 
     assert plan_cell(scenario, policy).sticking_replicas == sticking
@@ -60,10 +66,8 @@ def test_replica_counts_at_which_the_tolerance_stops_a_scale_out(
 def test_more_replicas_than_partitions_leak_one_through_the_cap() -> None:
     """With KEDA's cap on, a maximum above the partitions means one surplus replica."""
     cell = checked_cell("quick_spike", overrides={"allow_overscale": "true"})
-    policy = dict(cell.policy)
-    policy["spec"] = {**policy["spec"], "maxReplicaCount": 13}
 
-    found = plan_cell(cell.scenario, policy)
+    found = plan_cell(cell.scenario, with_maximum(cell.policy, 13))
 
     assert found.leaks_one_replica
     assert found.useful_replicas == 12
@@ -83,7 +87,7 @@ def test_a_policy_on_cpu_is_taken_to_stay_at_its_floor() -> None:
     found = plan("quick_spike", "cpu-only")
 
     assert found.capacity_per_second == 1000
-    assert "does not see lag" in found.warnings[0]
+    assert "does not read lag" in found.warnings[0]
 
 
 def test_a_backlog_that_cannot_drain_is_said_to_be_endless() -> None:

@@ -10,11 +10,11 @@ from lagbench.core.scenario.start_delay import StartDelay
 from lagbench.core.scenario.stream.profile import OfferedLoad, Segment
 from lagbench.core.simulation.assignment import assign_stickily
 from lagbench.core.simulation.backlog import NOBODY, Backlog
+from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.fleet import Fleet
-from lagbench.core.simulation.surroundings import Surroundings
 from lagbench.core.simulation.traffic import Traffic
 
-TIMES = Surroundings(handover_seconds=1.0)
+TIMES = SimulatedEnvironment(handover_seconds=1.0)
 
 
 def fleet_of(replicas: int, *, partitions: int = 4, balancer: Balancer = "consumer") -> Fleet:

@@ -4,8 +4,8 @@ import numpy as np
 
 from lagbench.core.measures.statistics import Ints
 from lagbench.core.scenario.scenario import ConsumerSettings, Keys, Scenario, SteadyProfile
+from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.lag_sampler import LagSampler
-from lagbench.core.simulation.surroundings import Surroundings
 from lagbench.core.simulation.world import World
 
 METADATA = {
@@ -31,7 +31,7 @@ class NothingCommitted(World):
             policy="tried",
         )
         random = np.random.Generator(np.random.Philox(1))
-        super().__init__(scenario, Surroundings(), random, replicas=2)
+        super().__init__(scenario, SimulatedEnvironment(), random, replicas=2)
         self.backlog.offsets_at = no_commits  # type: ignore[method-assign]
 
 

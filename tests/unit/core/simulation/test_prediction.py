@@ -13,7 +13,7 @@ def predicted(scenario: str, policy: str | None = None, **overrides: str) -> Pre
     """Return the prediction of a catalog scenario."""
     dotted = {key.replace("__", "."): value for key, value in overrides.items()}
     cell = checked_cell(scenario, policy=policy, overrides=dotted)
-    return predict(cell.scenario, cell.policy, where=cell.policy_name)
+    return predict(cell.scenario, cell.policy)
 
 
 def test_the_range_over_the_phases_holds_what_quick_spike_was_measured_at() -> None:
@@ -31,7 +31,7 @@ def test_the_range_over_the_phases_holds_what_quick_spike_was_measured_at() -> N
 
 
 def test_a_known_phase_leaves_little_of_the_range() -> None:
-    """With the HPA's sync at 9 s the peak is one number, but for the pods' start-up times."""
+    """With the HPA's sync at 9 s the peak is one number, except for the pods' start-up times."""
     cell = checked_cell("quick_spike")
 
     found = predict(cell.scenario, cell.policy, hpa_sync_at_seconds=9.0)

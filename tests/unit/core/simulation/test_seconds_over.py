@@ -25,7 +25,7 @@ def test_the_oldest_message_decides() -> None:
 
 
 def test_partitions_that_are_late_at_the_same_time_count_once() -> None:
-    """Two partitions late from 1 s and from 2 s on until the end make one stretch."""
+    """Two partitions late from 1 s and from 2 s on until the end make one period."""
     traffic = Traffic(OfferedLoad((Segment(0.0, 20.0),), 10.0), np.array([0.5, 0.5]))
     instants = np.array([0.0, 1.0, 10.0])
     lags = np.array([[0.0, 0.0], [10.0, 0.0], [100.0, 90.0]])

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from lagbench.core.policy.checked_policy import CheckedPolicy, check_policy
 from lagbench.core.scenario.scenario import (
     BurstyProfile,
     ConsumerSettings,
@@ -12,10 +13,9 @@ from lagbench.core.scenario.scenario import (
     SteadyProfile,
     StepProfile,
 )
+from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.outcome import Simulation
 from lagbench.core.simulation.simulate import simulate
-from lagbench.core.simulation.surroundings import Surroundings
-from lagbench.errors import WrongInput
 
 EVEN = Keys(entities=100_000, zipf_s=0)
 SPIKE = StepProfile(
@@ -43,11 +43,11 @@ def scenario(profile: Any = SPIKE, **changes: Any) -> Scenario:
     )
 
 
-def policy(*triggers: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    """Return a ScaledObject with these triggers."""
+def policy(*triggers: dict[str, Any], **spec: Any) -> CheckedPolicy:
+    """Return a checked ScaledObject with these triggers."""
     annotations = spec.pop("annotations", {})
     group = {"bootstrapServers": "kafka:9092", "topic": "events", "consumerGroup": "enrich"}
-    return {
+    manifest = {
         "apiVersion": "keda.sh/v1alpha1",
         "kind": "ScaledObject",
         "metadata": {"name": "consumer", "namespace": "lagbench", "annotations": annotations},
@@ -65,6 +65,7 @@ def policy(*triggers: dict[str, Any], **spec: Any) -> dict[str, Any]:
             ],
         },
     }
+    return check_policy(manifest, where="tried")
 
 
 def behavior(**sides: Any) -> dict[str, Any]:
@@ -89,7 +90,7 @@ def first_rise(cell: Simulation) -> float:
 
 def test_without_behavior_replicas_at_most_double_and_leave_after_five_minutes() -> None:
     """2 -> 4 -> 8 -> 12, and back in one step more than 300 s after the last sync that asked."""
-    cell = simulate(scenario(), policy(), surroundings=Surroundings(hpa_sync_at_seconds=20))
+    cell = simulate(scenario(), policy(), environment=SimulatedEnvironment(hpa_sync_at_seconds=20))
 
     line = cell.timeline
     asked = line.second[line.wish > 11][-1]
@@ -149,17 +150,29 @@ def test_bursts_shorter_than_the_sustain_time_add_nothing() -> None:
     metadata = {"scalerAddress": "s:6000", "sustainSeconds": "60", "offsetResetPolicy": "earliest"}
     cell = simulate(scenario(bursts), policy({"type": "external", "metadata": metadata}))
 
-    assert cell.measures.scaling_events == 0
+    assert cell.measures.replica_changes == 0
     assert cell.measures.reaction_seconds is None
     assert cell.measures.peak_lag_records == pytest.approx(10_000)
+
+
+def test_pod_minutes_are_of_the_planned_window() -> None:
+    """A longer look at the tail costs nothing in the planned window, as in a run."""
+    short, long = (
+        simulate(scenario(), policy(), environment=SimulatedEnvironment(tail_seconds=seconds))
+        for seconds in (0, 300)
+    )
+
+    assert short.measures.pod_minutes == pytest.approx(long.measures.pod_minutes)
+    assert short.measures.pod_minutes == pytest.approx(short.measures.pod_minutes_in_all)
+    assert long.measures.pod_minutes_in_all > long.measures.pod_minutes
 
 
 def test_keda_brings_the_first_pod_and_takes_the_last() -> None:
     """From zero the activation is KEDA's; after the cooldown it goes back to zero."""
     quiet = SteadyProfile(kind="steady", rate_per_second=100, duration_seconds=120)
-    around = Surroundings(tail_seconds=400)
+    around = SimulatedEnvironment(tail_seconds=400)
     to_zero = policy(minReplicaCount=0, pollingInterval=10, cooldownPeriod=60)
-    cell = simulate(scenario(quiet), to_zero, surroundings=around)
+    cell = simulate(scenario(quiet), to_zero, environment=around)
 
     line = cell.timeline
     assert counts(cell) == [0, 1, 0]
@@ -173,7 +186,7 @@ def test_a_paused_object_does_nothing() -> None:
     paused = policy(annotations={"autoscaling.keda.sh/paused-replicas": "3"})
     cell = simulate(scenario(), paused)
 
-    assert cell.measures.scaling_events == 0
+    assert cell.measures.replica_changes == 0
     assert cell.measures.max_replicas == 3
 
 
@@ -210,13 +223,7 @@ def test_cpu_does_not_see_the_lag() -> None:
             "metrics": [metric],
         },
     }
-    cell = simulate(scenario(), hpa)
+    cell = simulate(scenario(), check_policy(hpa, where="tried"))
 
-    assert cell.measures.scaling_events == 0
+    assert cell.measures.replica_changes == 0
     assert cell.measures.peak_lag_records == pytest.approx(300_000)
-
-
-def test_what_keda_refuses_is_refused_before_anything_is_played() -> None:
-    """More replicas than partitions need the scenario's consent."""
-    with pytest.raises(WrongInput, match="maxReplicaCount"):
-        simulate(scenario(), policy(maxReplicaCount=13))

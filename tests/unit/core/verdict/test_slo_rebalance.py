@@ -94,7 +94,7 @@ def test_replicas_that_provably_stayed_are_not_judged() -> None:
     """No change, in samples without a gap: the reason says so."""
     start = GOOD.rebalances.episodes[:1]
     run = changed("rebalances", episodes=start)
-    still = {"changes": (), "max_replicas": 2, "unseen_text": ""}
+    still = {"changes": (), "max_replicas": 2, "gaps_text": ""}
     scaling = run.scaling.model_copy(update=still)
 
     found = judged(run.model_copy(update={"scaling": scaling}), DIP)
@@ -105,9 +105,9 @@ def test_replicas_that_provably_stayed_are_not_judged() -> None:
 @pytest.mark.parametrize(
     "update",
     [
-        {"changes": (), "max_replicas": 2, "unseen_text": "replicas not seen for 40 s"},
+        {"changes": (), "max_replicas": 2, "gaps_text": "no reading of replicas for 40 s"},
         {"max_replicas": None, "changes": ()},
-        {"changes": (), "max_replicas": 1, "unseen_text": ""},
+        {"changes": (), "max_replicas": 1, "gaps_text": ""},
     ],
     ids=["a gap", "no sample", "more members than replicas"],
 )
@@ -126,7 +126,7 @@ def test_steps_that_all_met_an_idle_group_are_not_judged() -> None:
 
     found = judged(run, DIP)
 
-    assert (found.status, found.reason) == ("not_judged", "5 scale steps met an idle group")
+    assert (found.status, found.reason) == ("not_judged", "5 scale steps happened in an idle group")
 
 
 def stands(seconds: float, *, message_seconds: float = 0.002) -> Measures:

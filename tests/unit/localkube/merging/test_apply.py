@@ -77,7 +77,7 @@ def test_a_data_map_loses_only_the_key() -> None:
 
 
 def test_a_foreign_value_is_a_conflict_and_force_takes_it() -> None:
-    """Another manager's value refuses the apply with its name and field; force moves ownership."""
+    """Another manager's value rejects the apply with its name and field; force moves ownership."""
     live = applied(None, {"x": 1}, "a")
 
     with pytest.raises(ApiError) as refused:
@@ -103,7 +103,7 @@ def test_the_same_value_is_shared() -> None:
 
 
 def test_keyed_items_are_merged_and_removed_by_key() -> None:
-    """Containers merge by name: each manager's item and fields come and go on their own."""
+    """Containers merge by name: each manager's item and fields come and continue their own."""
     one, two = {"name": "one", "image": "i"}, {"name": "two", "image": "j"}
     live = applied(None, containers(one), "a")
     both = applied(live, containers(two), "b")
@@ -116,7 +116,7 @@ def test_keyed_items_are_merged_and_removed_by_key() -> None:
     assert applied(both, {"x": 1}, "b")["spec"] == {"x": 1, "containers": [one]}
 
 
-def test_ports_are_told_apart_by_number_and_protocol() -> None:
+def test_ports_are_distinguished_by_number_and_protocol() -> None:
     """Two entries for one number with different protocols are two items."""
     ports = [{"containerPort": 80}, {"containerPort": 80, "protocol": "UDP"}]
     live = applied(None, containers({"name": "m", "ports": ports}))

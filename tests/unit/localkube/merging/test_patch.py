@@ -129,7 +129,7 @@ def test_a_strategic_patch_can_keep_only_named_fields() -> None:
     ],
 )
 def test_what_is_no_patch_is_refused(content_type: str, code: int, *, is_custom: bool) -> None:
-    """Unknown formats, strategic patches of custom kinds and wrong shapes are refused."""
+    """Unknown formats, strategic patches of custom kinds and wrong shapes are rejected."""
     with pytest.raises(ApiError) as refused:
         patched({"a": 1}, "text", content_type, is_custom=is_custom)
 

@@ -29,7 +29,7 @@ def test_secrets_and_airflow_settings_are_not_inherited() -> None:
     assert kept["PATH"] == f"{Path(sys.executable).parent}{os.pathsep}/usr/bin"
 
 
-def test_a_port_is_told_in_a_variable_of_its_name() -> None:
+def test_a_port_is_reported_in_a_variable_of_its_name() -> None:
     """Dashes become underscores, letters upper case."""
     assert port_variable("metrics-http") == "PORT_METRICS_HTTP"
 

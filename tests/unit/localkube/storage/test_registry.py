@@ -151,7 +151,7 @@ def test_a_job_selects_its_pods_by_its_uid(registry: Registry) -> None:
 def test_a_broken_rule_names_its_field(
     registry: Registry, resource: Resource, given: dict[str, Any], field: str
 ) -> None:
-    """An object that the API would refuse is a 422 whose message has the field's path."""
+    """An object that the API would reject is a 422 whose message has the field's path."""
     with pytest.raises(ApiError) as refused:
         registry.create(resource, given, NAMESPACE_NAME)
 

@@ -34,7 +34,7 @@ def test_label_selectors(selector: str, *, matches: bool) -> None:
 
 
 def test_an_unreadable_selector_is_a_bad_request() -> None:
-    """What cannot be parsed is refused, not ignored."""
+    """What cannot be parsed is rejected, not ignored."""
     with pytest.raises(ApiError) as refused:
         label_matcher("a=b=c")
 
@@ -51,7 +51,7 @@ def test_field_selectors() -> None:
 
 
 def test_an_unknown_field_is_a_bad_request() -> None:
-    """A field that the API does not index is refused by name."""
+    """A field that the API does not index is rejected by name."""
     with pytest.raises(ApiError, match=r"spec\.replicas"):
         field_matcher("spec.replicas=1")
 

@@ -32,7 +32,7 @@ def test_every_change_has_a_higher_version() -> None:
 
 
 def test_a_stale_version_is_a_conflict() -> None:
-    """Replacing on the base of an older version is refused; without a version it is not."""
+    """Replacing on the base of an older version is rejected; without a version it is not."""
     store = Store()
     old = copy_of(store.insert(CONFIG_MAP, named("a")))
     store.replace(CONFIG_MAP, {**copy_of(old), "data": {"x": "1"}})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.fakes.autoscaler_world import KEY, World, kafka, scaled_object, world
 
-from lagbench.programs.autoscaler.cluster import SCALED_OBJECT, Manifest
+from lagbench.adapters.kube.cluster_protocol import SCALED_OBJECT, Manifest
 
 
 def authenticated(kind: str = "TriggerAuthentication", **metadata: str) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def test_parameters_from_the_environment_follow_the_references_of_the_container(
 
 
 def test_no_event_or_condition_holds_a_secret() -> None:
-    """A refused trigger is told without the values that it got."""
+    """A rejected trigger is told without the values that it got."""
     here = world(scaled_object(triggers=[authenticated(lagThreshold="0")]))
     here.cluster.put(login())
     put_login(here, value="open-sesame")

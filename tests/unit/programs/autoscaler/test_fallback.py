@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.fakes.autoscaler_world import KEY, World, kafka, scaled_object, world
 
-from lagbench.programs.autoscaler.cluster import HPA
+from lagbench.adapters.kube.cluster_protocol import HPA
 from lagbench.programs.autoscaler.hpa.hpa_worker import HpaWorker
 
 HPA_KEY = ("n", "keda-hpa-w")
@@ -24,7 +24,7 @@ FAST: dict[str, Any] = {
 
 def poll(here: World) -> None:
     """Let the scale loop do its next round."""
-    here.bench.directory.hpas = {HPA_KEY: here.hpa()}
+    here.context.directory.hpas = {HPA_KEY: here.hpa()}
     here.after(10)
 
 
@@ -166,7 +166,7 @@ def test_a_formula_makes_one_metric_of_all_triggers(
     assert here.shown("Active") == ("True:ScalerActive" if is_active else "False:ScalerNotActive")
 
 
-def test_a_failing_source_of_a_formula_is_told_as_a_metric_source() -> None:
+def test_a_failing_source_of_a_formula_is_reported_as_a_metric_source() -> None:
     """Without fallback Ready is False and no replica moves."""
     spec = scaled_object(
         minReplicaCount=1,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.fakes.autoscaler_world import HPA_KEY, KEY, scaled_object, world
 
+from lagbench.adapters.kube.cluster_protocol import HPA, SCALED_OBJECT
 from lagbench.core.telemetry.records import HpaSync, KedaPoll, Scaled
 from lagbench.programs.autoscaler.clocks import HpaClock
-from lagbench.programs.autoscaler.cluster import HPA, SCALED_OBJECT
 
 
 def test_the_first_step_makes_the_hpa_and_polls() -> None:
@@ -111,8 +111,8 @@ def test_the_younger_of_two_objects_on_one_target_is_refused() -> None:
         "namespace": "n",
         "creationTimestamp": "2025-01-01T00:00:00Z",
     }
-    here.bench.directory.scaled_objects = {
-        **here.bench.directory.scaled_objects,
+    here.context.directory.scaled_objects = {
+        **here.context.directory.scaled_objects,
         ("n", "a"): first,
     }
     here.worker.step()
@@ -122,7 +122,7 @@ def test_the_younger_of_two_objects_on_one_target_is_refused() -> None:
 
 
 def test_a_changed_object_changes_its_hpa_in_place_and_the_same_again_does_not() -> None:
-    """Only a difference in meaning is written; the scaler starts anew with its memory empty."""
+    """Only a difference in meaning is written; the scaler starts again with its memory empty."""
     here = world(scaled_object())
     here.worker.step()
     changed = here.cluster.get(SCALED_OBJECT, KEY)
@@ -152,7 +152,7 @@ def test_a_phase_is_fixed_drawn_or_one_period() -> None:
 
 
 def test_an_hpa_that_someone_deleted_or_edited_is_mended() -> None:
-    """The owner makes it as the ScaledObject says; the loop and its scalers go on."""
+    """The owner makes it as the ScaledObject says; the loop and its scalers continue."""
     here = world(scaled_object())
     here.worker.step()
     here.cluster.delete(HPA, HPA_KEY)

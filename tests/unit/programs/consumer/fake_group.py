@@ -8,7 +8,7 @@ from lagbench.core.telemetry.records import Record
 
 
 class FakeClient:
-    """Keeps commits and assignments as the real client does; refuses commits when told to."""
+    """Keeps commits and assignments as the real client does; rejects commits when told to."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -25,7 +25,7 @@ class FakeClient:
     def commit(
         self, *, offsets: list[TopicPartition], asynchronous: bool
     ) -> list[TopicPartition] | None:
-        """Take a commit, or refuse it."""
+        """Take a commit, or reject it."""
         asked = {place.partition: place.offset for place in offsets}
         if asynchronous:
             self.asked_asynchronously.append(asked)
@@ -57,7 +57,7 @@ class FakeClient:
         self.paused -= {place.partition for place in partitions}
 
 
-class Told:
+class Reported:
     """Collects telemetry."""
 
     def __init__(self) -> None:

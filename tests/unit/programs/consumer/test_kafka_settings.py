@@ -20,7 +20,7 @@ def options(*arguments: str) -> ConsumerOptions:
 @pytest.mark.parametrize("balancer", ["range", "roundrobin", "cooperative-sticky", "consumer"])
 @pytest.mark.parametrize("commit", ["auto", "manual"])
 def test_librdkafka_takes_the_settings(balancer: str, commit: str) -> None:
-    """No combination of flags is refused by the client itself."""
+    """No combination of flags is rejected by the client itself."""
     settings = consumer_settings(options(f"--balancer={balancer}", f"--commit={commit}"))
 
     Consumer(settings | {"log_level": 0}).close()

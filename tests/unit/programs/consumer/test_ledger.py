@@ -13,16 +13,16 @@ from lagbench.programs.consumer.partition_work import PartitionWork, Writes
 
 
 def test_a_batch_is_an_arrow_stream_with_every_column_in_order() -> None:
-    """Several stretches of writes become one record batch with the agreed columns and labels."""
+    """Several periods of writes become one record batch with the agreed columns and labels."""
     work = PartitionWork(3, "member-1")
     work.offer(chunk(10, 5))
-    stretches = []
+    periods = []
     for count in (2, 3):
         offsets, events = work.begin(count)
         started_at = offsets * 100
-        stretches.append(Writes(work, offsets, events, started_at, started_at + 50))
+        periods.append(Writes(work, offsets, events, started_at, started_at + 50))
 
-    value = encode_batch(stretches, ledger_schema(3, "pod-a", "member-1"))
+    value = encode_batch(periods, ledger_schema(3, "pod-a", "member-1"))
 
     table = pa.ipc.open_stream(value).read_all()
     assert table.to_pydict() == {

@@ -11,23 +11,23 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.consumer.metrics import Exposition
-from lagbench.programs.consumer.reports import PodFigures
+from lagbench.programs.consumer.reports import PodCounts
 from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
 
 
 @pytest.fixture
-def figures() -> PodFigures:
+def pod_counts() -> PodCounts:
     """Provide figures of a pod that has seen two rebalances."""
-    found = PodFigures()
+    found = PodCounts()
     found.consume_rate, found.inflight, found.assigned_partitions = 480.5, 3, 6
     found.rebalances_total, found.rebalance_seconds = 2, [0.02, 0.3]
     return found
 
 
 @pytest.fixture
-def endpoint(figures: PodFigures) -> Iterator[HttpEndpoint]:
+def endpoint(pod_counts: PodCounts) -> Iterator[HttpEndpoint]:
     """Provide the endpoint on a free port."""
-    routes = {"/metrics": Exposition(figures), **probe_routes(lambda: figures.is_ready)}
+    routes = {"/metrics": Exposition(pod_counts), **probe_routes(lambda: pod_counts.is_ready)}
     running = HttpEndpoint("127.0.0.1", 0, routes)
     yield running
     running.close()
@@ -64,10 +64,10 @@ def test_the_lab_finds_its_five_metrics_by_name(endpoint: HttpEndpoint) -> None:
     assert 'rebalance_duration_seconds_bucket{le="+Inf"} 2.0' in text
 
 
-def test_ready_follows_the_pod(endpoint: HttpEndpoint, figures: PodFigures) -> None:
+def test_ready_follows_the_pod(endpoint: HttpEndpoint, pod_counts: PodCounts) -> None:
     """The probe fails until the broker has answered."""
     before, _ = get(endpoint, "/ready")
-    figures.is_ready = True
+    pod_counts.is_ready = True
 
     assert (before, get(endpoint, "/ready")[0]) == (503, 200)
     assert get(endpoint, "/healthz")[0] == 200
@@ -87,7 +87,7 @@ def test_a_port_that_is_none_is_refused(port: str) -> None:
         address_and_port({"PORT_METRICS": port})
 
 
-def test_it_listens_on_loopback_unless_told() -> None:
+def test_it_listens_on_loopback_by_default() -> None:
     """Only BIND_ADDRESS opens it to others."""
     assert address_and_port({}) == ("127.0.0.1", 8080)
     assert address_and_port({"BIND_ADDRESS": "10.1.2.3", "PORT_METRICS": "9"}) == ("10.1.2.3", 9)

@@ -57,7 +57,7 @@ class LeavingPod:
         """Own one partition, all of it done."""
         self.asked: list[str] = []
         work = SimpleNamespace(partition=3, queued=0, in_flight=0)
-        board = SimpleNamespace(
+        queues = SimpleNamespace(
             counts=lambda: SimpleNamespace(queued=0, in_flight=0),
             owned=lambda: [work],
             close=lambda _numbers, **_: ([work], 0),
@@ -68,8 +68,8 @@ class LeavingPod:
             process_ms=2.0,
             concurrency=1,
             topic="events",
-            drains=True,
-            drain_timeout_seconds=5.0,
+            graceful_shutdown=True,
+            shutdown_timeout_seconds=5.0,
             commit="manual",
             commits_what_is_done=True,
             is_transactional=False,
@@ -79,7 +79,7 @@ class LeavingPod:
             "consumer": SimpleNamespace(
                 unsubscribe=self._noting("unsubscribed"), close=self._noting("closed")
             ),
-            "board": board,
+            "queues": queues,
             "worker": SimpleNamespace(stop=lambda **_: None),
             "commits": SimpleNamespace(commit_now=self._noting("committed", answer=True)),
             "rebalancing": SimpleNamespace(),
@@ -87,7 +87,7 @@ class LeavingPod:
             "reports": SimpleNamespace(
                 sigterm_received=lambda *_: None, pod_stopped=lambda *_, **__: None
             ),
-            "figures": SimpleNamespace(),
+            "pod_counts": SimpleNamespace(),
             "clock": SimpleNamespace(),
         }
         ConsumerPod(cast("Any", options), **parts).leave()

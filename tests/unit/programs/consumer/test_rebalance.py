@@ -7,7 +7,7 @@ import time
 from typing import Any, cast
 
 import pytest
-from tests.unit.programs.consumer.fake_group import FakeClient, Told, places
+from tests.unit.programs.consumer.fake_group import FakeClient, Reported, places
 from tests.unit.programs.consumer.records import chunk
 
 from lagbench.core.telemetry.records import GroupJoined, PartitionsAssigned, PartitionsRevoked
@@ -15,9 +15,9 @@ from lagbench.programs.consumer.group_identity import GroupIdentity
 from lagbench.programs.consumer.offset_commits import OffsetCommits
 from lagbench.programs.consumer.partition_work import Writes
 from lagbench.programs.consumer.rebalance import Rebalancing
-from lagbench.programs.consumer.reports import PodFigures, PodReports
+from lagbench.programs.consumer.reports import PodCounts, PodReports
 from lagbench.programs.consumer.settings import parse_options
-from lagbench.programs.consumer.work_board import WorkBoard
+from lagbench.programs.consumer.work_queues import WorkQueues
 from lagbench.programs.consumer.write_schedule import WriteSchedule
 from lagbench.programs.steady_clock import SteadyClock
 
@@ -30,12 +30,12 @@ class Member:
     def __init__(self, *flags: str) -> None:
         """Wire a member from flags."""
         options = parse_options(["--run-id=a", "--drain-timeout=5", *flags], ENVIRONMENT)
-        self.told, self.figures, self.client = Told(), PodFigures(), FakeClient()
-        reports = PodReports(options, self.told, self.figures, SteadyClock())
-        self.board = WorkBoard(1, reports.first_record_done)
+        self.reported, self.pod_counts, self.client = Reported(), PodCounts(), FakeClient()
+        reports = PodReports(options, self.reported, self.pod_counts, SteadyClock())
+        self.queues = WorkQueues(1, reports.first_record_done)
         client = cast("Any", self.client)
         commits = OffsetCommits(client, "events", reports, interval_seconds=1)
-        self.rebalancing = Rebalancing(options, self.board, commits, reports, GroupIdentity())
+        self.rebalancing = Rebalancing(options, self.queues, commits, reports, GroupIdentity())
 
     def assign(self, *partitions: int) -> None:
         """Give partitions."""
@@ -51,18 +51,18 @@ class Member:
 
     def begin(self, partition: int, count: int, queued: int) -> list[Writes]:
         """Begin ``count`` writes and leave ``queued`` records waiting."""
-        self.board.offer(partition, chunk(0, count, 1))
-        begun = self.board.begin_writes(WriteSchedule(0, 1), 1, 1)
+        self.queues.offer(partition, chunk(0, count, 1))
+        begun = self.queues.begin_writes(WriteSchedule(0, 1), 1, 1)
         if queued:
-            self.board.offer(partition, chunk(count, queued, 1))
+            self.queues.offer(partition, chunk(count, queued, 1))
         return begun
 
     def finish(self, begun: list[Writes]) -> None:
         """End, send and acknowledge."""
         for writes in begun:
-            self.board.finish(writes)
-            for batch in self.board.due_batches(lambda _work: True):
-                self.board.acknowledge(writes.work, len(batch[0]), int(batch[0].offsets[-1]))
+            self.queues.finish(writes)
+            for batch in self.queues.due_batches(lambda _work: True):
+                self.queues.acknowledge(writes.work, len(batch[0]), int(batch[0].offsets[-1]))
 
 
 @pytest.mark.parametrize("balancer", ["cooperative-sticky", "consumer"])
@@ -70,13 +70,13 @@ def test_an_incremental_rebalance_leaves_the_other_partitions_alone(balancer: st
     """Giving up one of three keeps two, with their queues."""
     member = Member(f"--balancer={balancer}")
     member.assign(0, 1, 2)
-    member.board.offer(1, chunk(0, 5, 1))
+    member.queues.offer(1, chunk(0, 5, 1))
 
     member.revoke(2)
 
     assert member.client.assigned == {0, 1}
-    assert [work.partition for work in member.board.owned()] == [0, 1]
-    assert member.board.counts().queued == 5
+    assert [work.partition for work in member.queues.owned()] == [0, 1]
+    assert member.queues.counts().queued == 5
 
 
 def test_an_eager_rebalance_is_one_rebalance_from_revoke_to_assignment() -> None:
@@ -86,15 +86,15 @@ def test_an_eager_rebalance_is_one_rebalance_from_revoke_to_assignment() -> None
     member.revoke(0, 1)
     member.assign(0)
 
-    numbers = [(type(record).__name__, record.rebalance) for record in member.told.records[1:]]  # type: ignore[attr-defined]
+    numbers = [(type(record).__name__, record.rebalance) for record in member.reported.records[1:]]  # type: ignore[attr-defined]
     assert numbers == [
         ("PartitionsAssigned", 1),
         ("PartitionsRevoked", 2),
         ("PartitionsAssigned", 2),
     ]
-    assert member.figures.rebalances_total == 2
-    assert len(member.figures.rebalance_seconds) == 2
-    assert member.figures.assigned_partitions == 1
+    assert member.pod_counts.rebalances_total == 2
+    assert len(member.pod_counts.rebalance_seconds) == 2
+    assert member.pod_counts.assigned_partitions == 1
 
 
 def test_a_revoke_finishes_what_has_begun_commits_it_and_drops_the_rest() -> None:
@@ -116,13 +116,13 @@ def test_a_revoke_finishes_what_has_begun_commits_it_and_drops_the_rest() -> Non
     worker.join()
 
     assert member.client.committed == {0: 3}
-    revoked = member.told.of(PartitionsRevoked)[0]
+    revoked = member.reported.of(PartitionsRevoked)[0]
     assert (revoked.in_flight, revoked.is_lost, revoked.owned) == (7, False, [])
     assert revoked.finish_seconds >= 0.04
 
 
 def test_lost_partitions_are_dropped_without_a_commit() -> None:
-    """Others have them already: a commit would be refused, or worse, taken."""
+    """Others have them already: a commit would be rejected, or worse, taken."""
     member = Member()
     member.assign(0)
     member.finish(member.begin(0, count=3, queued=4))
@@ -130,11 +130,11 @@ def test_lost_partitions_are_dropped_without_a_commit() -> None:
     member.lose(0)
 
     assert member.client.committed == {}
-    assert member.told.of(PartitionsRevoked)[0].is_lost
-    assert member.board.counts().assigned == 0
+    assert member.reported.of(PartitionsRevoked)[0].is_lost
+    assert member.queues.counts().assigned == 0
 
 
-def test_without_drain_a_revoke_gives_up_at_once() -> None:
+def test_without_a_graceful_shutdown_a_revoke_gives_up_at_once() -> None:
     """--drain off neither waits nor commits."""
     member = Member("--drain=off")
     member.assign(0)
@@ -157,11 +157,11 @@ def test_a_partition_that_comes_back_is_not_paused() -> None:
     assert member.client.paused == set()
 
 
-def test_joining_is_told_once() -> None:
+def test_joining_is_reported_once() -> None:
     """A member id is news only the first time."""
     member = Member()
     member.assign(0)
     member.assign(1)
 
-    assert len(member.told.of(GroupJoined)) == 1
-    assert member.told.of(PartitionsAssigned)[1].owned == [0, 1]
+    assert len(member.reported.of(GroupJoined)) == 1
+    assert member.reported.of(PartitionsAssigned)[1].owned == [0, 1]

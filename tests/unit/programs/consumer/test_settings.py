@@ -49,7 +49,11 @@ def test_flags_take_one_dash_or_two(dashes: str) -> None:
     )
 
     assert (found.process_ms, found.balancer, found.commit) == (1.5, "range", "auto")
-    assert (found.drain_timeout_seconds, found.concurrency, found.drains) == (7.0, 4, False)
+    assert (found.shutdown_timeout_seconds, found.concurrency, found.graceful_shutdown) == (
+        7.0,
+        4,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,7 +82,7 @@ def test_static_membership_uses_the_pods_name(
         ("--concurrency=0", ["--concurrency", "'0'", "1 to 1024"]),
         ("--concurrency=1.5", ["--concurrency", "'1.5'"]),
         ("--commit=never", ["--commit", "'never'", "auto, manual"]),
-        ("--drain=maybe", ["--drain", "'maybe'", "on, off"]),
+        ("--drain=maybe", ["--drain", "'maybe'", "on or off"]),
         ("--drain-timeout=0", ["--drain-timeout", "'0'"]),
         ("--session-timeout-ms=10", ["--session-timeout-ms", "'10'"]),
         ("--colour=red", ["--colour=red"]),
@@ -92,7 +96,7 @@ def test_a_refused_flag_is_named_with_what_is_allowed(argument: str, names: list
     assert all(name in str(refused.value) for name in names)
 
 
-def test_pods_of_a_cluster_are_told_apart_by_their_names() -> None:
+def test_pods_of_a_cluster_are_distinguished_by_their_names() -> None:
     """Without localkube's number the pod's name draws the delay: the same for the same name."""
     flags = ["--run-id=a", "--start-seconds=20"]
     delays = [
@@ -118,7 +122,7 @@ def test_without_a_pod_name_nothing_starts() -> None:
 
 
 def test_the_program_exits_2_with_one_line() -> None:
-    """A refused flag costs exit code 2 and one line, no traceback."""
+    """A rejected flag costs exit code 2 and one line, no traceback."""
     command = [sys.executable, "-m", "lagbench.programs.consumer", "--balancer=sticky"]
 
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)

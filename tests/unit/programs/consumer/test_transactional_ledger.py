@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from tests.unit.programs.consumer.fake_group import Told
+from tests.unit.programs.consumer.fake_group import Reported
 from tests.unit.programs.consumer.records import chunk
 
 from lagbench.core.telemetry.records import CommitFailed, OffsetsCommitted
@@ -16,10 +16,10 @@ from lagbench.programs.consumer import transactional_ledger
 from lagbench.programs.consumer.group_identity import GroupIdentity
 from lagbench.programs.consumer.kafka_settings import ledger_settings
 from lagbench.programs.consumer.partition_work import PartitionWork, Writes
-from lagbench.programs.consumer.reports import PodFigures, PodReports
+from lagbench.programs.consumer.reports import PodCounts, PodReports
 from lagbench.programs.consumer.settings import parse_options
 from lagbench.programs.consumer.transactional_ledger import TransactionalLedger
-from lagbench.programs.consumer.work_board import WorkBoard
+from lagbench.programs.consumer.work_queues import WorkQueues
 from lagbench.programs.steady_clock import SteadyClock
 
 ENVIRONMENT = {"POD_NAME": "pod-a", "KAFKA_BOOTSTRAP_SERVERS": "kafka:9092"}
@@ -85,257 +85,259 @@ class FakeProducer:
             raise KafkaException(waiting.pop(0))
 
 
-class Bench:
-    """A ledger with its board and its broker."""
+class LedgerWorld:
+    """A ledger with its queues and its broker."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Hold partitions 0 and 1."""
         self.producer = FakeProducer()
         monkeypatch.setattr(transactional_ledger, "Producer", lambda _settings: self.producer)
-        self.told = Told()
-        self.board = WorkBoard(1, lambda _partition, _offset: None)
-        self.board.own([0, 1], "member-1")
-        reports = PodReports(OPTIONS, cast("Any", self.told), PodFigures(), SteadyClock())
+        self.reported = Reported()
+        self.queues = WorkQueues(1, lambda _partition, _offset: None)
+        self.queues.own([0, 1], "member-1")
+        reports = PodReports(OPTIONS, cast("Any", self.reported), PodCounts(), SteadyClock())
         self.ledger = TransactionalLedger(
-            ledger_settings(OPTIONS), OPTIONS, GroupIdentity(), self.board, reports
+            ledger_settings(OPTIONS), OPTIONS, GroupIdentity(), self.queues, reports
         )
 
     def do(self, partition: int, first_offset: int, count: int) -> PartitionWork:
         """Do ``count`` records of a partition and send them."""
-        (work,) = (work for work in self.board.owned() if work.partition == partition)
-        self.board.offer(partition, chunk(first_offset, count))
+        (work,) = (work for work in self.queues.owned() if work.partition == partition)
+        self.queues.offer(partition, chunk(first_offset, count))
         offsets, events = work.begin(count)
-        self.board.finish(Writes(work, offsets, events, offsets, offsets))
-        (batch,) = self.board.due_batches(lambda _work: True)
+        self.queues.finish(Writes(work, offsets, events, offsets, offsets))
+        (batch,) = self.queues.due_batches(lambda _work: True)
         self.ledger.send(batch)
         return work
 
     def after_the_pause(self) -> None:
-        """Serve a rebalance when the pause after an abort is over."""
+        """Serve a rebalance when the pause after an abort has ended."""
         pause = threading.Event()
         pause.wait(transactional_ledger._ABORT_PAUSE_SECONDS + 0.05)
         self.ledger.serve(is_hurried=True)
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+def world(monkeypatch: pytest.MonkeyPatch) -> LedgerWorld:
     """Provide a ledger whose first batch is committed, so that the interval counts."""
-    made = Bench(monkeypatch)
+    made = LedgerWorld(monkeypatch)
     made.do(0, 0, 1)
     made.ledger.serve(is_hurried=False)
     assert made.producer.committed == {0: 1}
     return made
 
 
-def test_records_and_offsets_are_committed_together(bench: Bench) -> None:
-    """Until the interval is over, or a rebalance waits, nothing is settled; then all is."""
-    work = bench.do(0, 1, 3)
-    other = bench.do(1, 0, 2)
-    bench.ledger.serve(is_hurried=False)
-    before = (work.unsettled, other.unsettled, dict(bench.producer.committed))
+def test_records_and_offsets_are_committed_together(world: LedgerWorld) -> None:
+    """Until the interval has ended, or a rebalance waits, nothing is settled; then all is."""
+    work = world.do(0, 1, 3)
+    other = world.do(1, 0, 2)
+    world.ledger.serve(is_hurried=False)
+    before = (work.unsettled, other.unsettled, dict(world.producer.committed))
 
-    bench.ledger.serve(is_hurried=True)
+    world.ledger.serve(is_hurried=True)
 
     assert before == (3, 2, {0: 1})
     assert (work.unsettled, other.unsettled) == (0, 0)
-    assert bench.producer.committed == {0: 4, 1: 2} == {0: work.committed, 1: other.committed}
-    assert len(bench.producer.records) == 3
-    last = bench.told.of(OffsetsCommitted)[-1]
+    assert world.producer.committed == {0: 4, 1: 2} == {0: work.committed, 1: other.committed}
+    assert len(world.producer.records) == 3
+    last = world.reported.of(OffsetsCommitted)[-1]
     assert isinstance(last, OffsetsCommitted)
     assert (last.offsets, last.cause) == ({"0": 4, "1": 2}, "revoke")
 
 
-def test_an_aborted_batch_is_committed_with_the_next_transaction(bench: Bench) -> None:
+def test_an_aborted_batch_is_committed_with_the_next_transaction(world: LedgerWorld) -> None:
     """A generation that the member had not heard of: the records are there once in the end."""
-    bench.producer.errors["offsets"] = [STALE]
-    work = bench.do(0, 1, 3)
-    bench.ledger.serve(is_hurried=True)
-    after_abort = (work.unsettled, len(bench.producer.records))
+    world.producer.errors["offsets"] = [STALE]
+    work = world.do(0, 1, 3)
+    world.ledger.serve(is_hurried=True)
+    after_abort = (work.unsettled, len(world.producer.records))
 
-    bench.after_the_pause()
+    world.after_the_pause()
 
     assert after_abort == (3, 1)
-    assert (work.unsettled, bench.producer.committed) == (0, {0: 4})
-    assert len(bench.producer.records) == 2
-    assert len(bench.told.of(CommitFailed)) == 1
+    assert (work.unsettled, world.producer.committed) == (0, {0: 4})
+    assert len(world.producer.records) == 2
+    assert len(world.reported.of(CommitFailed)) == 1
 
 
-def test_what_was_given_up_is_never_committed(bench: Bench) -> None:
+def test_what_was_given_up_is_never_committed(world: LedgerWorld) -> None:
     """A lost partition's batch goes with its transaction; the others' stay."""
-    lost, kept = bench.do(0, 1, 3), bench.do(1, 0, 2)
-    bench.board.disown([lost])
+    lost, kept = world.do(0, 1, 3), world.do(1, 0, 2)
+    world.queues.disown([lost])
 
-    bench.ledger.serve(is_hurried=True)
-    bench.after_the_pause()
+    world.ledger.serve(is_hurried=True)
+    world.after_the_pause()
 
-    assert bench.producer.committed == {0: 1, 1: 2}
-    assert len(bench.producer.records) == 2
+    assert world.producer.committed == {0: 1, 1: 2}
+    assert len(world.producer.records) == 2
     assert (kept.unsettled, lost.unsettled) == (0, 0)
-    assert not bench.board.is_unsettled()
+    assert not world.queues.is_unsettled()
 
 
-def test_a_batch_of_a_partition_that_is_gone_is_dropped(bench: Bench) -> None:
+def test_a_batch_of_a_partition_that_is_gone_is_dropped(world: LedgerWorld) -> None:
     """A write that ends after its partition was lost begins no transaction."""
-    work = bench.board.owned()[0]
-    bench.board.offer(0, chunk(1, 2))
+    work = world.queues.owned()[0]
+    world.queues.offer(0, chunk(1, 2))
     offsets, events = work.begin(2)
-    bench.board.disown([work])
-    bench.board.finish(Writes(work, offsets, events, offsets, offsets))
-    calls = list(bench.producer.calls)
+    world.queues.disown([work])
+    world.queues.finish(Writes(work, offsets, events, offsets, offsets))
+    calls = list(world.producer.calls)
 
-    for batch in bench.board.due_batches(lambda _work: True):
-        bench.ledger.send(batch)
+    for batch in world.queues.due_batches(lambda _work: True):
+        world.ledger.send(batch)
 
-    assert bench.producer.calls == calls
-    assert not bench.board.is_unsettled()
+    assert world.producer.calls == calls
+    assert not world.queues.is_unsettled()
 
 
-def test_a_commit_without_an_answer_is_asked_again(bench: Bench) -> None:
-    """The broker is away: the same commit goes on, offsets are not sent a second time."""
-    bench.producer.errors["commit"] = [TIMED_OUT, TIMED_OUT]
-    work = bench.do(0, 1, 3)
+def test_a_commit_without_an_answer_is_asked_again(world: LedgerWorld) -> None:
+    """The broker is unreachable: the same commit continues, offsets are not sent a second time."""
+    world.producer.errors["commit"] = [TIMED_OUT, TIMED_OUT]
+    work = world.do(0, 1, 3)
     for _ in range(3):
-        bench.ledger.serve(is_hurried=True)
+        world.ledger.serve(is_hurried=True)
 
-    assert bench.producer.calls[-5:] == ["begin", "offsets", "commit", "commit", "commit"]
+    assert world.producer.calls[-5:] == ["begin", "offsets", "commit", "commit", "commit"]
     assert work.unsettled == 0
 
 
-def test_offsets_without_an_answer_are_asked_again_before_an_abort(bench: Bench) -> None:
-    """A partition is lost while the broker is away: the request under way is ended first."""
-    bench.producer.errors["offsets"] = [TIMED_OUT]
-    lost = bench.do(0, 1, 3)
-    bench.ledger.serve(is_hurried=True)
-    bench.board.disown([lost])
+def test_offsets_without_an_answer_are_asked_again_before_an_abort(world: LedgerWorld) -> None:
+    """A partition is lost while the broker is unreachable: the request under way is ended first."""
+    world.producer.errors["offsets"] = [TIMED_OUT]
+    lost = world.do(0, 1, 3)
+    world.ledger.serve(is_hurried=True)
+    world.queues.disown([lost])
 
-    bench.ledger.serve(is_hurried=True)
+    world.ledger.serve(is_hurried=True)
 
-    assert bench.producer.calls[-4:] == ["begin", "offsets", "offsets", "abort"]
-    assert bench.producer.committed == {0: 1}
+    assert world.producer.calls[-4:] == ["begin", "offsets", "offsets", "abort"]
+    assert world.producer.committed == {0: 1}
     assert lost.unsettled == 0
 
 
-def test_nothing_joins_a_transaction_whose_commit_is_under_way(bench: Bench) -> None:
+def test_nothing_joins_a_transaction_whose_commit_is_under_way(world: LedgerWorld) -> None:
     """A batch that comes meanwhile waits for the answer and has a transaction of its own."""
-    bench.producer.errors["commit"] = [TIMED_OUT]
-    bench.do(0, 1, 3)
-    bench.ledger.serve(is_hurried=True)
+    world.producer.errors["commit"] = [TIMED_OUT]
+    world.do(0, 1, 3)
+    world.ledger.serve(is_hurried=True)
 
-    bench.do(0, 4, 2)
-    before = (bench.producer.calls[-1], len(bench.producer.open))
-    bench.ledger.serve(is_hurried=False)
+    world.do(0, 4, 2)
+    before = (world.producer.calls[-1], len(world.producer.open))
+    world.ledger.serve(is_hurried=False)
 
     assert before == ("commit", 1)
-    assert bench.producer.committed == {0: 4}
-    assert bench.producer.calls[-1] == "begin"
-    assert bench.ledger.flush(1) == 0
-    assert bench.producer.committed == {0: 6}
+    assert world.producer.committed == {0: 4}
+    assert world.producer.calls[-1] == "begin"
+    assert world.ledger.flush(1) == 0
+    assert world.producer.committed == {0: 6}
 
 
-def test_a_transaction_that_takes_no_more_is_aborted_and_done_again(bench: Bench) -> None:
-    """The client had an error of its own: the record that it refused goes with the next one."""
-    bench.producer.errors["produce"] = [KafkaError(KafkaError._STATE, "abort first")]
-    work = bench.do(0, 1, 3)
-    bench.ledger.serve(is_hurried=True)
-    after_abort = bench.producer.calls[-2:], work.unsettled
+def test_a_transaction_that_takes_no_more_is_aborted_and_done_again(world: LedgerWorld) -> None:
+    """The client had an error of its own: the record that it rejected goes with the next one."""
+    world.producer.errors["produce"] = [KafkaError(KafkaError._STATE, "abort first")]
+    work = world.do(0, 1, 3)
+    world.ledger.serve(is_hurried=True)
+    after_abort = world.producer.calls[-2:], work.unsettled
 
-    bench.after_the_pause()
+    world.after_the_pause()
 
     assert after_abort == (["abort", "begin"], 3)
-    assert (work.unsettled, bench.producer.committed) == (0, {0: 4})
-    assert len(bench.producer.records) == 2
+    assert (work.unsettled, world.producer.committed) == (0, {0: 4})
+    assert len(world.producer.records) == 2
 
 
-def test_a_record_that_the_client_refuses_ends_the_pod(bench: Bench) -> None:
+def test_a_record_that_the_client_refuses_ends_the_pod(world: LedgerWorld) -> None:
     """Its offsets must not be committed without it."""
-    bench.producer.errors["produce"] = [KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large")]
+    world.producer.errors["produce"] = [KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large")]
 
     with pytest.raises(KafkaException, match="too large"):
-        bench.do(0, 1, 3)
+        world.do(0, 1, 3)
 
 
-def test_a_fenced_producer_ends_the_pod(bench: Bench) -> None:
+def test_a_fenced_producer_ends_the_pod(world: LedgerWorld) -> None:
     """Another of its name has taken over: nothing can be committed any more."""
-    bench.producer.errors["commit"] = [FENCED]
-    bench.do(0, 1, 3)
+    world.producer.errors["commit"] = [FENCED]
+    world.do(0, 1, 3)
 
     with pytest.raises(NotReady, match="fenced"):
-        bench.ledger.serve(is_hurried=True)
+        world.ledger.serve(is_hurried=True)
 
 
-def test_it_does_not_abort_for_ever(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_does_not_abort_for_ever(world: LedgerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a minute of aborts, with no commit between them, is no rebalance: the pod ends."""
-    bench.producer.errors["offsets"] = [STALE, STALE]
-    bench.do(0, 1, 3)
-    bench.ledger.serve(is_hurried=True)
+    world.producer.errors["offsets"] = [STALE, STALE]
+    world.do(0, 1, 3)
+    world.ledger.serve(is_hurried=True)
     monkeypatch.setattr(transactional_ledger, "_FAILING_LIMIT_SECONDS", -1.0)
 
     with pytest.raises(NotReady, match="no transaction could be committed"):
-        bench.after_the_pause()
+        world.after_the_pause()
 
 
 def test_a_broker_that_is_away_holds_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each turn asks once, for registering as for an abort; what is done meanwhile waits."""
-    bench = Bench(monkeypatch)
-    bench.producer.errors["init"] = [TIMED_OUT, TIMED_OUT]
+    world = LedgerWorld(monkeypatch)
+    world.producer.errors["init"] = [TIMED_OUT, TIMED_OUT]
     for asked in range(1, 4):
-        bench.do(0, asked, 1)
-        bench.ledger.serve(is_hurried=True)
-        assert bench.producer.calls.count("init") == asked
-    assert bench.producer.committed == {0: 4}
+        world.do(0, asked, 1)
+        world.ledger.serve(is_hurried=True)
+        assert world.producer.calls.count("init") == asked
+    assert world.producer.committed == {0: 4}
 
-    bench.producer.errors |= {"offsets": [STALE], "abort": [TIMED_OUT, TIMED_OUT]}
-    bench.do(0, 4, 1)
+    world.producer.errors |= {"offsets": [STALE], "abort": [TIMED_OUT, TIMED_OUT]}
+    world.do(0, 4, 1)
     for asked in range(1, 4):
-        bench.ledger.serve(is_hurried=True)
-        assert bench.producer.calls.count("abort") == asked
-    bench.after_the_pause()
-    assert bench.producer.committed == {0: 5}
+        world.ledger.serve(is_hurried=True)
+        assert world.producer.calls.count("abort") == asked
+    world.after_the_pause()
+    assert world.producer.committed == {0: 5}
 
 
 def test_registering_may_take_longer_than_a_commit(
-    monkeypatch: pytest.MonkeyPatch, bench: Bench
+    monkeypatch: pytest.MonkeyPatch, world: LedgerWorld
 ) -> None:
-    """A pod may start while the broker is away; and what waits by then is not lost at once."""
-    late = Bench(monkeypatch)
+    """A pod may start while the broker is unreachable; waiting work is not lost at once."""
+    late = LedgerWorld(monkeypatch)
     late.producer.errors["init"] = [TIMED_OUT, TIMED_OUT]
     monkeypatch.setattr(transactional_ledger, "_FAILING_LIMIT_SECONDS", -1.0)
     late.ledger.serve(is_hurried=False)
     monkeypatch.setattr(transactional_ledger, "_REGISTERING_LIMIT_SECONDS", -1.0)
 
-    with pytest.raises(NotReady, match="the broker gives no transactions for 0 s: no answer"):
+    with pytest.raises(
+        NotReady, match="the broker does not support transactions for 0 s: no answer"
+    ):
         late.ledger.serve(is_hurried=False)
-    assert bench.producer.calls.count("init") == 1
+    assert world.producer.calls.count("init") == 1
 
 
 def test_patience_begins_anew_when_nothing_is_left_to_commit(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of it was given up with its partition: what fails much later fails for the first time."""
-    lost = bench.do(0, 1, 3)
-    bench.board.disown([lost])
-    bench.ledger.serve(is_hurried=True)
-    assert bench.producer.calls[-1] == "abort"
+    lost = world.do(0, 1, 3)
+    world.queues.disown([lost])
+    world.ledger.serve(is_hurried=True)
+    assert world.producer.calls[-1] == "abort"
     monkeypatch.setattr(transactional_ledger, "_FAILING_LIMIT_SECONDS", 0.0)
-    bench.producer.errors["offsets"] = [TIMED_OUT]
-    work = bench.do(1, 0, 2)
+    world.producer.errors["offsets"] = [TIMED_OUT]
+    work = world.do(1, 0, 2)
 
-    bench.after_the_pause()
+    world.after_the_pause()
     monkeypatch.undo()
-    bench.ledger.serve(is_hurried=True)
+    world.ledger.serve(is_hurried=True)
 
     assert work.unsettled == 0
 
 
 def test_an_abort_is_not_followed_by_another_at_once(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However hurried: the group needs a moment for its next generation."""
     monkeypatch.setattr(transactional_ledger, "_ABORT_PAUSE_SECONDS", 60.0)
-    bench.producer.errors["offsets"] = [STALE]
-    bench.do(0, 1, 3)
+    world.producer.errors["offsets"] = [STALE]
+    world.do(0, 1, 3)
     for _ in range(3):
-        bench.ledger.serve(is_hurried=True)
+        world.ledger.serve(is_hurried=True)
 
-    assert bench.producer.calls.count("abort") == 1
-    assert bench.producer.committed == {0: 1}
+    assert world.producer.calls.count("abort") == 1
+    assert world.producer.committed == {0: 1}

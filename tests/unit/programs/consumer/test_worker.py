@@ -12,7 +12,7 @@ from tests.unit.programs.consumer.records import chunk
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.ledger import LedgerWriter
 from lagbench.programs.consumer.partition_work import Writes
-from lagbench.programs.consumer.work_board import WorkBoard
+from lagbench.programs.consumer.work_queues import WorkQueues
 from lagbench.programs.consumer.worker import Worker
 from lagbench.programs.consumer.write_schedule import WriteSchedule
 from lagbench.programs.steady_clock import SteadyClock
@@ -39,8 +39,8 @@ class HeldLedger:
 def test_a_worker_that_is_held_in_a_request_is_noticed() -> None:
     """The pod ends once a turn has lasted longer than the limit, and not before."""
     ledger = HeldLedger()
-    board = WorkBoard(1, lambda _partition, _offset: None)
-    worker = Worker(board, WriteSchedule(0, 1), cast("LedgerWriter", ledger), SteadyClock())
+    queues = WorkQueues(1, lambda _partition, _offset: None)
+    worker = Worker(queues, WriteSchedule(0, 1), cast("LedgerWriter", ledger), SteadyClock())
     worker.start()
     try:
         assert ledger.is_asked.wait(10)
@@ -57,16 +57,16 @@ def test_a_worker_that_is_held_in_a_request_is_noticed() -> None:
 class KeptLedger:
     """A ledger that keeps what it is given and acknowledges it at once."""
 
-    def __init__(self, board: WorkBoard) -> None:
+    def __init__(self, queues: WorkQueues) -> None:
         """Hold nothing."""
-        self._board = board
+        self._queues = queues
         self.done_at: list[int] = []
 
     def send(self, batch: list[Writes]) -> None:
         """Keep a batch."""
         for writes in batch:
             self.done_at += writes.done_at.tolist()
-            self._board.acknowledge(writes.work, len(writes), int(writes.offsets[-1]))
+            self._queues.acknowledge(writes.work, len(writes), int(writes.offsets[-1]))
 
     def serve(self, *, is_hurried: bool) -> None:
         """Have nothing to serve."""
@@ -80,19 +80,19 @@ class KeptLedger:
 def test_work_goes_on_when_the_clock_is_set(
     monkeypatch: pytest.MonkeyPatch, step_seconds: float
 ) -> None:
-    """A step of the wall clock delays no write, and the ledger's instants go on without a jump."""
-    board = WorkBoard(1, lambda _partition, _offset: None)
-    ledger = KeptLedger(board)
+    """A step of the wall clock delays no write, and the ledger's instants do not jump."""
+    queues = WorkQueues(1, lambda _partition, _offset: None)
+    ledger = KeptLedger(queues)
     clock = SteadyClock()
-    worker = Worker(board, WriteSchedule(1_000_000, 1), cast("LedgerWriter", ledger), clock)
-    board.own([0], "member-1")
+    worker = Worker(queues, WriteSchedule(1_000_000, 1), cast("LedgerWriter", ledger), clock)
+    queues.own([0], "member-1")
     wall = time.time_ns
     worker.start()
     try:
         for first in (0, 10):
-            work = board.offer(0, chunk(first, 10, clock.now_ns()))
+            work = queues.offer(0, chunk(first, 10, clock.now_ns()))
             assert work is not None
-            assert board.wait_settled([work], timeout_seconds=2.0)
+            assert queues.wait_settled([work], timeout_seconds=2.0)
             monkeypatch.setattr(time, "time_ns", lambda: wall() + round(step_seconds * 1e9))
     finally:
         worker.stop(sends_done=False)

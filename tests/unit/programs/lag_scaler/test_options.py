@@ -26,7 +26,7 @@ def test_a_flag_wins_over_its_variable_and_both_over_the_default() -> None:
         (["--idle-seconds", "soon"], "--idle-seconds"),
         (["--tls-cert", "c.pem"], "--tls-cert, --tls-key"),
         (["--client-ca", "ca.pem"], "--client-ca"),
-        (["--window", "3"], "flags"),
+        (["--window", "3"], "command line"),
     ],
 )
 def test_flags_that_cannot_work_are_refused(arguments: list[str], field: str) -> None:

@@ -5,7 +5,12 @@ from pathlib import Path
 import pytest
 
 from lagbench.errors import NotReady
-from lagbench.programs.lag_scaler.saved_state import SavedState, decode_state, encode_state
+from lagbench.programs.lag_scaler.saved_state import (
+    EARLIER_FORMAT,
+    SavedState,
+    decode_state,
+    encode_state,
+)
 from lagbench.programs.lag_scaler.state_file import StateFile
 
 
@@ -38,3 +43,10 @@ def test_other_contents_are_refused(data: bytes) -> None:
     """A file that is cut short, of another program or of another version is not used."""
     with pytest.raises(NotReady, match="cannot be used"):
         decode_state(data)
+
+
+def test_the_state_of_an_earlier_version_is_read() -> None:
+    """Its format has the program's earlier name, and the same content."""
+    state = SavedState(1, [], {"a": b"b"}, EARLIER_FORMAT)
+
+    assert decode_state(encode_state(state)) == state

@@ -157,7 +157,7 @@ def test_flat_out_sends_a_count_without_a_profile() -> None:
         (["-profile=trace", "-trace-file=/nowhere.csv"], "--trace-file", "/nowhere.csv"),
         (["-profile-json", '{"kind": "steady"}'], "PROFILE_JSON.rate_per_second", None),
         (["-profile-json", "{"], "PROFILE_JSON", "{"),
-        (["-speed", "5"], "command line", "unrecognized arguments: -speed 5"),
+        (["-speed", "5"], "command line", "-speed 5"),
     ],
 )
 def test_a_wrong_flag_is_named(arguments: list[str], field: str, value: str | None) -> None:

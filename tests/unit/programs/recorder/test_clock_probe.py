@@ -111,7 +111,7 @@ def test_clocks_are_asked_on_after_this_one_was_set_back() -> None:
         asked.clear()
 
 
-def test_a_pods_own_endpoint_tells_its_second() -> None:
+def test_a_pods_own_endpoint_reports_its_second() -> None:
     """The endpoint of our programs answers with a Date between the two instants."""
     endpoint = HttpEndpoint("127.0.0.1", 0, probe_routes(lambda: True))
 

@@ -17,7 +17,7 @@ STABLE = GroupSnapshot("enrich", "STABLE", "classic", "range", ())
 
 
 class FakeBroker:
-    """Answers while it is up; a request that it never answered stays open for good."""
+    """Answers while it is up; a request that it never answered stays open permanently."""
 
     def __init__(self) -> None:
         """Be up."""
@@ -110,11 +110,11 @@ def member(client_id: str, *places: tuple[str, int]) -> GroupMember:
     return GroupMember(f"{client_id}-id", client_id, None, "/10.0.0.7", places)
 
 
-def test_members_are_told_when_they_change_and_every_ten_seconds(broker: FakeBroker) -> None:
+def test_members_are_reported_when_they_change_and_every_ten_seconds(broker: FakeBroker) -> None:
     """With the partitions of the run's topic; a reading lasts a second here."""
     reading = GroupReading("broker:9092", group="enrich", topic="events", source="recorder")
     own = member("pod-a", ("events", 0), ("events", 1), ("other", 7))
-    told: list[int] = []
+    reported: list[int] = []
     records: list[GroupMembers] = []
     for number in range(25):
         shared = number in {4, 5, 6}
@@ -123,10 +123,10 @@ def test_members_are_told_when_they_change_and_every_ten_seconds(broker: FakeBro
             "enrich", "STABLE", "classic", "range", members if shared else (own,)
         )
         found = [record for record in reading(number) if isinstance(record, GroupMembers)]
-        told += [number] * len(found)
+        reported += [number] * len(found)
         records += found
 
-    assert told == [0, 4, 7, 17]
+    assert reported == [0, 4, 7, 17]
     assert [[m.client_id for m in record.members] for record in records[:2]] == [
         ["pod-a"],
         ["pod-a", "canary"],
@@ -137,7 +137,7 @@ def test_members_are_told_when_they_change_and_every_ten_seconds(broker: FakeBro
     assert records[1].members[1].host == "/10.0.0.7"
 
 
-def test_after_a_failed_reading_the_members_are_told_again(broker: FakeBroker) -> None:
+def test_after_a_failed_reading_the_members_are_reported_again(broker: FakeBroker) -> None:
     """Who was there meanwhile is not known."""
     reading = GroupReading("broker:9092", group="enrich", topic="events", source="recorder")
     readings(reading, 2)
@@ -145,5 +145,5 @@ def test_after_a_failed_reading_the_members_are_told_again(broker: FakeBroker) -
     readings(reading, 5)
     broker.is_up = True
 
-    told = [[type(record) for record in reading(number)] for number in range(2)]
-    assert told == [[GroupSample, GroupMembers], [GroupSample]]
+    reported = [[type(record) for record in reading(number)] for number in range(2)]
+    assert reported == [[GroupSample, GroupMembers], [GroupSample]]

@@ -90,7 +90,7 @@ def test_no_deployment_is_not_zero_replicas() -> None:
         reading(7)
 
 
-def test_an_hpas_status_is_told_as_stored() -> None:
+def test_an_hpas_status_is_reported_as_stored() -> None:
     """Metrics and conditions keep their names and values."""
     assert hpa_sample(HPA, at=7, source="recorder") == HpaSample(
         at=7,
@@ -120,14 +120,14 @@ def test_a_metrics_total_is_over_all_pods(current: dict[str, str], total: float)
     assert hpa_sample(hpa, at=7, source="recorder").totals == {"lag": total}
 
 
-def test_the_conditions_of_the_scaled_objects_of_the_deployment_are_told() -> None:
+def test_the_conditions_of_the_scaled_objects_of_the_deployment_are_reported() -> None:
     """Another workload's object is not this run's; one that KEDA has not seen has none."""
     target = {"scaleTargetRef": {"name": "consumer"}}
     conditions = [{"type": "Ready", "status": "False", "reason": "TriggerError"}]
-    told = {"metadata": {"name": "a"}, "spec": target, "status": {"conditions": conditions}}
+    reported = {"metadata": {"name": "a"}, "spec": target, "status": {"conditions": conditions}}
     new = {"metadata": {"name": "b"}, "spec": target}
     other = {"metadata": {"name": "c"}, "spec": {"scaleTargetRef": {"name": "elsewhere"}}}
-    stored = kube(None, told, new, other)
+    stored = kube(None, reported, new, other)
 
     reading = ScaledObjectReading(lambda: stored, deployment="consumer", source="recorder")
 

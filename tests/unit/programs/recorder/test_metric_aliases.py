@@ -88,32 +88,32 @@ def test_the_hpa_has_the_names_of_kube_state_metrics() -> None:
 
     found = scrape(hpa(min_replicas=1, max_replicas=12, conditions=conditions))
 
-    told = found.pop("kube_horizontalpodautoscaler_status_condition")
+    reported = found.pop("kube_horizontalpodautoscaler_status_condition")
     assert found == {
         "kube_horizontalpodautoscaler_status_desired_replicas": [(OF_HPA, 6)],
         "kube_horizontalpodautoscaler_status_current_replicas": [(OF_HPA, 4)],
         "kube_horizontalpodautoscaler_spec_min_replicas": [(OF_HPA, 1)],
         "kube_horizontalpodautoscaler_spec_max_replicas": [(OF_HPA, 12)],
     }
-    assert len(told) == 6
-    assert [labels for labels, value in told if value == 1] == [
+    assert len(reported) == 6
+    assert [labels for labels, value in reported if value == 1] == [
         {**OF_HPA, "condition": "AbleToScale", "status": "true"},
         {**OF_HPA, "condition": "ScalingActive", "status": "unknown"},
     ]
 
 
-def test_a_scaled_object_has_the_name_that_kube_state_metrics_is_told_to_use() -> None:
+def test_a_scaled_object_has_the_name_that_kube_state_metrics_is_reported_to_use() -> None:
     """KEDA's conditions by namespace and name, with one of three statuses at 1."""
     conditions = ["Ready=False TriggerError", "Fallback=False"]
     sample = ScaledObjectSample(at=NOW, source="r", name="consumer", conditions=conditions)
 
     found = scrape(sample)
 
-    told = found.pop("kube_customresource_scaledobject_status_condition")
+    reported = found.pop("kube_customresource_scaledobject_status_condition")
     of_object = {"namespace": OF_HPA["namespace"], "scaledobject": "consumer", "status": "False"}
     assert found == {}
-    assert len(told) == 6
-    assert [labels for labels, value in told if value == 1] == [
+    assert len(reported) == 6
+    assert [labels for labels, value in reported if value == 1] == [
         {**of_object, "condition": "Ready"},
         {**of_object, "condition": "Fallback"},
     ]

@@ -104,7 +104,7 @@ def test_before_any_reading_there_is_no_series() -> None:
     assert {name for name, _ in series} == {"lagbench_recorder_gaps_total"}
 
 
-def test_lag_is_told_in_total_and_by_partition() -> None:
+def test_lag_is_reported_in_total_and_by_partition() -> None:
     """A committed offset beyond the end is no negative lag."""
     series = scrape(lag((0, 100, 60), (1, 50, 52)))
 
@@ -143,7 +143,7 @@ def test_an_older_record_does_not_replace_a_newer_one() -> None:
     assert named(series, "lagbench_lag_records") == {(): 5}
 
 
-def test_replicas_and_group_are_told() -> None:
+def test_replicas_and_group_are_reported() -> None:
     """Wanted, existing and ready; members, the idle among them, and the state."""
     series = scrape(
         ReplicaSample(at=NOW, source="r", spec=6, current=4, ready=3),
@@ -188,7 +188,7 @@ def test_an_hpas_metric_stands_beside_its_target() -> None:
     assert named(series, "lagbench_hpa_max_replicas") == {("hpa",): 12}
 
 
-def test_the_conditions_of_a_scaled_object_are_told() -> None:
+def test_the_conditions_of_a_scaled_object_are_reported() -> None:
     """Ready=False is 0, and what KEDA does not know has no series."""
     conditions = ["Ready=False TriggerError", "Active=True", "Fallback=Unknown"]
 
@@ -200,7 +200,7 @@ def test_the_conditions_of_a_scaled_object_are_told() -> None:
     }
 
 
-def test_a_phase_is_told_while_it_goes_on() -> None:
+def test_a_phase_is_reported_while_it_goes_on() -> None:
     """Started phases have a series, ended and failed ones have none."""
     series = scrape(
         phase("start_consumers", "started"),
@@ -239,7 +239,7 @@ def test_the_planned_rate_holds_from_step_to_step_until_the_stream_ends() -> Non
     assert scrape(spike, calm, end, now=later) == {}
 
 
-def test_the_producers_totals_and_lateness_are_told() -> None:
+def test_the_producers_totals_and_lateness_are_reported() -> None:
     """Lateness is in seconds; a second without events has none."""
     series = scrape(
         ProducerProgress(
@@ -264,7 +264,7 @@ def test_the_producers_totals_and_lateness_are_told() -> None:
     assert named(series, "lagbench_load_lateness_seconds") == {("0.5",): 0.002, ("1",): 0.008}
 
 
-def test_each_consumers_work_is_told_while_it_reports() -> None:
+def test_each_consumers_work_is_reported_while_it_reports() -> None:
     """One that stopped, or fell silent for 10 s, has no series."""
     series = scrape(
         pod_started("a"),
@@ -273,7 +273,9 @@ def test_each_consumers_work_is_told_while_it_reports() -> None:
         progress("a"),
         progress("b"),
         progress("c", at=NOW - 11 * SECOND),
-        PodStopped(at=NOW, source="b", reason="", is_drained=True, abandoned=0, processed_total=40),
+        PodStopped(
+            at=NOW, source="b", reason="", is_graceful=True, abandoned=0, processed_total=40
+        ),
     )
 
     assert named(series, "lagbench_consumer_cpu_seconds_total") == {("a",): 1.5}
@@ -282,7 +284,7 @@ def test_each_consumers_work_is_told_while_it_reports() -> None:
     assert named(series, "lagbench_consumer_concurrency") == {("a",): 4}
 
 
-def test_the_benchs_own_cost_and_its_gaps_are_told() -> None:
+def test_the_benchs_own_cost_and_its_gaps_are_reported() -> None:
     """Failed readings are counted by what was not seen."""
     series = scrape(
         UsageSample(at=NOW, source="r", component="broker", cpu_seconds=3.5, memory_bytes=64),

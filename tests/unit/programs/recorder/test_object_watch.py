@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from lagbench.adapters.kube.client.object_events import Event
 from lagbench.core.telemetry.records import ReadGap, Record
-from lagbench.programs.recorder.object_watch import Event, ObjectWatch
+from lagbench.programs.recorder.object_watch import ObjectWatch
 from lagbench.programs.recorder.pod_watch import PodWatch
 from lagbench.programs.recorder.scaling_watch import ReplicaWatch
 
@@ -35,7 +36,7 @@ class HangingApi:
 
 
 def gaps_of(build: Callable[[Callable[[Record], None]], ObjectWatch]) -> list[float]:
-    """Return the seconds of the gaps that a watch tells until its first failure is over."""
+    """Return the seconds of the gaps that a watch tells until its first failure has ended."""
     sent: list[Record] = []
 
     def send(record: Record) -> None:
@@ -48,7 +49,7 @@ def gaps_of(build: Callable[[Callable[[Record], None]], ObjectWatch]) -> list[fl
     return [record.at / SECOND for record in sent if isinstance(record, ReadGap)]
 
 
-def test_a_silent_watch_was_blind_since_its_last_event(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_watch_has_a_gap_since_its_last_event(monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition shows when the read times out: 35 s are not seen, not one instant."""
     api = HangingApi(monkeypatch)
 
@@ -57,7 +58,7 @@ def test_a_silent_watch_was_blind_since_its_last_event(monkeypatch: pytest.Monke
     assert gaps == [*range(110, 145), 145]
 
 
-def test_what_is_sampled_too_was_not_blind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_that_are_sampled_too_have_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sampler of the replicas tells its own gaps: the watch's break is one instant."""
     api = HangingApi(monkeypatch)
 

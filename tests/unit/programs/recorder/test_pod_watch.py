@@ -27,7 +27,7 @@ def watch() -> tuple[PodWatch, list[Record]]:
     return PodWatch(lambda: iter(()), sent.append, "recorder"), sent
 
 
-def told(records: list[Record]) -> list[tuple[str, int | None, int | None]]:
+def reported(records: list[Record]) -> list[tuple[str, int | None, int | None]]:
     """Return name, ready and gone instants of the records."""
     return [(r.pod, r.ready_at, r.gone_at) for r in records if isinstance(r, PodSeen)]
 
@@ -40,16 +40,16 @@ def test_a_record_is_sent_for_each_change_and_only_then() -> None:
     running.take("MODIFIED", pod("a", created="1", ready="5"), at=12)
     running.take("DELETED", pod("a", created="1", ready="5"), at=13)
 
-    assert told(sent) == [("a", None, None), ("a", 5, None), ("a", 5, 13)]
+    assert reported(sent) == [("a", None, None), ("a", 5, None), ("a", 5, 13)]
 
 
-def test_a_pod_that_went_away_unseen_is_gone_at_the_next_list() -> None:
+def test_a_pod_that_was_deleted_in_a_gap_has_ended_at_the_next_list() -> None:
     """After a break of the watch the list tells what is no longer there."""
     running, sent = watch()
     running.take("LISTED", listed(pod("a", created="1"), pod("b", created="2")), at=10)
     running.take("LISTED", listed(pod("b", created="2")), at=20)
 
-    assert told(sent) == [("a", None, None), ("b", None, None), ("a", None, 20)]
+    assert reported(sent) == [("a", None, None), ("b", None, None), ("a", None, 20)]
 
 
 def test_the_first_list_says_which_pods_are_there() -> None:
@@ -63,7 +63,7 @@ def test_the_first_list_says_which_pods_are_there() -> None:
 
 
 def test_a_broken_watch_is_a_gap() -> None:
-    """The reason is told, then it goes on."""
+    """The reason is told, then it continues."""
     sent: list[Record] = []
     has_gap = threading.Event()
 

@@ -107,7 +107,7 @@ def test_ticks_that_pass_during_a_slow_read_are_gaps() -> None:
     gaps = [record for record in found if isinstance(record, ReadGap)]
     assert len(gaps) >= 2
     assert all(-MS < (gap.at - origin_at + 25 * MS) % (50 * MS) - 25 * MS < 10 * MS for gap in gaps)
-    assert re.search(r"the reading before took \d+\.\d s", gaps[0].reason)
+    assert re.search(r"the previous reading took \d+\.\d s", gaps[0].reason)
 
 
 @pytest.mark.parametrize("step_seconds", [-4.0, 4.0])

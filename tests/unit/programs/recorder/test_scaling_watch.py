@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lagbench.adapters.kube.client.object_events import Event
 from lagbench.core.telemetry.records import (
     HpaSample,
     KubeEvent,
@@ -15,7 +16,6 @@ from lagbench.core.telemetry.records import (
     ReplicasChanged,
     ReplicasWatched,
 )
-from lagbench.programs.recorder.object_watch import Event
 from lagbench.programs.recorder.scaling_watch import (
     EventWatch,
     HpaWatch,
@@ -50,7 +50,7 @@ def deployment(replicas: int, *, name: str = "consumer", **managers: str) -> dic
     }
 
 
-def test_a_change_of_wanted_replicas_is_told_with_its_writer() -> None:
+def test_a_change_of_wanted_replicas_is_reported_with_its_writer() -> None:
     """The list is the start; a change of the status alone is none."""
     sent: list[Record] = []
     watch = ReplicaWatch(nothing, sent.append, "recorder", deployment="consumer")
@@ -72,12 +72,12 @@ def test_a_change_of_wanted_replicas_is_told_with_its_writer() -> None:
     ]
 
 
-def test_without_managed_fields_the_writer_is_not_told() -> None:
+def test_without_managed_fields_the_writer_is_not_reported() -> None:
     """It may have been taken out, and localkube keeps none."""
     assert replicas_manager({"metadata": {"name": "consumer"}}) == ""
 
 
-def test_an_hpas_status_is_told_when_it_changed() -> None:
+def test_an_hpas_status_is_reported_when_it_changed() -> None:
     """The same status again is no news; another Deployment's HPA is none of ours."""
     sent: list[Record] = []
     watch = HpaWatch(nothing, sent.append, "recorder", deployment="consumer")
@@ -173,7 +173,7 @@ def test_an_event_of_the_newer_form_says_the_same() -> None:
 def test_only_a_watch_that_ended_in_order_says_that_it_was_whole(
     then: list[Any], *, is_whole: bool
 ) -> None:
-    """Since its list; of one that broke or that the server refused nothing is known."""
+    """Since its list; of one that broke or that the server rejected nothing is known."""
     sent: list[Record] = []
     has_listed_again = threading.Event()
     lists = iter([True])

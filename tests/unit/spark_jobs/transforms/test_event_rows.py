@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from bench_spark.transforms.event_rows import _decode_batches
 from lagbench.shared_with_spark.event import EVENT_DTYPE, event_values
+from lagbench_spark.transforms.event_rows import _decode_batches
 
 
 def _batch(count: int, size: int = 256) -> pa.RecordBatch:
@@ -44,7 +44,7 @@ def test_slice_of_a_batch_is_decoded_from_its_start() -> None:
 
 
 def test_other_sizes_keep_their_place_and_say_nothing_else() -> None:
-    """A value of 9 bytes, a tombstone and one of 300 bytes between two events: the job goes on."""
+    """A value of 9 bytes, a tombstone and 300 bytes between two events: the job continues."""
     batch = _batch(5)
     headers = batch.column("header").to_pylist()
     headers[1], headers[2] = b"a console", None

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from tests.unit.spark_jobs.synthetic_run import clean_run, ledger_records
 
-from bench_spark.transforms.ledger_rows import _NUMBERS, _decode_batches
+from lagbench_spark.transforms.ledger_rows import _NUMBERS, _decode_batches
 
 
 def _records(values: list[bytes | None]) -> pa.RecordBatch:
@@ -56,7 +56,7 @@ def test_a_stranger_keeps_its_place_and_the_job_goes_on(value: bytes | None) -> 
     rows = pa.Table.from_batches(_decode_batches([_records([value, real])])).to_pylist()
 
     assert (rows[0]["ledger_partition"], rows[0]["ledger_offset"]) == (4, 0)
-    assert "no ledger record" in rows[0]["foreign"]
+    assert "not a ledger record" in rows[0]["foreign"]
     assert rows[0]["pod"] is rows[0]["offset"] is rows[0]["partition"] is None
     assert all(row["foreign"] is None and row["pod"] for row in rows[1:])
     assert len(rows) > 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from bench_spark.transforms.work_runs import _runs_of
+from lagbench_spark.transforms.work_runs import _runs_of
 
 Row = tuple[int, int, int, int, str]  # partition, offset, started_at, done_at, pod
 
@@ -39,7 +39,7 @@ def test_neighbours_begun_in_order_are_one_run() -> None:
     assert runs == [(0, "a", 5, 7, 10, 12, 13, 19)]
 
 
-def test_interleaved_partitions_are_told_apart() -> None:
+def test_interleaved_partitions_are_distinguished() -> None:
     """Rows of two partitions in turn give one run each."""
     runs = _runs((1, 5, 10, 13, "a"), (0, 2, 11, 14, "a"), (1, 6, 12, 15, "a"))
 

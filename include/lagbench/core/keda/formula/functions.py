@@ -90,7 +90,7 @@ def _conversion(node: Node, arguments: Sequence[str]) -> str:
 
 
 def _check_literal(node: Node) -> None:
-    """Refuse to convert a text that is no number: KEDA runs the formula once to find that out."""
+    """Reject the conversion of a text that is not a number: KEDA finds it by one trial."""
     literal = node.parts[0]
     if literal.kind == "string":
         try:

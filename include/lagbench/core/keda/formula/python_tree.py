@@ -1,8 +1,8 @@
-"""A formula's tree as a Python syntax tree of harmless nodes, which simpleeval evaluates.
+"""Build a Python syntax tree of harmless nodes from a formula; simpleeval evaluates it.
 
-Covered is what a formula over numbers needs: arithmetic, comparisons, logic, conditions, ``let``,
-``??``, nil, arrays and numeric functions. What KEDA's language has besides (members, predicates,
-maps, texts' operators, ranges) is refused by name.
+It covers formulas over numbers: arithmetic, comparisons, logic, conditions, ``let``, ``??``, nil,
+arrays and numeric functions. Other parts of KEDA's language (members, predicates, maps, texts'
+operators, ranges) are rejected by name.
 """
 
 from __future__ import annotations

@@ -51,11 +51,11 @@ class Token:
     at: int
 
     def is_operator(self, *texts: str) -> bool:
-        """Say whether this is one of these operators."""
+        """Return whether this is one of these operators."""
         return self.kind == "Operator" and self.text in texts
 
     def is_bracket(self, text: str) -> bool:
-        """Say whether this is that bracket."""
+        """Return whether this is that bracket."""
         return self.kind == "Bracket" and self.text == text
 
     def __str__(self) -> str:

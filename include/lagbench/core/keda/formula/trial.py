@@ -1,4 +1,4 @@
-"""What a formula that compiles meets when KEDA tries it once, as far as its text alone shows it."""
+"""Find the problems of a compiled formula that KEDA's one trial would find."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _check_index(node: Node) -> None:
 
 
 def _is_nil(node: Node) -> bool:
-    """Say whether it is an end of an empty list."""
+    """Return whether it is an end of an empty list."""
     is_end = node.kind == "call" and node.text in _ENDS and len(node.parts) == 1
     return is_end and node.parts[0].kind == "array" and not node.parts[0].parts
 

@@ -1,4 +1,4 @@
-"""The type of a scaling formula: what expr-lang's compiler refuses before KEDA stores it."""
+"""Determine the type of a scaling formula; expr-lang's compiler rejects a wrong one."""
 
 from __future__ import annotations
 

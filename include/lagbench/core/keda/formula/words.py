@@ -18,7 +18,7 @@ class Words:
     """A place in the list of tokens, which only moves forward."""
 
     def __init__(self, formula: str) -> None:
-        """Begin at the first word; ``FormulaError`` for a text that is no words, or too many."""
+        """Begin at the first word; ``FormulaError`` for a text without words, or with too many."""
         self._words = tokens(formula)
         self._at = self._level = 0
         if len(self._words) > MOST_WORDS:

@@ -32,6 +32,7 @@ from lagbench.core.keda.loop.kafka_lag import (
     read_lag,
 )
 from lagbench.core.keda.loop.metric_specs import trigger_metric_spec
+from lagbench.core.keda.loop.prometheus_answer import read_answer
 from lagbench.core.keda.loop.resource_scaler import ResourceScaler
 from lagbench.core.keda.loop.runtime import FALLBACK_UNKNOWN, NO_FALLBACK, KedaObject, Tick
 from lagbench.core.keda.loop.scale_loop import READY, ScaleLoopDecision, TriggerPoll
@@ -82,6 +83,7 @@ __all__ = [
     "is_driven",
     "is_handed_over",
     "needs_earliest",
+    "read_answer",
     "read_lag",
     "standing_hpa_problem",
     "trigger_metric_spec",

@@ -14,7 +14,7 @@ from lagbench.core.keda.formula import (
     compile_formula,
 )
 from lagbench.core.keda.object import ScaledObjectSpec
-from lagbench.core.keda.refusals import BenchRefused, TriggerRefused
+from lagbench.core.keda.refusals import NotSupported, TriggerRefused
 from lagbench.errors import NotReady
 
 # What a Go program gets on amd64 when it turns NaN, an infinity or a huge float into an int64.
@@ -57,7 +57,7 @@ class CompositeFormula:
 def compile_modifiers(spec: ScaledObjectSpec) -> CompositeFormula | None:
     """Return the formula of scalingModifiers, if any; ``TriggerRefused`` as KEDA words it.
 
-    ``BenchRefused`` when KEDA takes the formula and only this bench cannot evaluate it.
+    ``NotSupported`` when KEDA takes the formula and only this bench cannot evaluate it.
     """
     modifiers = spec.modifiers
     if modifiers is None:
@@ -79,7 +79,7 @@ def compile_modifiers(spec: ScaledObjectSpec) -> CompositeFormula | None:
     try:
         return CompositeFormula(formula, nil_milli=nil)
     except NotEvaluatedError as error:
-        raise BenchRefused(
+        raise NotSupported(
             where=spec.name,
             field=_FIELD,
             value=modifiers.formula,

@@ -18,13 +18,13 @@ _PAUSED_CONDITION = "Paused"
 
 
 def is_handed_over(manifest: Mapping[str, Any]) -> bool:
-    """Say whether a ScaledObject names this controller."""
+    """Return whether a ScaledObject names this controller."""
     annotations = manifest["metadata"].get("annotations") or {}
     return annotations.get(SCALED_BY) == CONTROLLER
 
 
 def is_driven(manifest: Mapping[str, Any]) -> bool:
-    """Say whether the controller has taken a stored object up: Ready, and not as KEDA calls it.
+    """Return whether the controller has taken a stored object up: Ready, and not as KEDA calls it.
 
     KEDA calls an object that it has paused Ready too, with a message of its own.
     """
@@ -37,15 +37,15 @@ def is_driven(manifest: Mapping[str, Any]) -> bool:
 
 
 def unpaused_problem(manifest: Mapping[str, Any]) -> str:
-    """Return why a handed-over object has two controllers; empty when KEDA is told to pause."""
+    """Return why a handed-over object has two controllers; empty if KEDA is paused for it."""
     if parse_scaling_annotations(manifest).is_paused:
         return ""
     metadata = manifest["metadata"]
     return (
         f"ScaledObject {metadata['namespace']}/{metadata['name']} is marked {SCALED_BY}: "
-        f"{CONTROLLER}, but KEDA is not told to leave it, and two controllers on one target "
-        f'undo each other. Annotate it with {PAUSED}: "true", or take the mark away to let '
-        "KEDA drive it"
+        f"{CONTROLLER}, but KEDA is not paused for it, and two controllers on one target undo "
+        f'each other\'s changes. Annotate it with {PAUSED}: "true", or remove that annotation to '
+        "let KEDA drive it"
     )
 
 
@@ -54,8 +54,8 @@ def standing_hpa_problem(manifest: Mapping[str, Any], hpa: str) -> str:
     metadata = manifest["metadata"]
     return (
         f"ScaledObject {metadata['namespace']}/{metadata['name']} is handed over to "
-        f"{CONTROLLER}, but the HPA {hpa} is on its target, and Kubernetes acts on that. KEDA "
-        "deletes its own within a second of the pause: if KEDA is stopped, delete the HPA by hand"
+        f"{CONTROLLER}, but the HPA {hpa} is on its target, and Kubernetes acts on it. KEDA "
+        "deletes its HPA within a second of the pause; if KEDA is stopped, delete the HPA by hand"
     )
 
 
@@ -86,7 +86,7 @@ def as_driven(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_paused(conditions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the conditions but for Paused, which stays KEDA's."""
+    """Return the conditions except Paused, which stays KEDA's."""
     return [item for item in conditions if item.get("type") != _PAUSED_CONDITION]
 
 

@@ -40,7 +40,7 @@ class HealthBook:
 
     @property
     def has_hpa_copy(self) -> bool:
-        """Say whether the HPA's path has a copy of its own."""
+        """Return whether the HPA's path has a copy of its own."""
         return self._hpa_copy is not None
 
     def keep_only(self, names: Collection[str]) -> None:
@@ -65,7 +65,7 @@ class HealthBook:
         return before.failures + 1
 
     def exceeds(self, failure_threshold: int) -> bool:
-        """Say whether any metric has failed more often than the fallback tolerates."""
+        """Return whether any metric has failed more often than the fallback tolerates."""
         return any(
             item.is_failing and item.failures > failure_threshold for item in self.stored.values()
         )

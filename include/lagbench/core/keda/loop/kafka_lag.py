@@ -46,7 +46,7 @@ class PersistentLagMemory:
 
 @dataclass(frozen=True, slots=True)
 class LagReading:
-    """What one poll says: the metric for the HPA, and whether KEDA takes the trigger as active."""
+    """The result of one poll: the metric for the HPA, and whether the trigger is active."""
 
     metric: int  # raw total; below zero when commits run ahead of the end, then served as zero
     is_active: bool
@@ -57,7 +57,7 @@ class LagReading:
 
 
 def needs_earliest(trigger: KafkaTrigger, offsets: PartitionOffsets) -> bool:
-    """Say whether KEDA would also ask for the oldest offset of this partition."""
+    """Return whether KEDA also requests the oldest offset of this partition."""
     return (
         trigger.offset_reset_policy == "earliest"
         and not trigger.scale_to_zero_on_invalid_offset

@@ -1,18 +1,12 @@
-"""The metrics of an object's HPA: those that its triggers tell, and what becomes of them."""
+"""Build the metrics of an object's HPA from the metrics of its triggers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from lagbench.core.keda.loop.scaler import COMPOSITE_METRIC, MetricSpec, ScalerFailed
-from lagbench.core.keda.object import (
-    CronTrigger,
-    KafkaTrigger,
-    ScaledObjectSpec,
-    ScalingModifiers,
-    Trigger,
-)
-from lagbench.core.keda.triggers import ResourceTrigger
+from lagbench.core.keda.object import ScaledObjectSpec, ScalingModifiers, Trigger
+from lagbench.core.keda.triggers import TRIGGER_TYPES, ResourceTrigger
 
 
 def trigger_metric_spec(trigger: Trigger) -> MetricSpec | None:
@@ -28,15 +22,16 @@ def trigger_metric_spec(trigger: Trigger) -> MetricSpec | None:
             target_percent=parameters.target_percent,
             container_name=parameters.container_name,
         )
-    if isinstance(parameters, KafkaTrigger | CronTrigger):
-        return MetricSpec(
-            name=trigger.metric_name,
-            trigger_index=trigger.index,
-            kind="External",
-            target_type=trigger.metric_type,
-            target_milli=parameters.target_milli,
-        )
-    return None
+    target_milli = TRIGGER_TYPES[trigger.type].target_milli
+    if target_milli is None:
+        return None
+    return MetricSpec(
+        name=trigger.metric_name,
+        trigger_index=trigger.index,
+        kind="External",
+        target_type=trigger.metric_type,
+        target_milli=target_milli(parameters),
+    )
 
 
 def composite_metric_spec(modifiers: ScalingModifiers) -> MetricSpec:

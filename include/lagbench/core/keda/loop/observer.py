@@ -58,7 +58,7 @@ class MetricObserver:
         return Observation((milli,), in_fallback=True)
 
     def is_nil(self, metric_name: str, *, for_hpa: bool) -> bool:
-        """Say whether a formula sees nil in place of this metric."""
+        """Return whether a formula sees nil in place of this metric."""
         if self._nil_from is None:
             return False
         health = self._health.seen_by(metric_name, for_hpa=for_hpa)

@@ -1,4 +1,4 @@
-"""The scaler of a cpu or memory trigger: KEDA tells the HPA of it and reads nothing itself."""
+"""The scaler of a cpu or memory trigger: KEDA passes it to the HPA and reads nothing itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ResourceScaler:
         return self._specs
 
     def read(self, metric_name: str) -> MetricReading:
-        """Refuse: pods' usage is the HPA's business."""
+        """Reject the call: the HPA reads the pods' usage itself."""
         raise ScalerFailed(f"{metric_name} is read by the HPA, not by KEDA")
 
     def close(self) -> None:

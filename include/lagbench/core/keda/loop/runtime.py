@@ -40,7 +40,6 @@ from lagbench.errors import NotReady
 
 # The HPA takes a sum below zero for an overflow and reckons with the largest number instead.
 _OVERFLOW_MILLI = 2**63 - 1
-_RESOURCE_TYPES = frozenset({"cpu", "memory"})
 
 FALLBACK_EXISTS = Condition(
     "Fallback",
@@ -84,7 +83,7 @@ class KedaObject:
         health: Mapping[str, MetricHealth] | None = None,
         on_built: Callable[[Trigger], None] = _ignore,
     ) -> None:
-        """Continue from the status of the object; a formula that KEDA refuses is refused here."""
+        """Continue from the status of the object; a formula that KEDA rejects is rejected here."""
         self.spec = spec
         self.last_active_at_ns = last_active_at_ns
         self._created_at_ns = created_at_ns
@@ -94,7 +93,7 @@ class KedaObject:
         self._fallback = spec.valid_fallback
         self._formula: CompositeFormula | None = compile_modifiers(spec)
         self._reuses_hpa_readings = reuses_hpa_readings(spec)
-        self._is_resource_only = all(item.type in _RESOURCE_TYPES for item in spec.triggers)
+        self._is_resource_only = spec.has_only_resources
         self._records: dict[str, Observation] = {}
         self.external_metric_names: tuple[str, ...] = ()  # known once metric_specs was asked
 
@@ -114,7 +113,7 @@ class KedaObject:
 
     @property
     def hpa_writes_stale_conditions(self) -> bool:
-        """Say whether the HPA's path writes the conditions it saw before the first poll."""
+        """Return whether the HPA's path writes the conditions it saw before the first poll."""
         return self._fallback is not None and self._health.has_hpa_copy
 
     def annotate(self, annotations: ScalingAnnotations) -> None:

@@ -66,7 +66,7 @@ class TriggerPoll:
 
 @dataclass(frozen=True, slots=True)
 class ScaleLoopView:
-    """What the executor looks at: the triggers together, the target, and the clock."""
+    """The input of the executor: the triggers together, the target, and the clock."""
 
     is_active: bool
     has_error: bool
@@ -88,7 +88,7 @@ class ScaleLoopDecision:
 
 
 def reuses_hpa_readings(spec: ScaledObjectSpec) -> bool:
-    """Say whether the loop takes the HPA's last readings instead of polling by itself."""
+    """Return whether the loop takes the HPA's last readings instead of polling by itself."""
     return (
         spec.floor > 0
         and spec.idle_replica_count is None

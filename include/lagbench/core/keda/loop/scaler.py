@@ -1,7 +1,7 @@
-"""What KEDA's side asks of a trigger's source: metric specs and readings, whatever the type.
+"""Define the interface of a trigger's source: metric specs and readings, for every type.
 
-A scaler is built per trigger, lives as long as nothing fails, and may remember things between two
-readings (the offsets of excludePersistentLag). Both clocks of an object read the same scalers.
+A scaler is built per trigger, is kept until it fails, and may keep state between two readings (the
+offsets of excludePersistentLag). Both clocks of an object read the same scalers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COMPOSITE_METRIC = "composite-metric"
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """One metric as the HPA is told of it; a Utilization has its target in percent."""
+    """One metric as the HPA gets it; a Utilization has its target in percent."""
 
     name: str  # with the prefix s<i>-; "cpu" or "memory" for a resource; "composite-metric"
     trigger_index: int
@@ -33,7 +33,7 @@ class MetricSpec:
 
 @dataclass(frozen=True, slots=True)
 class MetricReading:
-    """What one poll of one metric says; several values add up in the HPA."""
+    """The result of one poll of one metric; several values add up in the HPA."""
 
     values: tuple[float, ...]
     is_active: bool
@@ -60,7 +60,7 @@ class Scaler(Protocol):
     """Reads one trigger's source."""
 
     def metric_specs(self) -> Sequence[MetricSpec]:
-        """Return the metrics of the trigger; ``ScalerFailed`` when its server does not tell."""
+        """Return the metrics of the trigger; ``ScalerFailed`` if its server reports none."""
         ...
 
     def read(self, metric_name: str) -> MetricReading:

@@ -34,7 +34,7 @@ class ScalerCache:
 
     @property
     def is_built(self) -> bool:
-        """Say whether the scalers exist."""
+        """Return whether the scalers exist."""
         return bool(self._scalers)
 
     def build_all(self) -> None:
@@ -65,7 +65,7 @@ class ScalerCache:
         return True
 
     def known_specs(self, index: int) -> Sequence[MetricSpec]:
-        """Return a trigger's specs without a retry; none when its server does not tell."""
+        """Return a trigger's specs without a retry; none if its server does not report them."""
         if index in self._streamed:
             return self._streamed[index]
         try:

@@ -1,4 +1,4 @@
-"""What stands in for a metric whose source has failed too often."""
+"""Compute the value that replaces a metric whose source has failed too often."""
 
 from __future__ import annotations
 

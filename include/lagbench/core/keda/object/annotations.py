@@ -22,9 +22,9 @@ _INT32 = (-(2**31), 2**31 - 1)
 
 
 class ScalingAnnotations(BaseModel):
-    """What the annotations say; ``paused_replicas`` None: pausing leaves the count as it is.
+    """The annotations of an object; ``paused_replicas`` None: pausing leaves the count as it is.
 
-    ``paused_replicas_problem`` is what KEDA says of a count that is no number: it finds that out
+    ``paused_replicas_problem`` is KEDA's message for a count that is not a number: KEDA reports it
     only after it has deleted the HPA.
     """
 
@@ -55,7 +55,7 @@ def parse_scaling_annotations(manifest: Mapping[str, Any]) -> ScalingAnnotations
 
 
 def _is_on(given: Mapping[str, Any], annotation: str) -> bool:
-    """Say whether an annotation is set; what is no Go boolean counts as true."""
+    """Return whether an annotation is set; a value that is not a Go boolean counts as true."""
     if annotation not in given:
         return False
     return go_boolean(str(given[annotation])) is not False

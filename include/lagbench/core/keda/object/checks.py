@@ -1,4 +1,4 @@
-"""What must hold between the fields of a ScaledObject."""
+"""Check the rules between the fields of a ScaledObject."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LABEL_LENGTH = 63
 
 
 def check_names(name: str, hpa_name: str, where: str) -> None:
-    """Refuse names that cannot be label values: both become one on the HPA."""
+    """Reject names that cannot be label values: both become one on the HPA."""
     if not 1 <= len(name) <= _LABEL_LENGTH:
         allowed = f"1 to {_LABEL_LENGTH} characters: it is used as a label value"
         raise WrongInput(where=where, field="metadata.name", value=name, allowed=allowed)
@@ -25,7 +25,7 @@ def check_names(name: str, hpa_name: str, where: str) -> None:
 
 
 def check_bounds(counts: Mapping[str, int | None], where: str) -> None:
-    """Refuse counts that KEDA refuses; an absent minimum is 0, a given one counts as 1 or more."""
+    """Reject counts that KEDA rejects; an absent minimum is 0, a given one counts as 1 or more."""
     given, idle = counts["min_replica_count"], counts["idle_replica_count"]
     maximum = counts["max_replica_count"] or 0
     minimum = 0 if given is None else max(given, 1)

@@ -1,4 +1,4 @@
-"""What a ScaledObject falls back to while a trigger's source fails."""
+"""Parse the fallback of a ScaledObject, for times in which a trigger's source fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BEHAVIORS: tuple[FallbackBehavior, ...] = get_args(FallbackBehavior)
 
 
 class Fallback(BaseModel):
-    """The replicas to stand in once more than ``failure_threshold`` polls have failed."""
+    """The replicas that apply once more than ``failure_threshold`` polls have failed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

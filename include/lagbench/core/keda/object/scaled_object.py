@@ -1,7 +1,7 @@
-"""KEDA's ScaledObject: the fields of its CRD, parsed strictly, with defaults and bounds.
+"""Parse KEDA's ScaledObject strictly: the fields of its CRD, with defaults and bounds.
 
-What KEDA would take and this autoscaler cannot do is refused (``BenchRefused``), never ignored: a
-policy must not mean less here than in production.
+A value that KEDA accepts and this autoscaler cannot do is rejected (``NotSupported``), never
+ignored: a policy must not mean less here than in production.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lagbench.core.keda.object.trigger import (
     check_triggers_together,
     parse_one_trigger,
 )
-from lagbench.core.keda.refusals import BenchRefused, TriggerRefused
+from lagbench.core.keda.refusals import NotSupported, TriggerRefused
 from lagbench.core.keda.triggers import (
     AuthenticationRef,
     CronTrigger,
@@ -46,11 +46,11 @@ __all__ = [
     "API_VERSION",
     "KIND",
     "AuthenticationRef",
-    "BenchRefused",
     "CronTrigger",
     "ExternalTrigger",
     "Fallback",
     "KafkaTrigger",
+    "NotSupported",
     "ResourceTrigger",
     "ScaledObjectSpec",
     "ScalingAnnotations",
@@ -97,14 +97,14 @@ def find_problems(
 ) -> tuple[WrongInput, ...]:
     """Return all that is wrong, in the order in which KEDA would come upon it.
 
-    ``TriggerRefused`` is the operator's, ``BenchRefused`` this autoscaler's alone, the rest the
+    ``TriggerRefused`` is the operator's, ``NotSupported`` this autoscaler's alone, the rest the
     CRD's or the webhook's.
     """
     return tuple(_read(manifest, where, environment or {}, auth)[1])
 
 
 class _Reading:
-    """Reads part after part; what is wrong is kept, and reading goes on."""
+    """Reads part after part; a problem is kept, and reading continues."""
 
     def __init__(self) -> None:
         self.problems: list[WrongInput] = []

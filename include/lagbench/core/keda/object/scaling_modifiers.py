@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from lagbench.core.keda.refusals import BenchRefused, TriggerRefused
+from lagbench.core.keda.refusals import NotSupported, TriggerRefused
 from lagbench.core.kubernetes import go_float, refuse_unknown_fields, text
 from lagbench.errors import WrongInput
 
@@ -34,7 +34,7 @@ class ScalingModifiers(BaseModel):
 
     @property
     def allows_fallback(self) -> bool:
-        """Say whether a fallback counts at all: KEDA reads the target as a whole number there."""
+        """Return whether a fallback counts: KEDA reads the target as a whole number there."""
         is_whole = bool(_GO_INTEGER.fullmatch(self.target))
         return is_whole and 0 < int(self.target) < 2**63
 
@@ -82,7 +82,7 @@ def missing_problem(formula: str, target: str) -> str | None:
 
 
 def target_problem(target: str) -> str | None:
-    """Return what KEDA says of a target that is no number above zero."""
+    """Return KEDA's message for a target that is not a number above zero."""
     try:
         if not go_float(target) <= 0:
             return None
@@ -99,8 +99,8 @@ def _finite(target: str, where: str) -> float:
     number = go_float(target)
     if isfinite(number):
         return number
-    allowed = "a finite number (KEDA takes this text, and no quantity can hold it)"
-    raise BenchRefused(where=where, field=f"{_FIELD}.target", value=target, allowed=allowed)
+    allowed = "a finite number (KEDA accepts this text, but no quantity can represent it)"
+    raise NotSupported(where=where, field=f"{_FIELD}.target", value=target, allowed=allowed)
 
 
 def _activation(given: str, where: str) -> float:
@@ -109,8 +109,8 @@ def _activation(given: str, where: str) -> float:
     except ValueError:
         number = nan
     if isnan(number):
-        allowed = "a number (KEDA takes this text and then never gets through a poll)"
-        raise BenchRefused(
+        allowed = "a number (KEDA accepts this text, but then every poll fails)"
+        raise NotSupported(
             where=where, field=f"{_FIELD}.activationTarget", value=given, allowed=allowed
         )
     return number

@@ -1,4 +1,4 @@
-"""What a ScaledObject asks for, after parsing."""
+"""Define the parsed spec of a ScaledObject."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lagbench.core.keda.object.trigger import Trigger
 
 
 class ScaledObjectSpec(BaseModel):
-    """What a ScaledObject asks for; None where KEDA tells absent from zero."""
+    """The spec of a ScaledObject; None where KEDA distinguishes absent from zero."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -42,7 +42,7 @@ class ScaledObjectSpec(BaseModel):
 
     @property
     def uses_cached_metrics(self) -> bool:
-        """Say whether any trigger serves the scale loop's value to the HPA."""
+        """Return whether any trigger serves the scale loop's value to the HPA."""
         return any(trigger.uses_cached_metrics for trigger in self.triggers)
 
     @property
@@ -54,7 +54,7 @@ class ScaledObjectSpec(BaseModel):
 
     @property
     def has_only_resources(self) -> bool:
-        """Say whether no trigger is KEDA's to poll, which counts as always active."""
+        """Return whether no trigger is KEDA's to poll, which counts as always active."""
         return all(trigger.is_resource for trigger in self.triggers)
 
     def trigger_of(self, metric_name: str) -> Trigger | None:

@@ -40,7 +40,7 @@ def environment_container(manifest: Mapping[str, Any]) -> str:
 
 
 def check_kind(manifest: Mapping[str, Any], where: str) -> None:
-    """Refuse an object of another kind or version."""
+    """Reject an object of another kind or version."""
     if (manifest.get("apiVersion"), manifest.get("kind")) != (API_VERSION, KIND):
         kind = f"{manifest.get('apiVersion')} {manifest.get('kind')}"
         raise WrongInput(where=where, field="kind", value=kind, allowed=f"{API_VERSION} {KIND}")

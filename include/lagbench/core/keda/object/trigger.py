@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.keda.triggers import (
     RESOURCE_TYPES,
+    TRIGGER_TYPES,
     AuthenticationRef,
     ExternalTrigger,
     ResourceTrigger,
@@ -29,7 +30,6 @@ TRIGGER_FIELDS = (
     "useCachedMetrics",
     "metricType",
 )
-_NEVER_CACHED = (*RESOURCE_TYPES, "cron")
 MetricType = Literal["AverageValue", "Value"]
 
 
@@ -56,11 +56,11 @@ class Trigger(BaseModel):
 
     @property
     def is_resource(self) -> bool:
-        """Say whether the HPA reads the pods itself, so that KEDA polls nothing."""
+        """Return whether the HPA reads the pods itself, so that KEDA polls nothing."""
         return isinstance(self.parameters, ResourceTrigger)
 
     def yields(self, metric_name: str) -> bool:
-        """Say whether an external metric of that name is this trigger's."""
+        """Return whether an external metric of that name is this trigger's."""
         if isinstance(self.parameters, ExternalTrigger):
             return metric_name.startswith(self.metric_name)
         return not self.is_resource and metric_name == self.metric_name
@@ -91,11 +91,13 @@ def _shape(item: object, where: str, field: str) -> Mapping[str, Any]:
 
 
 def check_triggers_together(triggers: Sequence[Mapping[str, Any]], where: str) -> None:
-    """Refuse what KEDA refuses before it looks into any trigger."""
+    """Reject triggers that KEDA rejects before it reads their parameters."""
     names: set[str] = set()
     for index, trigger in enumerate(triggers):
         kind, name = trigger.get("type"), trigger.get("name") or ""
-        if trigger.get("useCachedMetrics") and kind in _NEVER_CACHED:
+        known = TRIGGER_TYPES.get(str(kind))
+        may_be_cached = known is None or known.may_be_cached
+        if trigger.get("useCachedMetrics") and not may_be_cached:
             raise TriggerRefused(
                 where=where,
                 field=f"spec.triggers[{index}].useCachedMetrics",
@@ -143,15 +145,24 @@ def parse_one_trigger(
     )
     parameters = parse_trigger(kind, source)
     metric_type: MetricType = "Value" if written == "Value" else "AverageValue"
+    problem = None
     if kind not in RESOURCE_TYPES and written not in {"", metric_type}:
+        allowed = "must be either Utilization, Value, or AverageValue"
+        problem = ("metricType", "type", written, allowed)
+    target_milli = TRIGGER_TYPES[kind].target_milli
+    if target_milli is not None and target_milli(parameters) == 0:
+        # From the API server's source; no such HPA was recorded.
+        name = "value" if metric_type == "Value" else "averageValue"
+        problem = ("metadata", name, "0", "must be positive")
+    if problem is not None:
         # KEDA does not look: the API server refuses the HPA.
+        where_written, name, value, allowed = problem
         raise TriggerRefused(
             where=where,
-            field=f"{field}.metricType",
-            value=written,
+            field=f"{field}.{where_written}",
+            value=value,
             keda_message=f'HorizontalPodAutoscaler.autoscaling "{hpa_name}" is invalid: '
-            f'spec.metrics[{index}].external.target.type: Invalid value: "{written}": must be '
-            "either Utilization, Value, or AverageValue",
+            f'spec.metrics[{index}].external.target.{name}: Invalid value: "{value}": {allowed}',
             stage="hpa",
         )
     return Trigger(

@@ -14,35 +14,45 @@ from lagbench.core.keda.triggers.external import ExternalTrigger
 from lagbench.core.keda.triggers.kafka import (
     KafkaTrigger,
     OffsetResetPolicy,
+    kafka_metadata_for_run,
     kept_partitions,
     parse_partition_limitation,
 )
 from lagbench.core.keda.triggers.kafka_security import KafkaSecurity, check_security, read_security
+from lagbench.core.keda.triggers.lag_query import parse_lag_query
 from lagbench.core.keda.triggers.parameters import (
     ParameterReader,
     ParameterSources,
     go_boolean,
     normalize_metric_name,
 )
-from lagbench.core.keda.triggers.registry import (
-    RESOURCE_TYPES,
+from lagbench.core.keda.triggers.prometheus import PrometheusTrigger
+from lagbench.core.keda.triggers.registry import RESOURCE_TYPES, TRIGGER_TYPES, parse_trigger
+from lagbench.core.keda.triggers.resource import ResourceTrigger
+from lagbench.core.keda.triggers.trigger_type import (
+    Outage,
+    RunSources,
+    SampledLag,
     TriggerParameters,
     TriggerSource,
-    parse_trigger,
 )
-from lagbench.core.keda.triggers.resource import ResourceTrigger
 
 __all__ = [
     "RESOURCE_TYPES",
+    "TRIGGER_TYPES",
     "AuthenticationRef",
     "CronTrigger",
     "ExternalTrigger",
     "KafkaSecurity",
     "KafkaTrigger",
     "OffsetResetPolicy",
+    "Outage",
     "ParameterReader",
     "ParameterSources",
+    "PrometheusTrigger",
     "ResourceTrigger",
+    "RunSources",
+    "SampledLag",
     "TargetEnvironment",
     "TriggerParameters",
     "TriggerSource",
@@ -50,9 +60,11 @@ __all__ = [
     "check_security",
     "decode_secret",
     "go_boolean",
+    "kafka_metadata_for_run",
     "kept_partitions",
     "normalize_metric_name",
     "parse_authentication_ref",
+    "parse_lag_query",
     "parse_partition_limitation",
     "parse_trigger",
     "read_security",

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from lagbench.core.keda.refusals import BenchRefused
+from lagbench.core.keda.refusals import NotSupported
 from lagbench.core.kubernetes import refuse_unknown_fields
 from lagbench.errors import WrongInput
 
@@ -88,7 +88,7 @@ def parse_authentication_ref(given: object, *, where: str, field: str) -> Authen
         if kind == known:
             return AuthenticationRef(name=name, kind=known)
     # KEDA logs an error and goes on without any secret.
-    raise BenchRefused(where=where, field=f"{field}.kind", value=kind, allowed=", ".join(KINDS))
+    raise NotSupported(where=where, field=f"{field}.kind", value=kind, allowed=", ".join(KINDS))
 
 
 def referenced_objects(authentication: Mapping[str, Any]) -> tuple[set[str], set[str]]:
@@ -110,7 +110,7 @@ def resolve_authentication(
     """Return parameter -> value of a TriggerAuthentication or its cluster-wide kind.
 
     ``secrets`` and ``config_maps`` are those of the authentication's namespace (KEDA's own for
-    the cluster-wide kind), already decoded. A source that only KEDA has is ``BenchRefused``.
+    the cluster-wide kind), already decoded. A source that only KEDA has is ``NotSupported``.
     """
     kind = authentication.get("kind")
     if authentication.get("apiVersion") != API_VERSION or kind not in KINDS:
@@ -123,7 +123,7 @@ def resolve_authentication(
     for name in _ONLY_IN_KEDA:
         if spec.get(name):
             allowed = f"{', '.join(_READ_HERE)}: KEDA has {name}, the embedded autoscaler does not"
-            raise BenchRefused(where=where, field=f"spec.{name}", value="…", allowed=allowed)
+            raise NotSupported(where=where, field=f"spec.{name}", value="…", allowed=allowed)
     found = environment or TargetEnvironment()
     resolved: dict[str, str] = {}
     # In KEDA's order: a parameter that several sources name has the last one's value.

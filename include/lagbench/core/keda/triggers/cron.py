@@ -1,4 +1,4 @@
-"""The ``cron`` trigger: so many replicas between two instants that recur, in one time zone."""
+"""The ``cron`` trigger: a number of replicas between two recurring instants, in one time zone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict
-
 from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.keda.triggers.cron_schedule import ScheduleError, parse_schedule
 from lagbench.core.keda.triggers.parameters import (
@@ -16,6 +14,7 @@ from lagbench.core.keda.triggers.parameters import (
     ParameterSources,
     normalize_metric_name,
 )
+from lagbench.core.keda.triggers.trigger_type import TriggerParameters, TriggerSource, TriggerType
 
 # How KEDA spells a schedule inside a metric's name.
 _IN_A_NAME = (" ", ""), ("*", "x"), ("/", "Sl"), ("?", "Qm"), (",", "Cm")
@@ -24,16 +23,14 @@ _NEVER = timedelta(days=366)  # of schedules that do not come: look again in a y
 
 @dataclass(frozen=True, slots=True)
 class CronWindow:
-    """Whether an instant lies between a start and an end, and when that is next to be asked."""
+    """The state of a window at an instant: inside or not, and the next instant to check."""
 
     is_within: bool
     until: datetime
 
 
-class CronTrigger(BaseModel):
+class CronTrigger(TriggerParameters):
     """Parameters of one cron trigger; whether the time zone exists is not known before a poll."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     timezone: str
     start: str
@@ -41,7 +38,7 @@ class CronTrigger(BaseModel):
     desired_replicas: int
 
     def metric_name(self, trigger_index: int) -> str:
-        """Return the name under which the HPA asks for this trigger's metric."""
+        """Return the name under which the HPA requests this trigger's metric."""
         name = f"cron-{self.timezone}-{_in_a_name(self.start)}-{_in_a_name(self.end)}"
         return f"s{trigger_index}-{normalize_metric_name(name)}"
 
@@ -74,7 +71,7 @@ class CronTrigger(BaseModel):
 def parse_cron_trigger(
     metadata: Mapping[str, str], *, where: str = "trigger", field: str = "metadata"
 ) -> CronTrigger:
-    """Return the trigger's parameters; ``TriggerRefused`` with KEDA's message when it refuses."""
+    """Return the trigger's parameters; ``TriggerRefused`` with KEDA's message if rejected."""
     reader = ParameterReader(ParameterSources(metadata))
     only = ("metadata",)
     values = {
@@ -118,3 +115,16 @@ def _in_a_name(schedule: str) -> str:
     for written, spelt in _IN_A_NAME:
         schedule = schedule.replace(written, spelt)
     return schedule
+
+
+def _parse(source: TriggerSource) -> CronTrigger:
+    return parse_cron_trigger(source.metadata, where=source.where, field=f"{source.field}.metadata")
+
+
+CRON = TriggerType(
+    "cron",
+    _parse,
+    target_milli=lambda trigger: trigger.target_milli,
+    may_be_cached=False,
+    outage="none",
+)

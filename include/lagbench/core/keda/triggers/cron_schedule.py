@@ -1,12 +1,12 @@
 """A five-field cron schedule, read with the rules and the messages of the parser that KEDA uses.
 
-Unlike other crons it knows no day 7 of the week and no ``@daily``; a day matches on either of its
-two fields when both are restricted, and on both when one is ``*`` or ``?``.
+Unlike other crons it has no day 7 of the week and no ``@daily``; a day matches on either of its two
+fields when both are restricted, and on both when one is ``*`` or ``?``.
 
 Not croniter 7.0, which differs from that parser where it matters: it moves an instant that the
 clock skips (02:30 in March) to the next hour in place of leaving it out, takes a range of one
-(``3-3``) for any value, refuses ``?`` for minutes and empty list items, and is 20 times slower
-(0.4 ms an instant). The tests compare with it where both agree.
+(``3-3``) for any value, rejects ``?`` for minutes and empty list items, and is 20 times slower (0.4
+ms an instant). The tests compare with it where both agree.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 class ScheduleError(ValueError):
-    """A text is no schedule; the message is the one of the parser that KEDA uses."""
+    """The text is not a schedule; the message is that of KEDA's parser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class CronSchedule:
 
 
 def _repeats(day: date, hour: int, like: datetime) -> bool:
-    """Say whether the clock shows this hour twice on that day."""
+    """Return whether the clock shows this hour twice on that day."""
     first = datetime.combine(day, time(hour), tzinfo=like.tzinfo)
     second = first.replace(fold=1)
     return (second.utcoffset() or timedelta()) < (first.utcoffset() or timedelta())

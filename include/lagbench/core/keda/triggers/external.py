@@ -1,25 +1,24 @@
-"""The ``external`` and ``external-push`` triggers: a gRPC server that tells specs and values."""
+"""The ``external`` and ``external-push`` triggers: a gRPC server that reports specs and values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import Field, SecretStr
 
 from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.keda.triggers.parameters import ParameterReader, ParameterSources
+from lagbench.core.keda.triggers.trigger_type import TriggerParameters, TriggerSource, TriggerType
 
 _FROM_ENV = "FromEnv"
 
 
-class ExternalTrigger(BaseModel):
-    """Parameters of one external trigger; the names of its metrics only the server knows.
+class ExternalTrigger(TriggerParameters):
+    """Parameters of one external trigger; the names of its metrics are known to the server only.
 
-    ``metadata`` is what is sent with every call: a ``...FromEnv`` key carries the variable's
-    value, which may be a secret, hence no repr.
+    ``metadata`` is what is sent with every call: a ``...FromEnv`` key carries the variable's value,
+    which may be a secret, so it has no repr.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     is_push: bool
     scaler_address: str
@@ -32,7 +31,7 @@ class ExternalTrigger(BaseModel):
 
     @property
     def uses_tls(self) -> bool:
-        """Say whether the connection is encrypted: asked for, or a certificate is given."""
+        """Return whether the connection is encrypted: asked for, or a certificate is given."""
         has_pair = bool(self.tls_client_cert) and bool(self.tls_client_key)
         return self.enable_tls or has_pair or bool(self.ca_cert)
 
@@ -62,7 +61,7 @@ def parse_external_trigger(
     auth: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> ExternalTrigger:
-    """Return the trigger's parameters; ``TriggerRefused`` with KEDA's message when it refuses."""
+    """Return the trigger's parameters; ``TriggerRefused`` with KEDA's message if rejected."""
     reader = ParameterReader(ParameterSources(metadata, auth or {}, environment or {}))
     address = reader.required_text("scalerAddress", order=("metadata",))
     enable_tls, unsafe_ssl = reader.boolean("enableTLS"), reader.boolean("unsafeSsl")
@@ -97,3 +96,21 @@ def _sent(metadata: Mapping[str, str], environment: Mapping[str, str]) -> dict[s
 
 def _revealed(secret: SecretStr | None) -> str:
     return "" if secret is None else secret.get_secret_value()
+
+
+def _type_of(name: str, *, is_push: bool) -> TriggerType[ExternalTrigger]:
+    def parse(source: TriggerSource) -> ExternalTrigger:
+        return parse_external_trigger(
+            source.metadata,
+            is_push=is_push,
+            where=source.where,
+            field=f"{source.field}.metadata",
+            auth=source.auth,
+            environment=source.environment,
+        )
+
+    return TriggerType(name, parse, outage="metric names")
+
+
+EXTERNAL = _type_of("external", is_push=False)
+EXTERNAL_PUSH = _type_of("external-push", is_push=True)

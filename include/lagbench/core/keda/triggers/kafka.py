@@ -6,17 +6,22 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
-from lagbench.core.keda.refusals import TriggerRefused
+from lagbench.core.keda.refusals import NotSupported, TriggerRefused
 from lagbench.core.keda.triggers.kafka_security import KafkaSecurity, check_security, read_security
 from lagbench.core.keda.triggers.parameters import (
     ParameterReader,
     ParameterSources,
     normalize_metric_name,
 )
+from lagbench.core.keda.triggers.trigger_type import (
+    RunSources,
+    TriggerParameters,
+    TriggerSource,
+    TriggerType,
+)
 
 __all__ = [
+    "KAFKA",
     "KafkaTrigger",
     "TriggerRefused",
     "kept_partitions",
@@ -29,12 +34,17 @@ _RESET_POLICIES: tuple[OffsetResetPolicy, ...] = ("latest", "earliest")
 _INT32 = (-(2**31), 2**31 - 1)
 # Versions before 1.0 have four numbers and begin with 0.
 _KAFKA_VERSION = re.compile(r"0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+")
+_SPOKEN_SASL = ("none", "plaintext", "scram_sha256", "scram_sha512")
+_READ = """
+    bootstrapServers consumerGroup topic lagThreshold activationLagThreshold offsetResetPolicy
+    partitionLimitation allowIdleConsumers excludePersistentLag scaleToZeroOnInvalidOffset
+    limitToPartitionsWithLag ensureEvenDistributionOfPartitions fullMetadata version tls sasl
+    unsafeSsl saslTokenProvider awsRegion
+"""
 
 
-class KafkaTrigger(BaseModel):
+class KafkaTrigger(TriggerParameters):
     """Parameters of one kafka trigger after KEDA's parsing; ``topic`` empty means all topics."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     bootstrap_servers: tuple[str, ...]
     consumer_group: str
@@ -53,7 +63,7 @@ class KafkaTrigger(BaseModel):
     security: KafkaSecurity = KafkaSecurity()
 
     def metric_name(self, trigger_index: int) -> str:
-        """Return the name under which the HPA asks for this trigger's metric."""
+        """Return the name under which the HPA requests this trigger's metric."""
         name = f"kafka-{self.topic}" if self.topic else f"kafka-{self.consumer_group}-topics"
         return f"s{trigger_index}-{normalize_metric_name(name)}"
 
@@ -63,7 +73,7 @@ class KafkaTrigger(BaseModel):
         return self.lag_threshold * 1000
 
     def keeps_partition(self, partition: int) -> bool:
-        """Say whether partitionLimitation leaves this partition in."""
+        """Return whether partitionLimitation leaves this partition in."""
         return self.partition_limitation is None or partition in self.partition_limitation
 
 
@@ -76,10 +86,10 @@ def parse_kafka_trigger(
     environment: Mapping[str, str] | None = None,
     is_auth_known: bool = True,
 ) -> KafkaTrigger:
-    """Return the trigger's parameters; ``TriggerRefused`` with KEDA's message when it refuses.
+    """Return the trigger's parameters; ``TriggerRefused`` with KEDA's message if rejected.
 
-    ``is_auth_known`` False: what the TriggerAuthentication holds cannot be told yet, so that the
-    rules on TLS and SASL are left for later.
+    ``is_auth_known`` False: the content of the TriggerAuthentication is not known yet, so the rules
+    on TLS and SASL are checked later.
     """
     sources = ParameterSources(metadata, auth or {}, environment or {})
     reader = ParameterReader(sources)
@@ -200,3 +210,43 @@ def _int32(text: str) -> int | None:
         return None
     number = int(text)
     return number if _INT32[0] <= number <= _INT32[1] else None
+
+
+def kafka_metadata_for_run(metadata: Mapping[str, str], sources: RunSources) -> Mapping[str, str]:
+    """Return the metadata with the run's brokers, topic and group."""
+    return {
+        **metadata,
+        "bootstrapServers": sources.bootstrap_servers,
+        "topic": sources.topic,
+        "consumerGroup": sources.group,
+    }
+
+
+def _parse(source: TriggerSource) -> KafkaTrigger:
+    trigger = parse_kafka_trigger(
+        source.metadata,
+        where=source.where,
+        field=f"{source.field}.metadata",
+        auth=source.auth,
+        environment=source.environment,
+        is_auth_known=source.auth is not None,
+    )
+    if trigger.security.sasl not in _SPOKEN_SASL:
+        raise NotSupported(
+            where=source.where,
+            field=f"{source.field}.metadata.sasl",
+            value=trigger.security.sasl,
+            allowed=f"{', '.join(_SPOKEN_SASL)}: KEDA supports it, the scaler of this bench does "
+            "not",
+        )
+    return trigger
+
+
+KAFKA = TriggerType(
+    "kafka",
+    _parse,
+    target_milli=lambda trigger: trigger.target_milli,
+    outage="scaler",
+    read_parameters=frozenset(_READ.split()),
+    for_run=kafka_metadata_for_run,
+)

@@ -13,7 +13,7 @@ _PASSWORD_TYPES = frozenset({"plaintext", "scram_sha256", "scram_sha512"})
 
 
 class KafkaSecurity(BaseModel):
-    """How the trigger's client proves who it is; secrets come from a TriggerAuthentication."""
+    """The login of the trigger's client; secrets come from a TriggerAuthentication."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -6,10 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from lagbench.core.keda.refusals import TriggerRefused
 from lagbench.core.keda.triggers.parameters import ParameterReader, ParameterSources
+from lagbench.core.keda.triggers.trigger_type import TriggerParameters, TriggerSource, TriggerType
 from lagbench.core.kubernetes import parse_milli
 from lagbench.errors import WrongInput
 
@@ -18,10 +17,8 @@ _INT32 = (-(2**31), 2**31 - 1)
 _REMOVED = "The 'type' setting is DEPRECATED and is removed in v2.18 - Use 'metricType' instead."
 
 
-class ResourceTrigger(BaseModel):
+class ResourceTrigger(TriggerParameters):
     """Parameters of one cpu or memory trigger; ``container_name`` empty: the whole pod."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     resource: Resource
     target_type: Literal["Utilization", "AverageValue"]
@@ -42,7 +39,7 @@ def parse_resource_trigger(
     where: str = "trigger",
     field: str = "metadata",
 ) -> ResourceTrigger:
-    """Return the trigger's parameters; ``TriggerRefused`` with KEDA's message when it refuses."""
+    """Return the trigger's parameters; ``TriggerRefused`` with KEDA's message if rejected."""
     reader = ParameterReader(ParameterSources(metadata))
     reader.refuse_deprecated("type", f"scaler {resource} info: {_REMOVED}")
     value = reader.required_text("value", order=("metadata",))
@@ -92,3 +89,19 @@ def _amount(text: str, where: str, field: str) -> int:
         raise WrongInput(
             where=where, field=field, value=text, allowed="a Kubernetes quantity such as 100m"
         ) from error
+
+
+def _type_of(resource: Resource) -> TriggerType[ResourceTrigger]:
+    def parse(source: TriggerSource) -> ResourceTrigger:
+        return parse_resource_trigger(
+            resource,
+            source.metadata,
+            metric_type=source.metric_type,
+            where=source.where,
+            field=f"{source.field}.metadata",
+        )
+
+    return TriggerType(resource, parse, is_resource=True, may_be_cached=False, outage="none")
+
+
+CPU, MEMORY = _type_of("cpu"), _type_of("memory")

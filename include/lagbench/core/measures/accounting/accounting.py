@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from lagbench.core.measures.accounting.commit_moves import CommitMove
 from lagbench.core.measures.accounting.sums import broken_classes
 from lagbench.core.measures.evidence import CURRENT_FORMAT
-from lagbench.core.measures.model import MeasureModel
+from lagbench.core.measures.model import Interval, MeasureModel, NamedMeasure
 from lagbench.shared_with_spark import message_classes
 
 LISTED_AT_MOST = 100_000
@@ -88,7 +88,7 @@ class StrangeRecord(MeasureModel):
 
 
 class UnknownOwnership(MeasureModel):
-    """A stretch with unknown ownership: a record of the pod's rebalances is missing."""
+    """A period with unknown ownership: a record of the pod's rebalances is missing."""
 
     pod: str
     from_at: int | None  # None: from its start
@@ -158,15 +158,47 @@ class Accounting(MeasureModel):
     by_pod: tuple[PodWork, ...] = ()
     bad_messages: tuple[BadMessageGroup, ...] = ()
 
+    named: ClassVar[tuple[NamedMeasure[Accounting], ...]] = (
+        NamedMeasure("lost", "Messages lost", "messages", 0, lambda found: found.lost_in_all),
+        NamedMeasure(
+            "duplicated",
+            "Double-processing in the ledger",
+            "processings",
+            0,
+            lambda found: found.duplicated,
+        ),
+        NamedMeasure(
+            "reordered",
+            "Messages reordered",
+            "messages",
+            0,
+            lambda found: found.reordered,
+            lambda found: _with_doubt(found.reordered, found.reordered_in_doubt),
+        ),
+        NamedMeasure(
+            "zombies",
+            "Two owners at once",
+            "messages",
+            0,
+            lambda found: found.zombie,
+            lambda found: _with_doubt(found.zombie, found.zombie_in_doubt),
+        ),
+    )
+
     @property
     def commits_moved_back(self) -> int:
-        """How often the group's committed offset was set back."""
+        """Number of times that the group's committed offset was set back."""
         return len(self.commit_moves)
 
     @property
     def lost_in_all(self) -> int | None:
         """Messages proven lost, by consumers or in the broker."""
         return None if self.lost is None else self.lost + (self.lost_in_broker or 0)
+
+
+def _with_doubt(count: int | None, in_doubt: int | None) -> Interval | None:
+    """Return the certain count, and the count with those that two clocks leave in doubt."""
+    return None if count is None else (count, count + (in_doubt or 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,11 +34,18 @@ from lagbench.core.measures.evidence.format import (
     folder_format,
     unrecorded_text,
 )
+from lagbench.core.measures.evidence.gaps import (
+    GAP_SECONDS,
+    Gap,
+    TelemetryGap,
+    gaps_between,
+    gaps_text,
+)
 from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState, group_events
 from lagbench.core.measures.evidence.group_strangers import (
     GroupStranger,
+    group_gaps,
     group_strangers,
-    group_unseen,
 )
 from lagbench.core.measures.evidence.load import (
     Validity,
@@ -56,26 +63,19 @@ from lagbench.core.measures.evidence.load_taken import (
     log_behind,
 )
 from lagbench.core.measures.evidence.load_window import LoadWindow, SpikeWindow, load_window
-from lagbench.core.measures.evidence.measured_stretch import measured_until
-from lagbench.core.measures.evidence.pod_lives import FINAL_PHASES, PodLife, pod_lives
+from lagbench.core.measures.evidence.measurement_window import measured_until
+from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES, PodTimeline, pod_timelines
 from lagbench.core.measures.evidence.producer_records import contradictions_of_the_producer
 from lagbench.core.measures.evidence.seq_ranges import SeqRanges
 from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries, lag_series
-from lagbench.core.measures.evidence.unseen import (
-    BLIND_SECONDS,
-    TelemetryGap,
-    Unseen,
-    unseen_between,
-    unseen_text,
-)
 
 __all__ = [
     "API_SERVER",
     "BIN_NS",
-    "BLIND_SECONDS",
     "CURRENT_FORMAT",
     "FINAL_PHASES",
     "FORMAT_FIELD",
+    "GAP_SECONDS",
     "MEMBERS_FORMAT",
     "ONE_CLOCK",
     "Clock",
@@ -83,19 +83,19 @@ __all__ = [
     "ClockSet",
     "ClockSteps",
     "Clocks",
+    "Gap",
     "GroupEvent",
     "GroupState",
     "GroupStranger",
     "HeldBack",
     "LagSeries",
     "LoadWindow",
-    "PodLife",
+    "PodTimeline",
     "RateSeries",
     "RunningBound",
     "SeqRanges",
     "SpikeWindow",
     "TelemetryGap",
-    "Unseen",
     "Validity",
     "answer_bound",
     "clock_set",
@@ -115,10 +115,12 @@ __all__ = [
     "doubts_of_the_load",
     "fell_behind",
     "folder_format",
+    "gaps_between",
+    "gaps_text",
     "generator",
     "group_events",
+    "group_gaps",
     "group_strangers",
-    "group_unseen",
     "held_back",
     "lag_series",
     "lateness_text",
@@ -128,13 +130,11 @@ __all__ = [
     "lost_rebalances",
     "measured_until",
     "on_recorders_clock",
-    "pod_lives",
+    "pod_timelines",
     "probe_at",
     "telemetry_gaps",
     "timeline_gaps",
     "unrecorded_members",
     "unrecorded_text",
-    "unseen_between",
-    "unseen_text",
     "validity",
 ]

@@ -1,4 +1,4 @@
-"""Detect steps of a wall clock against the monotonic clock.
+"""Detect a clock step: a wall clock that moves against the monotonic clock.
 
 Both run at the same rate on Linux, even while the clock is slewed (NTP). Their difference changes
 when the wall clock is set, and when the machine is suspended, because the monotonic clock

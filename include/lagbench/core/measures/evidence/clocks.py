@@ -31,7 +31,7 @@ API_SERVER = "API server"
 
 
 class ClockBound(MeasureModel):
-    """How far a clock is ahead of the recorder's; not steady: it moved inside the bound."""
+    """The offset of a clock from the recorder's; not steady: it moved inside the bound."""
 
     clock: str
     low_seconds: float
@@ -102,21 +102,21 @@ ONE_CLOCK = ClockSet(is_one_clock=True)
 
 
 def clock_set(records: Sequence[TelemetryRecord], fidelity: Fidelity) -> ClockSet:
-    """Return the clocks of a run from the recorder's last record of each stretch."""
+    """Return the clocks of a run from the recorder's last record of each period."""
     if fidelity != "kubernetes":
         return ONE_CLOCK
-    stretches: dict[str, dict[int, ClockOffset]] = {}
+    periods: dict[str, dict[int, ClockOffset]] = {}
     name_of_pod: dict[str, str] = {}
     for record in records:
         if isinstance(record, ClockOffset):
-            stretches.setdefault(record.clock, {})[record.since_at] = record
+            periods.setdefault(record.clock, {})[record.since_at] = record
             name_of_pod |= dict.fromkeys(record.pods, record.clock)
     seen = [record for record in records if isinstance(record, PodSeen)]
     # A pod may come and go between two answers of its node.
-    name_of_pod |= {record.pod: record.node for record in seen if record.node in stretches}
+    name_of_pod |= {record.pod: record.node for record in seen if record.node in periods}
     return ClockSet(
         is_one_clock=False,
-        by_name={name: _clock(name, list(of.values())) for name, of in stretches.items()},
+        by_name={name: _clock(name, list(of.values())) for name, of in periods.items()},
         name_of_pod=name_of_pod,
         unbounded_pods=tuple(sorted({record.pod for record in seen} - name_of_pod.keys())),
     )
@@ -164,20 +164,20 @@ def clock_steps(
                 second = (record.at - (origin_at or from_at)) / NANOSECONDS
                 found.append(
                     f"the clock of {record.source} stepped by {record.step_seconds:+.3f} s"
-                    f" at {second:+.1f} s: no instant before compares with one after"
+                    f" at {second:+.1f} s: instants before and after are not comparable"
                 )
     return found
 
 
-def _clock(name: str, stretches: Sequence[ClockOffset]) -> Clock:
-    """Return the overlap of all stretches; if they contradict, a bound that covers each."""
-    bounds = [OffsetBound(found.low_ns, found.high_ns) for found in stretches]
+def _clock(name: str, periods: Sequence[ClockOffset]) -> Clock:
+    """Return the overlap of all periods; if they contradict, a bound that covers each."""
+    bounds = [OffsetBound(found.low_ns, found.high_ns) for found in periods]
     common: OffsetBound | None = bounds[0]
     hull = bounds[0]
     for bound in bounds[1:]:
         common = None if common is None else common.narrowed_by(bound)
         hull = hull.joined_with(bound)
-    answers = sum(found.answers for found in stretches)
+    answers = sum(found.answers for found in periods)
     return Clock(name, common or hull, is_steady=common is not None, answers=answers)
 
 

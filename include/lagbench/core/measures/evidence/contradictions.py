@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lagbench.core.measures.evidence.load_taken import FEWEST_WAITING
-from lagbench.core.measures.evidence.measured_stretch import STOPPING_PHASE
+from lagbench.core.measures.evidence.measurement_window import STOPPING_PHASE
 from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.statistics import Ints
@@ -37,7 +37,7 @@ from lagbench.core.telemetry import (
 NAMED_PODS = 3
 _BINS_OF_A_SECOND = NANOSECONDS // BIN_NS
 _POLICY_GONE_SECONDS = 5.0
-"""How long the policy may still scale after the start of the phase that deletes it."""
+"""Time for which the policy may still scale after the phase that deletes it has started."""
 _STAMP_SLACK_SECONDS = 1.0
 """Two programs on one machine may stamp the same event this far apart."""
 _COMMIT_SLACK_NS = 1_500_000_000
@@ -63,14 +63,14 @@ _MISSING_MEMBERS_SECONDS = 60.0
 def contradictions_of_the_end(
     records: Sequence[TelemetryRecord], fence: Mapping[str, Any] | None, until_at: int
 ) -> list[str]:
-    """Return why the measured stretch may not end at ``until_at``, or why the fence disagrees.
+    """Return why the measurement window may not end at ``until_at``, or why the fence disagrees.
 
-    The stretch ends with the phase that deletes the policy: nothing scales after it, and the fence
+    The window ends with the phase that deletes the policy: nothing scales after it, and the fence
     is taken after it.
     """
     reasons = []
     if not any(isinstance(r, Phase) and r.name == STOPPING_PHASE for r in records):
-        reasons.append(f"no record of the phase {STOPPING_PHASE}, with which a measurement ends")
+        reasons.append(f"no record of the phase {STOPPING_PHASE}, which ends a measurement")
     slack = round(_STAMP_SLACK_SECONDS * NANOSECONDS)
     gone_at = until_at + round(_POLICY_GONE_SECONDS * NANOSECONDS)
     late = [r for r in records if isinstance(r, Scaled) and r.at > gone_at]
@@ -81,12 +81,12 @@ def contradictions_of_the_end(
     last = max(after, key=lambda record: record.at, default=None)
     if last is not None and last.at > until_at + slack:
         seconds = (last.at - until_at) / NANOSECONDS
-        reasons.append(f"the phase {last.name} went on {seconds:.1f} s after {STOPPING_PHASE}")
+        reasons.append(f"the phase {last.name} lasted {seconds:.1f} s beyond {STOPPING_PHASE}")
     if fence is None:
         return reasons
     fenced_at = fence.get("fenced_at")
     if fenced_at is None:
-        reasons.append("the fence does not say when it was taken")
+        reasons.append("the fence has no time")
     elif fenced_at < until_at - slack:
         seconds = (until_at - fenced_at) / NANOSECONDS
         reasons.append(f"the fence was taken {seconds:.1f} s before the measurement had ended")
@@ -106,16 +106,16 @@ def contradictions_of_lag(records: Sequence[TelemetryRecord], lag: LagSeries) ->
     """
     column = {int(partition): place for place, partition in enumerate(lag.partitions)}
     row = {int(at): place for place, at in enumerate(lag.at)}
-    told = [
+    reported = [
         (row[record.at], column[partition], end, np.nan if committed is None else committed)
         for record in records
         if isinstance(record, LagSample) and record.at in row
         for partition, end, committed in record.partitions
         if partition in column
     ]
-    if not told:
+    if not reported:
         return []
-    rows, columns, ends, commits = (np.asarray(part) for part in zip(*told, strict=True))
+    rows, columns, ends, commits = (np.asarray(part) for part in zip(*reported, strict=True))
     rows, columns = rows.astype(np.int64), columns.astype(np.int64)
     lags = np.where(ends == 0, 0.0, np.maximum(ends - commits, 0.0))
     shown_ends, shown_lags = lag.end_offsets[rows, columns], lag.by_partition[rows, columns]
@@ -182,7 +182,7 @@ def contradictions_of_members(
 def contradictions_of_an_empty_group(
     records: Sequence[TelemetryRecord], rate: RateSeries, until_at: int
 ) -> list[str]:
-    """Return where work was done for long while the broker saw no member in the group."""
+    """Return where work was done for long while the broker reported no member of the group."""
     since: int | None = None
     for group in (r for r in records if isinstance(r, GroupSample) and r.at <= until_at):
         place = (group.at - rate.started_at) // BIN_NS
@@ -192,7 +192,7 @@ def contradictions_of_an_empty_group(
         elif since is None:
             since = group.at
         elif group.at - since > _EMPTY_GROUP_SECONDS * NANOSECONDS:
-            return ["messages were processed while the broker saw no member in the group"]
+            return ["messages were processed while the broker reported no member of the group"]
     return []
 
 
@@ -207,8 +207,8 @@ def contradictions_of_scalings(records: Sequence[TelemetryRecord], until_at: int
         first, last = np.searchsorted(at, [scaling.at, last_at])
         shown = {sample.spec for sample in samples[first:last]}
         if last - first > 1 and scaling.replicas_after not in shown:
-            told = f"{scaling.replicas_before} to {scaling.replicas_after} by {scaling.by}"
-            return [f"no sample shows the scaling of {told}"]
+            reported = f"{scaling.replicas_before} to {scaling.replicas_after} by {scaling.by}"
+            return [f"no sample shows the scaling of {reported}"]
     return []
 
 
@@ -246,12 +246,12 @@ def contradictions_of_plan(records: Sequence[TelemetryRecord], scenario: Scenari
     for record in records:
         if isinstance(record, PodStarted):
             is_same_cost = isclose(record.process_ms, settings.process_ms, rel_tol=1e-4)
-            told = (record.concurrency, record.balancer)
+            reported = (record.concurrency, record.balancer)
             asked = (settings.concurrency, settings.balancer)
-            if not is_same_cost or told != asked:
-                ran = f"{record.process_ms:g} ms, concurrency {told[0]}, {told[1]}"
+            if not is_same_cost or reported != asked:
+                ran = f"{record.process_ms:g} ms, concurrency {reported[0]}, {reported[1]}"
                 said = f"{settings.process_ms:g} ms, concurrency {asked[0]}, {asked[1]}"
-                reasons.append(f"{record.source} ran with {ran}; the scenario says {said}")
+                reasons.append(f"{record.source} ran with {ran}; the scenario has {said}")
                 break
     seeds = {record.seed for record in records if isinstance(record, StreamStarted)}
     if seeds - {scenario.seed}:
@@ -299,7 +299,7 @@ def timeline_gaps(bins: Ints, offered: int, accounting: Mapping[str, Any] | None
     in_log = (accounting or {}).get("in_log")
     if in_log is None or offered == in_log:
         return ""
-    return f"the table timeline tells of {offered:,} messages, the accounting of {in_log:,}"
+    return f"the table timeline has {offered:,} messages, the accounting of {in_log:,}"
 
 
 def lost_rebalances(records: Sequence[TelemetryRecord]) -> str:

@@ -3,6 +3,9 @@
 Folders without the field have format 1: they were written before the field existed. Data that a
 format never recorded is named in a note and makes nothing undetermined. Data that the format
 records and the folder lacks makes the run undetermined.
+
+A new name for a field is not a new format: models and records also read the earlier name
+(``EARLIER_NAMES`` of the scenario, aliases of the measures), and write the new one.
 """
 
 from __future__ import annotations
@@ -28,7 +31,6 @@ def unrecorded_text(number: int) -> str:
     if number >= CURRENT_FORMAT:
         return ""
     return (
-        f"this folder is of format {number}: it never recorded a tail of the stream, the members of"
-        " the group by name, steps of clocks, which deliveries failed, nor how long a pod was held"
-        " back before its start"
+        f"this folder is of format {number}: it lacks the tail of the stream, the members of the "
+        "group by name, clock steps, the failed deliveries, and the start delay of pods"
     )

@@ -1,7 +1,7 @@
 """Replay membership and ownership of the consumer group from the pods' own records.
 
 A pod is a member from its first join or assignment until it stopped. A killed pod reports nothing,
-so it is a member until the end that Kubernetes reports (``evidence/pod_lives.py``).
+so it is a member until the end that Kubernetes reports (``evidence/pod_timeline.py``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lagbench.core.measures.evidence.clocks import ONE_CLOCK, ClockSet
-from lagbench.core.measures.evidence.pod_lives import pod_lives
+from lagbench.core.measures.evidence.pod_timeline import pod_timelines
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.telemetry import (
     GroupJoined,
@@ -74,10 +74,10 @@ def group_events(
     records: Sequence[TelemetryRecord], clocks: ClockSet = ONE_CLOCK
 ) -> list[GroupEvent]:
     """Return the events of the group, by instant."""
-    return sorted([*_told(records), *_deaths(records, clocks)], key=lambda event: event.at)
+    return sorted([*_reported(records), *_deaths(records, clocks)], key=lambda event: event.at)
 
 
-def _told(records: Sequence[TelemetryRecord]) -> Iterator[GroupEvent]:
+def _reported(records: Sequence[TelemetryRecord]) -> Iterator[GroupEvent]:
     for record in records:
         if isinstance(record, GroupJoined):
             yield GroupEvent(record.at, record.source, "joined")
@@ -101,14 +101,18 @@ def _deaths(records: Sequence[TelemetryRecord], clocks: ClockSet) -> Iterator[Gr
     a member again.
     """
     member_at = _last_at(records, GroupJoined, PartitionsAssigned)
-    told_at = _last_at(records, PodStopped)
+    reported_at = _last_at(records, PodStopped)
     asked_at = _last_at(records, SigtermReceived)
-    for pod, life in pod_lives(records, clocks).items():
+    for pod, timeline in pod_timelines(records, clocks).items():
         since_at = member_at.get(pod)
-        if life.gone_at is None or since_at is None or told_at.get(pod, since_at - 1) >= since_at:
+        if (
+            timeline.gone_at is None
+            or since_at is None
+            or reported_at.get(pod, since_at - 1) >= since_at
+        ):
             continue
         was_asked = asked_at.get(pod, since_at - 1) >= since_at
-        yield GroupEvent(life.gone_at, pod, "left" if was_asked else "died")
+        yield GroupEvent(timeline.gone_at, pod, "left" if was_asked else "died")
 
 
 def _last_at(records: Sequence[TelemetryRecord], *kinds: type[TelemetryRecord]) -> dict[str, int]:

@@ -14,13 +14,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from lagbench.core.measures.evidence.group_lives import member_limit, unowned_partitions
-from lagbench.core.measures.evidence.unseen import (
-    BLIND_SECONDS,
+from lagbench.core.measures.evidence.gaps import (
+    GAP_SECONDS,
+    Gap,
     TelemetryGap,
-    Unseen,
-    unseen_between,
+    gaps_between,
 )
+from lagbench.core.measures.evidence.member_limit import member_limit, unowned_partitions
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.telemetry import (
     GroupJoined,
@@ -35,7 +35,7 @@ from lagbench.core.telemetry import (
     TelemetryRecord,
 )
 
-UNSEEN_SECONDS = 10 + BLIND_SECONDS
+MEMBERS_GAP_SECONDS = 10 + GAP_SECONDS
 """Members are named at least every ten seconds; a reading later than this has no names."""
 _SURPLUS_READINGS = 3  # a starting pod may overlap with a stopping one in one or two
 
@@ -62,20 +62,20 @@ def group_strangers(records: Iterable[TelemetryRecord]) -> tuple[GroupStranger, 
     """Return every stranger, first seen first; empty when all members were the run's own."""
     by_time = sorted(records, key=lambda record: record.at)
     own = own_clients(by_time)
-    told = [record for record in by_time if isinstance(record, GroupMembers)]
-    foreign = [[m for m in record.members if m.client_id not in own] for record in told]
+    reported = [record for record in by_time if isinstance(record, GroupMembers)]
+    foreign = [[m for m in record.members if m.client_id not in own] for record in reported]
     samples = [record for record in by_time if isinstance(record, GroupSample)]
-    readings = sorted({record.at for record in (*told, *samples)})
+    readings = sorted({record.at for record in (*reported, *samples)})
     found = []
     for name in {(member.client_id, member.host) for there in foreign for member in there}:
         held = [[m for m in there if (m.client_id, m.host) == name] for there in foreign]
-        changes = [(record.at, len(mine)) for record, mine in zip(told, held, strict=True)]
+        changes = [(record.at, len(mine)) for record, mine in zip(reported, held, strict=True)]
         partitions = {p for mine in held for member in mine for p in member.partitions}
         found.append(_stranger(*name, partitions, _visits(changes, readings)))
     ids = _own_ids(by_time)
     explained = [
         (record.at, len(there) + _rejoined(record.members, ids))
-        for record, there in zip(told, foreign, strict=True)
+        for record, there in zip(reported, foreign, strict=True)
     ]
     found += _unnamed(by_time, samples, explained)
     return tuple(sorted(found, key=lambda one: (one.first_seen_at, one.client_id or "")))
@@ -94,13 +94,14 @@ def own_clients(records: Iterable[TelemetryRecord]) -> frozenset[str]:
     return frozenset(own)
 
 
-def group_unseen(
+def group_gaps(
     records: Iterable[TelemetryRecord], *, from_at: int, until_at: int, names_members: bool
 ) -> tuple[TelemetryGap, ...]:
     """Return the gaps in [from_at, until_at] in which the members of the group are unknown.
 
-    A gap is more than ``UNSEEN_SECONDS`` without a reading. With ``names_members`` (the folder's
-    format has such records), any reading that long after the last one with names counts too.
+    A gap is more than ``MEMBERS_GAP_SECONDS`` without a reading. With ``names_members`` (the
+    folder's format has such records), any reading that long after the last one with names counts
+    too.
     """
     by_time = sorted(records, key=lambda record: record.at)
     named_at: int | None = None
@@ -111,13 +112,13 @@ def group_unseen(
             named_at = record.at
             known.append(record.at)
         elif isinstance(record, GroupSample):
-            is_named = named_at is not None and record.at - named_at <= _ns(UNSEEN_SECONDS)
+            is_named = named_at is not None and record.at - named_at <= _ns(MEMBERS_GAP_SECONDS)
             (known if is_named or not names_members else unnamed).append(record.at)
     return tuple(
-        _gap(unseen, "no record of its members" if lacks else "no reading of the group")
-        for unseen in unseen_between(known, from_at, until_at)
-        for lacks in [any(unseen.started_at < at < unseen.ended_at for at in unnamed)]
-        if lacks or unseen.seconds > UNSEEN_SECONDS
+        _gap(gap, "no record of its members" if lacks else "no reading of the group")
+        for gap in gaps_between(known, from_at, until_at)
+        for lacks in [any(gap.started_at < at < gap.ended_at for at in unnamed)]
+        if lacks or gap.seconds > MEMBERS_GAP_SECONDS
     )
 
 
@@ -131,15 +132,15 @@ def _visits(
     visits = []
     position = 0
     for is_there, group in groupby(changes, key=lambda change: change[1] > 0):
-        stretch = list(group)
-        following = position + len(stretch)
+        same = list(group)
+        following = position + len(same)
         if is_there:
-            first_at = stretch[0][0]
+            first_at = same[0][0]
             ends_at = changes[following][0] if following < len(changes) else None
             last_at = max(at for at in readings if ends_at is None or at < ends_at)
             before_at = max((at for at in readings if at < first_at), default=first_at)
             unsure_ns = (first_at - before_at) + ((ends_at or last_at) - last_at)
-            visits.append((first_at, last_at, unsure_ns, max(count for _, count in stretch)))
+            visits.append((first_at, last_at, unsure_ns, max(count for _, count in same)))
         position = following
     return visits
 
@@ -164,9 +165,9 @@ def _unnamed(
     long = [
         change
         for is_surplus, group in groupby(changes, key=lambda change: change[1] > 0)
-        for stretch in [list(group)]
-        for change in stretch
-        if not is_surplus or len(stretch) >= _SURPLUS_READINGS
+        for same in [list(group)]
+        for change in same
+        if not is_surplus or len(same) >= _SURPLUS_READINGS
     ]
     visits = _visits(long, [at for at, _ in changes])
     if visits:
@@ -210,12 +211,12 @@ def _stranger(
     )
 
 
-def _gap(unseen: Unseen, reason: str) -> TelemetryGap:
+def _gap(gap: Gap, reason: str) -> TelemetryGap:
     return TelemetryGap(
         what="members of the group",
-        started_at=unseen.started_at,
-        ended_at=unseen.ended_at,
-        gap_seconds=unseen.seconds,
+        started_at=gap.started_at,
+        ended_at=gap.ended_at,
+        gap_seconds=gap.seconds,
         reason=reason,
     )
 

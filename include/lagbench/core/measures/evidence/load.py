@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lagbench.core.measures.evidence.gaps import GAP_SECONDS, TelemetryGap
 from lagbench.core.measures.evidence.load_taken import most_waiting
-from lagbench.core.measures.evidence.unseen import TelemetryGap
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.telemetry import (
     LagSample,
@@ -32,8 +32,6 @@ that was planned. The recorder samples lag once a second: an event later than th
 missing load in a sample, and a reaction time measured from the planned step would include up to
 that much of the generator's own delay.
 """
-SILENCE_SECONDS = 3.0
-"""The recorder samples once a second: three missing seconds are a gap."""
 
 
 class Generator(MeasureModel):
@@ -54,7 +52,7 @@ class Generator(MeasureModel):
 
 
 class Validity(MeasureModel):
-    """Whether the run measures what it claims; an invalid run is never judged ``pass``."""
+    """The validity of a run's load; an invalid run is never judged ``pass``."""
 
     is_valid: bool
     reasons: tuple[str, ...]  # why it is invalid
@@ -69,8 +67,8 @@ def generator(records: Sequence[TelemetryRecord], planned_total: int = 0) -> Gen
     ``planned`` is the whole stream (``planned_total`` of the scenario, or of the producer's first
     record), even if the producer was stopped before its end.
     """
-    told = [r.planned_total for r in records if isinstance(r, StreamStarted)]
-    whole = max([*told, planned_total])
+    reported = [r.planned_total for r in records if isinstance(r, StreamStarted)]
+    whole = max([*reported, planned_total])
     waiting = most_waiting(records)
     progress = [record for record in records if isinstance(record, ProducerProgress)]
     refused = max((record.failed for record in progress), default=0)
@@ -105,9 +103,9 @@ def generator(records: Sequence[TelemetryRecord], planned_total: int = 0) -> Gen
 def telemetry_gaps(
     records: Sequence[TelemetryRecord], *, from_at: int | None, until_at: int | None
 ) -> tuple[TelemetryGap, ...]:
-    """Return stretches in which readings failed or the recorder was silent, by start.
+    """Return the times in which readings failed or the recorder was silent, by start.
 
-    Failed readings of one kind form one gap while less than three seconds apart.
+    Failed readings of one kind form one gap while at most ``GAP_SECONDS`` apart.
     """
     low = from_at if from_at is not None else -(2**63)
     high = until_at if until_at is not None else 2**63
@@ -116,12 +114,12 @@ def telemetry_gaps(
     for record in inside:
         if isinstance(record, ReadGap):
             failed.setdefault(record.what, []).append((record.at, record.reason))
-    gaps = [gap for what, readings in failed.items() for gap in _stretches(what, readings)]
+    gaps = [gap for what, readings in failed.items() for gap in _gaps_of(what, readings)]
     seen = [
         record.at for record in inside if isinstance(record, LagSample | ReplicaSample | ReadGap)
     ]
     for left, right in zip(sorted(seen), sorted(seen)[1:], strict=False):
-        if right - left > SILENCE_SECONDS * NANOSECONDS:
+        if right - left > GAP_SECONDS * NANOSECONDS:
             gaps.append(_gap("recorder", left, right, "no record of the recorder"))
     return tuple(sorted(gaps, key=lambda gap: (gap.started_at, gap.what)))
 
@@ -134,7 +132,7 @@ def validity(
     ``doubts``: further reasons why it was not the planned load, or why no clock measured it.
     """
     reasons = [*_unkept(made), *doubts]
-    notes = [f"{gap.what} not seen for {gap.gap_seconds:.1f} s: {gap.reason}" for gap in gaps]
+    notes = [f"no reading of {gap.what} for {gap.gap_seconds:.1f} s: {gap.reason}" for gap in gaps]
     return Validity(
         is_valid=not reasons,
         reasons=tuple(reasons),
@@ -163,7 +161,7 @@ def _unkept(made: Generator) -> list[str]:
     if acked < sent or made.failed or made.unknown:
         reasons.append(
             f"Kafka acknowledged {acked:,} of {planned:,} planned messages: {made.failed or 0:,}"
-            f" were refused or timed out, of {made.unknown or 0:,} the outcome is not known"
+            f" were rejected or timed out, and of {made.unknown or 0:,} the outcome is not known"
         )
     return reasons
 
@@ -181,11 +179,11 @@ def lateness_text(p99_ms: float, max_ms: float) -> str:
     )
 
 
-def _stretches(what: str, readings: list[tuple[int, str]]) -> list[TelemetryGap]:
+def _gaps_of(what: str, readings: list[tuple[int, str]]) -> list[TelemetryGap]:
     readings = sorted(readings)
     gaps, started_at, last_at, reason = [], readings[0][0], readings[0][0], readings[0][1]
     for at, text in readings[1:]:
-        if at - last_at > SILENCE_SECONDS * NANOSECONDS:
+        if at - last_at > GAP_SECONDS * NANOSECONDS:
             gaps.append(_gap(what, started_at, last_at, reason))
             started_at, reason = at, text
         last_at = at

@@ -2,9 +2,9 @@
 
 Messages that the producer has handed to its client and that Kafka has not acknowledged wait in the
 client and are not part of any lag. If more than one second of the planned rate (at least 1,000
-messages) waits there, the load is not the planned one. The producer reports the number once a
-second; in a gap between reports it is unknown. The recorder's end offsets show the same from the
-other side: the content of the log at a sample.
+messages) waits there, the load is not the planned one and the run is invalid. The producer reports
+the number once a second; in a gap between reports it is unknown. The recorder's end offsets show
+the same from the other side: the content of the log at a sample.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lagbench.core.measures.evidence.gaps import Gap, gaps_between, gaps_text
 from lagbench.core.measures.evidence.load_window import LoadWindow
 from lagbench.core.measures.evidence.series import LagSeries
-from lagbench.core.measures.evidence.unseen import Unseen, unseen_between, unseen_text
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.scenario.stream import OfferedLoad
 from lagbench.core.telemetry import (
@@ -39,7 +39,7 @@ _READING_SECONDS = 1.0
 class HeldBack:
     """More than ``allowed`` messages waited in the client at ``at``.
 
-    The stretch around it reaches from the previous report to the next one.
+    The time around it reaches from the previous report to the next one.
     """
 
     at: int
@@ -55,24 +55,24 @@ def held_back(
     """Return each report of the producer that shows more waiting messages than allowed."""
     if stream_started_at is None:
         return ()
-    told = sorted((r for r in records if isinstance(r, ProducerProgress)), key=lambda r: r.at)
+    reported = sorted((r for r in records if isinstance(r, ProducerProgress)), key=lambda r: r.at)
     tail = max((r.tail_rate_per_second for r in records if isinstance(r, StreamStarted)), default=0)
     found = []
-    for index, report in enumerate(told):
+    for index, report in enumerate(reported):
         second = (report.at - stream_started_at) / NANOSECONDS
         allowed = max(FEWEST_WAITING, WAITING_SECONDS * _highest_rate(load, tail, second))
         waiting = max(report.planned, report.sent) - report.acked - report.failed
         if waiting > allowed:
-            before = told[max(0, index - 1)].at
-            after = told[min(len(told) - 1, index + 1)].at
+            before = reported[max(0, index - 1)].at
+            after = reported[min(len(reported) - 1, index + 1)].at
             found.append(HeldBack(report.at, waiting, allowed, before, after))
     return tuple(found)
 
 
 def most_waiting(records: Sequence[TelemetryRecord]) -> int | None:
     """Return the most messages that ever waited in the client; None: never reported."""
-    told = [r for r in records if isinstance(r, ProducerProgress)]
-    return max((r.sent - r.acked - r.failed for r in told), default=None)
+    reported = [r for r in records if isinstance(r, ProducerProgress)]
+    return max((r.sent - r.acked - r.failed for r in reported), default=None)
 
 
 def doubts_of_the_load(
@@ -87,7 +87,9 @@ def doubts_of_the_load(
     """
     started_at = window.stream_started_at
     if started_at is None:
-        return ["the start of the stream is not known, so nor is when the load changed"]
+        return [
+            "the start of the stream is unknown, and so are the times at which the load changed"
+        ]
     reasons = _contradictions(records, load, started_at)
     apart = max((abs(at - started_at) for at in recorded_starts_at), default=0) / NANOSECONDS
     if apart > _STEP_SLACK_SECONDS:
@@ -96,14 +98,15 @@ def doubts_of_the_load(
     if held:
         worst = max(held, key=lambda found: found.waiting)
         reasons.append(
-            f"Kafka took the load late: {worst.waiting:,} messages waited in the producer's client"
+            f"Kafka received the load late: {worst.waiting:,} messages waited in the producer's "
+            "client"
             f" {(worst.at - started_at) / NANOSECONDS:+.0f} s after the stream began (allowed:"
             f" {worst.allowed:,.0f}, one second of the planned rate)"
         )
     silent = unheard(records, window)
     if silent:
-        told = unseen_text("the producer", silent, started_at).replace("seen", "heard")
-        reasons.append(f"what Kafka had taken is not known: {told}")
+        reported = gaps_text("the producer", silent, started_at).replace("reading", "report")
+        reasons.append(f"the load that Kafka received is unknown: {reported}")
     return reasons
 
 
@@ -147,15 +150,15 @@ def log_ahead(lag: LagSeries, load: OfferedLoad, stream_started_at: int | None) 
     return []
 
 
-def unheard(records: Sequence[TelemetryRecord], window: LoadWindow) -> list[Unseen]:
-    """Return the stretches of the stream in which the producer reported nothing."""
+def unheard(records: Sequence[TelemetryRecord], window: LoadWindow) -> list[Gap]:
+    """Return the gaps in the stream in which the producer reported nothing."""
     start, end = window.stream_started_at, window.stream_ended_at
     if start is None or end is None:
         return []
-    told = [record.at for record in records if isinstance(record, ProducerProgress)]
-    if not any(start <= at <= end + NANOSECONDS for at in told):
-        return [Unseen(start, end)]
-    return unseen_between(told, start, end)
+    reported = [record.at for record in records if isinstance(record, ProducerProgress)]
+    if not any(start <= at <= end + NANOSECONDS for at in reported):
+        return [Gap(start, end)]
+    return gaps_between(reported, start, end)
 
 
 def _contradictions(
@@ -167,14 +170,14 @@ def _contradictions(
             record.planned_total != load.total
             or abs(record.planned_seconds - load.duration_seconds) > _STEP_SLACK_SECONDS
         ):
-            told = f"{record.planned_total:,} messages in {record.planned_seconds:g} s"
+            reported = f"{record.planned_total:,} messages in {record.planned_seconds:g} s"
             asked = f"{load.total:,} in {load.duration_seconds:g} s"
-            return [f"the producer planned {told}, the scenario {asked}"]
+            return [f"the producer planned {reported}, the scenario {asked}"]
     for record in records:
         if isinstance(record, LoadStep) and not _is_planned(record, load, stream_started_at):
             second = (record.at - stream_started_at) / NANOSECONDS
-            told = f"a step to {record.rate_after:g}/s at {second:+.1f} s"
-            return [f"the producer told of {told}, which the scenario does not have"]
+            reported = f"a step to {record.rate_after:g}/s at {second:+.1f} s"
+            return [f"the producer reported {reported}, which is not in the scenario"]
     finished = [r for r in records if isinstance(r, StreamFinished)]
     reports = [r.at for r in records if isinstance(r, ProducerProgress)]
     if finished and reports and max(reports) - finished[-1].at > _STEP_SLACK_SECONDS * NANOSECONDS:

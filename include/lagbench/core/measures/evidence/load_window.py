@@ -31,7 +31,7 @@ class LoadWindow(MeasureModel):
     stream_ended_at: int | None
     base_rate_per_second: float | None
     spike_rate_per_second: float | None
-    planned_until_at: int | None = None  # the end of the scenario's own stretch, without the tail
+    planned_until_at: int | None = None  # the end of the planned window, without the tail
     spike_windows: tuple[SpikeWindow, ...] = ()
 
 
@@ -42,7 +42,7 @@ def load_window(
     *,
     recorded_start_at: int | None = None,
 ) -> LoadWindow:
-    """Return the stretch of the stream and of its spikes, as the scenario plans them.
+    """Return the window of the stream and of its spikes, as the scenario plans them.
 
     The stream starts as the producer reports, else at ``recorded_start_at``. It ends with the
     producer's final record, else as planned.
@@ -51,21 +51,21 @@ def load_window(
     start = min(started, default=recorded_start_at)
     planned_until_at = None if start is None else start + load.duration_ns
     finished = [r.at for r in records if isinstance(r, StreamFinished)]
-    stretches = () if start is None else tuple(_stretch(spike, start) for spike in spikes)
+    windows = () if start is None else tuple(_window(spike, start) for spike in spikes)
     return LoadWindow(
         stream_started_at=start,
-        first_spike_started_at=stretches[0].started_at if stretches else None,
-        last_spike_ended_at=stretches[-1].ended_at if stretches else None,
+        first_spike_started_at=windows[0].started_at if windows else None,
+        last_spike_ended_at=windows[-1].ended_at if windows else None,
         spikes=len(spikes),
         stream_ended_at=max(finished, default=planned_until_at),
         base_rate_per_second=spikes[0].rate_before if spikes else None,
         spike_rate_per_second=spikes[0].rate_peak if spikes else None,
         planned_until_at=planned_until_at,
-        spike_windows=stretches,
+        spike_windows=windows,
     )
 
 
-def _stretch(spike: Spike, start: int) -> SpikeWindow:
+def _window(spike: Spike, start: int) -> SpikeWindow:
     return SpikeWindow(
         started_at=start + round(spike.start_seconds * NANOSECONDS),
         ended_at=start + round(spike.end_seconds * NANOSECONDS),

@@ -43,11 +43,11 @@ def _of_one_stream(
 ) -> list[str]:
     sources = {record.source for record in (*started, *finished)}
     if len(sources) > 1:
-        return [f"{len(sources)} producers told of a stream: {', '.join(sorted(sources))}"]
+        return [f"{len(sources)} producers reported a stream: {', '.join(sorted(sources))}"]
     instants = [record.stream_started_at for record in started]
     apart = (max(instants) - min(instants)) / NANOSECONDS if instants else 0.0
     if apart > _SAME_STREAM_SECONDS:
-        return [f"the producer told of two starts of the stream, {apart:.1f} s apart"]
+        return [f"the producer reported two starts of the stream, {apart:.1f} s apart"]
     return []
 
 
@@ -55,19 +55,19 @@ def _of_the_tail(started: Sequence[StreamStarted], tail: Tail | None) -> list[st
     """Return where the producer had another tail than the scenario; a missing rate is ignored."""
     asked = 0.0 if tail is None else tail.rate_per_second
     for record in started:
-        told = record.tail_rate_per_second
-        if told and not isclose(told, asked, rel_tol=1e-6):
-            return [f"the producer's tail has {told:g}/s, the scenario's {asked:g}/s"]
+        reported = record.tail_rate_per_second
+        if reported and not isclose(reported, asked, rel_tol=1e-6):
+            return [f"the producer's tail has {reported:g}/s, the scenario's {asked:g}/s"]
     return []
 
 
 def _of_progress(reports: Sequence[ProducerProgress], end: StreamFinished) -> list[str]:
     latest = max((record.lateness_max_ms or 0.0 for record in reports), default=0.0)
     if latest > end.lateness_max_ms * 1.001 + 1:
-        told = f"{end.lateness_max_ms:.0f} ms at most, its progress {latest:.0f} ms"
-        return [f"the producer's end tells of a lateness of {told}"]
+        reported = f"{end.lateness_max_ms:.0f} ms at most, its progress {latest:.0f} ms"
+        return [f"the producer's last record has a lateness of {reported}"]
     if any(record.acked > record.sent for record in reports):
-        return ["the producer's progress tells of more messages acknowledged than sent"]
+        return ["the producer's progress has more messages acknowledged than sent"]
     return []
 
 
@@ -81,14 +81,14 @@ def _of_the_end(
         ("failed", end.failed, end.failed_seqs),
         ("unknown", end.unknown, end.unknown_seqs),
     ):
-        told = sum(last - first + 1 for first, last in ranges or ())
-        if ranges is not None and told != count:
-            reasons.append(f"the producer names {told:,} {name} messages and counts {count:,}")
+        reported = sum(last - first + 1 for first, last in ranges or ())
+        if ranges is not None and reported != count:
+            reasons.append(f"the producer names {reported:,} {name} messages and counts {count:,}")
     if noted_tail is None:
         return reasons
     if end.tail_sent + scenario_total != end.sent and end.reason == _COMPLETED:
         parts = f"{end.sent:,} sent, {end.tail_sent:,} of them in the tail"
-        reasons.append(f"the producer tells of {parts}; the scenario has {scenario_total:,}")
+        reasons.append(f"the producer reports {parts}; the scenario has {scenario_total:,}")
     noted, seconds = noted_tail.get("sent"), noted_tail.get("seconds")
     if noted is not None and noted != end.tail_sent:
         reasons.append(f"the tail had {end.tail_sent:,} messages, by the manifest {noted:,}")

@@ -4,7 +4,7 @@ For one spike it is (lag at the end - lag at the start) / (end - start), in mess
 start is the spike's planned start. The end is the first rise of the desired replicas after it, or
 the peak of total lag until the next spike, whichever comes first. Each lag is that of the last
 sample at or before the instant, and the time is that between the two samples, so nothing is
-interpolated. The fastest of several spikes counts. A stretch with more than 3.5 s without a known
+interpolated. The fastest of several spikes counts. A gap of more than 3.5 s without a known
 total has no rate.
 """
 
@@ -16,13 +16,13 @@ from typing import Literal
 
 import numpy as np
 
-from lagbench.core.measures.evidence import LagSeries, SpikeWindow, unseen_between, unseen_text
+from lagbench.core.measures.evidence import LagSeries, SpikeWindow, gaps_between, gaps_text
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.replicas import ReplicaChange
 
 
 class BuildUp(MeasureModel):
-    """How fast lag grew from a spike's start until replicas rose (``lag/build_up.py``)."""
+    """The growth of lag from a spike's start until replicas rose (``lag/build_up.py``)."""
 
     started_at: int  # the spike's planned start
     ended_at: int | None = None
@@ -67,19 +67,19 @@ def _of_spike(
     first = int(np.searchsorted(known_at, start_at, side="right")) - 1
     end = int(np.searchsorted(known_at, watched_until, side="right"))
     if first < 0:
-        return _unknown(start_at, "lag was not seen before the spike")
+        return _unknown(start_at, "there is no lag sample before the spike")
     inside = totals[first:end]
     last = first + int(np.argmax(inside))
     is_peak = scaled_at is None or bool(inside[-1] < inside.max())
     if not is_peak:
         last = end - 1
     ended_at = int(known_at[last]) if is_peak else watched_until
-    unseen = [
-        *unseen_between([], int(known_at[first]), start_at),
-        *unseen_between(known_at.tolist(), start_at, watched_until),
+    gaps = [
+        *gaps_between([], int(known_at[first]), start_at),
+        *gaps_between(known_at.tolist(), start_at, watched_until),
     ]
-    if unseen:
-        return _unknown(start_at, unseen_text("lag", unseen))
+    if gaps:
+        return _unknown(start_at, gaps_text("lag", gaps))
     seconds = int(known_at[last] - known_at[first]) / NANOSECONDS
     if is_peak and last == first:
         return _unknown(start_at, "lag did not rise")

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from lagbench.core.measures.evidence import HeldBack, LagSeries, RateSeries, unseen_between
+from lagbench.core.measures.evidence import HeldBack, LagSeries, RateSeries, gaps_between
 from lagbench.core.measures.lag.lag_fall import full_parallelism, lag_fall
-from lagbench.core.measures.model import NANOSECONDS, MeasureModel
+from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel, NamedMeasure
 from lagbench.core.telemetry import ReplicaSample
 
 
@@ -43,6 +44,25 @@ class Drain(MeasureModel):
     hottest_partition: int | None
     above_until_at: int | None = None  # lag was last known above the threshold (spike end, if not)
     clock_error_seconds: float | None = 0.0  # of the spike's end; None: that clock is not bounded
+
+    named: ClassVar[tuple[NamedMeasure[Drain], ...]] = (
+        NamedMeasure(
+            "drain_seconds",
+            "Lag drain",
+            "s",
+            1,
+            lambda drain: drain.drain_seconds,
+            lambda drain: drain.drain_interval,
+        ),
+    )
+
+    @property
+    def drain_interval(self) -> Interval | None:
+        """Return the bounds of ``drain_seconds``; None: not drained, or a clock is not bounded."""
+        seconds, error = self.drain_seconds, self.clock_error_seconds
+        if seconds is None or error is None:
+            return None
+        return seconds - (self.precision_seconds or 0.0) - error, seconds + error
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +96,10 @@ def drain_measure(
     error of the spike's end, which is on the producer's clock; None: not bounded.
     """
     drained_at, above_until_at = _drained(series, spike_ended_at, until_at, threshold.records, held)
-    stretch = full_parallelism(replicas, spike_ended_at, until_at)
+    window = full_parallelism(replicas, spike_ended_at, until_at)
     sampled = [sample.at for sample in replicas]
-    unseen = [] if spike_ended_at is None else unseen_between(sampled, spike_ended_at, until_at)
-    fall = lag_fall(series, rate, stretch, drained_at, unseen)
+    gaps = [] if spike_ended_at is None else gaps_between(sampled, spike_ended_at, until_at)
+    fall = lag_fall(series, rate, window, drained_at, gaps)
     hottest, limit = _skew_limit(series, spike_ended_at, pod_rate)
     return Drain(
         spike_ended_at=spike_ended_at,
@@ -115,8 +135,8 @@ def _drained(
         return None, None
     total = series.total
     is_held = np.zeros(series.at.size, dtype=bool)
-    for stretch in held:
-        is_held |= (series.at >= stretch.started_at) & (series.at <= stretch.ended_at)
+    for each in held:
+        is_held |= (series.at >= each.started_at) & (series.at <= each.ended_at)
     inside = (series.at >= spike_ended_at) & (series.at <= until_at)
     fitting = np.flatnonzero(inside & (total <= threshold) & ~is_held)
     drained_at = int(series.at[fitting[0]]) if fitting.size else None

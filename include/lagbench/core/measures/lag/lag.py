@@ -1,4 +1,4 @@
-"""Measure lag over time: per partition and in total.
+"""Measure the count lag over time, per partition and in total, and the time lag.
 
 Lag of a partition is its end offset minus the group's committed offset, never below zero (the two
 are read one after the other). A partition without a commit has an unknown lag, unless its end
@@ -11,12 +11,13 @@ without a row is unknown. A partition added later held nothing before its first 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from lagbench.core.measures.evidence import LagSeries
 from lagbench.core.measures.lag.build_up import BuildUp
-from lagbench.core.measures.model import NANOSECONDS, MeasureModel
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure
 from lagbench.core.measures.statistics import Reals
 
 
@@ -37,11 +38,21 @@ class Lag(MeasureModel):
     peak_partition: int | None  # the partition with the most lag of any sample
     peak_partition_records: int | None
     at_spike_end_records: int | None
-    time_lag_seconds: Seconds  # of messages planned in the scenario's own stretch
+    time_lag_seconds: Seconds  # of messages planned in the planned window
     samples: int
     unknown_samples: int
     time_lag_seconds_after: Seconds | None = None  # of messages planned after it: the tail
     build_up: BuildUp | None = None  # of the fastest spike; None: no spike, or older measures
+
+    named: ClassVar[tuple[NamedMeasure[Lag], ...]] = (
+        NamedMeasure("peak_lag_records", "Peak lag", "messages", 0, lambda lag: lag.peak_records),
+        NamedMeasure(
+            "time_lag_p95_seconds", "Time lag p95", "s", 1, lambda lag: lag.time_lag_seconds.p95
+        ),
+        NamedMeasure(
+            "time_lag_p99_seconds", "Time lag p99", "s", 1, lambda lag: lag.time_lag_seconds.p99
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)

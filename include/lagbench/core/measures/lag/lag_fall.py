@@ -5,7 +5,7 @@ PLATEAU_SECONDS without a new minimum. Full parallelism starts when the spike ha
 replicas are at their maximum of the run and that many pods are Ready; it ends when the replicas are
 lowered. The claim ends when the lag is drained.
 
-A gap in the samples of lag or replicas (evidence/unseen.py) is left out: lag that rose outside the
+A gap in the samples of lag or replicas (evidence/gaps.py) is left out: lag that rose outside the
 gap did rise; lag that fell outside the gap is not known to have fallen throughout.
 
 The tolerance is the larger of 2 % of the peak lag and the group's work in one second. Committed
@@ -22,11 +22,11 @@ from itertools import pairwise
 import numpy as np
 
 from lagbench.core.measures.evidence import (
+    Gap,
     LagSeries,
     RateSeries,
-    Unseen,
-    unseen_between,
-    unseen_text,
+    gaps_between,
+    gaps_text,
 )
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.statistics import Ints, Reals, longest_without_new_minimum
@@ -39,7 +39,7 @@ PEAK_SHARE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class LagFall:
-    """Whether lag fell monotonically (None: no stretch to judge), and the facts."""
+    """The fall of lag: monotonic or not (None: no window to judge), and the facts."""
 
     falls_monotonically: bool | None
     max_rise_records: int | None
@@ -51,7 +51,7 @@ class LagFall:
 def full_parallelism(
     replicas: Sequence[ReplicaSample], spike_ended_at: int | None, until_at: int
 ) -> tuple[int, int] | None:
-    """Return the stretch of full parallelism after the spike; None when there was none."""
+    """Return the window of full parallelism after the spike; None when there was none."""
     samples = [sample for sample in replicas if sample.at <= until_at]
     if not samples or spike_ended_at is None:
         return None
@@ -67,32 +67,32 @@ def full_parallelism(
 def lag_fall(
     series: LagSeries,
     rate: RateSeries,
-    stretch: tuple[int, int] | None,
+    window: tuple[int, int] | None,
     drained_at: int | None,
-    replicas_unseen: Sequence[Unseen] = (),
+    replicas_gaps: Sequence[Gap] = (),
 ) -> LagFall:
-    """Return whether lag fell monotonically in ``stretch`` until it was drained.
+    """Return whether lag fell monotonically in ``window`` until it was drained.
 
-    ``replicas_unseen``: gaps in the replica samples after the spike.
+    ``replicas_gaps``: gaps in the replica samples after the spike.
     """
-    if stretch is None:
-        return _untold("never at full parallelism after the spike")
-    start_at, end_at = stretch
+    if window is None:
+        return _unknown("never at full parallelism after the spike")
+    start_at, end_at = window
     end_at = end_at if drained_at is None else min(end_at, drained_at)
-    blind = [unseen for unseen in replicas_unseen if unseen.started_at < end_at]
+    missing = [gap for gap in replicas_gaps if gap.started_at < end_at]
     if end_at <= start_at:
-        if blind:
-            return _untold(f"{unseen_text('replicas', blind)} before the lag was drained")
+        if missing:
+            return _unknown(f"{gaps_text('replicas', missing)} before the lag was drained")
         return LagFall(True, 0, None, 0.0, "drained before full parallelism was reached")
     total = series.total
     inside = (series.at >= start_at) & (series.at <= end_at) & ~np.isnan(total)
     at, lag = series.at[inside], total[inside]
     if at.size < 2:
-        return _untold("fewer than two lag samples at full parallelism")
+        return _unknown("fewer than two lag samples at full parallelism")
     per_second = rate.processed_between(start_at, end_at) * NANOSECONDS / (end_at - start_at)
     tolerance = max(PEAK_SHARE * float(np.nanmax(total)), per_second)
-    lag_unseen = unseen_between(at.tolist(), start_at, end_at)
-    pieces = _pieces(at, [*lag_unseen, *blind])
+    lag_gaps = gaps_between(at.tolist(), start_at, end_at)
+    pieces = _pieces(at, [*lag_gaps, *missing])
     rise = max((max_rise(at[piece], lag[piece]) for piece in pieces), default=0.0)
     plateaus = [longest_without_new_minimum(at[p] / NANOSECONDS, lag[p]) for p in pieces]
     plateau = max((seconds for seconds in plateaus if seconds is not None), default=0.0)
@@ -101,23 +101,23 @@ def lag_fall(
         f" minimum {plateau:.0f} s (limit {PLATEAU_SECONDS:.0f} s)"
     )
     falls: bool | None = rise <= tolerance and plateau <= PLATEAU_SECONDS
-    if falls and (lag_unseen or blind):
+    if falls and (lag_gaps or missing):
         falls = None
-        told = [unseen_text("lag", lag_unseen), unseen_text("replicas", blind)]
-        text = f"{text}; {' and '.join(filter(None, told))}"
+        texts = [gaps_text("lag", lag_gaps), gaps_text("replicas", missing)]
+        text = f"{text}; {' and '.join(filter(None, texts))}"
     return LagFall(falls, int(rise), tolerance, plateau, text)
 
 
-def _pieces(at: Ints, unseen: Sequence[Unseen]) -> list[slice]:
+def _pieces(at: Ints, gaps: Sequence[Gap]) -> list[slice]:
     """Return the samples between gaps, as slices of ``at``; no sample lies in a gap."""
     cuts = {0, at.size}
-    for stretch in unseen:
-        cuts.add(int(np.searchsorted(at, stretch.started_at, side="right")))
-        cuts.add(int(np.searchsorted(at, stretch.ended_at, side="left")))
+    for gap in gaps:
+        cuts.add(int(np.searchsorted(at, gap.started_at, side="right")))
+        cuts.add(int(np.searchsorted(at, gap.ended_at, side="left")))
     return [
         slice(left, right)
         for left, right in pairwise(sorted(cuts))
-        if not any(s.started_at < at[left] and at[right - 1] < s.ended_at for s in unseen)
+        if not any(s.started_at < at[left] and at[right - 1] < s.ended_at for s in gaps)
     ]
 
 
@@ -128,5 +128,5 @@ def max_rise(at: Ints, lag: Reals) -> float:
     return max(0.0, *rises)
 
 
-def _untold(text: str) -> LagFall:
+def _unknown(text: str) -> LagFall:
     return LagFall(None, None, None, None, text)

@@ -1,4 +1,4 @@
-"""Pods over time: lives, cost, CPU, start."""
+"""Pods over time: timelines, cost, CPU, start."""
 
 from lagbench.core.measures.pods.consumer_cpu import consumer_cpu
 from lagbench.core.measures.pods.paid_for_itself import PaidForItself, paid_for_itself

@@ -1,7 +1,7 @@
-"""Compute the consumer pods' CPU use over time; each pod reports its CPU time once a second.
+"""Compute the CPU of a consumer pod over time; each pod reports its CPU time once a second.
 
 A pod's use between two of its reports is the CPU time spent in between, in cores. Reports more than
-3.5 s apart, and a total that fell (the container was restarted), give no value for that stretch.
+3.5 s apart, and a total that fell (the container was restarted), give no value for that time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from lagbench.core.measures.evidence import BLIND_SECONDS
+from lagbench.core.measures.evidence import GAP_SECONDS
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.statistics import Ints, Reals
 from lagbench.core.telemetry import ConsumerProgress, TelemetryRecord
@@ -59,7 +59,7 @@ def _use(own: list[ConsumerProgress], grid: Ints) -> Reals:
     for left, right in pairwise(own):
         seconds = (right.at - left.at) / NANOSECONDS
         spent = right.cpu_seconds - left.cpu_seconds
-        if spent < 0 or not 0 < seconds <= BLIND_SECONDS:
+        if spent < 0 or not 0 < seconds <= GAP_SECONDS:
             continue
         first, end = np.searchsorted(grid, [left.at, right.at], side="right")
         use[first:end] = spent / seconds

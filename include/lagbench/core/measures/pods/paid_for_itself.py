@@ -1,11 +1,11 @@
 """Check whether the added pods cleared more than their rebalances cost.
 
-The stretch runs from the first rise of the desired replicas after the load step to the drained lag
+The window runs from the first rise of the desired replicas after the load step to the drained lag
 (or the end of the run). The base rate is the mean rate of the 10 s before that rise, when the
-existing pods were already behind. The net is everything done in the stretch minus base rate x its
+existing pods were already behind. The net is everything done in the window minus base rate x its
 length: the work that the added pods cleared, dips included. The messages lost to the dips of the
-scale-up episodes in the stretch are added to it: cleared = net + lost. Pod-minutes are those of
-pods created after the rise, to the end of the stretch. The scale-out has paid for itself when the
+scale-up episodes in the window are added to it: cleared = net + lost. Pod-minutes are those of
+pods created after the rise, to the end of the window. The scale-out has paid for itself when the
 net is above zero.
 """
 
@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lagbench.core.measures.evidence import PodLife, RateSeries
+from lagbench.core.measures.evidence import PodTimeline, RateSeries
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.rebalance import RebalanceEpisode, mean_rate_before
 from lagbench.core.measures.replicas import ReplicaChange
 
 
 class PaidForItself(MeasureModel):
-    """Whether the added pods cleared more than their rebalances cost."""
+    """The messages that the added pods cleared, compared with the cost of their rebalances."""
 
     started_at: int | None
     ended_at: int | None
@@ -38,7 +38,7 @@ def paid_for_itself(
     rate: RateSeries,
     changes: Sequence[ReplicaChange],
     episodes: Sequence[RebalanceEpisode],
-    lives: Iterable[PodLife],
+    timelines: Iterable[PodTimeline],
     *,
     spike_started_at: int | None,
     ended_at: int,
@@ -61,8 +61,8 @@ def paid_for_itself(
     ]
     known = [area for area in areas if area is not None]
     lost = sum(known) if len(known) == len(areas) else None
-    pods = [life for life in lives if life.created_at >= start - NANOSECONDS]
-    minutes = sum(life.seconds_between(start, ended_at) for life in pods) / 60
+    pods = [timeline for timeline in timelines if timeline.created_at >= start - NANOSECONDS]
+    minutes = sum(timeline.seconds_between(start, ended_at) for timeline in pods) / 60
     return PaidForItself(
         started_at=start,
         ended_at=ended_at,

@@ -1,6 +1,6 @@
 """Measure the use of the pods' time.
 
-* pod time: from created to gone, inside the measured stretch; in pod-minutes.
+* pod time: from created to gone, inside the measurement window; in pod-minutes.
 * idle ratio: 1 - busy / capacity. Busy is records done x process_ms; capacity is pod time x
   concurrency. So start-up and empty pods count as idle, because they are also paid for.
 * zero-partition time: from Ready (or joined, if that is known first) to the end, while owning none.
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.measures.evidence import GroupEvent, GroupState, PodLife
+from lagbench.core.measures.evidence import GroupEvent, GroupState, PodTimeline
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.rebalance import EpisodeSpan
 
@@ -47,21 +47,21 @@ def idle_ratio(
 
 
 def zero_partition_seconds(
-    events: Sequence[GroupEvent], lives: Mapping[str, PodLife], from_at: int, until_at: int
+    events: Sequence[GroupEvent], timelines: Mapping[str, PodTimeline], from_at: int, until_at: int
 ) -> dict[str, float]:
     """Return for each pod how long it owned no partition, inside [from_at, until_at]."""
     spent: dict[str, float] = {}
-    for pod in sorted({event.pod for event in events} | set(lives)):
+    for pod in sorted({event.pod for event in events} | set(timelines)):
         own = [event for event in events if event.pod == pod]
-        life = lives.get(pod)
+        timeline = timelines.get(pod)
         starts = [event.at for event in own[:1]]
-        if life is not None and life.ready_at is not None:
-            starts.append(life.ready_at)
+        if timeline is not None and timeline.ready_at is not None:
+            starts.append(timeline.ready_at)
         if not starts:
             continue  # never Ready and never a member: start-up, not idleness
         ends = [event.at for event in own if event.kind in ("left", "died")]
-        if life is not None and life.gone_at is not None:
-            ends.append(life.gone_at)
+        if timeline is not None and timeline.gone_at is not None:
+            ends.append(timeline.gone_at)
         spent[pod] = _empty_seconds(own, max(min(starts), from_at), min([*ends, until_at]))
     return spent
 
@@ -115,7 +115,7 @@ def surplus(
     )
     busy = [pod.pod for pod in pods if pod.records_done]
     if busy:
-        wrong = f"{', '.join(busy)} did records without owning a partition"
+        wrong = f"{', '.join(busy)} processed records without owning a partition"
     facts = f"{most} members on {partitions} partitions; {len(pods)} pods never got one"
     is_idle = None if records_done is None and not wrong else not wrong
     return Surplus(pods, most, is_idle, f"{facts}; {wrong}" if wrong else facts)

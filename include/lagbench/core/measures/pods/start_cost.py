@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
-from lagbench.core.measures.evidence import PodLife
+from lagbench.core.measures.evidence import PodTimeline
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.telemetry import PodStarted, TelemetryRecord
 
@@ -21,32 +21,38 @@ class StartCost(MeasureModel):
     """Seconds from created to Ready beyond the delay, over pods; None: no pod reported it."""
 
     pods: int = 0
-    untold_pods: int = Field(0, description="Ready, but without a record of their start")
+    unreported_pods: int = Field(
+        0,
+        description="Ready, but without a record of their start",
+        validation_alias=AliasChoices("unreported_pods", "untold_pods"),
+    )
     median_seconds: float | None = None
     max_seconds: float | None = None
     delay_mean_seconds: float | None = None
     cpu_seconds: float | None = Field(
-        None, description="processor time of all starts up to the first record; None: not told"
+        None, description="processor time of all starts up to the first record; None: not reported"
     )
 
 
-def start_cost(records: Sequence[TelemetryRecord], lives: Mapping[str, PodLife]) -> StartCost:
-    """Return the start cost of the pods of ``lives``."""
-    told: dict[str, PodStarted] = {}
+def start_cost(
+    records: Sequence[TelemetryRecord], timelines: Mapping[str, PodTimeline]
+) -> StartCost:
+    """Return the start cost of the pods of ``timelines``."""
+    reported: dict[str, PodStarted] = {}
     for record in records:  # a restarted container reports again: its first start counts
         if isinstance(record, PodStarted):
-            told.setdefault(record.source, record)
-    ready = {pod: life for pod, life in lives.items() if life.ready_at is not None}
-    pods = [pod for pod in ready if pod in told]
+            reported.setdefault(record.source, record)
+    ready = {pod: timeline for pod, timeline in timelines.items() if timeline.ready_at is not None}
+    pods = [pod for pod in ready if pod in reported]
     if not pods:
-        return StartCost(untold_pods=len(ready))
-    delays = {pod: told[pod].start_delay_seconds or 0.0 for pod in pods}
+        return StartCost(unreported_pods=len(ready))
+    delays = {pod: reported[pod].start_delay_seconds or 0.0 for pod in pods}
     costs = [_ready_seconds(ready[pod]) - delays[pod] for pod in pods]
-    cpu = [told[pod].start_cpu_seconds for pod in pods]
+    cpu = [reported[pod].start_cpu_seconds for pod in pods]
     spent = [seconds for seconds in cpu if seconds is not None]
     return StartCost(
         pods=len(pods),
-        untold_pods=len(ready) - len(pods),
+        unreported_pods=len(ready) - len(pods),
         median_seconds=median(costs),
         max_seconds=max(costs),
         delay_mean_seconds=sum(delays.values()) / len(pods),
@@ -54,6 +60,6 @@ def start_cost(records: Sequence[TelemetryRecord], lives: Mapping[str, PodLife])
     )
 
 
-def _ready_seconds(life: PodLife) -> float:
-    ready_at = life.created_at if life.ready_at is None else life.ready_at
-    return (ready_at - life.created_at) / NANOSECONDS
+def _ready_seconds(timeline: PodTimeline) -> float:
+    ready_at = timeline.created_at if timeline.ready_at is None else timeline.ready_at
+    return (ready_at - timeline.created_at) / NANOSECONDS

@@ -28,10 +28,10 @@ pollingInterval. The HPA may read KEDA's polled values (useCachedMetrics); this 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from lagbench.core.measures.evidence import Clocks, clocks_measure
-from lagbench.core.measures.model import NANOSECONDS, MeasureModel
+from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel, NamedMeasure
 from lagbench.core.measures.reaction.reading import RulingClock, Stamp
 from lagbench.core.measures.reaction.stamps import ReactionInput, reaction_stamps, ruling_clock
 
@@ -89,6 +89,23 @@ class Reaction(MeasureModel):
     step_count: int | None = None
     unknown_text: str = ""  # another step whose reaction is not known; empty: none
 
+    named: ClassVar[tuple[NamedMeasure[Reaction], ...]] = (
+        NamedMeasure(
+            "reaction_seconds",
+            "Scale-out reaction",
+            "s",
+            1,
+            lambda reaction: reaction.assigned_seconds,
+            lambda reaction: reaction.assigned_interval,
+        ),
+    )
+
+    @property
+    def assigned_interval(self) -> Interval | None:
+        """Return the bounds of ``assigned_seconds``; None: a clock of its stamps is not bounded."""
+        low, high = self.assigned_low_seconds, self.assigned_high_seconds
+        return None if low is None or high is None else (low, high)
+
 
 def reaction(given: ReactionInput) -> Reaction:
     """Return the chain of the step at ``given.step_at``; a link without a stamp stays None."""
@@ -115,7 +132,7 @@ def _is_crossed(given: ReactionInput, stamps: Mapping[str, Stamp]) -> bool | Non
         return None
     if stamps["t1"].at is not None:
         return True
-    return None if given.unseen_lag else False
+    return None if given.lag_gaps else False
 
 
 def _place(stamps: Mapping[str, Stamp]) -> tuple[ReactionLink, ...]:
@@ -127,7 +144,7 @@ def _place(stamps: Mapping[str, Stamp]) -> tuple[ReactionLink, ...]:
         if at is not None and previous is not None:
             if at < previous:
                 early = (previous - at) / NANOSECONDS
-                note = f"{note}; " * bool(note) + f"stamped {early:.3f} s before the link before it"
+                note = f"{note}; " * bool(note) + f"stamped {early:.3f} s before the previous link"
                 at = previous
             part = (at - previous) / NANOSECONDS
         previous = at if at is not None else previous
@@ -209,4 +226,4 @@ def _missing_text(missing: Sequence[str], links: Sequence[ReactionLink]) -> str:
     if links[0].at is None:
         return "the load had no step"
     first = next(link for link in links if link.at is None)
-    return f"not seen: {', '.join(missing)}" + (f"; {first.note}" if first.note else "")
+    return f"not recorded: {', '.join(missing)}" + (f"; {first.note}" if first.note else "")

@@ -1,8 +1,9 @@
-"""Decide whether a load step asked for pods, and whether any could come.
+"""Decide whether a load step needed pods, and whether any could come.
 
-A step asks for pods when after it total lag stays above lagThreshold x replicas x 1.1 (the HPA's
+A step needs pods when after it total lag stays above lagThreshold x replicas x 1.1 (the HPA's
 tolerance) for a whole sync of the HPA. If all useful replicas (the ceiling, or one for each
-partition) are already Ready, no pod can come. During a gap in the lag samples it may have asked.
+partition) are already Ready, no pod can come. During a gap in the lag samples it may have needed
+them.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lagbench.core.measures.evidence import LagSeries, unseen_between, unseen_text
+from lagbench.core.measures.evidence import LagSeries, gaps_between, gaps_text
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.replicas import ReplicaChange, unseen_replicas
+from lagbench.core.measures.replicas import ReplicaChange, replica_gaps
 from lagbench.core.policy import PolicyLimits
 from lagbench.core.scenario.stream import SYNC_SECONDS
 from lagbench.core.telemetry import ReplicaSample, TelemetryRecord
@@ -38,7 +39,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Whether pods were due (None: not known), why, and when lag asked for them."""
+    """The pods due after a load step (None: not known), why, and since when."""
 
     is_due: bool | None
     text: str
@@ -60,7 +61,7 @@ def standing(
     if not before or at is None:
         return Standing(None, None)
     last = max(before, key=lambda sample: sample.at)
-    if unseen_replicas(records, last.at, at):
+    if replica_gaps(records, last.at, at):
         return Standing(None, None)
     since = [change for change in changes if last.at < change.at <= at]
     return Standing(since[-1].replicas_after if since else last.spec, last.ready)
@@ -84,7 +85,7 @@ def pods_due(
     most = useful_replicas(limits, partitions)
     wanted, ready = at_step.wanted, at_step.ready
     if wanted is None:
-        return Due(None, "the replicas at the load step were not seen")
+        return Due(None, "the replicas at the load step are unknown")
     if wanted >= most and ready is not None and ready >= most:
         return Due(False, f"{wanted} replicas were Ready at the load step, and more cannot help")
     if limits.lag_threshold_records is not None:
@@ -99,15 +100,15 @@ def _due_by_lag(lag: LagSeries, threshold: float, step_at: int, until_at: int) -
     above = tuple(_above(lag, threshold, step_at, until_at))
     asking = _above(lag, TOLERANCE * threshold, step_at, until_at)
     longest = max(((end - start) / NANOSECONDS for start, end in asking), default=0.0)
-    unseen = unseen_between(lag.known_at, step_at, until_at)
+    gaps = gaps_between(lag.known_at, step_at, until_at)
     is_due: bool | None = False
-    text = f"total lag was seen throughout and never above {threshold:g}"
+    text = f"total lag has no gap and was never above {threshold:g}"
     if longest >= SYNC_SECONDS:
         seconds = (above[0][0] - step_at) / NANOSECONDS
         is_due = True
         text = f"total lag rose above {threshold:g} {seconds:.1f} s after the load step"
-    elif unseen:
-        is_due, text = None, unseen_text("total lag", unseen, step_at)
+    elif gaps:
+        is_due, text = None, gaps_text("total lag", gaps, step_at)
     elif longest > SYNC_SECONDS - 2:  # the samples before and after lie that far apart
         is_due = None
         text = f"total lag was above {TOLERANCE * threshold:g} for about one sync of the HPA"
@@ -132,20 +133,20 @@ def useful_replicas(limits: PolicyLimits, partitions: int) -> int:
 
 
 def _above(lag: LagSeries, threshold: float, from_at: int, until_at: int) -> list[tuple[int, int]]:
-    """Return first and last sample of each stretch in which every known total is above.
+    """Return first and last sample of each period in which every known total is above.
 
-    A gap between samples ends the stretch.
+    A gap between samples ends the period.
     """
     total = lag.total
     inside = (lag.at >= from_at) & (lag.at <= until_at) & ~np.isnan(total)
     at, is_above = lag.at[inside], total[inside] > threshold
     if not at.size:
         return []
-    blind = [stretch.started_at for stretch in unseen_between(at.tolist(), int(at[0]), int(at[-1]))]
+    gaps = [gap.started_at for gap in gaps_between(at.tolist(), int(at[0]), int(at[-1]))]
     found: list[tuple[int, int]] = []
     was_above = False
     for instant, now in zip(at.tolist(), is_above.tolist(), strict=True):
-        if now and was_above and found[-1][1] not in blind:
+        if now and was_above and found[-1][1] not in gaps:
             found[-1] = (found[-1][0], instant)
         elif now:
             found.append((instant, instant))

@@ -40,7 +40,7 @@ class Stamp:
             return replace(self, precision_seconds=None, note=note)
         shift, error = clock.shift_ns, clock.error_ns / NANOSECONDS
         precision = None if self.precision_seconds is None else self.precision_seconds + error
-        moved = f"{clock.name} is {shift / NANOSECONDS:+.3f} s off, taken off" if shift else ""
+        moved = f"{clock.name} is {shift / NANOSECONDS:+.3f} s off, subtracted" if shift else ""
         return Stamp(self.at, precision, _joined(self.note, moved), self.at + shift)
 
 
@@ -83,7 +83,7 @@ def autoscaler_reading(
     if seen is not None:
         return seen, None
     if change is not None and change.by in ("hpa", "keda"):
-        note = f"not told: {change.by} reads and scales in one pass, so not after t3"
+        note = f"not reported: {change.by} reads and scales in one pass, so not after t3"
         return Stamp(change.at, change.precision_seconds, note), None
     return Stamp(None, None, "no reading above the threshold was recorded"), None
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from lagbench.core.measures.evidence import (
     ONE_CLOCK,
     ClockSet,
+    Gap,
     LagSeries,
     LoadWindow,
-    PodLife,
-    Unseen,
-    unseen_between,
-    unseen_text,
+    PodTimeline,
+    gaps_between,
+    gaps_text,
 )
 from lagbench.core.measures.lag import first_crossing
 from lagbench.core.measures.model import NANOSECONDS
@@ -40,7 +40,7 @@ class ReactionInput:
 
     records: Sequence[TelemetryRecord]
     lag: LagSeries
-    lives: Mapping[str, PodLife]
+    timelines: Mapping[str, PodTimeline]
     changes: Sequence[ReplicaChange]
     load: LoadWindow
     limits: PolicyLimits
@@ -52,16 +52,16 @@ class ReactionInput:
 
     @property
     def crossing_records(self) -> float | None:
-        """Total lag that asks for more than the replicas at the load step."""
+        """Total lag above which more pods are due than at the load step."""
         per_replica, count = self.limits.lag_threshold_records, self.replicas_at_step
         return None if per_replica is None or count is None else per_replica * max(1, count)
 
     @property
-    def unseen_lag(self) -> list[Unseen]:
+    def lag_gaps(self) -> list[Gap]:
         """The gaps in total lag from the load step on; empty without a step."""
         if self.step_at is None:
             return []
-        return unseen_between(self.lag.known_at, self.step_at, self.until_at)
+        return gaps_between(self.lag.known_at, self.step_at, self.until_at)
 
 
 def reaction_stamps(
@@ -80,20 +80,24 @@ def reaction_stamps(
         "t2": _by(given, read, reader),
     }
     if change is None:
-        pod, of_pod = _first_new_pod(given, _late_lives(given, step_at))
+        pod, of_pod = _first_new_pod(given, _late_pods(given, step_at))
         return {**stamps, **of_pod}, pod
     changed = Stamp(change.at, change.precision_seconds, f"by {change.by}")
     stamps["t3"] = _by(given, changed, _scaler(given, change.at))
     early = round(max(change.precision_seconds, 1.0) * NANOSECONDS)
-    since = [life for life in given.lives.values() if life.created_at >= change.at - early]
+    since = [
+        timeline
+        for timeline in given.timelines.values()
+        if timeline.created_at >= change.at - early
+    ]
     pod, of_pod = _first_new_pod(given, since)
     return {**stamps, **of_pod}, pod
 
 
 def _planned(given: ReactionInput, step_at: int) -> Stamp:
     """Return the planned instant of the step, which is on the producer's clock."""
-    told = StreamStarted | LoadStep | ProducerProgress | StreamFinished
-    source = next((r.source for r in given.records if isinstance(r, told)), "")
+    reported = StreamStarted | LoadStep | ProducerProgress | StreamFinished
+    source = next((r.source for r in given.records if isinstance(r, reported)), "")
     return Stamp(step_at, 0.0, "planned instant").on(given.clocks.of_pod(source))
 
 
@@ -125,26 +129,32 @@ def _crossed(given: ReactionInput, step_at: int, threshold: float | None) -> Sta
         return Stamp(None, None, "no threshold to cross")
     crossing = first_crossing(given.lag, step_at, threshold)
     if crossing is None or crossing.at > given.until_at:
-        unseen = unseen_text("total lag", given.unseen_lag, given.load.stream_started_at)
-        note = f"total lag was never seen above {threshold:g}"
-        return Stamp(None, None, f"{note}; {unseen}" if unseen else note)
+        gaps = gaps_text("total lag", given.lag_gaps, given.load.stream_started_at)
+        note = f"no sample of total lag is above {threshold:g}"
+        return Stamp(None, None, f"{note}; {gaps}" if gaps else note)
     how = "interpolated between two samples" if crossing.is_interpolated else "first sample"
     return Stamp(crossing.at, crossing.precision_seconds, how)
 
 
-def _late_lives(given: ReactionInput, step_at: int) -> list[PodLife]:
+def _late_pods(given: ReactionInput, step_at: int) -> list[PodTimeline]:
     """Return the pods that were desired before the step, and Ready after it or never."""
     if not given.awaits_pods:
         return []
-    lives = given.lives.values()
-    return [life for life in lives if life.ready_at is None or life.ready_at > step_at]
+    timelines = given.timelines.values()
+    return [
+        timeline
+        for timeline in timelines
+        if timeline.ready_at is None or timeline.ready_at > step_at
+    ]
 
 
 def _first_new_pod(
-    given: ReactionInput, lives: Sequence[PodLife]
+    given: ReactionInput, timelines: Sequence[PodTimeline]
 ) -> tuple[str | None, dict[str, Stamp]]:
     chains = [
-        (life.pod, _pod_stamps(given, life)) for life in lives if life.created_at <= given.until_at
+        (timeline.pod, _pod_stamps(given, timeline))
+        for timeline in timelines
+        if timeline.created_at <= given.until_at
     ]
     if not chains:
         return None, {}
@@ -157,16 +167,16 @@ def _first_new_pod(
     return min(chains, key=furthest)
 
 
-def _pod_stamps(given: ReactionInput, life: PodLife) -> dict[str, Stamp]:
-    own = [record for record in given.records if record.source == life.pod]
+def _pod_stamps(given: ReactionInput, timeline: PodTimeline) -> dict[str, Stamp]:
+    own = [record for record in given.records if record.source == timeline.pod]
     joined = [r.at for r in own if isinstance(r, GroupJoined)]
     done = [r.at for r in own if isinstance(r, FirstRecordDone)]
-    clock = given.clocks.of_pod(life.pod)
+    clock = given.clocks.of_pod(timeline.pod)
     return {
-        "t4": Stamp(life.created_at, life.created_precision_seconds, life.note),
-        "t5": Stamp(life.ready_at, life.ready_precision_seconds, life.note),
+        "t4": Stamp(timeline.created_at, timeline.created_precision_seconds, timeline.note),
+        "t5": Stamp(timeline.ready_at, timeline.ready_precision_seconds, timeline.note),
         "t6": Stamp(min(joined, default=None), 0.0).on(clock),
-        "t7": _first_owned(own, since_at=max([*joined[:1], life.created_at])).on(clock),
+        "t7": _first_owned(own, since_at=max([*joined[:1], timeline.created_at])).on(clock),
         "t8": Stamp(min(done, default=None), 0.0).on(clock),
     }
 
@@ -182,8 +192,8 @@ def _first_owned(own: Sequence[TelemetryRecord], *, since_at: int) -> Stamp:
     if not owning:
         return Stamp(None)
     first = min(owning, key=lambda record: record.at)
-    told = {record.rebalance for record in moves}
-    if told.issuperset(range(1, first.rebalance)):
+    reported = {record.rebalance for record in moves}
+    if reported.issuperset(range(1, first.rebalance)):
         return Stamp(first.at, 0.0)
     unsure_seconds = max(0, first.at - since_at) / NANOSECONDS
-    return Stamp(first.at, unsure_seconds, "an earlier record of what it was assigned is missing")
+    return Stamp(first.at, unsure_seconds, "an earlier record of its assignment is missing")

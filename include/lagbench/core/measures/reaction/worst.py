@@ -1,10 +1,10 @@
 """Determine the reaction of a run: the chain of the load step with the worst response.
 
-Each spike is a load step. A step that asks for pods (``reaction/due.py``) is answered by the first
+Each spike is a load step. A step that needs pods (``reaction/due.py``) is answered by the first
 rise of the desired replicas after it, and its reaction is the chain's max(Ready, assigned) after
-the load step. A step that asked for nothing reacts in 0 s. A pod that was due and did not come is
-the worst outcome. If the evidence of a step is missing, its reaction is not known, which is
-neither of these.
+the load step. A step that needs none reacts in 0 s. A pod that was due and did not come is the
+worst outcome. If the evidence of a step is missing, its reaction is not known, which is neither of
+these.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lagbench.core.measures.evidence import unseen_text
+from lagbench.core.measures.evidence import gaps_text
 from lagbench.core.measures.reaction.chain import Reaction, ReactionOutcome, reaction
 from lagbench.core.measures.reaction.due import Due, Standing, pods_due, standing
 from lagbench.core.measures.reaction.stamps import ReactionInput
-from lagbench.core.measures.replicas import ReplicaChange, unseen_replicas
+from lagbench.core.measures.replicas import ReplicaChange, replica_gaps
 from lagbench.core.telemetry import GroupJoined, PartitionsAssigned, PodSeen, ReadGap
 
 _RANK: dict[ReactionOutcome, int] = {"did_not_come": 3, "reacted": 2, "unknown": 1, "not_due": 0}
@@ -55,8 +55,8 @@ def worst_reaction(
         found.append(chain.model_copy(update={"step_number": number, "step_count": len(windows)}))
     worst = max(found, key=_badness)
     unknown = [chain for chain in found if chain.outcome == "unknown" and chain is not worst]
-    told = f"load step {unknown[0].step_number}: {unknown[0].outcome_text}" if unknown else ""
-    return worst.model_copy(update={"unknown_text": told})
+    doubt_text = f"load step {unknown[0].step_number}: {unknown[0].outcome_text}" if unknown else ""
+    return worst.model_copy(update={"unknown_text": doubt_text})
 
 
 def _badness(chain: Reaction) -> tuple[int, float]:
@@ -70,13 +70,13 @@ def _of_step(given: ReactionInput, due: Due, at_step: Standing, *, window_ends_a
     is_own = rise is not None and rise.at < window_ends_at
     is_answer = due.is_due or (due.is_due is None and is_own) or due.is_answered_by(rise)
     if chain.assigned_seconds is not None and is_answer:
-        return _told(chain, "reacted", due.text)
+        return _with_outcome(chain, "reacted", due.text)
     if due.is_due is False:
         # A later rise answered something else: it is not part of this step's chain.
-        return _told(_cut(chain), "not_due", due.text)
+        return _with_outcome(_cut(chain), "not_due", due.text)
     if due.is_due is None:
-        return _told(chain, "unknown", f"it is not known whether a pod was due: {due.text}")
-    return _told(chain, *_missing(given, chain, due, at_step, rise))
+        return _with_outcome(chain, "unknown", f"it is not known whether a pod was due: {due.text}")
+    return _with_outcome(chain, *_missing(given, chain, due, at_step, rise))
 
 
 def first_rise(changes: Sequence[ReplicaChange], step_at: int | None) -> ReplicaChange | None:
@@ -94,7 +94,7 @@ def _missing(
 ) -> tuple[ReactionOutcome, str]:
     """Return whether the due pod did not come, or whether that is unknown."""
     if rise is None:
-        doubt, what = _unseen_rise(given, at_step), "no pod was added"
+        doubt, what = _rise_in_a_gap(given, at_step), "no pod was added"
     else:
         doubt, what = _unwatched(given), "no new pod was created"
     if doubt:
@@ -107,18 +107,18 @@ def _missing(
     return "unknown", f"{chain.pod} was created, but {chain.reason}"
 
 
-def _unseen_rise(given: ReactionInput, at_step: Standing) -> str:
+def _rise_in_a_gap(given: ReactionInput, at_step: Standing) -> str:
     """Return why it is unknown whether a pod was added; empty when it is known."""
-    unseen = unseen_replicas(given.records, given.step_at or 0, given.until_at)
-    if unseen:
-        return unseen_text("replicas", unseen, given.step_at)
+    gaps = replica_gaps(given.records, given.step_at or 0, given.until_at)
+    if gaps:
+        return gaps_text("replicas", gaps, given.step_at)
     if at_step.is_incomplete:
         return f"{at_step.wanted} replicas were wanted at the load step, {at_step.ready} were Ready"
     return ""
 
 
 def _unwatched(given: ReactionInput) -> str:
-    """Return why the pods' lives are not all known; empty when they are."""
+    """Return why the pods' timelines are not all known; empty when they are."""
     if not any(isinstance(record, PodSeen) for record in given.records):
         return "the pods were not watched: no record of them"
     members = {
@@ -126,15 +126,15 @@ def _unwatched(given: ReactionInput) -> str:
         for record in given.records
         if isinstance(record, GroupJoined | PartitionsAssigned)
     }
-    if strangers := sorted(members - given.lives.keys()):
-        return f"the pods' watch does not tell of {', '.join(strangers)}"
+    if strangers := sorted(members - given.timelines.keys()):
+        return f"the pods' watch has no record of {', '.join(strangers)}"
     failed = [r for r in given.records if isinstance(r, ReadGap) and r.what == "pods"]
     if any((given.step_at or 0) <= record.at <= given.until_at for record in failed):
-        return f"the pods were not seen: {failed[0].reason}"
+        return f"there is no reading of the pods: {failed[0].reason}"
     return ""
 
 
-def _told(chain: Reaction, outcome: ReactionOutcome, text: str) -> Reaction:
+def _with_outcome(chain: Reaction, outcome: ReactionOutcome, text: str) -> Reaction:
     return chain.model_copy(update={"outcome": outcome, "outcome_text": text})
 
 

@@ -30,7 +30,7 @@ from lagbench.core.measures.rebalance.rate_dip import (
 from lagbench.core.measures.rebalance.standstill import (
     COSTS_PER_LIMIT,
     Standstill,
-    asleep_stretches,
+    asleep_periods,
     standstill,
 )
 from lagbench.core.measures.rebalance.summary import (
@@ -57,7 +57,7 @@ __all__ = [
     "RebalanceEpisode",
     "Rebalances",
     "Standstill",
-    "asleep_stretches",
+    "asleep_periods",
     "contradiction",
     "delayed",
     "episode_spans",

@@ -1,4 +1,4 @@
-"""Simulate the group's work without the rebalance, as flows of messages.
+"""Compute the expected rate: the group's work without the rebalance, as flows of messages.
 
 In each bin of 100 ms a pod works on the messages that wait in the partitions that count for it
 (``rebalance/counting_owners.py``), up to the rate of one pod. The simulation begins with the

@@ -1,10 +1,10 @@
 """Determine the pod that would work on each partition without the rebalance.
 
-* The old owner counts until the new one is assigned: the time in between, in which nobody may work,
+* The old owner counts until the new one is assigned: the time in between, in which no pod may work,
   is the cost of a rebalance.
 * From an owner's SIGTERM on, its partitions count for their next owner, if that pod has others by
   then; a pod that has none counts from the instant at which it owns its first.
-* A partition without a known owner counts for nobody.
+* A partition without a known owner counts for no pod.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class RebalanceEpisode(MeasureModel):
     reason: str  # why the dip or its recovery was not measured; empty when both were
     expected_rate_per_second: float | None = None  # in the deepest window, like the next; old: None
     window_seconds: float | None = None
-    dip_noise_percent: float | None = None  # noise in undisturbed stretches; None: there were none
+    dip_noise_percent: float | None = None  # noise in undisturbed periods; None: there were none
     short_dip_percent: float | None = None  # the deepest window of a fifth of that length
     short_dip_noise_percent: float | None = None
     area_seconds: float | None = None  # the area in seconds of the expected rate
@@ -192,7 +192,7 @@ def _unexplained(span: EpisodeSpan) -> str:
         return f"{', '.join(span.joined)} joined without a scale step"
     if span.left:
         return f"{', '.join(span.left)} left without a scale step"
-    return "partitions moved, but nobody joined or left"
+    return "partitions moved, but no member joined or left"
 
 
 def _step_text(change: ReplicaChange, span: EpisodeSpan) -> str:

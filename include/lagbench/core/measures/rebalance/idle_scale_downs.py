@@ -16,12 +16,12 @@ AROUND_SECONDS = 5
 
 
 def idle_scale_downs_text(changes: Sequence[ReplicaChange], rate: RateSeries) -> str:
-    """Report that all scale-downs met an idle group; empty when one met work, or there was none."""
+    """Report that all scale-downs happened in an idle group; empty if any did not, or none came."""
     downs = [change.at for change in changes if change.replicas_after < change.replicas_before]
     reach = AROUND_SECONDS * NANOSECONDS
     if not downs or any(rate.processed_between(at - reach, at + reach) for at in downs):
         return ""
     return (
-        "all scale-downs met an idle group: that nothing was lost or done twice in them says"
-        " nothing of a scale-down under load"
+        "all scale-downs happened in an idle group: that nothing was lost or done twice in them "
+        "proves nothing about a scale-down under load"
     )

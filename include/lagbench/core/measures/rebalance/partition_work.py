@@ -23,7 +23,7 @@ from lagbench.core.measures.statistics import Ints, Reals
 Counts = npt.NDArray[np.int32]
 NEVER = np.iinfo(np.int64).max
 POD_BINS = 10
-BY_LAG = "without the tables events and processed partitions are told by the samples of lag"
+BY_LAG = "without the tables events and processed partitions are derived from the samples of lag"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +82,11 @@ def contradiction(rate: RateSeries, offered: Ints, done: Ints) -> str:
     Both count the same messages by the same stamps, so their running sums may differ only by the
     messages in the bins beside an instant.
     """
-    for name, told, counted in (
+    for name, drawn, counted in (
         ("offered", rate.offered, offered),
         ("processed", rate.processed, done),
     ):
-        sums, true = np.cumsum(told), np.cumsum(counted)
+        sums, true = np.cumsum(drawn), np.cumsum(counted)
         low = np.concatenate([np.zeros(IN_FLIGHT_BINS, dtype=np.int64), true])[: true.size]
         high = np.concatenate([true, np.full(IN_FLIGHT_BINS, true[-1] if true.size else 0)])
         off = np.flatnonzero((sums < low) | (sums > high[IN_FLIGHT_BINS:]))
@@ -94,7 +94,7 @@ def contradiction(rate: RateSeries, offered: Ints, done: Ints) -> str:
             first = int(off[0])
             second = slice(first, first + POD_BINS)
             return (
-                f"the table timeline contradicts the messages: {int(told[second].sum())} {name} in"
+                f"the table timeline contradicts the messages: {int(drawn[second].sum())} {name} in"
                 f" a second, not {int(counted[second].sum())}"
             )
     return ""

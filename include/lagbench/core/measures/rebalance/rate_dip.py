@@ -41,13 +41,13 @@ IN_FLIGHT_BINS = 2
 """From the planned instant to the work (produce, fetch): about 0.1 s, plus a bin of rounding."""
 _ROUNDING = 1e-6
 """In messages: the error in sums of binary fractions is smaller."""
-NOTHING_TO_DO = "the group had next to nothing to do"
+NOTHING_TO_DO = "the group had almost no work"
 NO_WORK_REASONS = (NOTHING_TO_DO,)
 """Reasons that need no measurement: a group with nothing to do has nothing to lose."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class EpisodeBins:
     """Bins of an episode: windows start in [first, searched], the watch ends before ``watch``."""
 
     first: int
@@ -101,9 +101,9 @@ def mean_rate_before(rate: RateSeries, at: int) -> float | None:
     return float(rate.processed[start:end].sum()) / ((end - start) / WINDOW_BINS)
 
 
-def stretch_of(
+def episode_bins(
     rate: RateSeries, *, started_at: int, settled_at: int, next_started_at: int | None
-) -> Stretch:
+) -> EpisodeBins:
     """Return the bins to watch for an episode that lasted until ``settled_at``."""
     first = rate.bin_of(started_at)
     watch_at = settled_at + round(WATCH_SECONDS * NANOSECONDS)
@@ -111,7 +111,7 @@ def stretch_of(
         watch_at = min(watch_at, next_started_at)
     watch = max(rate.bin_of(watch_at), min(first + WINDOW_BINS, rate.processed.size))
     searched = rate.bin_of(settled_at + round(AFTERMATH_SECONDS * NANOSECONDS))
-    return Stretch(first, searched, watch)
+    return EpisodeBins(first, searched, watch)
 
 
 def window_bins(expected: Reals, searched: int, message_seconds: float) -> int:
@@ -156,7 +156,7 @@ def area(expected: Reals, done: Ints) -> tuple[float, float]:
 
 def rate_dip(
     rate: RateSeries,
-    stretch: Stretch,
+    watched: EpisodeBins,
     expected: Reals,
     *,
     available: float,
@@ -166,13 +166,13 @@ def rate_dip(
 
     ``expected``: for each bin of [first, watch); ``available``: all the work in them.
     """
-    first, watch = stretch.first, stretch.watch
+    first, watch = watched.first, watched.watch
     observed = (watch - first) * BIN_NS / NANOSECONDS
     if available < SMALLEST_EXPECTED:
         return RateDip(None, observed, NOTHING_TO_DO)
     if watch - first < WINDOW_BINS:
         return RateDip(None, observed, "watched for less than 1 s")
-    done, searched = rate.processed[first:watch], stretch.searched - first
+    done, searched = rate.processed[first:watch], watched.searched - first
     bins = window_bins(expected, searched, message_seconds)
     found = depth(expected, done, bins, searched)
     if found is None:
@@ -212,7 +212,7 @@ def _recovery(
         return 0.0, "", 0
     back = np.flatnonzero(~is_low[worst:])
     if not back.size:
-        why = "the rate was not back at 95 % while it was watched"
+        why = "the rate did not return to 95 % in the observed time"
         return None, why, is_low.size + bins
     recovered = worst + int(back[0])
     first_low = int(np.flatnonzero(is_low)[0])

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from lagbench.core.measures.evidence import BIN_NS, GroupEvent, GroupState, RateSeries
-from lagbench.core.measures.model import NANOSECONDS, MeasureModel
+from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel, NamedMeasure
 from lagbench.core.measures.rebalance.partition_work import PartitionWork, group_waiting
 from lagbench.core.measures.rebalance.rate_dip import IN_FLIGHT_BINS
 from lagbench.core.measures.replicas import ReplicaChange
@@ -46,6 +47,23 @@ class Standstill(MeasureModel):
     message_seconds: float  # cost of one message: work in flight is work
     reason: str  # why a part was not measured; empty when all was
 
+    named: ClassVar[tuple[NamedMeasure[Standstill], ...]] = (
+        NamedMeasure(
+            "standstill_seconds",
+            "Standstill",
+            "s",
+            1,
+            lambda found: found.group_seconds,
+            lambda found: found.group_interval,
+        ),
+    )
+
+    @property
+    def group_interval(self) -> Interval | None:
+        """Return the bounds of ``group_seconds``; None: not measured."""
+        low, high = self.group_low_seconds, self.group_high_seconds
+        return None if low is None or high is None else (low, high)
+
 
 @dataclass(frozen=True, slots=True)
 class _Run:
@@ -64,11 +82,11 @@ def standstill(
 ) -> Standstill:
     """Return the longest standstills of the group and of a partition in [from_at, until_at).
 
-    ``asleep``: stretches of unix ns in which no replica was due.
+    ``asleep``: periods of unix ns in which no replica was due.
     """
     first, last = rate.bin_of(from_at), rate.bin_of(until_at)
     if first >= last:
-        return _unseen(message_seconds, "the rate of the group was not seen")
+        return _not_measured(message_seconds, "there is no sample of the group's rate")
     counted = np.ones(last - first, dtype=bool)
     for start, end in asleep:
         counted[max(rate.bin_of(start) - first, 0) : max(rate.bin_of(end) - first + 1, 0)] = False
@@ -91,13 +109,13 @@ def standstill(
     )
 
 
-def asleep_stretches(
+def asleep_periods(
     events: Sequence[GroupEvent],
     samples: Sequence[ReplicaSample],
     changes: Sequence[ReplicaChange],
     until_at: int,
 ) -> list[tuple[int, int]]:
-    """Return the stretches in which a policy that scales to zero had no member on purpose.
+    """Return the periods in which a policy that scales to zero had no member on purpose.
 
     Each begins when the last member had left and ends with the first assignment.
     """
@@ -143,7 +161,7 @@ def _worst_partition(
     return worst
 
 
-def _unseen(message_seconds: float, reason: str) -> Standstill:
+def _not_measured(message_seconds: float, reason: str) -> Standstill:
     return Standstill(
         group_seconds=None,
         group_low_seconds=None,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from lagbench.core.measures.evidence import GroupEvent, PodLife, RateSeries
-from lagbench.core.measures.model import NANOSECONDS, MeasureModel
+from lagbench.core.measures.evidence import GroupEvent, PodTimeline, RateSeries
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure
 from lagbench.core.measures.rebalance.counterfactual import Counterfactual, pod_rate_per_second
 from lagbench.core.measures.rebalance.counting_owners import counting_owners
 from lagbench.core.measures.rebalance.episodes import (
@@ -26,16 +27,16 @@ from lagbench.core.measures.rebalance.rate_dip import (
     WATCH_SECONDS,
     WINDOW_BINS,
     RateDip,
+    episode_bins,
     mean_rate_before,
     rate_dip,
-    stretch_of,
 )
 from lagbench.core.measures.rebalance.undisturbed import Noise, Undisturbed
 from lagbench.core.measures.replicas import ReplicaChange, ReplicaPods, replica_pods
 
 
 class Rebalances(MeasureModel):
-    """All episodes; the summary is over scale steps (``scale_up`` and ``scale_down``) alone."""
+    """All episodes; the summary has ended scale steps (``scale_up`` and ``scale_down``) alone."""
 
     episodes: tuple[RebalanceEpisode, ...]
     count: int
@@ -49,15 +50,32 @@ class Rebalances(MeasureModel):
     unanswered_step_ats: tuple[int, ...] = ()  # replica changes under load without an episode
     detail: str = ""  # what the expected rate was computed from
 
+    named: ClassVar[tuple[NamedMeasure[Rebalances], ...]] = (
+        NamedMeasure("rebalances", "Rebalances", "", 0, lambda cost: cost.count),
+        NamedMeasure(
+            "rebalance_dip_percent", "Rebalance dip", "%", 1, lambda cost: cost.max_dip_percent
+        ),
+        NamedMeasure(
+            "rebalance_area_seconds", "Rebalance area", "s", 2, lambda cost: cost.max_area_seconds
+        ),
+        NamedMeasure(
+            "rebalance_recovery_seconds",
+            "Rebalance recovery",
+            "s",
+            1,
+            lambda cost: cost.max_recovery_seconds,
+        ),
+    )
+
 
 @dataclass(frozen=True, slots=True)
 class GroupWork:
-    """The group's work and its members over the measured stretch."""
+    """The group's work and its members over the measurement window."""
 
     rate: RateSeries
     work: PartitionWork
     events: Sequence[GroupEvent]
-    lives: Mapping[str, PodLife]
+    timelines: Mapping[str, PodTimeline]
     changes: Sequence[ReplicaChange]
     from_at: int
     until_at: int
@@ -72,7 +90,13 @@ def rebalance_episodes(
     rate = group.rate
     if not rate.processed.size:
         return tuple(
-            _episode(number, span, _pods(group), RateDip(None, 0.0, "no rate was seen"), None)
+            _episode(
+                number,
+                span,
+                _pods(group),
+                RateDip(None, 0.0, "there is no sample of the rate"),
+                None,
+            )
             for number, span in enumerate(spans, start=1)
         )
     owners = counting_owners(group.events, rate.started_at, group.work.waiting.shape[0])
@@ -108,22 +132,24 @@ def unanswered_steps(episodes: Sequence[RebalanceEpisode], group: GroupWork) -> 
     """
     answered = {at for episode in episodes for at in episode.step_ats}
     pods, members = _pods(group), {event.pod for event in group.events}
-    unseen = {pods.added[pod].at for pod in _worked_unseen(group) if pod in pods.added}
+    unrecorded = {pods.added[pod].at for pod in _worked_before_joining(group) if pod in pods.added}
     left: list[int] = []
     for change in group.changes:
         own = pods.of_step(change)
         never_came = (
             own
             and not own & members
-            and all(pod in group.lives and group.lives[pod].gone_at is not None for pod in own)
+            and all(
+                pod in group.timelines and group.timelines[pod].gone_at is not None for pod in own
+            )
         )
-        is_answered = change.at in answered and change.at not in unseen
+        is_answered = change.at in answered and change.at not in unrecorded
         if not is_answered and not never_came and _had_work(group, change.at):
             left.append(change.at)
     return tuple(left)
 
 
-def _worked_unseen(group: GroupWork) -> set[str]:
+def _worked_before_joining(group: GroupWork) -> set[str]:
     """Return the pods that worked before they were seen in the group: reports are missing."""
     rates = group.work.pod_rates
     first_seen: dict[str, int] = {}
@@ -174,7 +200,7 @@ def _all_known(values: Sequence[float | None]) -> list[float]:
 
 
 def _pods(group: GroupWork) -> ReplicaPods:
-    return replica_pods(group.changes, group.events, group.lives)
+    return replica_pods(group.changes, group.events, group.timelines)
 
 
 def _dip(
@@ -183,19 +209,19 @@ def _dip(
     """Return the dip of ``span``: a partition without an owner is watched until it has one."""
     last_at = group.until_at if next_at is None else next_at
     settled_at = last_at if span.settled_at is None else min(span.settled_at, last_at)
-    stretch = stretch_of(
+    watched = episode_bins(
         group.rate,
         started_at=span.started_at,
         settled_at=max(settled_at, span.last_at),
         next_started_at=min(last_at, group.until_at),
     )
-    if stretch.first >= stretch.watch:
-        return RateDip(None, 0.0, "the rate was not seen after it")
+    if watched.first >= watched.watch:
+        return RateDip(None, 0.0, "there is no sample of the rate after it")
     return rate_dip(
         group.rate,
-        stretch,
-        expectation.expected(stretch.first, stretch.watch),
-        available=expectation.available(stretch.first, stretch.watch),
+        watched,
+        expectation.expected(watched.first, watched.watch),
+        available=expectation.available(watched.first, watched.watch),
         message_seconds=group.message_seconds,
     )
 

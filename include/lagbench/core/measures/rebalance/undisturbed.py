@@ -1,6 +1,6 @@
-"""Measure the precision of a dip: its value in undisturbed stretches.
+"""Measure the precision of a dip: its value in undisturbed periods.
 
-The stretches of the run in which no partition moved are cut into blocks as long as the search of an
+The periods of the run in which no partition moved are cut into blocks as long as the search of an
 ordinary episode. Each block gets the same expectation and the same windows as an episode. Noise
 alone reaches the depth and the area that nine of ten blocks stay below.
 """
@@ -32,7 +32,7 @@ REACHED_PERCENTILE = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The noise in undisturbed stretches."""
+    """The noise in undisturbed periods."""
 
     dip_percent: float
     short_dip_percent: float

@@ -1,8 +1,8 @@
 """Replicas over time: steps, flips, coverage."""
 
+from lagbench.core.measures.replicas.coverage import replica_gaps
 from lagbench.core.measures.replicas.flapping import baseline_at_floor, mark_flips, replica_changes
 from lagbench.core.measures.replicas.pods import ReplicaPods, replica_pods
-from lagbench.core.measures.replicas.sight import unseen_replicas
 from lagbench.core.measures.replicas.steps import ReplicaChange
 
 __all__ = [
@@ -11,6 +11,6 @@ __all__ = [
     "baseline_at_floor",
     "mark_flips",
     "replica_changes",
+    "replica_gaps",
     "replica_pods",
-    "unseen_replicas",
 ]

@@ -1,7 +1,7 @@
 """Find replica changes, reversals and flips, and check that the baseline stayed at its floor.
 
-A reversal is a change in the opposite direction of the previous change. A flip is a reversal that
-the load did not ask for: every reversal except the first change downwards at or after the end of
+A reversal is a change in the opposite direction of the previous change. A flip is a reversal
+without a cause in the load: every reversal except the first change downwards at or after the end of
 the last spike, which is the intended return to the floor. A spike with one scale-up and one
 scale-down has 1 reversal and 0 flips; so has a sawtooth that is handled at one replica count. A
 steady load has no spike, so every reversal is a flip.
@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from lagbench.core.measures.evidence import unseen_text
+from lagbench.core.measures.evidence import gaps_text
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.replicas.path import ReplicaPath
-from lagbench.core.measures.replicas.sight import unseen_replicas
+from lagbench.core.measures.replicas.coverage import replica_gaps
 from lagbench.core.measures.replicas.steps import ReplicaChange, replica_steps
+from lagbench.core.measures.replicas.timeline import ReplicaTimeline
 from lagbench.core.telemetry import ReplicaSample, TelemetryRecord
 
 
@@ -31,20 +31,20 @@ def replica_changes(
 
     The recorder's samples show the desired replicas. The autoscaler's own records and the
     recorder's watch show exactly when and by whom they were changed, and changes that were undone
-    between two samples (``replicas/steps.py``, ``replicas/path.py``).
+    between two samples (``replicas/steps.py``, ``replicas/timeline.py``).
     """
     samples = sorted(
         (r for r in records if isinstance(r, ReplicaSample) and r.at <= until_at),
         key=lambda sample: sample.at,
     )
-    path = ReplicaPath(replica_steps(records))
+    timeline = ReplicaTimeline(replica_steps(records))
     raw: list[ReplicaChange] = []
     for before, after in pairwise(samples):
-        changes = path.between(before, after)
+        changes = timeline.between(before, after)
         if after.at >= from_at:
             raw.extend(changes)
     if samples:
-        raw.extend(path.beyond(samples[-1], until_at))
+        raw.extend(timeline.beyond(samples[-1], until_at))
     # A sample is read up to a second after its stamp: a step may be that much earlier.
     measured = [change for change in raw if change.at >= from_at - NANOSECONDS]
     return tuple(mark_flips(measured, last_spike_ended_at))
@@ -99,9 +99,9 @@ def baseline_at_floor(
     steps = [(c.at, c.replicas_after) for c in changes if stream_started_at <= c.at < end]
     off = sorted((at, spec) for at, spec in [*samples, *steps] if spec != floor)
     if not off:
-        unseen = unseen_replicas(records, stream_started_at, end)
-        if unseen:
-            return None, unseen_text("replicas", unseen, stream_started_at)
+        gaps = replica_gaps(records, stream_started_at, end)
+        if gaps:
+            return None, gaps_text("replicas", gaps, stream_started_at)
         return True, f"{len(samples)} samples before the spike, all with {floor} replicas"
     (first_at, first_spec), off_samples = off[0], [spec for _, spec in samples if spec != floor]
     first_seconds = (first_at - stream_started_at) / NANOSECONDS

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lagbench.core.measures.evidence import GroupEvent, PodLife
+from lagbench.core.measures.evidence import GroupEvent, PodTimeline
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.replicas.steps import ReplicaChange
 
 STAMP_SLACK_SECONDS = 1.0
-"""How much later than the change its stamp may be."""
+"""The longest delay of a stamp after its change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ class ReplicaPods:
 def replica_pods(
     changes: Sequence[ReplicaChange],
     events: Sequence[GroupEvent],
-    lives: Mapping[str, PodLife],
+    timelines: Mapping[str, PodTimeline],
 ) -> ReplicaPods:
     """Return the pods of ``changes``; ``events`` ascend by instant."""
     came = {event.pod: event.at for event in reversed(events)}
-    came |= {pod: life.created_at for pod, life in lives.items()}
+    came |= {pod: timeline.created_at for pod, timeline in timelines.items()}
     return ReplicaPods(
-        _matched(_by(changes, 1), came), _matched(_by(changes, -1), _left(events, lives))
+        _matched(_by(changes, 1), came), _matched(_by(changes, -1), _left(events, timelines))
     )
 
 
@@ -58,13 +58,13 @@ def _by(changes: Sequence[ReplicaChange], sign: int) -> list[ReplicaChange]:
     return [c for c in changes if (c.replicas_after - c.replicas_before) * sign > 0]
 
 
-def _left(events: Sequence[GroupEvent], lives: Mapping[str, PodLife]) -> dict[str, int]:
+def _left(events: Sequence[GroupEvent], timelines: Mapping[str, PodTimeline]) -> dict[str, int]:
     """Return when each pod was asked to stop; a pod that died was not asked."""
     died = {event.pod for event in events if event.kind == "died"}
     gone = {
-        pod: life.gone_at
-        for pod, life in lives.items()
-        if life.gone_at is not None and pod not in died
+        pod: timeline.gone_at
+        for pod, timeline in timelines.items()
+        if timeline.gone_at is not None and pod not in died
     }
     for kind in ("left", "sigterm"):
         gone |= {event.pod: event.at for event in events if event.kind == kind}

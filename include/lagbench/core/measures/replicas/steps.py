@@ -87,19 +87,19 @@ def _not_among(
     left = sorted(scaled, key=lambda step: step.at)
     alone: list[ReplicasChanged] = []
     for seen in sorted(watched, key=lambda step: step.at):
-        told = next((step for step in left if _is_told_by(seen, step)), None)
-        if told is None:
+        reported = next((step for step in left if _is_reported_by(seen, step)), None)
+        if reported is None:
             alone.append(seen)
         else:
-            left.remove(told)
+            left.remove(reported)
     return alone
 
 
-def _is_told_by(seen: ReplicasChanged, told: Scaled) -> bool:
-    late_seconds = (seen.at - told.at) / NANOSECONDS
+def _is_reported_by(seen: ReplicasChanged, reported: Scaled) -> bool:
+    late_seconds = (seen.at - reported.at) / NANOSECONDS
     is_same = (seen.replicas_before, seen.replicas_after) == (
-        told.replicas_before,
-        told.replicas_after,
+        reported.replicas_before,
+        reported.replicas_after,
     )
     return is_same and -1.0 <= late_seconds <= _WATCH_REACH_SECONDS
 

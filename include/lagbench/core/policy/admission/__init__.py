@@ -1,4 +1,4 @@
-"""What the API server and KEDA's webhook say to a ScaledObject, rule by rule, without a cluster."""
+"""Answer a ScaledObject as the API server and KEDA's webhook do, without a cluster."""
 
 from lagbench.core.policy.admission.answer import (
     Admission,

@@ -1,4 +1,4 @@
-"""What becomes of a ScaledObject that is sent to the API server: schema first, then webhook."""
+"""Answer a ScaledObject that is sent to the API server: schema first, then webhook."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _WEBHOOK = 'admission webhook "vscaledobject.kb.io" denied the request: '
 class Admission:
     """The answer to a create or update.
 
-    ``messages`` are the possible texts of a refusal: the webhook gives the first problem it meets,
-    in random order. ``field_errors`` are the API server's own, one per field. Warnings come with a
-    refusal as well.
+    ``messages`` are the possible texts of a rejection: the webhook reports the first problem, in
+    random order. ``field_errors`` are the API server's own, one per field. A rejection can also
+    have warnings.
     """
 
     code: int
@@ -50,7 +50,7 @@ class Admission:
 
     @property
     def is_accepted(self) -> bool:
-        """Say whether the object is stored."""
+        """Return whether the object is stored."""
         return self.refused_by is None
 
 
@@ -63,7 +63,7 @@ def admit(
 ) -> Admission:
     """Return what the API server and KEDA's webhook answer.
 
-    ``field_validation``: kubectl asks for Strict (unknown fields are errors), a bare request gets
+    ``field_validation``: kubectl requests Strict (unknown fields are errors), a bare request gets
     Warn, in which the unknown fields are dropped.
     """
     if manifest.get("apiVersion") != API_VERSION:
@@ -163,7 +163,7 @@ def _defaulted(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rules(spec: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Yield what the schema's own rule refuses (x-kubernetes-validations)."""
+    """Yield what the schema's own rule rejects (x-kubernetes-validations)."""
     maximum = spec.get("maxReplicaCount", DEFAULT_MAX_REPLICAS)
     if spec.get("minReplicaCount", 0) > maximum:
         detail = "minReplicaCount must be less than or equal to maxReplicaCount"

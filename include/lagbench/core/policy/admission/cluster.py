@@ -1,4 +1,4 @@
-"""What else is in the cluster: the webhook looks at it before it lets a ScaledObject in."""
+"""Hold the other objects of the cluster: the webhook reads them before it admits a ScaledObject."""
 
 from __future__ import annotations
 
@@ -28,14 +28,13 @@ BUILT_IN_KINDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What is known of the cluster, all of one namespace.
+    """The known objects of the cluster, all of one namespace.
 
     ``missing``: (kind, name) of workloads known not to be there; one that is neither listed nor
-    missing is taken to be as the rules need it.
-    ``kinds``: (apiVersion, kind) of all that the API server serves, at least of the API groups
-    that are named in what is admitted; None: not asked.
+    missing is taken to be as the rules need it. ``kinds``: (apiVersion, kind) of all that the API
+    server serves, at least of the API groups that are named in what is admitted; None: not asked.
     ``knows_all_kinds`` False: kinds of other custom resources may be installed, so an unknown one
-    is not refused.
+    is not rejected.
     """
 
     scaled_objects: tuple[Manifest, ...] = ()
@@ -65,11 +64,11 @@ class ClusterView:
         )
 
     def lacks_workload(self, kind: str, name: str) -> bool:
-        """Say whether a workload is known not to be there."""
+        """Return whether a workload is known not to be there."""
         return (kind, name) in self.missing
 
     def has_kind(self, api_version: str, kind: str) -> bool:
-        """Say whether the API server serves that kind, as far as is known.
+        """Return whether the API server serves that kind, as far as is known.
 
         KEDA's mapper also knows each kind in lower case, and as the kind of its lists; a group
         without a version stands for all its versions.

@@ -17,7 +17,7 @@ SKIPPED_RULES = (
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One field that is refused; ``detail`` says what is allowed.
+    """One field that is rejected; ``detail`` says what is allowed.
 
     ``is_type_error``: the value is of another JSON type, and is named by it.
     """
@@ -30,7 +30,7 @@ class FieldError:
 
     @property
     def is_blocking(self) -> bool:
-        """Say whether rules that compare fields are left out because of this error."""
+        """Return whether rules that compare fields are left out because of this error."""
         return self.is_type_error or self.kind != "Invalid value"
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The fields of an autoscaling/v2 HorizontalPodAutoscaler: anything else the API server refuses."""
+"""List the fields of an autoscaling/v2 HorizontalPodAutoscaler; others are rejected."""
 
 from __future__ import annotations
 
@@ -75,5 +75,5 @@ def refuse_unknown_hpa_fields(manifest: Mapping[str, Any], *, where: str) -> Non
             where=where,
             field=unknown[0],
             value="(given)",
-            allowed="the fields of autoscaling/v2; the API server refuses unknown ones",
+            allowed="the fields of autoscaling/v2; the API server rejects unknown ones",
         )

@@ -1,4 +1,4 @@
-"""What the API server says of a name, a label or a key that breaks the rules for names."""
+"""Give the API server's message for a name, label or key that breaks the rules for names."""
 
 from __future__ import annotations
 

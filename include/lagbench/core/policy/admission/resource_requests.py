@@ -1,4 +1,4 @@
-"""Whether a workload's containers request the resource that a cpu or memory trigger measures."""
+"""Check that a workload's containers request the resource that a cpu or memory trigger measures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def request_problems(
 
 
 def is_requested(resources: Mapping[str, Any] | None, resource: str) -> bool:
-    """Say whether a request or a limit above zero is given; a limit alone becomes the request."""
+    """Return whether a request or limit above zero is given; a limit alone becomes the request."""
     given = resources or {}
     return any(_is_positive((given.get(key) or {}).get(resource)) for key in ("requests", "limits"))
 

@@ -58,7 +58,7 @@ def _unknown(value: Any, schema: Schema, path: str) -> Iterator[str]:
 
 
 def schema_errors(value: Any, schema: Schema, path: str) -> list[FieldError]:
-    """Return what the schema refuses, in the schema's order."""
+    """Return the errors of the schema, in the schema's order."""
     return list(_errors(value, schema, path))
 
 
@@ -126,7 +126,7 @@ def _is_below(value: Any, schema: Schema) -> bool:
 
 
 def _is_whole(value: Any) -> bool:
-    """Say whether a float counts as an integer: 1e3 does, as far as floats count one by one."""
+    """Return whether a float counts as an integer: 1e3 does, as far as floats count one by one."""
     return isinstance(value, float) and value.is_integer() and abs(value) < _FIRST_COARSE_FLOAT
 
 

@@ -1,7 +1,7 @@
 """The rules of KEDA 2.21's admission webhook for ScaledObjects, with its messages.
 
 The webhook runs its checks in random order and answers with the first that fails; here all that
-fail are returned. What the *operator* refuses later (a trigger's parameters) is not in here.
+fail are returned. The later checks of the *operator* (a trigger's parameters) are not in here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COOLDOWN_WARNING = (
 def webhook_refusals(
     manifest: Manifest, cluster: ClusterView, *, is_dry_run: bool = False
 ) -> list[str]:
-    """Return every reason to refuse, each as the webhook words it."""
+    """Return every reason to reject, each in the webhook's words."""
     spec, target = manifest["spec"], manifest["spec"]["scaleTargetRef"]
     unknown = _unknown_kind(target, cluster)
     if unknown is not None:
@@ -75,7 +75,7 @@ def webhook_warnings(manifest: Manifest) -> list[str]:
 
 
 def polling_interval_decides(spec: Mapping[str, Any]) -> bool:
-    """Say whether KEDA's own loop has anything to decide, or the HPA alone reads the triggers."""
+    """Return whether KEDA's own loop has anything to decide, not the HPA alone."""
     return (
         not spec.get("minReplicaCount")
         or spec.get("idleReplicaCount") is not None
@@ -85,7 +85,7 @@ def polling_interval_decides(spec: Mapping[str, Any]) -> bool:
 
 
 def uses_modifiers(spec: Mapping[str, Any]) -> bool:
-    """Say whether any field of scalingModifiers holds something."""
+    """Return whether any field of scalingModifiers holds something."""
     modifiers = (spec.get("advanced") or {}).get("scalingModifiers") or {}
     return any(modifiers.values())
 
@@ -206,7 +206,7 @@ def _replica_counts(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _fallback(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Ask for a trigger that can fall back; negative numbers the schema has refused already."""
+    """Require a trigger that can fall back; the schema has already rejected negative numbers."""
     if spec.get("fallback") is None or uses_modifiers(spec):
         return
     if all(trigger["type"] in RESOURCE_TRIGGERS for trigger in spec["triggers"]):

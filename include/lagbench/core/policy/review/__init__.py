@@ -1,4 +1,4 @@
-"""What a policy does that its text does not say: found by reading it, before it is applied."""
+"""Find effects of a policy that its text does not show, before it is applied."""
 
 from lagbench.core.policy.review.cluster_facts import (
     ClusterFacts,

@@ -25,7 +25,7 @@ _TARGET_MILLI = 1000
 
 
 def climb(manifest: Mapping[str, Any], spec: ScaledObjectSpec, *, wish: int) -> tuple[int, ...]:
-    """Return the counts from the floor up, while a metric asks for ``wish`` replicas for good.
+    """Return the counts from the floor up, while a metric permanently wants ``wish`` replicas.
 
     Pods are there at once, so this is the fastest way; syncs that change nothing are left out.
     """

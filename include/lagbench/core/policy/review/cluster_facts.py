@@ -1,4 +1,4 @@
-"""What a review asks of a cluster beside its file, and what was found there."""
+"""Define the facts that a review reads from a cluster beside its file."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ KindAndName = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What was read of one namespace of the cluster ``source``.
+    """The facts of one namespace of the cluster ``source``.
 
-    What no verdict on the file hangs on is not asked for, and None. ``workloads`` and
-    ``authentications`` hold all that was asked for by kind and name: None and False when it is not
-    there. ``kinds``: (apiVersion, kind) of all that the API server serves of ``groups``, the API
-    groups that the file's targets are of.
+    Facts that the review does not need are not read, and None. ``workloads`` and
+    ``authentications`` hold all requested objects by kind and name: None and False if missing.
+    ``kinds``: (apiVersion, kind) of all that the API server serves of ``groups``, the API groups
+    that the file's targets are of.
     """
 
     source: str
@@ -100,7 +100,7 @@ def wanted_groups(
 ) -> frozenset[str]:
     """Return the API groups of the targets, and of HPAs' targets that have the name of one.
 
-    The webhook takes Deployments and StatefulSets for granted, and asks for all other kinds.
+    The webhook assumes Deployments and StatefulSets, and looks up all other kinds.
     """
     policies = scaled_objects_of(documents, namespace)
     names = {_target_name(policy) for policy in policies}
@@ -117,7 +117,7 @@ def wanted_groups(
 def wants_limit_ranges(
     documents: Sequence[Any], namespace: str, workloads: Iterable[Manifest]
 ) -> bool:
-    """Say whether a default can decide: a container of a target lacks a request that is asked."""
+    """Return whether a default can decide: a container of a target lacks a required request."""
     known = {_key(item): item for item in (*workloads, *_near(documents, namespace))}
     for policy in scaled_objects_of(documents, namespace):
         key = _target_workload(policy)

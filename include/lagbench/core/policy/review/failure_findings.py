@@ -1,12 +1,13 @@
-"""What a policy does while a source is away: where KEDA 2.21 differs from its documentation."""
+"""Find the effects of a source that is down: where KEDA 2.21 differs from its documentation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from lagbench.core.keda.formula import FormulaError, Node, parse_formula
 from lagbench.core.keda.loop import compile_modifiers
-from lagbench.core.keda.object import BenchRefused, ExternalTrigger, Fallback, KafkaTrigger, Trigger
+from lagbench.core.keda.object import Fallback, NotSupported, Trigger
+from lagbench.core.keda.triggers import TRIGGER_TYPES, Outage
 from lagbench.core.policy.review.finding import Finding, Subject, shown
 
 _FALLBACK, _FORMULA = "spec.fallback", "spec.advanced.scalingModifiers.formula"
@@ -16,24 +17,23 @@ def failure_findings(subject: Subject) -> Iterator[Finding]:
     """Yield what happens when a broker, a server or one of several triggers fails."""
     spec = subject.spec
     polled = [item for item in spec.triggers if not item.is_resource]
-    remote = [
-        item for item in polled if isinstance(item.parameters, KafkaTrigger | ExternalTrigger)
-    ]
+    remote = [item for item in polled if _outage(item) != "none"]
+    blocking = [item for item in remote if _outage(item) != "reading"]
     if spec.fallback is not None:
         yield from _fallback(subject, spec.fallback)
     if remote and len(spec.triggers) > 1:
-        if len(polled) > 1:
-            names = ", ".join(f"{item.type} (trigger {item.index})" for item in remote)
+        if blocking and len(polled) > 1:
+            names = ", ".join(f"{item.type} (trigger {item.index})" for item in blocking)
             yield Finding(
                 "warning",
                 "failing-trigger-blocks",
                 "spec.triggers",
                 names,
-                "while one of them cannot be reached KEDA serves no metric of this object, the "
-                "healthy ones included: no scale-up either",
+                "while one of them is unreachable, KEDA serves no metric of this object, not "
+                "even of the healthy ones: no scale-up either",
                 "do not count on the other trigger as a safety net; alert on Ready=False",
             )
-        elif not _engages(spec.valid_fallback, remote):
+        elif len(polled) == 1 and not _engages(spec.valid_fallback, remote[0]):
             resources = ", ".join(item.type for item in spec.triggers if item.is_resource)
             yield Finding(
                 "warning",
@@ -43,8 +43,9 @@ def failure_findings(subject: Subject) -> Iterator[Finding]:
                 f"no safety net for a {remote[0].type} source that is down: the HPA then scales up "
                 f"on {resources} alone and never down, and consumers that cannot read use little "
                 "of it",
-                "an alert on Ready=False; for a broker a fallback with failureThreshold: 0 as well",
+                "an alert on Ready=False; for a broker also a fallback with failureThreshold: 0",
             )
+    if blocking and len(spec.triggers) > 1:
         yield Finding(
             "note",
             "source-down-at-creation",
@@ -57,43 +58,48 @@ def failure_findings(subject: Subject) -> Iterator[Finding]:
         yield from _composite(subject, spec.modifiers.formula)
 
 
-def _engages(fallback: Fallback | None, remote: Sequence[Trigger]) -> bool:
-    """Say whether a fallback stands in for sources that are down: see ``_fallback``."""
-    is_kafka = all(isinstance(item.parameters, KafkaTrigger) for item in remote)
-    return fallback is not None and is_kafka and fallback.failure_threshold == 0
+def _outage(trigger: Trigger) -> Outage:
+    return TRIGGER_TYPES[trigger.type].outage
+
+
+def _engages(fallback: Fallback | None, remote: Trigger) -> bool:
+    """Return whether a fallback applies to a source that is down: see ``_fallback``."""
+    if fallback is None or _outage(remote) == "metric names":
+        return False
+    return _outage(remote) == "reading" or fallback.failure_threshold == 0
 
 
 def _fallback(subject: Subject, fallback: Fallback) -> Iterator[Finding]:
     spec = subject.spec
-    kinds = {type(item.parameters) for item in spec.triggers}
+    outages = {_outage(item) for item in spec.triggers}
     if spec.valid_fallback is None:
         yield Finding(
             "warning",
             "fallback-void",
             _FALLBACK,
             shown(fallback.model_dump()),
-            "KEDA does without it: with scalingModifiers the target must be a whole number",
+            "KEDA ignores it: with scalingModifiers the target must be a whole number",
             "a whole number as advanced.scalingModifiers.target",
         )
         return
-    if KafkaTrigger in kinds and fallback.failure_threshold > 0:
+    if "scaler" in outages and fallback.failure_threshold > 0:
         yield Finding(
             "warning",
             "fallback-broker-down",
             f"{_FALLBACK}.failureThreshold",
             str(fallback.failure_threshold),
             "does not engage when the broker is down: the first failure discards the scaler, a new "
-            "one cannot be built, and the count stays at 1. It engages when the topic is gone",
-            "failureThreshold: 0 engages with the broker down as well, at the first failure",
+            "one cannot be built, and the count stays at 1. It engages if the topic was deleted",
+            "failureThreshold: 0 also engages with the broker down, at the first failure",
         )
-    if ExternalTrigger in kinds:
+    if "metric names" in outages:
         yield Finding(
             "warning",
             "fallback-external",
             _FALLBACK,
             shown(fallback.model_dump()),
-            "does not engage when the external scaler is down, whatever the threshold: without it "
-            "not even the metric's name is known. The replicas stay as they are",
+            "does not engage when the external scaler is down, whatever the threshold: without "
+            "it even the metric's name is unknown. The replicas do not change",
             "two replicas of the external scaler, and an alert on Ready=False",
         )
     if fallback.replicas == 0:
@@ -128,8 +134,8 @@ def _composite(subject: Subject, formula: str) -> Iterator[Finding]:
         )
     try:
         compile_modifiers(subject.spec)
-    except BenchRefused as error:
-        happens = "KEDA takes it, the embedded autoscaler cannot do it"
+    except NotSupported as error:
+        happens = "KEDA accepts it, the embedded autoscaler does not support it"
         yield Finding(
             "warning", "not-rehearsed-here", _FORMULA, shown(formula), happens, error.allowed
         )
@@ -139,14 +145,14 @@ def _composite(subject: Subject, formula: str) -> Iterator[Finding]:
             "composite-negative",
             _FORMULA,
             shown(formula),
-            "a result below 0 reaches the HPA as an overflow and asks for maxReplicaCount "
+            "a result below 0 reaches the HPA as an overflow and requests maxReplicaCount "
             f"({subject.spec.max_replica_count}), while KEDA reports Active=False",
             f"max({formula}, 0)" if len(formula) <= 40 else "max(..., 0) around it",
         )
 
 
 def _may_be_negative(formula: str) -> bool:
-    """Say whether a formula subtracts without a bound; the values of lag triggers are 0 or more."""
+    """Return whether a formula subtracts without a bound; lag triggers have values of 0 or more."""
     try:
         return _subtracts(parse_formula(formula))
     except FormulaError:

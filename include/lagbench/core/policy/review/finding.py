@@ -10,8 +10,9 @@ from lagbench.core.keda.object import ScaledObjectSpec
 from lagbench.core.policy.admission import ClusterView
 
 Level = Literal["refused", "broken", "warning", "note"]
-"""refused: never stored. broken: stored, but KEDA's operator cannot run it, or it cannot do what
-it is for. warning: it does something else than it says. note: worth knowing."""
+"""rejected: never stored. broken: stored, but KEDA's operator cannot run it, or it cannot do what
+it is for. warning: it does something else than it says. note: worth knowing.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +33,28 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class PolicyContext:
-    """What is known of the workload; None: not known, and what hangs on it is not judged.
+    """The known facts of the workload; None: not known, and findings that need it are left out.
 
     ``pod_rate`` messages per second of one pod, ``base_rate`` those that arrive at rest,
-    ``drain_seconds`` what a pod needs from SIGTERM until it has left the group, ``pause_seconds``
-    the longest time between two bursts.
+    ``shutdown_seconds`` the time of a pod from SIGTERM until it has left the group,
+    ``pause_seconds`` the longest time between two bursts.
     """
 
     partitions: int | None = None
     pod_rate: float | None = None
     slo_seconds: float | None = None
     base_rate: float | None = None
-    drain_seconds: float | None = None
+    shutdown_seconds: float | None = None
     pause_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What lies beside the policy, in its file or in the cluster.
+class KnownObjects:
+    """The known objects beside the policy, in its file or in the cluster.
 
-    ``authentications``: (kind, name) of those that are known; None: not looked for.
-    ``lacks_target``: the file holds workloads of this namespace, but not the target, and no cluster
-    was asked. ``missing_authentications``: (kind, name) of those that the cluster does not have.
+    ``authentications``: (kind, name) of the known ones; None: not read. ``lacks_target``: the file
+    holds workloads of this namespace, but not the target, and no cluster was asked.
+    ``missing_authentications``: (kind, name) of those that the cluster does not have.
     """
 
     cluster: ClusterView = field(default_factory=ClusterView)
@@ -70,7 +71,7 @@ class Subject:
     manifest: Mapping[str, Any]
     spec: ScaledObjectSpec
     context: PolicyContext
-    surroundings: Surroundings
+    known_objects: KnownObjects
 
     @property
     def written(self) -> Mapping[str, Any]:
@@ -83,7 +84,8 @@ LOGIN_PARAMETERS = frozenset(
     {
         *("username", "password", "ca", "cert", "key", "keyPassword", "scopes", "keytab", "realm"),
         *("oauthTokenEndpointUri", "oauthExtensions", "kerberosConfig", "kerberosServiceName"),
-        *("accessToken", "caCert", "tlsClientCert", "tlsClientKey"),
+        *("accessToken", "caCert", "tlsClientCert", "tlsClientKey", "bearerToken", "token"),
+        *("customAuthHeader", "customAuthValue", "apiKey", "clientID", "clientSecret"),
     }
 )
 """Parameters that hold, or may hold, a secret: they are never shown."""

@@ -1,4 +1,4 @@
-"""What a kafka trigger's parameters do that their names do not say."""
+"""Find effects of the parameters of lag triggers that their names do not show."""
 
 from __future__ import annotations
 
@@ -7,16 +7,11 @@ from difflib import get_close_matches
 from typing import Any
 
 from lagbench.core.keda.object import KafkaTrigger, Trigger
+from lagbench.core.keda.triggers import TRIGGER_TYPES
+from lagbench.core.policy.limits import lag_threshold_key
 from lagbench.core.policy.review.finding import LOGIN_PARAMETERS, Finding, Subject, shown
 
-_READ = """
-    bootstrapServers consumerGroup topic lagThreshold activationLagThreshold offsetResetPolicy
-    partitionLimitation allowIdleConsumers excludePersistentLag scaleToZeroOnInvalidOffset
-    limitToPartitionsWithLag ensureEvenDistributionOfPartitions fullMetadata version tls sasl
-    unsafeSsl saslTokenProvider awsRegion
-"""
-KAFKA_PARAMETERS = frozenset(_READ.split())
-_NOT_OF_THIS_TYPE = {
+_NOT_OF_KAFKA = {
     "authenticationMode": "sasl (none, plaintext, scram_sha256, scram_sha512) and tls (enable)"
 }
 
@@ -34,12 +29,18 @@ def lag_trigger_findings(subject: Subject, trigger: Trigger) -> Iterator[Finding
             "threshold-default",
             f"{field}.lagThreshold",
             "(absent)",
-            "counts as 10 messages per replica: any backlog asks for all replicas",
+            "counts as 10 messages per replica: any backlog requests all replicas",
             "lagThreshold: rate x SLO x 0.75",
         )
     yield from _counting(subject, kafka, metadata, field)
     yield from _activation(subject, kafka, field)
-    if trigger.metric_type == "Value":
+
+
+def value_target_findings(subject: Subject, trigger: Trigger) -> Iterator[Finding]:
+    """Yield what a target of type Value means for a trigger on lag."""
+    written = subject.written["triggers"][trigger.index]
+    is_on_lag = isinstance(trigger.parameters, KafkaTrigger) or lag_threshold_key(written)
+    if is_on_lag and trigger.metric_type == "Value":
         yield Finding(
             "warning",
             "value-target",
@@ -51,20 +52,33 @@ def lag_trigger_findings(subject: Subject, trigger: Trigger) -> Iterator[Finding
         )
 
 
+def own_findings(subject: Subject, trigger: Trigger) -> Iterator[Finding]:
+    """Yield what the record of the trigger's type remarks."""
+    metadata: Mapping[str, str] = subject.written["triggers"][trigger.index]["metadata"]
+    for remark in TRIGGER_TYPES[trigger.type].remarks(trigger.parameters, metadata):
+        yield Finding(
+            remark.level,
+            remark.code,
+            f"spec.triggers[{trigger.index}].metadata.{remark.parameter}",
+            shown(remark.value),
+            remark.happens,
+            remark.instead,
+        )
+
+
 def unread_parameters(triggers: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    """Yield the parameters of kafka triggers, as written, that KEDA does not read there."""
+    """Yield the parameters of triggers, as written, that KEDA does not read there."""
     for index, trigger in enumerate(triggers):
-        if trigger["type"] == "kafka":
-            field = f"spec.triggers[{index}].metadata"
-            yield from _unread(trigger["metadata"], field, trigger.get("authenticationRef") or {})
+        known = TRIGGER_TYPES.get(trigger["type"])
+        if known is not None and known.read_parameters:
+            yield from _unread(trigger, f"spec.triggers[{index}].metadata", known.read_parameters)
 
 
-def _unread(
-    metadata: Mapping[str, str], field: str, reference: Mapping[str, Any]
-) -> Iterator[Finding]:
-    for key, value in metadata.items():
+def _unread(trigger: Mapping[str, Any], field: str, read: frozenset[str]) -> Iterator[Finding]:
+    kind, reference = trigger["type"], trigger.get("authenticationRef") or {}
+    for key, value in trigger["metadata"].items():
         name = key.removesuffix("FromEnv")
-        if name in KAFKA_PARAMETERS:
+        if name in read:
             continue
         if name in LOGIN_PARAMETERS:
             has = f" ({reference['name']})" if reference else ""
@@ -73,19 +87,18 @@ def _unread(
                 "login-in-metadata",
                 f"{field}.{key}",
                 "(not shown)",
-                "not read here, and a secret that everyone with read access sees",
+                "not read here, and visible to everyone with read access",
                 f"a TriggerAuthentication and its Secret, by authenticationRef{has}",
             )
             continue
-        meant = _NOT_OF_THIS_TYPE.get(name) or next(
-            iter(get_close_matches(name, KAFKA_PARAMETERS, n=1, cutoff=0.6)), ""
-        )
+        close = next(iter(get_close_matches(name, sorted(read), n=1, cutoff=0.6)), "")
+        meant = (_NOT_OF_KAFKA.get(name) if kind == "kafka" else None) or close
         yield Finding(
             "warning",
             "parameter-ignored",
             f"{field}.{key}",
             shown(value),
-            "no parameter of the kafka trigger: KEDA ignores it without a word",
+            f"not a parameter of the {kind} trigger: KEDA silently ignores it",
             meant or "leave it out",
         )
 
@@ -100,7 +113,7 @@ def _counting(
             "idle-consumers-ignored",
             f"{field}.allowIdleConsumers",
             "true",
-            "the even distribution brings the cap at the partitions back",
+            "the even distribution restores the cap at the partitions",
             "one of the two",
         )
     if even:
@@ -110,7 +123,7 @@ def _counting(
             f"{field}.ensureEvenDistributionOfPartitions",
             "true",
             f"the metric never falls below lagThreshold ({kafka.lag_threshold:,}), even at zero "
-            "lag; activation still looks at the true lag",
+            "lag; activation still uses the true lag",
         )
     if kafka.exclude_persistent_lag:
         yield Finding(
@@ -119,8 +132,8 @@ def _counting(
             f"{field}.excludePersistentLag",
             "true",
             "a partition whose offset has not moved between two reads counts as 0, and both KEDA "
-            "and the HPA read: where commits are further apart than 15 s the wish flaps between "
-            "all and nothing",
+            "and the HPA read: where commits are further apart than 15 s the proposal flaps "
+            "between all and nothing",
             "commit at least every 5 s, and a scaleDown window of 60 s or more",
         )
     if metadata.get("partitionLimitation", "").strip() and not kafka.topic:
@@ -149,8 +162,8 @@ def _counting(
             "latest-hides-backlog",
             f"{field}.offsetResetPolicy",
             written,
-            "a partition without a committed offset counts as 1 message, whatever its backlog: a "
-            "new group is seen too small"
+            "a partition without a committed offset counts as 1 message, whatever its backlog: "
+            "the lag of a new group is underestimated"
             + (", and never goes to 0 while it is idle" if subject.spec.floor == 0 else ""),
             "offsetResetPolicy: earliest, if the consumers begin there",
         )
@@ -164,6 +177,7 @@ def _activation(subject: Subject, kafka: KafkaTrigger, field: str) -> Iterator[F
             "activation-ignored",
             f"{field}.activationLagThreshold",
             str(kafka.activation_lag_threshold),
-            f"decides only between 0 (or idle) and 1; with minReplicaCount {spec.floor} nothing",
+            "applies only between 0 (or idle) and 1; no effect with minReplicaCount "
+            f"{spec.floor} nothing",
             "leave it out",
         )

@@ -1,4 +1,4 @@
-"""What cron, cpu, memory and external triggers and the annotations do that is easily missed."""
+"""Find easily missed effects of cron, cpu, memory and external triggers and of annotations."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def resource_only_findings(subject: Subject) -> Iterator[Finding]:
             "lag-not-seen",
             "spec.triggers",
             ", ".join(item.type for item in subject.spec.triggers),
-            "consumers that wait for a downstream write use little CPU however long the backlog "
-            "is: lag does not scale",
+            "consumers that wait for a downstream write use little CPU, even with a long "
+            "backlog: lag does not cause scaling",
             "a kafka trigger",
         )
 
@@ -58,8 +58,8 @@ def _cron(subject: Subject, trigger: Trigger, cron: CronTrigger) -> Iterator[Fin
             "timezone-unknown",
             f"{field}.timezone",
             cron.timezone,
-            "no such time zone; KEDA finds that out only when it polls",
-            "a name of the IANA database, as Europe/Berlin or Etc/UTC",
+            "unknown time zone; KEDA detects it only when it polls",
+            "a name of the IANA database, such as Europe/Berlin or Etc/UTC",
         )
     if cron.desired_replicas > subject.spec.max_replica_count:
         yield Finding(
@@ -125,7 +125,7 @@ def _lag_scaler(
             "parameter-ignored",
             f"{field}.{key}",
             shown(metadata[key]),
-            "no parameter of the lag scaler: it ignores it",
+            "not a parameter of the lag scaler: it ignores it",
             "leave it out",
         )
     sustain = settings.rule.sustain_seconds
@@ -135,7 +135,8 @@ def _lag_scaler(
             "sustain-waits",
             f"{field}.sustainSeconds",
             f"{sustain:g}",
-            f"nothing scales before lag has stood for {sustain:g} s; then the HPA's sync (15 s) "
+            f"nothing scales before lag has persisted for {sustain:g} s; then the HPA's sync (15 "
+            "s) "
             "and the pods' start follow",
         )
     yield from _small_backlog_sleeps(subject, field, settings.rule)
@@ -149,27 +150,27 @@ def _small_backlog_sleeps(subject: Subject, field: str, rule: LagRule) -> Iterat
     if not may_stop_all or has_other_waker:
         return
     unit = "s of age" if rule.lag_metric == "seconds" else "records"
-    place = "in all" if rule.lag_scope == "total" else "on one partition"
+    place = "in total" if rule.lag_scope == "total" else "on one partition"
     stands = f" for {rule.sustain_seconds:g} s" if rule.sustain_seconds else ""
     yield Finding(
         "warning",
         "small-backlog-sleeps",
         f"{field}.lagThreshold",
         f"{rule.lag_threshold:,}",
-        f"with no pod running, a backlog below {rule.lag_threshold:,} {unit} {place} wakes none "
-        f"and is never read: only lag that stands there{stands} counts as activity",
+        f"with no pod running, a backlog below {rule.lag_threshold:,} {unit} {place} starts none "
+        f"and is never read: only lag at that level{stands} counts as activity",
         "minReplicaCount: 1, or a kafka trigger beside it that starts the first pod",
     )
 
 
 def annotation_findings(subject: Subject) -> Iterator[Finding]:
-    """Yield what annotations hold back or force, and values that are no booleans."""
+    """Yield what annotations hold back or force, and values that are not booleans."""
     annotations = (subject.manifest.get("metadata") or {}).get("annotations") or {}
     effects = {
-        PAUSED: "the HPA is deleted and the replicas stay as they are",
+        PAUSED: "the HPA is deleted and the replicas do not change",
         PAUSED_SCALE_IN: "never scales down",
         PAUSED_SCALE_OUT: "never scales up",
-        FORCE_ACTIVATION: "never goes to 0 (or idle); the metric stays as it is",
+        FORCE_ACTIVATION: "never goes to 0 (or idle); the metric does not change",
     }
     for name, effect in effects.items():
         if name not in annotations:
@@ -181,21 +182,21 @@ def annotation_findings(subject: Subject) -> Iterator[Finding]:
                 "annotation-not-boolean",
                 field,
                 shown(value),
-                f"is no Go boolean and counts as true: {effect}",
+                f"is not a Go boolean and counts as true: {effect}",
                 '"true" or "false"',
             )
         elif go_boolean(value) and name == PAUSED and is_handed_over(subject.manifest):
-            happens = f"KEDA keeps off; only a running {CONTROLLER} scales"
+            happens = f"KEDA does not act; only a running {CONTROLLER} scales"
             yield Finding("note", "handed-over", field, value, happens)
         elif go_boolean(value):
-            yield Finding("warning", "scaling-held", field, value, effect, "take it away to scale")
+            yield Finding("warning", "scaling-held", field, value, effect, "remove it to scale")
     if is_handed_over(subject.manifest) and not subject.spec.annotations.is_paused:
         yield Finding(
             "broken",
             "two-controllers",
             f"metadata.annotations.{SCALED_BY}",
             CONTROLLER,
-            "KEDA scales the target as well, so the controller that is named refuses to run",
+            "KEDA also scales the target, so the named controller exits",
             f'{PAUSED}: "true" beside it',
         )
     if PAUSED_REPLICAS in annotations:
@@ -217,5 +218,5 @@ def annotation_findings(subject: Subject) -> Iterator[Finding]:
                 field,
                 value,
                 f"the HPA is deleted and the target set to {value} replicas",
-                "take it away to scale",
+                "remove it to scale",
             )

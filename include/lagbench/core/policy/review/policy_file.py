@@ -15,7 +15,7 @@ from lagbench.core.policy.review.cluster_facts import (
     mapping,
     name_of,
 )
-from lagbench.core.policy.review.finding import PolicyContext, Surroundings
+from lagbench.core.policy.review.finding import KnownObjects, PolicyContext
 from lagbench.core.policy.review.review import PolicyReview, review_policy
 from lagbench.errors import WrongInput
 
@@ -43,8 +43,8 @@ def review_documents(
     ``workloads`` are known from elsewhere, ``facts`` were read from a cluster; an object of the
     file with the same name takes their place.
 
-    :raises WrongInput: a document is no manifest, none is a policy, or one goes to another
-        namespace than that of the facts.
+    :raises WrongInput: a document is not a manifest, none is a policy, or one has another namespace
+        than the facts.
     """
     manifests = [_manifest(item, where, number) for number, item in enumerate(documents, start=1)]
     policies = [item for item in manifests if item.get("kind") in POLICY_VERSIONS]
@@ -56,8 +56,8 @@ def review_documents(
         _check_namespaces(policies, facts, where)
     reviews, applied = [], list[Manifest]()
     for policy in policies:
-        around = _surroundings(policy, applied, manifests, workloads, facts)
-        review = review_policy(policy, where=where, context=context, surroundings=around)
+        around = _known_objects(policy, applied, manifests, workloads, facts)
+        review = review_policy(policy, where=where, context=context, known_objects=around)
         reviews.append(review)
         if review.is_accepted:  # a refused one is in nobody's way
             applied.append(policy)
@@ -78,13 +78,13 @@ def _check_namespaces(policies: Sequence[Manifest], facts: ClusterFacts, where: 
             )
 
 
-def _surroundings(
+def _known_objects(
     policy: Manifest,
     applied: Sequence[Manifest],
     manifests: Sequence[Manifest],
     elsewhere: Sequence[Manifest],
     facts: ClusterFacts | None,
-) -> Surroundings:
+) -> KnownObjects:
     read = facts or _NO_FACTS
     home = _namespace(policy, read.namespace)
     near = [item for item in manifests if _namespace(item, read.namespace) == home]
@@ -108,7 +108,7 @@ def _surroundings(
         if item.get("kind") in AUTHENTICATIONS
     }
     asked = read.authentications
-    return Surroundings(
+    return KnownObjects(
         cluster=cluster,
         environment=_environment(cluster.workload(kind, name), target),
         authentications=frozenset(logins | {key for key, is_there in asked.items() if is_there}),

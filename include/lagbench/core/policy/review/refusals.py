@@ -30,10 +30,10 @@ _WEBHOOK_REASONS = (
     ("scale to zero", "resource-only-to-zero", "spec.minReplicaCount", "1, or another trigger"),
     ("MinReplicaCount=", "replica-counts", "spec.minReplicaCount", "idle < min <= max"),
     ("useCachedMetrics", "never-cached", _TRIGGERS, "leave useCachedMetrics out there"),
-    ("triggerName", "trigger-name-twice", _TRIGGERS, "a name of its own for each trigger"),
+    ("triggerName", "trigger-name-twice", _TRIGGERS, "a unique name for each trigger"),
     ("managed by the hpa", "other-autoscaler", _TARGET, "delete that HPA first"),
     ("ownership transfer", "other-autoscaler", _HPA_NAME, "the name of that HPA"),
-    ("managed by the ScaledObject", "other-autoscaler", _TARGET, "one ScaledObject a workload"),
+    ("managed by the ScaledObject", "other-autoscaler", _TARGET, "one ScaledObject per workload"),
     ("ScalingModifiers", "formula", "spec.advanced.scalingModifiers", "names of the triggers"),
     ("scalingModifiers", "formula", "spec.advanced.scalingModifiers", "a formula"),
     ("fallback", "fallback-without-metric", "spec.fallback", "a trigger that KEDA polls"),
@@ -85,7 +85,7 @@ def _of_unknown_field(manifest: Mapping[str, Any], path: str) -> Finding:
     meant = _MEANT.get(name)
     if meant is None or meant not in known:
         meant = next(iter(get_close_matches(name, known, n=1, cutoff=0.6)), None)
-    happens = "no such field; a client without strict validation drops it without a word"
+    happens = "unknown field; a client without strict validation drops it silently"
     instead = meant or f"one of {', '.join(known)}"
     return Finding(
         "refused", "unknown-field", path, shown(value_at(manifest, path), path), happens, instead

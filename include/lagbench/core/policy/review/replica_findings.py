@@ -26,7 +26,7 @@ def replica_findings(subject: Subject) -> Iterator[Finding]:
             "spec.minReplicaCount",
             "(absent)",
             "counts as 0: KEDA stops all pods when no trigger is active",
-            "minReplicaCount: 1 or more, or 0 to say that it is meant",
+            "minReplicaCount: 1 or more, or 0 if that is intended",
         )
     if "maxReplicaCount" not in written:
         yield Finding(
@@ -61,8 +61,9 @@ def _idle(subject: Subject) -> Iterator[Finding]:
             "spec.idleReplicaCount",
             str(spec.idle_replica_count),
             f"the HPA sets {spec.floor} at its next sync, because less is below its minimum, and "
-            f"KEDA sets {spec.idle_replica_count} at its next poll: the pods come and go for ever",
-            "idleReplicaCount: 0, at which the HPA holds still",
+            f"KEDA sets {spec.idle_replica_count} at its next poll: the pods start and stop for "
+            "ever",
+            "idleReplicaCount: 0, at which the HPA does not act",
         )
 
 
@@ -77,7 +78,7 @@ def _partitions(subject: Subject, partitions: int) -> Iterator[Finding]:
                 _MAX,
                 str(ceiling),
                 f"up to {ceiling - partitions} replicas get none of the {partitions} partitions "
-                "and add no throughput; each costs a rebalance when it comes and when it goes",
+                "and add no throughput; each costs a rebalance when it joins and when it leaves",
                 f"maxReplicaCount: {partitions}, and allowIdleConsumers left out",
             )
         return
@@ -85,7 +86,7 @@ def _partitions(subject: Subject, partitions: int) -> Iterator[Finding]:
         return
     if ceiling > partitions:
         most = partitions + 1 if limits.partition_cap == "keda" else partitions
-        happens = f"the metric is capped at the partitions: more than {most} are never asked for"
+        happens = f"the metric is capped at the partitions: more than {most} are never requested"
         if limits.partition_cap == "keda":
             happens += (
                 f", and the {most}th, which gets no partition, is: KEDA's cap divides whole "
@@ -123,7 +124,7 @@ def _sticking(subject: Subject, partitions: int) -> Iterator[Finding]:
             "cap-sticks",
             _MAX,
             str(subject.spec.max_replica_count),
-            f"{happens}; this policy climbs {way}, so {partitions} is out of its reach",
+            f"{happens}; this policy climbs {way}, so {partitions} is never reached",
             f"steps that jump over {counts} (behavior.scaleUp.policies), or {path[-1]} pods "
             "that suffice",
         )
@@ -145,6 +146,6 @@ def _divisors_only(subject: Subject, partitions: int) -> Finding:
         "even-counts",
         "spec.triggers[0].metadata.ensureEvenDistributionOfPartitions",
         "true",
-        f"with {partitions} partitions only {', '.join(map(str, counts))} replicas are asked for; "
-        "limits in behavior may stop between them",
+        f"with {partitions} partitions only {', '.join(map(str, counts))} replicas are "
+        "requested; limits in behavior may stop between them",
     )

@@ -1,4 +1,4 @@
-"""A policy read as KEDA, the HPA and the API server would: verdict first, then what to know."""
+"""A policy read as KEDA, the HPA and the API server would: answer first, then the remarks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 from lagbench.core.hpa import ResourceMetric, parse_hpa
 from lagbench.core.keda.object import (
-    BenchRefused,
+    NotSupported,
+    Trigger,
     TriggerRefused,
     find_problems,
     parse_scaled_object,
@@ -23,10 +24,12 @@ from lagbench.core.policy.admission import (
 from lagbench.core.policy.limits import policy_limits
 from lagbench.core.policy.review.climb import climb
 from lagbench.core.policy.review.failure_findings import failure_findings
-from lagbench.core.policy.review.finding import Finding, PolicyContext, Subject, Surroundings, shown
+from lagbench.core.policy.review.finding import Finding, KnownObjects, PolicyContext, Subject, shown
 from lagbench.core.policy.review.lag_trigger_findings import (
     lag_trigger_findings,
+    own_findings,
     unread_parameters,
+    value_target_findings,
 )
 from lagbench.core.policy.review.other_trigger_findings import (
     annotation_findings,
@@ -43,6 +46,12 @@ from lagbench.core.policy.review.threshold_findings import (
 from lagbench.core.policy.review.timing_findings import behavior_findings, timing_findings
 from lagbench.errors import WrongInput
 
+_TRIGGER_RULES: tuple[Callable[[Subject, Trigger], Iterator[Finding]], ...] = (
+    lag_trigger_findings,
+    value_target_findings,
+    other_trigger_findings,
+    own_findings,
+)
 _LEVELS = ("refused", "broken", "warning", "note")
 _RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     replica_findings,
@@ -53,7 +62,7 @@ _RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     lambda subject: (
         found
         for trigger in subject.spec.triggers
-        for rule in (lag_trigger_findings, other_trigger_findings)
+        for rule in _TRIGGER_RULES
         for found in rule(subject, trigger)
     ),
     lambda subject: unread_parameters(subject.written["triggers"]),
@@ -67,7 +76,7 @@ _RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class PolicyReview:
-    """The verdict on one policy.
+    """The result of one policy's review.
 
     ``is_accepted``: the API server and KEDA's webhook store it. ``climb``: the replicas from the
     floor up under full lag, empty when that cannot be said.
@@ -83,7 +92,7 @@ class PolicyReview:
 
     @property
     def can_run(self) -> bool:
-        """Say whether KEDA's operator can also do what it asks."""
+        """Return whether KEDA's operator can also do what it asks."""
         return self.is_accepted and all(item.level != "broken" for item in self.findings)
 
     @property
@@ -96,7 +105,7 @@ def review_policy(
     manifest: Mapping[str, Any],
     *,
     where: str,
-    surroundings: Surroundings | None = None,
+    known_objects: KnownObjects | None = None,
     context: PolicyContext | None = None,
 ) -> PolicyReview:
     """Return the review of a ScaledObject or a HorizontalPodAutoscaler.
@@ -106,7 +115,7 @@ def review_policy(
     context = context or PolicyContext()
     kind = manifest.get("kind")
     if kind == "ScaledObject":
-        review = _scaled_object(manifest, where, surroundings or Surroundings(), context)
+        review = _scaled_object(manifest, where, known_objects or KnownObjects(), context)
     elif kind == "HorizontalPodAutoscaler":
         review = _hpa(manifest, where, context)
     else:
@@ -122,7 +131,7 @@ def review_policy(
 def _scaled_object(
     manifest: Mapping[str, Any],
     where: str,
-    around: Surroundings,
+    around: KnownObjects,
     context: PolicyContext,
 ) -> PolicyReview:
     answer = admit(manifest, around.cluster)
@@ -171,15 +180,15 @@ def _problem(problem: WrongInput) -> Finding:
         code = "hpa-refused" if problem.stage == "hpa" else "operator-refuses"
         happens = f"stored, but never ready: {problem.keda_message}"
         return Finding("broken", code, field, value, happens, _instead(problem))
-    if isinstance(problem, BenchRefused):
-        happens = "KEDA takes it, the embedded autoscaler cannot do it"
+    if isinstance(problem, NotSupported):
+        happens = "KEDA accepts it, the embedded autoscaler does not support it"
         return Finding("warning", "not-rehearsed-here", field, value, happens, problem.allowed)
     return Finding(
         "broken",
         "hpa-refused",
         field,
         value,
-        "stored, but never ready: the API server refuses the HPA that KEDA makes of it",
+        "stored, but never ready: the API server rejects the HPA that KEDA creates from it",
         problem.allowed,
     )
 
@@ -203,7 +212,7 @@ def _hpa(manifest: Mapping[str, Any], where: str, context: PolicyContext) -> Pol
             "schema",
             error.field,
             shown(error.value),
-            "the API server refuses it",
+            "the API server rejects it",
             error.allowed,
         )
         return PolicyReview(
@@ -218,8 +227,8 @@ def _hpa(manifest: Mapping[str, Any], where: str, context: PolicyContext) -> Pol
                 "lag-not-seen",
                 "spec.metrics",
                 ", ".join(metric.name for metric in spec.metrics),
-                "consumers that wait for a downstream write use little CPU however long the "
-                "backlog is: lag does not scale",
+                "consumers that wait for a downstream write use little CPU, even with a long "
+                "backlog: lag does not cause scaling",
                 "a ScaledObject with a kafka trigger",
             )
         )

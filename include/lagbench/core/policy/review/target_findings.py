@@ -26,7 +26,7 @@ _WITHOUT_SCALE = frozenset(
 
 def target_findings(subject: Subject) -> Iterator[Finding]:
     """Yield what of the target and of the logins is not there, as far as that is known."""
-    spec, cluster = subject.spec, subject.surroundings.cluster
+    spec, cluster = subject.spec, subject.known_objects.cluster
     target = spec.target
     if (target.api_version, target.kind) in _WITHOUT_SCALE:
         yield Finding(
@@ -37,13 +37,14 @@ def target_findings(subject: Subject) -> Iterator[Finding]:
             "stored, but never ready: this kind has no scale subresource",
             "a Deployment or a StatefulSet; for Jobs KEDA has ScaledJob",
         )
-    if subject.surroundings.lacks_target:
+    if subject.known_objects.lacks_target:
         yield Finding(
             "warning",
             "target-missing",
             f"{_TARGET}.name",
             target.name,
-            f"the file holds other workloads, but no {target.kind} of this name: without it KEDA "
+            f"the file contains other workloads, but no {target.kind} of this name: without it "
+            "KEDA "
             "is never ready",
             "the name of the workload",
         )
@@ -78,8 +79,8 @@ def target_findings(subject: Subject) -> Iterator[Finding]:
             "request-not-checked",
             _TARGET,
             target.name,
-            "the webhook refuses a cpu or memory trigger when a container of the target requests "
-            "none of it; the target is not in this file",
+            "the webhook rejects a cpu or memory trigger if a container of the target has no "
+            "request for it; the target is not in this file",
         )
     yield from _logins(subject)
 
@@ -90,20 +91,20 @@ def _grace_period(subject: Subject, workload: Manifest) -> Iterator[Finding]:
     given = pod.get("terminationGracePeriodSeconds")
     grace = _DEFAULT_GRACE_SECONDS if given is None else given
     sleeps = _longest_pre_stop(pod)
-    drain = subject.context.drain_seconds or 0.0
-    needed = sleeps + drain
+    shutdown = subject.context.shutdown_seconds or 0.0
+    needed = sleeps + shutdown
     if not needed or not isinstance(grace, int) or grace >= needed:
         return
     parts = [f"{sleeps:g} s of preStop"] if sleeps else []
-    parts += [f"{drain:g} s of drain"] if drain else []
+    parts += [f"{shutdown:g} s of graceful shutdown"] if shutdown else []
     yield Finding(
         "warning",
         "grace-period-short",
         f"{subject.spec.target.kind} {subject.spec.target.name}: "
         "spec.template.spec.terminationGracePeriodSeconds",
         f"(absent: {grace})" if given is None else str(grace),
-        f"a pod needs {' and '.join(parts)}: each scale-down kills pods that still drain, what "
-        "they had in flight is processed again, and the group waits for session.timeout.ms",
+        f"a pod needs {' and '.join(parts)}: each scale-down kills pods that still work, their "
+        "messages in flight are processed again, and the group waits for session.timeout.ms",
         f"{ceil(needed)} or more",
     )
 
@@ -120,14 +121,14 @@ def _longest_pre_stop(pod: Mapping[str, Any]) -> float:
 
 
 def _logins(subject: Subject) -> Iterator[Finding]:
-    known = subject.surroundings.authentications
+    known = subject.known_objects.authentications
     if known is None:
         return
     for trigger in subject.spec.triggers:
         reference = trigger.authentication_ref
         if reference is None:
             continue
-        if (reference.kind, reference.name) in subject.surroundings.missing_authentications:
+        if (reference.kind, reference.name) in subject.known_objects.missing_authentications:
             yield Finding(
                 "broken",
                 "login-missing",
@@ -142,6 +143,6 @@ def _logins(subject: Subject) -> Iterator[Finding]:
                 "login-not-in-file",
                 f"spec.triggers[{trigger.index}].authenticationRef",
                 f"{reference.kind} {reference.name}",
-                "is looked up only when KEDA builds the trigger: missing, the policy is stored and "
-                "never ready",
+                "is looked up only when KEDA builds the trigger: without it, the policy is "
+                "stored and never ready",
             )

@@ -54,8 +54,8 @@ def _against_slo(threshold: int, rate: float, slo_seconds: float, field: str) ->
             "threshold-breaks-slo",
             field,
             f"{threshold:,}",
-            f"a pod of {rate:,.0f}/s needs {takes:,.1f} s for it: the policy is content with more "
-            f"than the promise of {slo_seconds:g} s",
+            f"a pod of {rate:,.0f}/s needs {takes:,.1f} s for it: the policy tolerates more than "
+            f"the SLO of {slo_seconds:g} s",
             f"lagThreshold: {suggested:,} ({rate:,.0f}/s x {slo_seconds:g} s x {SHARE_OF_SLO})",
         )
     elif not suggested / _NEAR <= threshold <= suggested * _NEAR:

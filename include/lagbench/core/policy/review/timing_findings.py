@@ -46,9 +46,10 @@ def timing_findings(subject: Subject) -> Iterator[Finding]:
                 f"{'initial-' if name.startswith('i') else ''}cooldown-ignored",
                 f"spec.{name}",
                 shown(written[name]),
-                f"decides nothing with minReplicaCount {spec.floor}: it is for the way to 0 (or "
+                f"decides nothing with minReplicaCount {spec.floor}: it applies to the step to 0 "
+                "(or "
                 "idleReplicaCount)",
-                f"leave it out; how fast it scales down is {_BEHAVIOR}.scaleDown",
+                f"leave it out; the speed of scale-down is set by {_BEHAVIOR}.scaleDown",
             )
     for trigger in spec.triggers:
         if trigger.uses_cached_metrics:
@@ -78,7 +79,7 @@ def behavior_findings(
             field,
             "(absent)",
             "the HPA's older limits apply: at most max(2 x current, 4) replicas per sync, and down "
-            f"in one step {_DEFAULT_WINDOW_SECONDS} s after the last sync that wanted more",
+            f"in one step {_DEFAULT_WINDOW_SECONDS} s after the last sync with a higher proposal",
         )
         yield from _down_window(_DEFAULT_WINDOW_SECONDS, field, pause_seconds)
         return
@@ -96,7 +97,7 @@ def behavior_findings(
                 shown(rules["tolerance"]),
                 "dropped by the API server while the feature gate HPAConfigurableTolerance is off, "
                 "as it is by default: the tolerance stays 10 %",
-                "leave it out, or ask whether the gate is on",
+                "leave it out, or check that the gate is on",
             )
         if rules.get("policies") == []:
             yield Finding(
@@ -104,7 +105,7 @@ def behavior_findings(
                 "policies-empty",
                 f"{field}.{side}.policies",
                 "[]",
-                "counts as not given: the defaults (100 % per 15 s, up also 4 pods) come back",
+                "counts as not set: the defaults (100 % per 15 s, up also 4 pods) come back",
                 "leave it out",
             )
         if rules.get("selectPolicy") == "Disabled":
@@ -125,7 +126,7 @@ def _windows(behavior: HpaBehavior, field: str, pause_seconds: float | None) -> 
             "up-window-waits",
             f"{field}.scaleUp.stabilizationWindowSeconds",
             str(up),
-            f"the HPA takes the lowest wish of the last {up} s: it reacts {up} s later, and a "
+            f"the HPA uses the lowest proposal of the last {up} s: it reacts {up} s later, and a "
             "shorter spike does not scale at all",
         )
     if behavior.scale_down.select_policy != "Disabled":
@@ -136,7 +137,8 @@ def _windows(behavior: HpaBehavior, field: str, pause_seconds: float | None) -> 
 def _down_window(seconds: int, field: str, pause_seconds: float | None) -> Iterator[Finding]:
     """Yield a window that ends between two bursts; without a known pause, one that is just short.
 
-    The wish falls when the backlog of a burst is gone, so the window begins within the pause.
+    The desired replicas fall when the backlog of a burst has drained, so the window begins within
+    the pause.
     """
     where = f"{field}.scaleDown.stabilizationWindowSeconds"
     if pause_seconds is not None and seconds < pause_seconds:
@@ -146,7 +148,7 @@ def _down_window(seconds: int, field: str, pause_seconds: float | None) -> Itera
             where,
             str(seconds),
             f"bursts are up to {pause_seconds:g} s apart: once a backlog is drained, pods leave "
-            f"after {seconds} s and come back for the next burst, each time with a rebalance",
+            f"after {seconds} s and start again for the next burst, each time with a rebalance",
             f"more than {pause_seconds:g}, unless the pods are meant to leave in the pause",
         )
     elif pause_seconds is None and seconds <= _SHORT_WINDOW_SECONDS:
@@ -155,8 +157,9 @@ def _down_window(seconds: int, field: str, pause_seconds: float | None) -> Itera
             "down-window-short",
             where,
             str(seconds),
-            f"the highest wish of {seconds} s, at most {seconds // _SYNC_SECONDS + 1} syncs: pods "
-            "leave in the pause between two bursts and come back for the next",
+            f"the highest proposal of {seconds} s, at most {seconds // _SYNC_SECONDS + 1} syncs: "
+            "pods "
+            "leave in the pause between two bursts and start again for the next",
             "longer than the pause between bursts; 300 is the default",
         )
 
@@ -173,7 +176,7 @@ def _percents(up: ScalingRules, field: str) -> Iterator[Finding]:
             "percent-is-added",
             f"{field}.scaleUp.policies[{index}].value",
             str(rule.value),
-            f"{rule.value} % are added to what is there: up to {times:g} times the replicas"
+            f"{rule.value} % are added to the current number: up to {times:g} times the replicas"
             f"{named} per {rule.period_seconds} s",
             f"{_DOUBLING_PERCENT} doubles",
         )

@@ -1,7 +1,7 @@
 """Generate the event stream: same bytes for a seed, whatever the block size or machine speed.
 
 Draws come from a counter-based generator (Philox keyed by seed and block number, 8192 events per
-block), so any stretch of the stream can be generated without the events before it.
+block), so any period of the stream can be generated without the events before it.
 """
 
 from __future__ import annotations

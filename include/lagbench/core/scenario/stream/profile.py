@@ -1,8 +1,8 @@
-"""Compute the offered load over time: constant rates between steps, and each event's instant.
+"""Compute the offered load over time: constant rates between steps, and planned instants.
 
-The instants are the definition: event k is due when the integral of the rate reaches k + 1. Counts
-are derived from them, so a count and an instant can never disagree. The integral at the steps is
-exact (rational arithmetic on the decimal numbers as written); between steps it is linear.
+The planned instants are the definition: event k is due when the integral of the rate reaches k + 1.
+Counts are derived from them, so a count and an instant can never disagree. The integral at the
+steps is exact (rational arithmetic on the decimal numbers as written); between steps it is linear.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy.typing as npt
 from lagbench.core.scenario.scenario import (
     BurstyProfile,
     Profile,
+    StagesProfile,
     SteadyProfile,
     StepProfile,
     TraceProfile,
@@ -55,7 +56,7 @@ class OfferedLoad:
 
     segments: tuple[Segment, ...]
     duration_seconds: float
-    marks_spikes: bool = True  # False: a trace that does not mark its spikes
+    marks_spikes: bool = True  # False: a trace, or stages, without a marked spike
 
     @property
     def total(self) -> int:
@@ -113,7 +114,7 @@ class OfferedLoad:
         return tuple(found)
 
     def with_tail(self, rate_per_second: float, seconds: float) -> OfferedLoad:
-        """Return this load followed by ``rate_per_second`` for ``seconds``.
+        """Return this load, the planned window, then ``rate_per_second`` for ``seconds``.
 
         The events of this load keep their seqs and instants, because those of a segment depend
         only on the load before its end.
@@ -201,7 +202,7 @@ def offered_load(profile: Profile, *, where: str = "scenario") -> OfferedLoad:
     load = _load(profile, where)
     if load.total == 0:
         raise WrongInput(
-            where=where, field="profile", value=profile.kind, allowed="at least one event in all"
+            where=where, field="profile", value=profile.kind, allowed="at least one event in total"
         )
     return load
 
@@ -220,6 +221,12 @@ def _bursty(profile: BurstyProfile) -> OfferedLoad:
     base, peak = profile.rate_per_second, _times(profile.rate_per_second, profile.spike_mult)
     burst = ((profile.quiet_seconds, base, False), (profile.spike_hold_seconds, peak, True))
     return _from_lengths((*(burst * profile.bursts), (profile.after_seconds, base, False)))
+
+
+def _stages(profile: StagesProfile) -> OfferedLoad:
+    lengths = tuple((s.seconds, s.rate_per_second, bool(s.is_spike)) for s in profile.stages)
+    marks_spikes = any(stage.is_spike is not None for stage in profile.stages)
+    return _from_lengths(lengths, marks_spikes=marks_spikes)
 
 
 def _trace(profile: TraceProfile, where: str) -> OfferedLoad:
@@ -252,16 +259,20 @@ def _load(profile: Profile, where: str) -> OfferedLoad:
             return _bursty(profile)
         case TraceProfile():
             return _trace(profile, where)
+        case StagesProfile():
+            return _stages(profile)
 
 
-def _from_lengths(lengths: tuple[tuple[float, float, bool], ...]) -> OfferedLoad:
-    """Concatenate (seconds, rate, is_spike); stretches without a length are left out."""
+def _from_lengths(
+    lengths: tuple[tuple[float, float, bool], ...], *, marks_spikes: bool = True
+) -> OfferedLoad:
+    """Concatenate (seconds, rate, is_spike); periods without a length are left out."""
     at, parts = Fraction(0), []
     for seconds, rate, is_spike in lengths:
         if seconds > 0:
             parts.append(Segment(float(at), rate, is_spike))
             at += _decimal(seconds)
-    return OfferedLoad(tuple(parts), float(at))
+    return OfferedLoad(tuple(parts), float(at), marks_spikes=marks_spikes)
 
 
 def _times(rate: float, factor: float) -> float:

@@ -1,8 +1,8 @@
-"""Find the spikes of an offered load: stretches above the capacity of replicas at the floor.
+"""Find the spikes of an offered load: periods above the capacity of replicas at the floor.
 
 A step or bursty profile marks its own, and so does a trace with a column ``spike``. In any other
-trace a rule finds them: stretches above the capacity of the floor's pods, at least one sync of the
-HPA long; two such stretches with a shorter gap between them are one. A steady load has none.
+trace a rule finds them: periods above the capacity of the floor's pods, at least one sync of the
+HPA long; two such periods with a shorter gap between them are one. A steady load has none.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from itertools import pairwise
 from lagbench.core.scenario.stream.profile import OfferedLoad, Segment
 
 SYNC_SECONDS = 15.0
-"""The HPA syncs every 15 s: it may never see a shorter stretch."""
+"""The HPA syncs every 15 s: it may never see a shorter period."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spike:
-    """A stretch of the stream, in seconds after its start; rates in messages per second."""
+    """A period of the stream, in seconds after its start; rates in messages per second."""
 
     start_seconds: float
     end_seconds: float
@@ -37,7 +37,7 @@ def load_spikes(
     limit. Only a trace that marks no spike needs it.
     """
     if load.marks_spikes:
-        return tuple(_spike(load, *stretch) for stretch in _joined(_marked(load), 0.0))
+        return tuple(_spike(load, *period) for period in _joined(_marked(load), 0.0))
     floor = math.inf if floor_rate_per_second is None else floor_rate_per_second
     above = _joined(_above(load, floor), sync_seconds)
     return tuple(_spike(load, *s) for s in above if s[1] - s[0] >= sync_seconds)
@@ -58,11 +58,11 @@ def _parts(load: OfferedLoad) -> Iterator[tuple[float, float, Segment]]:
 
 
 def _joined(
-    stretches: Iterator[tuple[float, float]], shorter_than: float
+    periods: Iterator[tuple[float, float]], shorter_than: float
 ) -> list[tuple[float, float]]:
-    """Join stretches that touch, or are closer than ``shorter_than``; return all stretches."""
+    """Join periods that touch, or are closer than ``shorter_than``; return all periods."""
     found: list[tuple[float, float]] = []
-    for start, end in stretches:
+    for start, end in periods:
         if found and (start <= found[-1][1] or start - found[-1][1] < shorter_than):
             found[-1] = (found[-1][0], end)
         else:

@@ -1,9 +1,9 @@
-"""Define the tail of a stream: the base load that continues after the scenario's own stretch.
+"""Define the tail of a stream: the base load that continues after the planned window.
 
 Scale-downs come after the spike. Without load there, they would meet an idle group: nothing could
 be processed twice and no dip could be seen. So the producer continues until the replicas are
-settled and it is told to stop; the bound is for a run in which nothing stops it. The tail is load,
-not sample: it does not extend any measure that is judged over the planned stretch.
+settled and the run stops it; the bound is for a run in which nothing stops it. The tail is load,
+not sample: it does not extend any measure that is judged over the planned window.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from lagbench.core.scenario.scenario import (
     ConsumerSettings,
     Profile,
     Scenario,
+    StagesProfile,
     SteadyProfile,
     TraceProfile,
 )
@@ -32,7 +33,7 @@ and a commit follows the answer of the ledger."""
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The base load after the planned stretch: at this rate, for at most this long."""
+    """The base load after the planned window: at this rate, for at most this long."""
 
     rate_per_second: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
     most_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -45,7 +46,7 @@ class Tail:
 def tail_of(scenario: Scenario, *, started_replicas: int) -> Tail | None:
     """Return the scenario's tail under a policy that starts with ``started_replicas``.
 
-    None: the scenario asks for none, its load is steady (then all of it is base load), or it ends
+    None: the scenario has none, its load is steady (then all of it is base load), or it ends
     without load.
     """
     if scenario.tail == "none" or isinstance(scenario.profile, SteadyProfile):
@@ -84,11 +85,12 @@ def resting_replicas(
 def _rate_after(profile: Profile, load: OfferedLoad, floor_rate: float) -> float:
     """Return the rate of the last segment, or the base rate if that segment is a spike.
 
-    A trace need not mark its spikes: there the segment also counts as one if the floor is not
-    enough, because with such a tail the replicas would never come down.
+    A trace or stages need not mark spikes: there the segment also counts as one if the floor is
+    not enough, because with such a tail the replicas would never come down.
     """
     last = load.segments[-1]
-    is_above_floor = isinstance(profile, TraceProfile) and last.rate_per_second > floor_rate
+    need_not_mark = isinstance(profile, TraceProfile | StagesProfile)
+    is_above_floor = need_not_mark and last.rate_per_second > floor_rate
     return load.base_rate if last.is_spike or is_above_floor else last.rate_per_second
 
 

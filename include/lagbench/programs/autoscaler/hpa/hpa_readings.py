@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from lagbench.adapters.kube.cluster_protocol import POD, POD_METRICS, Scale
 from lagbench.core.hpa import (
     ExternalMetric,
     HpaSpec,
@@ -22,9 +23,8 @@ from lagbench.core.hpa import (
 from lagbench.core.keda.loop import SCALED_OBJECT_LABEL
 from lagbench.core.kubernetes import format_milli
 from lagbench.errors import NotReady
-from lagbench.programs.autoscaler.cluster import POD, POD_METRICS, Scale
 from lagbench.programs.autoscaler.hpa.pods import count_ready_pods
-from lagbench.programs.autoscaler.shared import Bench
+from lagbench.programs.autoscaler.worker_context import WorkerContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +37,33 @@ class Reading:
     value: float | None
 
 
-def read_metrics(bench: Bench, spec: HpaSpec, namespace: str, scale: Scale) -> list[Reading]:
+def read_metrics(
+    context: WorkerContext, spec: HpaSpec, namespace: str, scale: Scale
+) -> list[Reading]:
     """Return one reading per metric of the HPA, in its order."""
-    return [_read(bench, metric, namespace, scale) for metric in spec.metrics]
+    return [_read(context, metric, namespace, scale) for metric in spec.metrics]
 
 
-def _read(bench: Bench, metric: Metric, namespace: str, scale: Scale) -> Reading:
+def _read(context: WorkerContext, metric: Metric, namespace: str, scale: Scale) -> Reading:
     if isinstance(metric, ExternalMetric):
-        return _read_external(bench, metric, namespace, scale)
-    return _read_resource(bench, metric, namespace, scale)
+        return _read_external(context, metric, namespace, scale)
+    return _read_resource(context, metric, namespace, scale)
 
 
-def _read_external(bench: Bench, metric: ExternalMetric, namespace: str, scale: Scale) -> Reading:
+def _read_external(
+    context: WorkerContext, metric: ExternalMetric, namespace: str, scale: Scale
+) -> Reading:
     selector = _selector_text(metric)
     name = f"external metric {metric.name}({selector})"
     try:
-        milli = _external_milli(bench, metric, namespace)
+        milli = _external_milli(context, metric, namespace)
         proposal = propose_external(
             metric,
             milli,
             spec_replicas=scale.spec_replicas,
             status_replicas=scale.status_replicas,
-            count_ready_pods=lambda: count_ready_pods(bench.cluster, namespace, scale.selector),
-            tolerance=bench.hpa_settings.tolerance,
+            count_ready_pods=lambda: count_ready_pods(context.cluster, namespace, scale.selector),
+            tolerance=context.hpa_settings.tolerance,
         )
     except NotReady as error:
         text = (
@@ -79,21 +83,23 @@ def _read_external(bench: Bench, metric: ExternalMetric, namespace: str, scale: 
     return Reading(MetricOutcome(name, proposal), status, metric.name, milli / 1000)
 
 
-def _external_milli(bench: Bench, metric: ExternalMetric, namespace: str) -> int:
+def _external_milli(context: WorkerContext, metric: ExternalMetric, namespace: str) -> int:
     owner = dict(metric.selector).get(SCALED_OBJECT_LABEL)
-    source = bench.directory.source_of((namespace, owner)) if owner else None
+    source = context.directory.source_of((namespace, owner)) if owner else None
     if source is None:
         raise NotReady(f"no ScaledObject serves the metric {metric.name}")
     return source.read_metric_milli(metric.name)
 
 
-def _read_resource(bench: Bench, metric: ResourceMetric, namespace: str, scale: Scale) -> Reading:
+def _read_resource(
+    context: WorkerContext, metric: ResourceMetric, namespace: str, scale: Scale
+) -> Reading:
     name = resource_title(metric)
     try:
-        samples = bench.cluster.list(POD_METRICS, namespace, scale.selector)
+        samples = context.cluster.list(POD_METRICS, namespace, scale.selector)
         pods = [
             parse_pod(pod, metric.name, metric.container)
-            for pod in bench.cluster.list(POD, namespace, scale.selector)
+            for pod in context.cluster.list(POD, namespace, scale.selector)
         ]
     except NotReady as error:
         cause = f"unable to fetch metrics from resource metrics API: {error}"
@@ -108,8 +114,8 @@ def _read_resource(bench: Bench, metric: ResourceMetric, namespace: str, scale: 
         pods,
         dict(item for item in found if item is not None),
         spec_replicas=scale.spec_replicas,
-        tolerance=bench.hpa_settings.tolerance,
-        now_ns=bench.clock.wall_ns(),
+        tolerance=context.hpa_settings.tolerance,
+        now_ns=context.clock.wall_ns(),
     )
     if isinstance(result, MetricFailure):
         return Reading(MetricOutcome(name, result), None, metric.name, None)

@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
+from lagbench.adapters.kube.cluster_protocol import HPA, ClusterError, Manifest, Scale, key_of
 from lagbench.core.hpa import (
     Condition,
     HpaDecision,
@@ -21,12 +22,11 @@ from lagbench.core.hpa import (
 from lagbench.core.kubernetes import format_instant
 from lagbench.core.telemetry import HpaSync, Scaled
 from lagbench.errors import WrongInput
-from lagbench.programs.autoscaler.cluster import HPA, ClusterError, Manifest, Scale, key_of
 from lagbench.programs.autoscaler.hpa.hpa_readings import Reading, read_metrics
-from lagbench.programs.autoscaler.shared import Bench
 from lagbench.programs.autoscaler.status_writer import StatusWriter
 from lagbench.programs.autoscaler.telemetry_router import SOURCE
 from lagbench.programs.autoscaler.worker import Worker
+from lagbench.programs.autoscaler.worker_context import WorkerContext
 
 log = logging.getLogger(__name__)
 
@@ -46,15 +46,15 @@ class _Round:
 class HpaWorker(Worker):
     """Syncs one HPA object (one uid); its history lives and ends with this worker."""
 
-    def __init__(self, manifest: Manifest, bench: Bench) -> None:
+    def __init__(self, manifest: Manifest, context: WorkerContext) -> None:
         """Take the HPA up; its first sync comes after the clock's first delay."""
         super().__init__("hpa " + "/".join(key_of(manifest)))
-        self._bench = bench
+        self._context = context
         self._latest = manifest
-        self._status = StatusWriter(bench.cluster, HPA, manifest)
+        self._status = StatusWriter(context.cluster, HPA, manifest)
         self._history: HpaHistory | None = None
-        delay = bench.hpa_clock.first_delay_seconds("/".join(key_of(manifest)))
-        self._sync_at = bench.clock.monotonic_seconds() + delay
+        delay = context.hpa_clock.first_delay_seconds("/".join(key_of(manifest)))
+        self._sync_at = context.clock.monotonic_seconds() + delay
 
     @property
     def uid(self) -> str:
@@ -69,7 +69,7 @@ class HpaWorker(Worker):
 
     def step(self) -> float:
         """Sync when it is time; the next sync is due one period after this one ended."""
-        clock, period = self._bench.clock, self._bench.hpa_clock.period_seconds
+        clock, period = self._context.clock, self._context.hpa_clock.period_seconds
         wait_seconds = self._sync_at - clock.monotonic_seconds()
         if wait_seconds > 0:
             return wait_seconds
@@ -86,31 +86,31 @@ class HpaWorker(Worker):
         log.info("%s: ended", self.name)
 
     def _sync(self, manifest: Manifest) -> None:
-        bench, namespace = self._bench, manifest["metadata"]["namespace"]
+        context, namespace = self._context, manifest["metadata"]["namespace"]
         try:
             spec = parse_hpa(manifest, where=f"HPA {'/'.join(key_of(manifest))}")
         except WrongInput as error:
             self._refuse("InvalidSpec", str(error))
             return
         try:
-            scale = bench.cluster.get_scale(spec.target, namespace)
+            scale = context.cluster.get_scale(spec.target, namespace)
         except ClusterError as error:
             text = f"the HPA controller was unable to get the target's current scale: {error}"
             self._refuse("FailedGetScale", text)
             return
-        now_ns = bench.clock.wall_ns()
+        now_ns = context.clock.wall_ns()
         history = self._history or start_history(scale.spec_replicas, now_ns)
         readings: list[Reading] = []
         if wants_metrics(spec, scale.spec_replicas):
-            readings = read_metrics(bench, spec, namespace, scale)
-            now_ns = bench.clock.wall_ns()
+            readings = read_metrics(context, spec, namespace, scale)
+            now_ns = context.clock.wall_ns()
         decision = decide(
             spec,
             history,
             [reading.outcome for reading in readings],
             spec_replicas=scale.spec_replicas,
             now_ns=now_ns,
-            settings=bench.hpa_settings,
+            settings=context.hpa_settings,
         )
         self._history = decision.history
         has_scaled = self._scale(manifest, spec, scale, decision)
@@ -121,7 +121,7 @@ class HpaWorker(Worker):
         done = _Round(spec, scale, readings, decision, has_scaled, now_ns)
         conditions = self._conditions(done)
         self._report(manifest, done)
-        self._tell_failures(done)
+        self._report_failures(done)
         self._status.write(self._status_fields(done), conditions, now_ns=now_ns)
 
     def _scale(
@@ -130,11 +130,11 @@ class HpaWorker(Worker):
         before, after = scale.spec_replicas, decision.replicas
         if before == after:
             return False
-        bench, namespace = self._bench, manifest["metadata"]["namespace"]
+        context, namespace = self._context, manifest["metadata"]["namespace"]
         text = f"New size: {after}; reason: {decision.reason}"
-        scaled_at = bench.clock.wall_ns()  # before the change: pods may leave ahead of the answer
+        scaled_at = context.clock.wall_ns()  # before the change: pods may leave ahead of the answer
         try:
-            bench.cluster.set_replicas(spec.target, namespace, after)
+            context.cluster.set_replicas(spec.target, namespace, after)
         except ClusterError as error:
             self._event("Warning", "FailedRescale", f"{text}; error: {error}")
             failed = f"the HPA controller was unable to update the target scale: {error}"
@@ -151,7 +151,7 @@ class HpaWorker(Worker):
             by="hpa",
             reason=decision.reason,
         )
-        bench.telemetry.send(manifest, record)
+        context.telemetry.send(manifest, record)
         return True
 
     def _conditions(self, done: _Round) -> list[Condition]:
@@ -178,7 +178,7 @@ class HpaWorker(Worker):
             fields["lastScaleTime"] = format_instant(done.now_ns)
         return fields
 
-    def _tell_failures(self, done: _Round) -> None:
+    def _report_failures(self, done: _Round) -> None:
         for reading in done.readings:
             if isinstance(reading.outcome.result, MetricFailure):
                 failure = reading.outcome.result
@@ -206,14 +206,14 @@ class HpaWorker(Worker):
             scaling_active=text("ScalingActive"),
             error=done.decision.error,
         )
-        self._bench.telemetry.send(manifest, record)
+        self._context.telemetry.send(manifest, record)
 
     def _refuse(self, reason: str, message: str, *, event: bool = True) -> None:
         log.warning("%s: %s", self.name, message)
         if event:
             self._event("Warning", reason, message)
-        now_ns = self._bench.clock.wall_ns()
+        now_ns = self._context.clock.wall_ns()
         self._status.write({}, [Condition("AbleToScale", "False", reason, message)], now_ns=now_ns)
 
     def _event(self, kind: Any, reason: str, message: str) -> None:
-        self._bench.hpa_events.record(self._latest, kind, reason, message)
+        self._context.hpa_events.record(self._latest, kind, reason, message)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lagbench.adapters.kube.cluster_protocol import POD, Cluster
 from lagbench.core.hpa import parse_pod
-from lagbench.programs.autoscaler.cluster import POD, Cluster
 
 
 def count_ready_pods(cluster: Cluster, namespace: str, selector: str) -> int:

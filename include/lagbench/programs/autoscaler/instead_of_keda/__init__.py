@@ -1,1 +1,1 @@
-"""The controller that stands in for KEDA on a cluster."""
+"""The controller that replaces KEDA on a cluster."""

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from lagbench.adapters.kube.cluster_protocol import Manifest, ObjectKey, Snapshot
 from lagbench.core.keda.loop import (
     as_driven,
     hpa_on_target,
@@ -14,7 +15,6 @@ from lagbench.core.keda.loop import (
     unpaused_problem,
 )
 from lagbench.errors import NotReady
-from lagbench.programs.autoscaler.cluster import Manifest, ObjectKey, Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class Handover:
     def __init__(
         self, refuse: Callable[[NotReady], None], monotonic_seconds: Callable[[], float]
     ) -> None:
-        """Call ``refuse`` once a target of ours has a second controller."""
+        """Call ``refuse`` once one of its targets has a second controller."""
         self._refuse = refuse
         self._monotonic_seconds = monotonic_seconds
         self._lock = threading.Lock()
@@ -54,7 +54,7 @@ class Handover:
             return self._sorted_out()
 
     def look_again(self) -> None:
-        """Refuse an object whose HPA has stood for too long."""
+        """Reject an object whose HPA has existed for too long."""
         with self._lock:
             self._sorted_out()
 
@@ -82,7 +82,7 @@ class Handover:
             return True
         now = self._monotonic_seconds()
         if key not in self._waits_since:
-            log.info("%s/%s: waiting for the HPA %s to go", *key, hpa)
+            log.info("%s/%s: waiting for the deletion of the HPA %s", *key, hpa)
         since = self._waits_since.setdefault(key, now)
         if was_driven or now - since > _LETTING_GO_SECONDS:
             self._refuse(NotReady(standing_hpa_problem(manifest, hpa)))

@@ -1,7 +1,7 @@
-"""The ``Cluster`` of a real Kubernetes for a controller that stands in for KEDA and the HPA.
+"""Provide the ``Cluster`` of a real Kubernetes for a controller that replaces KEDA and the HPA.
 
-Its HPAs stay in memory, it sees only ScaledObjects that were handed over to it, and of these it
-writes nothing but the status: spec, labels and finalizers are the user's and KEDA's.
+Its HPAs stay in memory, it sees only ScaledObjects that were handed over to it, and it writes only
+their status: spec, labels and finalizers are the user's and KEDA's.
 """
 
 from __future__ import annotations
@@ -9,10 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from lagbench.core.hpa import ScaleTarget
-from lagbench.core.keda.loop import with_paused_of
-from lagbench.errors import NotReady
-from lagbench.programs.autoscaler.cluster import (
+from lagbench.adapters.kube.cluster_protocol import (
     HPA,
     SCALED_OBJECT,
     Cluster,
@@ -23,12 +20,15 @@ from lagbench.programs.autoscaler.cluster import (
     Scale,
     Snapshot,
 )
+from lagbench.core.hpa import ScaleTarget
+from lagbench.core.keda.loop import with_paused_of
+from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.instead_of_keda.handover import Handover
 from lagbench.programs.autoscaler.instead_of_keda.own_hpas import OwnHpas
 
 
 class InsteadOfKeda:
-    """Passes every call on to ``cluster``, but for those that KEDA or its HPA would be party to."""
+    """Passes every call on to ``cluster``, except those that concern KEDA or its HPA."""
 
     def __init__(self, cluster: Cluster, handover: Handover) -> None:
         """Drive what ``handover`` lets through."""
@@ -48,22 +48,24 @@ class InsteadOfKeda:
             return
         turn = threading.Lock()
 
-        def told_by(sort_out: Callable[[Snapshot], Snapshot | None]) -> Callable[[Snapshot], None]:
-            def tell(snapshot: Snapshot) -> None:
+        def notifier_of(
+            sort_out: Callable[[Snapshot], Snapshot | None],
+        ) -> Callable[[Snapshot], None]:
+            def notify(snapshot: Snapshot) -> None:
                 with turn:
                     driven = sort_out(snapshot)
                     if driven is not None:
                         seen(driven)
 
-            return tell
+            return notify
 
         threading.Thread(
             target=self._cluster.follow,
-            args=(HPA, told_by(self._handover.see_hpas), is_over),
+            args=(HPA, notifier_of(self._handover.see_hpas), is_over),
             name="follow HPAs of the cluster",
             daemon=True,
         ).start()
-        self._cluster.follow(kind, told_by(self._handover.see_scaled_objects), is_over)
+        self._cluster.follow(kind, notifier_of(self._handover.see_scaled_objects), is_over)
 
     def get(self, kind: Kind, key: ObjectKey) -> Manifest:
         """Return an object."""
@@ -74,7 +76,7 @@ class InsteadOfKeda:
         return self._cluster.list(kind, namespace, label_selector)
 
     def create(self, manifest: Manifest) -> Manifest:
-        """Create an object; events about an HPA in memory are told of its ScaledObject."""
+        """Create an object; events about an HPA in memory go to its ScaledObject."""
         if manifest["kind"] == HPA[1]:
             return self._hpas.put(manifest)
         if (manifest.get("involvedObject") or {}).get("kind") == HPA[1]:
@@ -87,7 +89,7 @@ class InsteadOfKeda:
         return self._hpas.put(manifest) if is_hpa else self._cluster.replace(manifest)
 
     def delete(self, kind: Kind, key: ObjectKey) -> None:
-        """Delete an object; one that is gone already is no error."""
+        """Delete an object; a missing object is fine."""
         if kind == HPA:
             self._hpas.delete(key)
         else:
@@ -139,5 +141,5 @@ def require_kinds(cluster: Cluster, namespace: str) -> None:
             if not error.is_not_found:
                 raise
             raise NotReady(
-                f"{error}. Install KEDA's CustomResourceDefinitions; its operator may stay away"
+                f"{error}. Install KEDA's CustomResourceDefinitions; its operator is not needed"
             ) from error

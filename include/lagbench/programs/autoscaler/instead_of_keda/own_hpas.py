@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from lagbench.programs.autoscaler.cluster import (
+from lagbench.adapters.kube.cluster_protocol import (
     HPA,
     ClusterError,
     Manifest,
@@ -21,7 +21,7 @@ _LOOK_SECONDS = 0.5
 
 
 class OwnHpas:
-    """The calls of an API for HPAs; they are gone with the process."""
+    """The calls of an API for HPAs; they end with the process."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -31,13 +31,13 @@ class OwnHpas:
 
     def follow(self, seen: Callable[[Snapshot], None], is_over: Callable[[], bool]) -> None:
         """Call ``seen`` with all objects at once and after each change."""
-        told = -1
+        reported = -1
         while not is_over():
             with self._changed:
-                if self._version == told:
+                if self._version == reported:
                     self._changed.wait(_LOOK_SECONDS)
                     continue
-                told, snapshot = self._version, copy.deepcopy(self._objects)
+                reported, snapshot = self._version, copy.deepcopy(self._objects)
             seen(snapshot)
 
     def get(self, key: ObjectKey) -> Manifest:
@@ -56,7 +56,7 @@ class OwnHpas:
             stored["metadata"]["uid"] = uid
             stored["status"] = before.get("status", {})
             self._objects[key] = stored
-            self._tell()
+            self._notify()
             return copy.deepcopy(stored)
 
     def write_status(self, key: ObjectKey, change: dict[str, Any]) -> None:
@@ -65,19 +65,19 @@ class OwnHpas:
             stored = self._stored(key)
             merged = {**stored["status"], **change}
             stored["status"] = {name: value for name, value in merged.items() if value is not None}
-            self._tell()
+            self._notify()
 
     def delete(self, key: ObjectKey) -> None:
-        """Delete an object; one that is gone already is no error."""
+        """Delete an object; a missing object is fine."""
         with self._changed:
             if self._objects.pop(key, None) is not None:
-                self._tell()
+                self._notify()
 
     def _stored(self, key: ObjectKey) -> Manifest:
         if key not in self._objects:
             raise ClusterError(f"no HPA {'/'.join(key)} in memory", status=404)
         return self._objects[key]
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._version += 1
         self._changed.notify_all()

@@ -5,14 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from lagbench.core.keda.triggers import (
-    AuthenticationRef,
-    TargetEnvironment,
-    authentication_refs,
-    referenced_objects,
-    resolve_authentication,
-)
-from lagbench.programs.autoscaler.cluster import (
+from lagbench.adapters.kube.cluster_protocol import (
     CLUSTER_TRIGGER_AUTHENTICATION,
     CONFIG_MAP,
     SECRET,
@@ -20,6 +13,13 @@ from lagbench.programs.autoscaler.cluster import (
     Cluster,
     ClusterError,
     Manifest,
+)
+from lagbench.core.keda.triggers import (
+    AuthenticationRef,
+    TargetEnvironment,
+    authentication_refs,
+    referenced_objects,
+    resolve_authentication,
 )
 from lagbench.programs.autoscaler.keda.target_environment import read_values
 
@@ -41,7 +41,7 @@ def read_authentications(
         except ClusterError as error:
             if not error.is_not_found:
                 raise
-            log.warning("%s %s/%s is not there", ref.kind, namespace, ref.name)
+            log.warning("%s %s/%s does not exist", ref.kind, namespace, ref.name)
     return found
 
 

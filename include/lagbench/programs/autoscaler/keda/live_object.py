@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from lagbench.adapters.kube.cluster_protocol import ClusterError, Manifest, Scale
 from lagbench.core.hpa import Condition
 from lagbench.core.keda.loop import (
     FALLBACK_UNKNOWN,
@@ -19,15 +20,14 @@ from lagbench.core.keda.loop import (
 )
 from lagbench.core.keda.object import ScaledObjectSpec, ScalingAnnotations
 from lagbench.errors import NotReady
-from lagbench.programs.autoscaler.cluster import ClusterError, Manifest, Scale
 from lagbench.programs.autoscaler.hpa.pods import count_ready_pods
 from lagbench.programs.autoscaler.keda.scaled_object_status import (
     ACTIVE_UNKNOWN,
     READY_UNKNOWN,
     health_fields,
 )
-from lagbench.programs.autoscaler.shared import Bench
 from lagbench.programs.autoscaler.status_writer import StatusWriter
+from lagbench.programs.autoscaler.worker_context import WorkerContext
 
 log = logging.getLogger(__name__)
 
@@ -39,11 +39,15 @@ class LiveObject:
     """Lets the scale loop, the HPAs and the push streams take turns at one state machine."""
 
     def __init__(
-        self, keda: KedaObject, bench: Bench, status: StatusWriter, about: Callable[[], Manifest]
+        self,
+        keda: KedaObject,
+        context: WorkerContext,
+        status: StatusWriter,
+        about: Callable[[], Manifest],
     ) -> None:
         """Serve ``keda``; events are about the object as ``about`` gives it."""
         self._keda = keda
-        self._bench = bench
+        self._context = context
         self._status = status
         self._about = about
         self._lock = threading.Lock()
@@ -53,7 +57,7 @@ class LiveObject:
 
     @property
     def spec(self) -> ScaledObjectSpec:
-        """What the object asks for, annotations as of now."""
+        """The spec of the object, with its present annotations."""
         return self._keda.spec
 
     @property
@@ -90,13 +94,13 @@ class LiveObject:
         """Do one round of the scale loop."""
         target = self._view(scale)
         with self._turn() as keda:
-            return keda.tick(target, self._bench.clock.wall_ns(), is_hpa_active=is_hpa_active)
+            return keda.tick(target, self._context.clock.wall_ns(), is_hpa_active=is_hpa_active)
 
     def push(self, trigger_index: int, scale: Scale) -> Tick:
         """Act on a push trigger that says it is active."""
         target = self._view(scale)
         with self._turn() as keda:
-            return keda.push(trigger_index, target, self._bench.clock.wall_ns())
+            return keda.push(trigger_index, target, self._context.clock.wall_ns())
 
     def close(self) -> None:
         """Let go of the scalers; nothing is served any more."""
@@ -114,7 +118,7 @@ class LiveObject:
         try:
             target = TargetView(0, 0, 0)
             if spec.fallback is not None:  # only what stands in for a reading depends on it
-                target = self._view(self._bench.cluster.get_scale(spec.target, spec.namespace))
+                target = self._view(self._context.cluster.get_scale(spec.target, spec.namespace))
             with self._turn() as keda:
                 return keda.read_for_hpa(metric_name, target)
         except ScalersNotBuilt as error:
@@ -123,7 +127,7 @@ class LiveObject:
         except (ScalerFailed, ClusterError) as error:
             raise NotReady(f"{_RPC_ERROR} {error}") from error
         finally:
-            self._tell_health()
+            self._report_health()
 
     @contextmanager
     def _turn(self) -> Iterator[KedaObject]:
@@ -138,10 +142,10 @@ class LiveObject:
         types |= {spec.modifiers.metric_type} if spec.modifiers is not None else set()
         ready_pods = 0
         if spec.fallback is not None and "Value" in types:
-            ready_pods = count_ready_pods(self._bench.cluster, spec.namespace, scale.selector)
+            ready_pods = count_ready_pods(self._context.cluster, spec.namespace, scale.selector)
         return TargetView(scale.spec_replicas, scale.status_replicas, ready_pods)
 
-    def _tell_health(self) -> None:
+    def _report_health(self) -> None:
         """Write what an HPA's reading changed, with the stale conditions that KEDA writes then."""
         if self.spec.fallback is None or self._is_closed:
             return
@@ -156,4 +160,4 @@ class LiveObject:
             log.warning("%s: status not written: %s", self.spec.name, error)
 
     def _event(self, reason: str, message: str) -> None:
-        self._bench.keda_events.record(self._about(), "Warning", reason, message)
+        self._context.keda_events.record(self._about(), "Warning", reason, message)

@@ -1,12 +1,12 @@
-"""What KEDA does when annotations pause an object, and when they are taken away again."""
+"""Pause and resume an object by its annotations, as KEDA does."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from lagbench.adapters.kube.cluster_protocol import HPA, Manifest
 from lagbench.core.hpa import ScaleTarget
 from lagbench.core.keda.object import ScalingAnnotations
-from lagbench.programs.autoscaler.cluster import HPA, Manifest
 from lagbench.programs.autoscaler.conditions import condition_of
 from lagbench.programs.autoscaler.keda.reconcile import CheckFailed
 from lagbench.programs.autoscaler.keda.scaled_object_status import (
@@ -14,24 +14,24 @@ from lagbench.programs.autoscaler.keda.scaled_object_status import (
     READY_WHILE_PAUSED,
     UNPAUSED,
 )
-from lagbench.programs.autoscaler.shared import Bench
 from lagbench.programs.autoscaler.status_writer import StatusWriter
+from lagbench.programs.autoscaler.worker_context import WorkerContext
 
 
 class Pausing:
     """Keeps the Paused condition of one object, and its target while it is paused wholly."""
 
-    def __init__(self, bench: Bench, status: StatusWriter) -> None:
+    def __init__(self, context: WorkerContext, status: StatusWriter) -> None:
         """Continue from the condition in the status."""
-        self._bench = bench
+        self._context = context
         self._status = status
 
     @property
-    def is_told(self) -> bool:
-        """Say whether the status says that the object is paused."""
+    def is_reported(self) -> bool:
+        """Return whether the status says that the object is paused."""
         return condition_of(self._status.status, "Paused").get("status") == "True"
 
-    def tell(self, manifest: Manifest, annotations: ScalingAnnotations) -> None:
+    def report(self, manifest: Manifest, annotations: ScalingAnnotations) -> None:
         """Write the condition and its event when the annotations changed it.
 
         KEDA calls an object paused also when only one direction is.
@@ -39,16 +39,16 @@ class Pausing:
         is_paused = (
             annotations.is_paused or annotations.scale_in_paused or annotations.scale_out_paused
         )
-        if is_paused == self.is_told:
+        if is_paused == self.is_reported:
             return
         condition = PAUSED if is_paused else UNPAUSED
         self._status.write({}, [condition])
-        self._bench.keda_events.record(manifest, "Normal", condition.reason, condition.message)
+        self._context.keda_events.record(manifest, "Normal", condition.reason, condition.message)
 
     def hold(self, manifest: Manifest, annotations: ScalingAnnotations) -> None:
         """Remove the HPA and set the count that is asked for; the loop has been stopped."""
-        cluster, namespace = self._bench.cluster, manifest["metadata"]["namespace"]
-        self.tell(manifest, annotations)
+        cluster, namespace = self._context.cluster, manifest["metadata"]["namespace"]
+        self.report(manifest, annotations)
         cluster.delete(HPA, (namespace, _hpa_name(manifest, self._status.status)))
         if annotations.paused_replicas_problem:
             raise CheckFailed(annotations.paused_replicas_problem, event="ScaledObjectCheckFailed")

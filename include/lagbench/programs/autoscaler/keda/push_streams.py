@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lagbench.adapters.grpc.external_scaler_client import ExternalScalerClient, ExternalSpec
+from lagbench.adapters.kube.cluster_protocol import ObjectKey
 from lagbench.core.keda.loop import MetricSpec
 from lagbench.core.keda.object import Trigger
 from lagbench.core.keda.triggers import ExternalTrigger
-from lagbench.programs.autoscaler.cluster import ObjectKey
-from lagbench.programs.autoscaler.sources.external_scaler import told_specs
+from lagbench.programs.autoscaler.sources.external_scaler import reported_specs
 from lagbench.programs.autoscaler.sources.server_stream import StreamReader
 from lagbench.programs.autoscaler.sources.trigger_sources import TriggerSources
 
@@ -26,7 +26,7 @@ class PushStreams:
         on_active: Callable[[int], None],
         on_specs: Callable[[int, Sequence[MetricSpec]], None],
     ) -> None:
-        """Tell ``on_active`` and ``on_specs`` with the trigger's index; deactivation is ignored."""
+        """Call ``on_active`` and ``on_specs`` with the trigger's index; deactivation is ignored."""
         self._key = key
         self._sources = sources
         self._on_active = on_active
@@ -58,7 +58,7 @@ class PushStreams:
 
         def take_specs(specs: tuple[ExternalSpec, ...]) -> None:
             if specs:
-                self._on_specs(trigger.index, told_specs(trigger, specs))
+                self._on_specs(trigger.index, reported_specs(trigger, specs))
 
         self._readers.append(
             StreamReader(

@@ -1,13 +1,13 @@
-"""What a ScaledObject's status and events say of its being taken up: ready, or why not."""
+"""Report in status and events whether a ScaledObject is ready, or why not."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
 
+from lagbench.adapters.kube.cluster_protocol import ClusterError, Manifest, key_of
 from lagbench.core.keda.loop import FALLBACK_UNKNOWN, NO_FALLBACK, READY, MetricSpec
 from lagbench.core.keda.object import ScaledObjectSpec
-from lagbench.programs.autoscaler.cluster import ClusterError, Manifest, key_of
 from lagbench.programs.autoscaler.conditions import condition_of
 from lagbench.programs.autoscaler.keda.live_object import LiveObject
 from lagbench.programs.autoscaler.keda.scaled_object_status import (
@@ -19,8 +19,8 @@ from lagbench.programs.autoscaler.keda.scaled_object_status import (
     static_fields,
     target_fields,
 )
-from lagbench.programs.autoscaler.shared import Bench
 from lagbench.programs.autoscaler.status_writer import StatusWriter
+from lagbench.programs.autoscaler.worker_context import WorkerContext
 
 log = logging.getLogger(__name__)
 
@@ -28,19 +28,21 @@ log = logging.getLogger(__name__)
 class Readiness:
     """Writes the conditions of a reconcile and their events, as KEDA orders them."""
 
-    def __init__(self, bench: Bench, status: StatusWriter, latest: Callable[[], Manifest]) -> None:
+    def __init__(
+        self, context: WorkerContext, status: StatusWriter, latest: Callable[[], Manifest]
+    ) -> None:
         """Continue from the status; events are about the object as it is by then."""
-        self._bench = bench
+        self._context = context
         self._status = status
         self._latest = latest
 
-    def tell_first(self) -> None:
+    def report_first(self) -> None:
         """Write the conditions of an object that has none."""
         if not self._status.status.get("conditions"):
             first = [READY_UNKNOWN, ACTIVE_UNKNOWN, FALLBACK_UNKNOWN, NEVER_PAUSED]
             self._status.write({}, first)
 
-    def tell_ready(
+    def report_ready(
         self,
         spec: ScaledObjectSpec,
         live: LiveObject,
@@ -63,15 +65,15 @@ class Readiness:
             fields, [READY, *([ACTIVE_UNKNOWN] if is_first else []), live.fallback_condition]
         )
         if not was_ready:
-            self._bench.keda_events.record(
+            self._context.keda_events.record(
                 self._latest(), "Normal", "ScaledObjectReady", "ScaledObject is ready for scaling"
             )
 
-    def tell_failure(self, message: str, *, event: str, event_message: str) -> None:
+    def report_failure(self, message: str, *, event: str, event_message: str) -> None:
         """Write why the object cannot be taken up; the event first, as KEDA does."""
         name = "/".join(key_of(self._latest()))
         log.warning("scaled-object %s: %s", name, message)
-        self._bench.keda_events.record(self._latest(), "Warning", event, event_message)
+        self._context.keda_events.record(self._latest(), "Warning", event, event_message)
         try:
             self._status.write({}, [check_failed(message), CHECK_FAILED_ACTIVE, NO_FALLBACK])
         except ClusterError as error:

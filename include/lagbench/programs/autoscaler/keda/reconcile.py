@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lagbench.core.hpa import ScaleTarget, parse_hpa
-from lagbench.core.keda.loop import SCALED_OBJECT_LABEL, MetricSpec, build_hpa
-from lagbench.core.keda.object import ScaledObjectSpec, parse_scaled_object
-from lagbench.core.keda.triggers import TargetEnvironment
-from lagbench.errors import LagbenchError
-from lagbench.programs.autoscaler.cluster import (
+from lagbench.adapters.kube.cluster_protocol import (
     HPA,
     SCALED_OBJECT,
     Cluster,
@@ -19,6 +14,11 @@ from lagbench.programs.autoscaler.cluster import (
     Scale,
     key_of,
 )
+from lagbench.core.hpa import ScaleTarget, parse_hpa
+from lagbench.core.keda.loop import SCALED_OBJECT_LABEL, MetricSpec, build_hpa
+from lagbench.core.keda.object import ScaledObjectSpec, parse_scaled_object
+from lagbench.core.keda.triggers import TargetEnvironment
+from lagbench.errors import LagbenchError
 from lagbench.programs.autoscaler.directory import Directory
 from lagbench.programs.autoscaler.keda.authentication_values import read_authentications
 from lagbench.programs.autoscaler.keda.target_environment import (
@@ -94,7 +94,7 @@ def check_target(spec: ScaledObjectSpec, cluster: Cluster) -> Scale:
 
 
 def check_sole_owner(manifest: Manifest, target: ScaleTarget, directory: Directory) -> None:
-    """Refuse a target that another ScaledObject or a foreign HPA manages."""
+    """Reject a target that another ScaledObject or a foreign HPA manages."""
     problem = directory.other_owner(manifest, target)
     if problem is not None:
         raise CheckFailed(problem, event="ScaledObjectCheckFailed")
@@ -113,7 +113,7 @@ def ensure_metadata(manifest: Manifest, spec: ScaledObjectSpec, cluster: Cluster
     """Add KEDA's label, and its finalizer where deletion has something to restore.
 
     KEDA always adds the finalizer; here only an object with restoreToOriginalReplicaCount can be
-    held back, so that a deletion never waits for an autoscaler that is gone.
+    held back, so that a deletion never waits for an autoscaler that has ended.
     """
     metadata = manifest["metadata"]
     change: dict[str, Any] = {}
@@ -138,7 +138,7 @@ def release(manifest: Manifest, cluster: Cluster) -> None:
 def ensure_hpa(
     manifest: Manifest, spec: ScaledObjectSpec, metrics: Sequence[MetricSpec], cluster: Cluster
 ) -> None:
-    """Create the HPA, or change the existing one in place (its history then goes on)."""
+    """Create the HPA, or change the existing one in place (its history then continues)."""
     wanted = build_hpa(spec, manifest["metadata"], metrics)
     key = (spec.namespace, spec.hpa_name)
     try:

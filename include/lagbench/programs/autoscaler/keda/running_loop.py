@@ -1,29 +1,29 @@
-"""What runs for a ScaledObject: its scale loop and the streams of push triggers."""
+"""Run a ScaledObject: its scale loop and the streams of push triggers."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
 
+from lagbench.adapters.kube.cluster_protocol import Manifest, key_of
 from lagbench.core.keda.loop import MetricSpec
 from lagbench.errors import NotReady
-from lagbench.programs.autoscaler.cluster import Manifest, key_of
 from lagbench.programs.autoscaler.keda.live_object import LiveObject
 from lagbench.programs.autoscaler.keda.push_streams import PushStreams
 from lagbench.programs.autoscaler.keda.scale_loop import ScaleLoop
-from lagbench.programs.autoscaler.shared import Bench
 from lagbench.programs.autoscaler.status_writer import StatusWriter
+from lagbench.programs.autoscaler.worker_context import WorkerContext
 
 log = logging.getLogger(__name__)
 
 
 class RunningLoop:
-    """Polls when it is told to, and acts on pushes by itself, until stopped."""
+    """Polls on request, and acts on pushes by itself, until stopped."""
 
     def __init__(
         self,
         live: LiveObject,
-        bench: Bench,
+        context: WorkerContext,
         status: StatusWriter,
         *,
         latest: Callable[[], Manifest],
@@ -31,10 +31,10 @@ class RunningLoop:
     ) -> None:
         """Open the streams; the object is looked up by ``latest`` when something happens.
 
-        ``on_new_specs`` is called from a stream's thread when the HPA is to be made anew.
+        ``on_new_specs`` is called from a stream's thread when the HPA must be created again.
         """
         self._live = live
-        self._loop = ScaleLoop(live, bench, status)
+        self._loop = ScaleLoop(live, context, status)
         self._latest = latest
         self._on_new_specs = on_new_specs
         self._is_stopped = False
@@ -42,7 +42,7 @@ class RunningLoop:
         self._streams = PushStreams(
             key_of(latest()),
             live.spec.triggers,
-            bench.sources,
+            context.sources,
             on_active=self._pushed,
             on_specs=self._streamed,
         )

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from lagbench.adapters.kube.cluster_protocol import Manifest, key_of
 from lagbench.core.hpa import Condition
 from lagbench.core.keda.loop import (
     COMPOSITE_METRIC,
@@ -17,13 +18,12 @@ from lagbench.core.keda.loop import (
 )
 from lagbench.core.kubernetes import format_instant
 from lagbench.core.telemetry import KedaPoll, Scaled
-from lagbench.programs.autoscaler.cluster import Manifest, key_of
 from lagbench.programs.autoscaler.conditions import condition_of
 from lagbench.programs.autoscaler.keda.live_object import LiveObject
 from lagbench.programs.autoscaler.keda.scaled_object_status import activity_fields, hpa_active
-from lagbench.programs.autoscaler.shared import Bench
 from lagbench.programs.autoscaler.status_writer import StatusWriter
 from lagbench.programs.autoscaler.telemetry_router import SOURCE
+from lagbench.programs.autoscaler.worker_context import WorkerContext
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +31,10 @@ log = logging.getLogger(__name__)
 class ScaleLoop:
     """Rounds of the loop and pushes take turns, as KEDA serialises them for each object."""
 
-    def __init__(self, live: LiveObject, bench: Bench, status: StatusWriter) -> None:
+    def __init__(self, live: LiveObject, context: WorkerContext, status: StatusWriter) -> None:
         """Run no round yet."""
         self._live = live
-        self._bench = bench
+        self._context = context
         self._status = status
         self._turn = threading.Lock()
 
@@ -47,7 +47,7 @@ class ScaleLoop:
         """Do one round for the object as it is now."""
         spec = self._live.spec
         with self._turn:
-            scale = self._bench.cluster.get_scale(spec.target, spec.namespace)
+            scale = self._context.cluster.get_scale(spec.target, spec.namespace)
             try:
                 tick = self._live.tick(scale, is_hpa_active=self._hpa_is_active())
             except ScalersNotBuilt as error:
@@ -55,7 +55,7 @@ class ScaleLoop:
                 self._event(manifest, "Warning", "KEDAScalerFailed", str(error))
                 self._report(manifest, (), is_active=False, error=str(error))
                 return
-            self._tell_polls(manifest, tick)
+            self._report_polls(manifest, tick)
             self._act(manifest, tick, scale.spec_replicas)
             activity = activity_fields(spec, self._live.external_metric_names, tick.polls)
             self._write_status(manifest, tick, activity)
@@ -64,12 +64,12 @@ class ScaleLoop:
         """Act on a push trigger that says it is active."""
         spec = self._live.spec
         with self._turn:
-            scale = self._bench.cluster.get_scale(spec.target, spec.namespace)
+            scale = self._context.cluster.get_scale(spec.target, spec.namespace)
             tick = self._live.push(trigger_index, scale)
             self._act(manifest, tick, scale.spec_replicas)
             self._write_status(manifest, tick, {})
 
-    def _tell_polls(self, manifest: Manifest, tick: Tick) -> None:
+    def _report_polls(self, manifest: Manifest, tick: Tick) -> None:
         # KEDA names the source where a formula gathers the triggers, else the scaler.
         has_formula = self._live.spec.modifiers is not None
         reason = "KEDAMetricSourceFailed" if has_formula else "KEDAScalerFailed"
@@ -86,19 +86,19 @@ class ScaleLoop:
         self, manifest: Manifest, polls: Sequence[TriggerPoll], *, is_active: bool, error: str
     ) -> None:
         record = KedaPoll(
-            at=self._bench.clock.wall_ns(),
+            at=self._context.clock.wall_ns(),
             source=SOURCE,
             scaled_object="/".join(key_of(manifest)),
             metrics={poll.metric_name: poll.value for poll in polls if poll.value is not None},
             is_active=is_active,
             error=error,
         )
-        self._bench.telemetry.send(manifest, record)
+        self._context.telemetry.send(manifest, record)
 
     def _act(self, manifest: Manifest, tick: Tick, before: int) -> None:
         spec, after = self._live.spec, tick.decision.replicas
         if after is not None:
-            self._bench.cluster.set_replicas(spec.target, spec.namespace, after)
+            self._context.cluster.set_replicas(spec.target, spec.namespace, after)
             self._announce(manifest, tick, before, after)
 
     def _announce(self, manifest: Manifest, tick: Tick, before: int, after: int) -> None:
@@ -113,7 +113,7 @@ class ScaleLoop:
             self._event(manifest, "Normal", "KEDAScaleTargetDeactivated", text)
         log.info("%s: %s %d -> %d", spec.name, decision.move, before, after)
         record = Scaled(
-            at=self._bench.clock.wall_ns(),
+            at=self._context.clock.wall_ns(),
             source=SOURCE,
             target=f"{spec.namespace}/{spec.target.name}",
             replicas_before=before,
@@ -121,18 +121,18 @@ class ScaleLoop:
             by="keda",
             reason=f"{decision.move} {active}".strip(),
         )
-        self._bench.telemetry.send(manifest, record)
+        self._context.telemetry.send(manifest, record)
 
     def _hpa(self) -> Manifest:
         spec = self._live.spec
-        return self._bench.directory.hpas.get((spec.namespace, spec.hpa_name)) or {}
+        return self._context.directory.hpas.get((spec.namespace, spec.hpa_name)) or {}
 
     def _hpa_is_active(self) -> bool:
         status = self._hpa().get("status") or {}
         return bool(condition_of(status, "ScalingActive").get("status") == "True")
 
     def _write_status(self, manifest: Manifest, tick: Tick, fields: dict[str, Any]) -> None:
-        self._tell_fallback(manifest, tick.fallback)
+        self._report_fallback(manifest, tick.fallback)
         changes = _conditions(tick.decision, tick.fallback)
         scaling_active = condition_of(self._hpa().get("status") or {}, "ScalingActive")
         if scaling_active:
@@ -142,7 +142,7 @@ class ScaleLoop:
             new["lastActiveTime"] = format_instant(self._live.last_active_at_ns)
         self._status.write(new, changes)
 
-    def _tell_fallback(self, manifest: Manifest, fallback: Condition) -> None:
+    def _report_fallback(self, manifest: Manifest, fallback: Condition) -> None:
         """Record an event when the loop, not an HPA's reading, is the first to see a change."""
         was_active = condition_of(self._status.status, "Fallback").get("status") == "True"
         if fallback.status == "True" and not was_active:
@@ -153,7 +153,7 @@ class ScaleLoop:
             self._event(manifest, "Normal", "ScaledObjectFallbackDeactivated", text)
 
     def _event(self, manifest: Manifest, kind: Any, reason: str, message: str) -> None:
-        self._bench.keda_events.record(manifest, kind, reason, message)
+        self._context.keda_events.record(manifest, kind, reason, message)
 
 
 def _conditions(decision: ScaleLoopDecision, fallback: Condition) -> list[Condition]:

@@ -5,6 +5,13 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from lagbench.adapters.kube.cluster_protocol import (
+    HPA,
+    SCALED_OBJECT,
+    ClusterError,
+    Manifest,
+    key_of,
+)
 from lagbench.core.keda.loop import KedaObject, Scaler, ScalerFailed, ScalersNotBuilt
 from lagbench.core.keda.object import (
     ScaledObjectSpec,
@@ -15,22 +22,15 @@ from lagbench.core.keda.object import (
 )
 from lagbench.core.kubernetes import parse_instant_ns
 from lagbench.errors import WrongInput
-from lagbench.programs.autoscaler.cluster import (
-    HPA,
-    SCALED_OBJECT,
-    ClusterError,
-    Manifest,
-    key_of,
-)
 from lagbench.programs.autoscaler.keda import reconcile
 from lagbench.programs.autoscaler.keda.live_object import LiveObject
 from lagbench.programs.autoscaler.keda.pausing import Pausing
 from lagbench.programs.autoscaler.keda.readiness import Readiness
 from lagbench.programs.autoscaler.keda.running_loop import RunningLoop
 from lagbench.programs.autoscaler.keda.scaled_object_status import parse_health
-from lagbench.programs.autoscaler.shared import Bench
 from lagbench.programs.autoscaler.status_writer import StatusWriter
 from lagbench.programs.autoscaler.worker import Worker
+from lagbench.programs.autoscaler.worker_context import WorkerContext
 
 log = logging.getLogger(__name__)
 
@@ -44,14 +44,14 @@ _NEVER_SECONDS = 3600.0
 class ScaledObjectWorker(Worker):
     """Owns the state machine, the running loop and the HPA of one ScaledObject."""
 
-    def __init__(self, manifest: Manifest, bench: Bench) -> None:
+    def __init__(self, manifest: Manifest, context: WorkerContext) -> None:
         """Take the object up; nothing happens before ``start``."""
         super().__init__("scaled-object " + "/".join(key_of(manifest)))
-        self._bench = bench
+        self._context = context
         self._latest = manifest
-        self._status = StatusWriter(bench.cluster, SCALED_OBJECT, manifest)
-        self._pausing = Pausing(bench, self._status)
-        self._readiness = Readiness(bench, self._status, self._about)
+        self._status = StatusWriter(context.cluster, SCALED_OBJECT, manifest)
+        self._pausing = Pausing(context, self._status)
+        self._readiness = Readiness(context, self._status, self._about)
         self._taken: Manifest | None = None
         self._spec: ScaledObjectSpec | None = None
         self._live: LiveObject | None = None
@@ -85,18 +85,18 @@ class ScaledObjectWorker(Worker):
     def retry_now(self) -> None:
         """Try a failed reconcile again at once."""
         if self._retry_at is not None:
-            self._retry_at = self._bench.clock.monotonic_seconds()
+            self._retry_at = self._context.clock.monotonic_seconds()
             self.wake()
 
     def mend_hpa(self) -> None:
         """Make the HPA as it should be, soon; a paused object has none."""
         if self._loop is not None:
-            self._retry_at = self._bench.clock.monotonic_seconds()
+            self._retry_at = self._context.clock.monotonic_seconds()
             self.wake()
 
     def step(self) -> float:
         """Reconcile when the object changed or a retry is due; poll when it is time."""
-        clock, manifest = self._bench.clock, self._latest
+        clock, manifest = self._context.clock, self._latest
         if _is_deleting(manifest):
             self.stop()
             return 0.0
@@ -117,14 +117,14 @@ class ScaledObjectWorker(Worker):
     def finish(self) -> None:
         """End the loop; when the object was deleted, remove its HPA and restore its target."""
         self._stop_loop()
-        if not _is_deleting(self._latest) and self.key in self._bench.directory.scaled_objects:
+        if not _is_deleting(self._latest) and self.key in self._context.directory.scaled_objects:
             return
-        cluster, spec = self._bench.cluster, self._spec
+        cluster, spec = self._context.cluster, self._spec
         try:
             if spec is not None:
                 cluster.delete(HPA, (spec.namespace, spec.hpa_name))
             if self._is_anothers():
-                log.info("%s: handed back as it is", self.name)
+                log.info("%s: returned unchanged", self.name)
                 return
             if spec is not None:
                 original = self._status.status.get("originalReplicaCount")
@@ -137,9 +137,9 @@ class ScaledObjectWorker(Worker):
         self._event("Warning", "ScaledObjectDeleted", "ScaledObject was deleted")
 
     def _is_anothers(self) -> bool:
-        """Say whether the object stays, so that another controller has it from now on."""
+        """Return whether the object stays, so that another controller has it from now on."""
         try:
-            stored = self._bench.cluster.get(SCALED_OBJECT, self.key)
+            stored = self._context.cluster.get(SCALED_OBJECT, self.key)
         except ClusterError:
             return False
         return stored["metadata"].get("uid") == self.uid and not _is_deleting(stored)
@@ -150,7 +150,7 @@ class ScaledObjectWorker(Worker):
             self._drop()
         annotations = parse_scaling_annotations(manifest)
         try:
-            self._readiness.tell_first()
+            self._readiness.report_first()
             if annotations.is_paused:
                 self._stop_loop()
                 self._pausing.hold(manifest, annotations)
@@ -174,26 +174,26 @@ class ScaledObjectWorker(Worker):
             self._failures = 0
 
     def _take_up(self, manifest: Manifest, annotations: ScalingAnnotations) -> None:
-        bench = self._bench
-        self._pausing.tell(manifest, annotations)
-        spec = reconcile.parse(manifest, bench.cluster)
-        reconcile.check_sole_owner(manifest, spec.target, bench.directory)
-        scale = reconcile.check_target(spec, bench.cluster)
-        reconcile.ensure_metadata(manifest, spec, bench.cluster)
+        context = self._context
+        self._pausing.report(manifest, annotations)
+        spec = reconcile.parse(manifest, context.cluster)
+        reconcile.check_sole_owner(manifest, spec.target, context.directory)
+        scale = reconcile.check_target(spec, context.cluster)
+        reconcile.ensure_metadata(manifest, spec, context.cluster)
         live = self._live
         if live is None:
             machine = self._new_machine(manifest, spec)
-            live = self._live = LiveObject(machine, bench, self._status, self._about)
+            live = self._live = LiveObject(machine, context, self._status, self._about)
         else:
             live.annotate(annotations)
         try:
             metrics = live.metric_specs()
         except ScalerFailed as error:
             raise reconcile.scalers_failed(error) from error
-        reconcile.ensure_hpa(manifest, spec, metrics, bench.cluster)
+        reconcile.ensure_hpa(manifest, spec, metrics, context.cluster)
         self._spec = spec
-        bench.directory.offer(self.key, live)
-        self._readiness.tell_ready(spec, live, metrics, original_replicas=scale.spec_replicas)
+        context.directory.offer(self.key, live)
+        self._readiness.report_ready(spec, live, metrics, original_replicas=scale.spec_replicas)
         if self._loop is None:
             self._start_loop(live)
 
@@ -214,21 +214,21 @@ class ScaledObjectWorker(Worker):
         manifest = self._taken
         if trigger.authentication_ref is not None and manifest is not None:
             try:
-                trigger = reconcile.parse(manifest, self._bench.cluster).triggers[trigger.index]
+                trigger = reconcile.parse(manifest, self._context.cluster).triggers[trigger.index]
             except (WrongInput, reconcile.CheckFailed) as error:
                 said = getattr(error, "keda_message", None) or str(error)
                 raise ScalersNotBuilt(said) from error
-        return self._bench.sources.scaler(self.key, trigger)
+        return self._context.sources.scaler(self.key, trigger)
 
     def _start_loop(self, live: LiveObject) -> None:
         self._loop = RunningLoop(
             live,
-            self._bench,
+            self._context,
             self._status,
             latest=self._about,
             on_new_specs=self.mend_hpa,
         )
-        self._poll_at = self._bench.clock.monotonic_seconds()
+        self._poll_at = self._context.clock.monotonic_seconds()
         self._event("Normal", "KEDAScalersStarted", "Started scalers watch")
 
     def _stop_loop(self) -> None:
@@ -241,12 +241,12 @@ class ScaledObjectWorker(Worker):
         if self._loop is not None:
             self._loop.stop()
         if self._live is not None:
-            self._bench.directory.withdraw(self.key, self._live)
+            self._context.directory.withdraw(self.key, self._live)
             self._live.close()
         self._live, self._loop, self._poll_at = None, None, None
 
     def _give_up_unstarted(self) -> None:
-        """Let go of scalers that were built in vain; a loop that runs already goes on."""
+        """Release scalers that were built for nothing; a loop that already runs continues."""
         if self._loop is None:
             self._drop()
 
@@ -255,19 +255,19 @@ class ScaledObjectWorker(Worker):
 
     def _fail(self, message: str, *, event: str, event_message: str) -> None:
         self._give_up_unstarted()
-        self._readiness.tell_failure(message, event=event, event_message=event_message)
+        self._readiness.report_failure(message, event=event, event_message=event_message)
         self._retry_later()
 
     def _retry_later(self) -> None:
         delay = min(_FIRST_RETRY_SECONDS * 2**self._failures, _LONGEST_RETRY_SECONDS)
         self._failures += 1
-        self._retry_at = self._bench.clock.monotonic_seconds() + delay
+        self._retry_at = self._context.clock.monotonic_seconds() + delay
 
     def _about(self) -> Manifest:
         return self._latest
 
     def _event(self, kind: Any, reason: str, message: str) -> None:
-        self._bench.keda_events.record(self._latest, kind, reason, message)
+        self._context.keda_events.record(self._latest, kind, reason, message)
 
 
 def _desired(manifest: Manifest) -> tuple[Any, Any]:

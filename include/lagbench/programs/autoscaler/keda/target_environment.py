@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.keda.triggers import TargetEnvironment, decode_secret
-from lagbench.programs.autoscaler.cluster import (
+from lagbench.adapters.kube.cluster_protocol import (
     CONFIG_MAP,
     SECRET,
     Cluster,
     ClusterError,
     Manifest,
 )
+from lagbench.core.keda.triggers import TargetEnvironment, decode_secret
 
 
 class ContainerMissing(Exception):

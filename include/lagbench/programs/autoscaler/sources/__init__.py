@@ -1,1 +1,1 @@
-"""Where triggers get their values: Kafka and external scalers."""
+"""The sources of triggers' values: Kafka, Prometheus and external scalers."""

@@ -11,7 +11,7 @@ from lagbench.errors import NotReady
 
 
 class ExternalScaler:
-    """Asks for the specs, and at every reading for the metric and then for the activity."""
+    """Requests the specs, and at every reading the metric and then the activity."""
 
     def __init__(self, trigger: Trigger, client: ExternalScalerClient) -> None:
         """Take the client; the server is not asked anything yet."""
@@ -21,12 +21,12 @@ class ExternalScaler:
     def metric_specs(self) -> Sequence[MetricSpec]:
         """Return what the server offers for the trigger."""
         try:
-            return told_specs(self._trigger, self._client.metric_specs())
+            return reported_specs(self._trigger, self._client.metric_specs())
         except NotReady as error:
             raise ScalerFailed(str(error)) from error
 
     def read(self, metric_name: str) -> MetricReading:
-        """Ask for the values, then for the activity; an error of either fails the reading."""
+        """Request the values, then the activity; an error of either fails the reading."""
         prefix = _prefix(self._trigger)
         if not metric_name.startswith(prefix):
             raise ScalerFailed(
@@ -44,7 +44,7 @@ class ExternalScaler:
         self._client.close()
 
 
-def told_specs(trigger: Trigger, specs: Iterable[ExternalSpec]) -> list[MetricSpec]:
+def reported_specs(trigger: Trigger, specs: Iterable[ExternalSpec]) -> list[MetricSpec]:
     """Return a server's specs as metrics of the object; the server's names are kept as they are."""
     return [
         MetricSpec(

@@ -1,10 +1,11 @@
-"""Where a Service of the embedded bench is reached: names in a cluster mean nothing outside it."""
+"""Find the address of a Service of the embedded bench: cluster names do not resolve outside it."""
 
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
-from lagbench.programs.autoscaler.cluster import SERVICE, Cluster, ClusterError
+from lagbench.adapters.kube.cluster_protocol import SERVICE, Cluster, ClusterError
 
 # localkube writes the loopback port of each Service port into an annotation of the Service.
 _PORT_ANNOTATION = "lagbench.io/port-"
@@ -13,6 +14,24 @@ _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _SERVICE_ADDRESS = re.compile(
     rf"(?P<name>{_LABEL})\.(?P<namespace>{_LABEL})(?:\.svc(?:\.[-a-z0-9.]+)?)?:(?P<port>[0-9]+)"
 )
+
+_HTTP_PORT = 80
+
+
+def dialled_url(url: str, cluster: Cluster) -> str:
+    """Return the URL with the loopback address behind its Service; without one, the URL itself.
+
+    A Service of the bench speaks no TLS, so that an https URL stays.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # of a URL that is none each poll fails
+        return url
+    if parts.scheme != "http" or "@" in parts.netloc:
+        return url
+    address = parts.netloc if ":" in parts.netloc else f"{parts.netloc}:{_HTTP_PORT}"
+    dialled = dialled_address(address, cluster)
+    return url if dialled == address else parts._replace(netloc=dialled).geturl()
 
 
 def dialled_address(address: str, cluster: Cluster) -> str:

@@ -9,13 +9,20 @@ from pydantic import SecretStr
 
 from lagbench.adapters.grpc.external_scaler_client import ExternalObject, ExternalScalerClient
 from lagbench.adapters.grpc.grpc_channels import ChannelPool, GrpcEndpoint
+from lagbench.adapters.kube.cluster_protocol import Cluster, ClusterError, ObjectKey
 from lagbench.core.keda.loop import CronScaler, ResourceScaler, Scaler, ScalersNotBuilt
 from lagbench.core.keda.object import Trigger
-from lagbench.core.keda.triggers import CronTrigger, ExternalTrigger, KafkaTrigger, ResourceTrigger
-from lagbench.programs.autoscaler.cluster import Cluster, ClusterError, ObjectKey
+from lagbench.core.keda.triggers import (
+    CronTrigger,
+    ExternalTrigger,
+    KafkaTrigger,
+    PrometheusTrigger,
+    ResourceTrigger,
+)
 from lagbench.programs.autoscaler.sources.external_scaler import ExternalScaler
 from lagbench.programs.autoscaler.sources.kafka_scaler import KafkaScaler
-from lagbench.programs.autoscaler.sources.service_address import dialled_address
+from lagbench.programs.autoscaler.sources.prometheus_scaler import PrometheusScaler
+from lagbench.programs.autoscaler.sources.service_address import dialled_address, dialled_url
 
 
 class TriggerSources(Protocol):
@@ -42,21 +49,24 @@ class LiveSources:
     def scaler(self, key: ObjectKey, trigger: Trigger) -> Scaler:
         """Return a reader of a trigger of the object ``key``, or raise ``ScalersNotBuilt``."""
         parameters = trigger.parameters
-        if isinstance(parameters, KafkaTrigger):
-            return KafkaScaler(trigger, parameters)
-        if isinstance(parameters, CronTrigger):
-            return CronScaler(trigger, parameters, self._wall_ns)
-        if isinstance(parameters, ResourceTrigger):
-            return ResourceScaler(trigger)
-        return ExternalScaler(trigger, self.external_client(key, parameters))
+        match parameters:
+            case KafkaTrigger():
+                return KafkaScaler(trigger, parameters)
+            case CronTrigger():
+                return CronScaler(trigger, parameters, self._wall_ns)
+            case ResourceTrigger():
+                return ResourceScaler(trigger)
+            case ExternalTrigger():
+                return ExternalScaler(trigger, self.external_client(key, parameters))
+            case PrometheusTrigger():
+                url = self._looked_up(parameters.server_address, dialled_url)
+                return PrometheusScaler(trigger, parameters, url)
+        raise ScalersNotBuilt(f"no scaler found for type: {trigger.type}")
 
     def external_client(self, key: ObjectKey, parameters: ExternalTrigger) -> ExternalScalerClient:
         """Return a client for an external trigger; it connects with its first call."""
         address = parameters.scaler_address
-        try:
-            dialled = dialled_address(address, self._cluster)
-        except ClusterError as error:
-            raise ScalersNotBuilt(f"could not look up {address}: {error}") from error
+        dialled = self._looked_up(address, dialled_address)
         endpoint = GrpcEndpoint(
             address=dialled,
             # A certificate names the server as the trigger does, not as loopback.
@@ -69,6 +79,12 @@ class LiveSources:
         )
         about = ExternalObject(name=key[1], namespace=key[0], metadata=parameters.metadata)
         return ExternalScalerClient(self._channels, endpoint, about)
+
+    def _looked_up(self, address: str, look_up: Callable[[str, Cluster], str]) -> str:
+        try:
+            return look_up(address, self._cluster)
+        except ClusterError as error:
+            raise ScalersNotBuilt(f"could not look up {address}: {error}") from error
 
 
 def _revealed(secret: SecretStr | None) -> str:

@@ -1,4 +1,4 @@
-"""Formulas of scalingModifiers: refused where expr-lang's compiler refuses them, in its words."""
+"""Formulas of scalingModifiers: rejected where expr-lang's compiler rejects them, in its words."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Formulas of scalingModifiers: what they compute, what is refused, and in KEDA's words."""
+"""Formulas of scalingModifiers: what they compute, what is rejected, and in KEDA's words."""
 
 import copy
 
@@ -130,7 +130,7 @@ def test_a_bad_formula_is_refused_with_kedas_reason(formula: str, said: str) -> 
     ],
 )
 def test_nothing_but_small_formulas_over_numbers_is_taken(formula: str) -> None:
-    """Members, calls of other functions and oversized formulas are refused before evaluation."""
+    """Members, calls of other functions and oversized formulas are rejected before evaluation."""
     with pytest.raises(FormulaRefusedError):
         compile_formula(formula, ["a", "b"])
 

@@ -52,7 +52,7 @@ def test_without_a_pause_there_are_two_controllers(pause: dict[str, str]) -> Non
     problem = unpaused_problem(scaled_object(**pause))
 
     assert "ScaledObject n/s" in problem
-    assert f'Annotate it with {PAUSED}: "true", or take the mark away' in problem
+    assert f'Annotate it with {PAUSED}: "true", or remove that annotation' in problem
 
 
 def test_the_pause_is_for_keda_only() -> None:

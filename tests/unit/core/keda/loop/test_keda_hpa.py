@@ -85,7 +85,7 @@ def test_a_composite_takes_the_place_of_external_metrics() -> None:
 
 def test_metrics_of_an_external_server_are_taken_as_they_are() -> None:
     """What the server told is on the HPA; the trigger alone knows no metric."""
-    told = MetricSpec(
+    reported = MetricSpec(
         name="s0-persistent_lag",
         trigger_index=0,
         kind="External",
@@ -93,7 +93,7 @@ def test_metrics_of_an_external_server_are_taken_as_they_are() -> None:
         target_milli=1500,
     )
 
-    hpa = hpa_of([EXTERNAL], told)
+    hpa = hpa_of([EXTERNAL], reported)
 
     external = hpa["spec"]["metrics"][0]["external"]
     assert external["metric"]["name"] == "s0-persistent_lag"
@@ -123,7 +123,7 @@ def test_a_direction_held_back_is_disabled(annotation: str, side: str, other: st
 
 
 def test_labels_of_the_object_win_and_can_be_left_out() -> None:
-    """KEDA copies the ScaledObject's labels over its own, but for those excluded."""
+    """KEDA copies the ScaledObject's labels over its own, except for those excluded."""
     hpa = hpa_of(
         [KAFKA],
         labels={"app.kubernetes.io/part-of": "bench", "secret": "x", "team": "t"},

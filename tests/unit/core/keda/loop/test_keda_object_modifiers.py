@@ -41,7 +41,7 @@ def test_a_formula_decides_value_and_activity() -> None:
     ],
 )
 def test_a_composite_below_zero(formula: str, kind: str, expected: int) -> None:
-    """The HPA takes a negative average for an overflow; KEDA is inactive all the same."""
+    """The HPA takes a negative average for an overflow; KEDA is inactive anyway."""
     runtime = keda(
         Sources(),
         triggers=2,

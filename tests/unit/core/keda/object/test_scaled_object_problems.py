@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from lagbench.core.keda.object.scaled_object import (
-    BenchRefused,
     Fallback,
+    NotSupported,
     TriggerRefused,
     find_problems,
     parse_scaled_object,
@@ -61,7 +61,7 @@ def test_all_problems_are_found_in_kedas_order() -> None:
         WrongInput,
         TriggerRefused,
         TriggerRefused,
-        BenchRefused,
+        NotSupported,
         TriggerRefused,
     ]
     with pytest.raises(WrongInput) as caught:
@@ -105,7 +105,7 @@ def test_the_operators_messages() -> None:
 
 @pytest.mark.parametrize("sasl", ["gssapi", "oauthbearer"])
 def test_sasl_that_this_bench_does_not_speak(sasl: str) -> None:
-    """It is refused by name once KEDA's own rules are met, and never taken for another kind."""
+    """It is rejected by name once KEDA's own rules are met, and never taken for another kind."""
     trigger = {**kafka(sasl=sasl), "authenticationRef": {"name": "a"}}
     secrets = {
         "username": "u",
@@ -117,13 +117,13 @@ def test_sasl_that_this_bench_does_not_speak(sasl: str) -> None:
 
     problem = find_problems(manifest(trigger), where="f", auth={0: secrets})[0]
 
-    assert isinstance(problem, BenchRefused)
-    assert "this bench's scaler does not" in problem.allowed
+    assert isinstance(problem, NotSupported)
+    assert "the scaler of this bench does not" in problem.allowed
     assert str(pickle.loads(pickle.dumps(problem))) == str(problem)  # noqa: S301 - our own bytes
 
 
 def test_secrets_that_are_not_known_yet_are_not_missing() -> None:
-    """Without ``auth`` a referenced login is not judged; with it an empty one is refused."""
+    """Without ``auth`` a referenced login is not judged; with it an empty one is rejected."""
     trigger = {**kafka(sasl="plaintext"), "authenticationRef": {"name": "a"}}
     source = manifest(trigger)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from lagbench.core.keda.object.scaling_modifiers import ScalingModifiers, parse_scaling_modifiers
-from lagbench.core.keda.refusals import BenchRefused, TriggerRefused
+from lagbench.core.keda.refusals import NotSupported, TriggerRefused
 
 
 def modifiers(**given: str) -> ScalingModifiers:
@@ -56,7 +56,7 @@ def test_what_keda_refuses(given: dict[str, str], said: str) -> None:
 
 def test_an_activation_target_that_is_no_number_is_refused_here() -> None:
     """KEDA takes it, and then its loop never gets through a poll."""
-    with pytest.raises(BenchRefused, match="activationTarget = 'abc'"):
+    with pytest.raises(NotSupported, match="activationTarget = 'abc'"):
         modifiers(activationTarget="abc")
 
     assert modifiers(activationTarget="5.5").activation_target == 5.5
@@ -64,5 +64,5 @@ def test_an_activation_target_that_is_no_number_is_refused_here() -> None:
 
 def test_a_target_that_no_quantity_holds_is_refused_here() -> None:
     """KEDA's check takes Inf, being above zero."""
-    with pytest.raises(BenchRefused, match="target = 'Inf'"):
+    with pytest.raises(NotSupported, match="target = 'Inf'"):
         modifiers(target="Inf")

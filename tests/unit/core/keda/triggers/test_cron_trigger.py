@@ -1,4 +1,4 @@
-"""The cron trigger: its name on the HPA, what KEDA refuses, and when it is inside its hours."""
+"""The cron trigger: its name on the HPA, what KEDA rejects, and when it is inside its hours."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -44,9 +44,9 @@ def test_the_metrics_name_spells_the_schedules(changes: dict[str, str], name: st
         ({"end": "0 18 * *"}, "error parsing end schedule: expected exactly 5 fields, found 4"),
         ({"end": OFFICE["start"]}, "start and end can not have exactly same time input"),
         ({"desiredReplicas": "0"}, "no desiredReplicas specified"),
-        ({"desiredReplicas": "null"}, "no desiredReplicas specified"),
+        ({"desiredReplicas": "null"}, "typed config *reflect.ValueError resulted in panic"),
         ({"desiredReplicas": "true"}, "json: cannot unmarshal bool into Go value of type int64"),
-        ({"desiredReplicas": "fal"}, "unexpected end of JSON input"),
+        ({"desiredReplicas": "fal"}, "' ' in literal false (expecting 's')"),
         ({"desiredReplicas": "2.5"}, "cannot unmarshal number 2.5 into Go value of type int64"),
     ],
 )

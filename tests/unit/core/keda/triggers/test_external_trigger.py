@@ -69,7 +69,7 @@ def test_secrets_do_not_show() -> None:
     ],
 )
 def test_what_keda_refuses(metadata: dict[str, str], said: str) -> None:
-    """Only a missing address and booleans that are none are refused."""
+    """Only a missing address and booleans that are none are rejected."""
     with pytest.raises(TriggerRefused) as caught:
         external(metadata)
 

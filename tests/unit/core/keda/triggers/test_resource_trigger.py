@@ -1,4 +1,4 @@
-"""The cpu and memory triggers: what KEDA hands on to the HPA, and what it refuses."""
+"""The cpu and memory triggers: what KEDA hands on to the HPA, and what it rejects."""
 
 import pytest
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.core.keda.refusals import BenchRefused
+from lagbench.core.keda.refusals import NotSupported
 from lagbench.core.keda.triggers.authentication import (
     AuthenticationRef,
     TargetEnvironment,
@@ -90,7 +90,7 @@ def test_a_secret_wins_over_the_environment() -> None:
 @pytest.mark.parametrize("source", ["hashiCorpVault", "podIdentity", "awsSecretManager"])
 def test_a_source_that_only_keda_has_is_refused_by_name(source: str) -> None:
     """It is never taken for an empty value."""
-    with pytest.raises(BenchRefused, match=f"KEDA has {source}, the embedded autoscaler does not"):
+    with pytest.raises(NotSupported, match=f"KEDA has {source}, the embedded autoscaler does not"):
         resolve(authentication(**{source: {"token": "t-secret"}}))
 
 

@@ -67,7 +67,7 @@ def test_asking_at_random_instants_never_does_worse_than_a_second() -> None:
     assert bound == OffsetBound(-302 * MILLISECOND, 700 * MILLISECOND)
 
 
-def test_a_clock_that_steps_starts_a_new_stretch() -> None:
+def test_a_clock_that_steps_starts_a_new_period() -> None:
     """Set back by 3 s, its answers contradict the earlier ones."""
     running = RunningBound()
     running.take(ask(0, START_AT, 0, 0), at=START_AT)

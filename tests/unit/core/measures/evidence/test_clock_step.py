@@ -25,7 +25,7 @@ def steps_of(*readings: ClockReading) -> list[float | None]:
 
 
 @pytest.mark.parametrize("step", [-3600.0, -5.0, -0.15, 0.15, 4.0, 86_400.0])
-def test_a_step_is_told_once_with_its_size(step: float) -> None:
+def test_a_step_is_reported_once_with_its_size(step: float) -> None:
     """Back is below 0; afterwards the new difference is the ordinary one."""
     found = steps_of(reading(1), reading(2, stepped=step), reading(3, stepped=step))
 

@@ -86,8 +86,8 @@ def test_a_clock_that_is_surely_ahead_is_taken_off() -> None:
     assert (clock.shift_ns, clock.error_ns) == (5000 * MILLISECOND, 20 * MILLISECOND)
 
 
-def test_a_drifting_clock_is_undetermined_within_its_stretches() -> None:
-    """Two stretches that exclude each other: what holds for both is stated, and that it moved."""
+def test_a_drifting_clock_is_undetermined_within_its_periods() -> None:
+    """Two periods that exclude each other: what holds for both is stated, and that it moved."""
     records: list[TelemetryRecord] = [offset(-10, 10), offset(60, 80, since=99)]
 
     measure = clocks_measure(clock_set(records, "kubernetes"))

@@ -71,10 +71,10 @@ def test_a_pod_that_was_asked_and_then_killed_left() -> None:
     assert [event.kind for event in group_events(records)] == ["joined", "sigterm", "left"]
 
 
-def test_a_pod_that_told_its_end_is_not_counted_twice() -> None:
+def test_a_pod_that_reported_its_end_is_not_counted_twice() -> None:
     """PodStopped and gone_at are one end."""
     stop = PodStopped(
-        at=40, source="a", reason="sigterm", is_drained=True, abandoned=0, processed_total=1
+        at=40, source="a", reason="sigterm", is_graceful=True, abandoned=0, processed_total=1
     )
     records: list[TelemetryRecord] = [joined(10, "a"), stop, gone(50, "a")]
 
@@ -130,7 +130,7 @@ def test_a_revoke_begins_before_its_record() -> None:
 def test_a_restarted_container_that_is_killed_leaves() -> None:
     """It told its first end; the pod joined again and was then killed, which it told nobody."""
     stop = PodStopped(
-        at=20, source="a", reason="failed", is_drained=False, abandoned=0, processed_total=1
+        at=20, source="a", reason="failed", is_graceful=False, abandoned=0, processed_total=1
     )
     records: list[TelemetryRecord] = [
         joined(10, "a"),

@@ -8,8 +8,8 @@ from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.core.measures.evidence.group_strangers import (
     GroupStranger,
+    group_gaps,
     group_strangers,
-    group_unseen,
 )
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.telemetry.records import (
@@ -70,7 +70,7 @@ def left(pod: str, second: float) -> list[TelemetryRecord]:
     return [
         SigtermReceived(at=at, source=pod, queued=0, in_flight=0),
         PodStopped(
-            at=at, source=pod, reason="SIGTERM", is_drained=True, abandoned=0, processed_total=1
+            at=at, source=pod, reason="SIGTERM", is_graceful=True, abandoned=0, processed_total=1
         ),
     ]
 
@@ -95,15 +95,15 @@ def reading(second: int, members: int) -> GroupSample:
     )
 
 
-def watched(*stretches: tuple[int, Members], until: int) -> list[TelemetryRecord]:
+def watched(*periods: tuple[int, Members], until: int) -> list[TelemetryRecord]:
     """Read the group each second; from each given second on it has those members."""
     records: list[TelemetryRecord] = []
-    told_at, told = -100, None
+    reported_at, reported = -100, None
     for second in range(until):
-        members = [found for since, found in stretches if since <= second][-1]
+        members = [found for since, found in periods if since <= second][-1]
         records.append(reading(second, len(members)))
-        if members != told or second - told_at >= 10:
-            told_at, told = second, members
+        if members != reported or second - reported_at >= 10:
+            reported_at, reported = second, members
             found = [
                 GroupMember(member_id=f"{name}-1", client_id=name, host="/10.0.0.9", partitions=own)
                 for name, own in members.items()
@@ -156,12 +156,12 @@ def test_a_stranger_that_stays_is_seen_to_the_end() -> None:
     assert (found.last_seen_at, found.seen_seconds, found.precision_seconds) == (59 * NS, 39, 1)
 
 
-@pytest.mark.parametrize("told_by", ["watch", "pod"])
-def test_the_runs_own_pods_are_no_strangers(told_by: str) -> None:
+@pytest.mark.parametrize("reported_by", ["watch", "pod"])
+def test_the_runs_own_pods_are_no_strangers(reported_by: str) -> None:
     """However late a pod is told of, and whether the watch or the pod itself tells."""
     group = watched((0, PODS), until=30)
     late: list[TelemetryRecord] = [seen(pod) for pod in PODS]
-    if told_by == "pod":
+    if reported_by == "pod":
         late = [started(pod, 0) for pod in PODS]
 
     assert group_strangers([*group, *late]) == ()
@@ -172,7 +172,7 @@ def counted(*counts: int) -> list[TelemetryRecord]:
     return [reading(second, count) for second, count in enumerate(counts)]
 
 
-def test_without_names_the_number_of_members_tells() -> None:
+def test_without_names_the_number_of_members_reports() -> None:
     """Two pods and three members for 12 readings: somebody else was there."""
     [found] = group_strangers(
         [
@@ -217,11 +217,11 @@ def test_a_pod_that_was_killed_stays_a_member_until_its_session_ends() -> None:
 
 def test_a_pod_that_left_in_order_is_no_member_any_more() -> None:
     """Who is there in its stead is a stranger; a static member stays for its session."""
-    told = [started("pod-a", 0), started("pod-b", 0), *left("pod-b", 10)]
+    reported = [started("pod-a", 0), started("pod-b", 0), *left("pod-b", 10)]
     static = [started("pod-a", 0), started("pod-b", 0, "b"), *left("pod-b", 10)]
     members = counted(*[2] * 30)
 
-    [found] = group_strangers([*told, *members])
+    [found] = group_strangers([*reported, *members])
     assert found.first_seen_at == 14 * NS
     assert group_strangers([*static, *members]) == ()
 
@@ -268,12 +268,12 @@ def test_members_that_nobody_named_for_long_are_not_known() -> None:
     nameless = [record for record in records if not isinstance(record, GroupMembers)]
     within = {"from_at": 0, "until_at": 59 * NS}
 
-    assert group_unseen(records, **within, names_members=True) == ()
-    assert group_unseen(nameless, **within, names_members=False) == ()
-    [gap] = group_unseen(nameless, **within, names_members=True)
+    assert group_gaps(records, **within, names_members=True) == ()
+    assert group_gaps(nameless, **within, names_members=False) == ()
+    [gap] = group_gaps(nameless, **within, names_members=True)
     assert (gap.gap_seconds, gap.reason) == (59.0, "no record of its members")
     cut = [r for r in records if not (isinstance(r, GroupMembers) and 18 * NS < r.at < 50 * NS)]
-    [gap] = group_unseen(cut, **within, names_members=True)
+    [gap] = group_gaps(cut, **within, names_members=True)
     assert gap.gap_seconds > 15
 
 
@@ -291,14 +291,14 @@ def test_a_short_outage_of_the_broker_leaves_the_members_known(
         if isinstance(record, GroupSample) and record.at == back * NS
     ]
 
-    found = group_unseen(records, from_at=0, until_at=79 * NS, names_members=True)
+    found = group_gaps(records, from_at=0, until_at=79 * NS, names_members=True)
 
     assert len(found) == gaps
 
 
 def test_a_run_with_a_stranger_is_undetermined_and_says_who() -> None:
     """Whatever its SLOs say, and once per stranger."""
-    good = quick_spike_measures().model_copy(update={"group_strangers": (), "group_unseen": ()})
+    good = quick_spike_measures().model_copy(update={"group_strangers": (), "group_gaps": ()})
     origin = good.load.stream_started_at or 0
     canary = GroupStranger(
         client_id="canary",
@@ -316,7 +316,8 @@ def test_a_run_with_a_stranger_is_undetermined_and_says_who() -> None:
     verdict = judge(good.model_copy(update={"group_strangers": (canary,)}), slos)
     assert verdict.status == "undetermined"
     assert verdict.reasons[0] == (
-        "a member that is no pod of this run: client canary on host /10.0.0.9 held partitions 3, 7,"
+        "a member that is not a pod of this run: client canary on host /10.0.0.9 held partitions "
+        "3, 7,"
         " in the group for 11.0 to 13.0 s from +20.0 s"
     )
 

@@ -1,5 +1,8 @@
 """Load window, generator and gaps."""
 
+import pytest
+
+from lagbench.core.measures.evidence.gaps import gaps_between
 from lagbench.core.measures.evidence.load import generator, telemetry_gaps, validity
 from lagbench.core.measures.evidence.load_window import LoadWindow, load_window
 from lagbench.core.scenario.scenario import BurstyProfile, Profile
@@ -153,7 +156,7 @@ def test_refused_messages_invalidate_the_run() -> None:
     assert found.reasons[0].startswith("Kafka acknowledged 97 of 100 planned messages: 3 were")
 
 
-def test_failed_readings_within_3_seconds_are_one_gap() -> None:
+def test_failed_readings_close_together_are_one_gap() -> None:
     """Fails at 10, 11, 12 s and again at 20 s: two gaps of lag."""
     records = [read_gap(second) for second in (10, 11, 12, 20)]
     seen = [lag_sample(second) for second in range(30)]
@@ -173,6 +176,17 @@ def test_a_silent_recorder_is_a_gap() -> None:
     assert [(gap.what, gap.gap_seconds) for gap in gaps] == [("recorder", 10.0)]
 
 
-def test_gaps_outside_the_measured_stretch_do_not_count() -> None:
+@pytest.mark.parametrize("seconds", [3.2, 3.6])
+def test_each_gap_has_the_same_threshold(seconds: float) -> None:
+    """3.2 s without a reading are no gap, in the report as for an SLO; 3.6 s are one in both."""
+    seen = [lag_sample(second) for second in (0, seconds)]
+    instants = [record.at for record in seen]
+
+    reported = telemetry_gaps(seen, from_at=0, until_at=None)
+
+    assert len(reported) == len(gaps_between(instants, 0, instants[-1])) == int(seconds > 3.5)
+
+
+def test_gaps_outside_the_measurement_window_do_not_count() -> None:
     """The bench was being torn down."""
     assert telemetry_gaps([read_gap(50)], from_at=0, until_at=40 * SECOND) == ()

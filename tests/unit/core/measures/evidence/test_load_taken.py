@@ -58,8 +58,8 @@ def test_one_second_of_the_planned_rate_may_wait(
     assert bool(held_back([report(second, waiting)], LOAD, 0)) is is_too_much
 
 
-def test_the_tails_rate_counts_after_the_planned_stretch() -> None:
-    """The base load goes on."""
+def test_the_tails_rate_counts_after_the_planned_window() -> None:
+    """The base load continues."""
     started = StreamStarted(
         at=0,
         source="producer",
@@ -86,6 +86,6 @@ def test_a_backlog_reaches_from_the_report_before_to_the_one_after() -> None:
     """In between nobody knows how much waited."""
     found = held_back([report(19, 0), report(20, 30_000), report(21, 0)], LOAD, 0)
 
-    assert [(stretch.started_at, stretch.ended_at) for stretch in found] == [
+    assert [(period.started_at, period.ended_at) for period in found] == [
         (19 * SECOND, 21 * SECOND)
     ]

@@ -24,7 +24,7 @@ def test_neighbours_are_one_range() -> None:
     assert ranges_of([7, 3, 4, 2, 9]) == [(2, 4), (7, 7), (9, 9)]
 
 
-def test_more_ranges_than_allowed_are_not_told() -> None:
+def test_more_ranges_than_allowed_are_not_reported() -> None:
     """At the limit they are told, beyond it none is."""
     assert ranges_of([0, 2, 4], most=3) == [(0, 0), (2, 2), (4, 4)]
     assert ranges_of([0, 2, 4, 6], most=3) is None

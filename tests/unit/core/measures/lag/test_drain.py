@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from lagbench.core.measures.evidence.gaps import Gap
 from lagbench.core.measures.evidence.series import LagSeries, RateSeries, lag_series
-from lagbench.core.measures.evidence.unseen import Unseen
 from lagbench.core.measures.lag.drain import (
     Drain,
     DrainThreshold,
@@ -162,15 +162,15 @@ def test_max_rise_looks_5_seconds_ahead() -> None:
 def test_lag_that_was_not_seen_is_not_known_to_fall() -> None:
     """Two samples lost are jitter; with four nobody knows whether it rose in between."""
     jitter = drain(lags(9000, 9000, None, None, 6000, 50))
-    blind = drain(lags(9000, 9000, None, None, None, None, 6000, 50))
+    missing = drain(lags(9000, 9000, None, None, None, None, 6000, 50))
 
     assert jitter.falls_monotonically is True
-    assert blind.falls_monotonically is None
-    assert blind.monotone_text.endswith("; lag not seen for 5.0 s")
+    assert missing.falls_monotonically is None
+    assert missing.monotone_text.endswith("; no reading of lag for 5.0 s")
 
 
 def test_lag_that_rose_where_it_was_seen_did_not_fall() -> None:
-    """From 8000 to 8300 before the stretch that nobody saw."""
+    """From 8000 to 8300 before the period that nobody saw."""
     found = drain(lags(10_000, 10_000, 8000, 8300, None, None, None, None, 5000, 50))
 
     assert found.falls_monotonically is False
@@ -179,10 +179,10 @@ def test_lag_that_rose_where_it_was_seen_did_not_fall() -> None:
 def test_without_replicas_nobody_knows_full_parallelism() -> None:
     """Lag falls, then rises where replicas were not seen: neither a fall nor a failure."""
     series = lags(9000, 9000, 8000, 7000, 7500, 7900, 8000, 5000, 50)
-    blind = [Unseen(3 * SECOND, 7 * SECOND)]
-    stretch = (SECOND, 99 * SECOND)
+    missing = [Gap(3 * SECOND, 7 * SECOND)]
+    window = (SECOND, 99 * SECOND)
 
-    assert lag_fall(series, NO_RATE, stretch, 8 * SECOND).falls_monotonically is False
-    assert lag_fall(series, NO_RATE, stretch, 8 * SECOND, blind).falls_monotonically is None
-    drained_before = lag_fall(series, NO_RATE, (8 * SECOND, 99 * SECOND), 8 * SECOND, blind)
+    assert lag_fall(series, NO_RATE, window, 8 * SECOND).falls_monotonically is False
+    assert lag_fall(series, NO_RATE, window, 8 * SECOND, missing).falls_monotonically is None
+    drained_before = lag_fall(series, NO_RATE, (8 * SECOND, 99 * SECOND), 8 * SECOND, missing)
     assert drained_before.falls_monotonically is None

@@ -43,7 +43,7 @@ def test_reports_that_come_late_break_no_line() -> None:
     assert np.allclose(found.mean, 0.1)
 
 
-def test_a_stretch_without_reports_is_unknown() -> None:
+def test_a_time_without_reports_is_unknown() -> None:
     """Nobody told of 1 to 6 s: a gap, and no mean over it."""
     found = consumer_cpu([report("a", second, float(second)) for second in (0, 1, 6, 7)])
 
@@ -60,6 +60,6 @@ def test_a_container_that_was_started_again_uses_nothing_negative() -> None:
     assert np.isnan(found.mean[1])
 
 
-def test_a_single_report_tells_nothing() -> None:
+def test_a_single_report_reports_nothing() -> None:
     """A running total alone is no use of CPU."""
     assert consumer_cpu([report("a", 1, 5.0)]).at.size == 0

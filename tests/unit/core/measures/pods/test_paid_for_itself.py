@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lagbench.core.measures.evidence.pod_lives import PodLife
+from lagbench.core.measures.evidence.pod_timeline import PodTimeline
 from lagbench.core.measures.evidence.series import RateSeries
 from lagbench.core.measures.pods.paid_for_itself import PaidForItself, paid_for_itself
 from lagbench.core.measures.rebalance.episodes import RebalanceEpisode
@@ -20,10 +20,10 @@ RISE = ReplicaChange(
     is_reversal=False,
     is_flip=False,
 )
-LIVES = [
-    PodLife("old", 0, 0, None, 0, 0),
-    PodLife("new-a", 20 * SECOND, 21 * SECOND, None, 0, 0),
-    PodLife("new-b", 20 * SECOND, 21 * SECOND, 50 * SECOND, 0, 0),
+TIMELINES = [
+    PodTimeline("old", 0, 0, None, 0, 0),
+    PodTimeline("new-a", 20 * SECOND, 21 * SECOND, None, 0, 0),
+    PodTimeline("new-b", 20 * SECOND, 21 * SECOND, 50 * SECOND, 0, 0),
 ]
 
 
@@ -63,7 +63,7 @@ def ledger(
         RateSeries(0, processed * 2, processed),
         changes,
         episodes,
-        LIVES,
+        TIMELINES,
         spike_started_at=10 * SECOND,
         ended_at=80 * SECOND,
     )

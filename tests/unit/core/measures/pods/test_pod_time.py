@@ -3,7 +3,7 @@
 import pytest
 
 from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
-from lagbench.core.measures.evidence.pod_lives import PodLife
+from lagbench.core.measures.evidence.pod_timeline import PodTimeline
 from lagbench.core.measures.pods.pod_time import idle_ratio, surplus, zero_partition_seconds
 from lagbench.core.measures.rebalance.episodes import episode_spans
 
@@ -17,17 +17,17 @@ def event(second: float, pod: str, kind: EventKind, owned: set[int] | None = Non
     )
 
 
-def life(pod: str, created: int, ready: int | None, gone: int | None) -> PodLife:
-    """Return a life in seconds."""
+def timeline(pod: str, created: int, ready: int | None, gone: int | None) -> PodTimeline:
+    """Return a timeline in seconds."""
     instants = [None if s is None else s * SECOND for s in (created, ready, gone)]
-    return PodLife(pod, created * SECOND, instants[1], instants[2], 0.0, 0.0)
+    return PodTimeline(pod, created * SECOND, instants[1], instants[2], 0.0, 0.0)
 
 
-def test_pod_time_is_cut_to_the_measured_stretch() -> None:
-    """Created 5 s before, gone never: 60 s inside a stretch of 60 s."""
-    assert life("a", 0, 1, None).seconds_between(5 * SECOND, 65 * SECOND) == 60
-    assert life("a", 0, 1, 10).seconds_between(5 * SECOND, 65 * SECOND) == 5
-    assert life("a", 70, 71, None).seconds_between(5 * SECOND, 65 * SECOND) == 0
+def test_pod_time_is_cut_to_the_measurement_window() -> None:
+    """Created 5 s before, gone never: 60 s inside a period of 60 s."""
+    assert timeline("a", 0, 1, None).seconds_between(5 * SECOND, 65 * SECOND) == 60
+    assert timeline("a", 0, 1, 10).seconds_between(5 * SECOND, 65 * SECOND) == 5
+    assert timeline("a", 70, 71, None).seconds_between(5 * SECOND, 65 * SECOND) == 0
 
 
 def test_idle_ratio_of_half_used_pods() -> None:
@@ -51,7 +51,7 @@ def test_zero_partition_time_counts_from_ready_to_the_first_partition() -> None:
         event(30, "a", "left"),
     ]
 
-    spent = zero_partition_seconds(events, {"a": life("a", 0, 2, 30)}, 0, 100 * SECOND)
+    spent = zero_partition_seconds(events, {"a": timeline("a", 0, 2, 30)}, 0, 100 * SECOND)
 
     assert spent == {"a": pytest.approx(4)}
 
@@ -60,14 +60,14 @@ def test_a_pod_that_never_got_a_partition_is_empty_all_its_time() -> None:
     """Ready at 2 s, gone at 50 s."""
     events = [event(3, "a", "joined"), event(4, "a", "assigned", set())]
 
-    spent = zero_partition_seconds(events, {"a": life("a", 0, 2, 50)}, 0, 100 * SECOND)
+    spent = zero_partition_seconds(events, {"a": timeline("a", 0, 2, 50)}, 0, 100 * SECOND)
 
     assert spent == {"a": pytest.approx(48)}
 
 
 def test_a_pod_that_never_got_ready_is_no_idle_pod() -> None:
     """It was starting up all the time."""
-    assert zero_partition_seconds([], {"a": life("a", 0, None, None)}, 0, 10 * SECOND) == {}
+    assert zero_partition_seconds([], {"a": timeline("a", 0, None, None)}, 0, 10 * SECOND) == {}
 
 
 def crowd(members: int) -> list[GroupEvent]:

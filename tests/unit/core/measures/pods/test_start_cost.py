@@ -1,20 +1,20 @@
-"""What starting costs, from the pods' lives and their first words."""
+"""What starting costs, from the pods' timelines and their first words."""
 
 from __future__ import annotations
 
 import pytest
 
-from lagbench.core.measures.evidence.pod_lives import PodLife
+from lagbench.core.measures.evidence.pod_timeline import PodTimeline
 from lagbench.core.measures.pods.start_cost import StartCost, start_cost
 from lagbench.core.telemetry.records import PodStarted
 
 SECOND = 1_000_000_000
 
 
-def life(pod: str, ready_seconds: float | None) -> PodLife:
-    """Return the life of a pod that was created at 10 s."""
+def timeline(pod: str, ready_seconds: float | None) -> PodTimeline:
+    """Return the timeline of a pod that was created at 10 s."""
     ready_at = None if ready_seconds is None else 10 * SECOND + round(ready_seconds * SECOND)
-    return PodLife(pod, 10 * SECOND, ready_at, None, 0.0, 0.0)
+    return PodTimeline(pod, 10 * SECOND, ready_at, None, 0.0, 0.0)
 
 
 def started(pod: str, delay: float | None, cpu: float | None = 0.02) -> PodStarted:
@@ -34,34 +34,34 @@ def started(pod: str, delay: float | None, cpu: float | None = 0.02) -> PodStart
 
 def test_the_delay_is_no_cost() -> None:
     """Ready 1.3 and 1.6 s after creation, with delays of 1.2 and 1.0 s, is 0.1 and 0.6 s."""
-    lives = {"a": life("a", 1.3), "b": life("b", 1.6)}
+    timelines = {"a": timeline("a", 1.3), "b": timeline("b", 1.6)}
 
-    found = start_cost([started("a", 1.2), started("b", 1.0)], lives)
+    found = start_cost([started("a", 1.2), started("b", 1.0)], timelines)
 
-    assert (found.pods, found.untold_pods) == (2, 0)
+    assert (found.pods, found.unreported_pods) == (2, 0)
     assert found.median_seconds == pytest.approx(0.35)
     assert found.max_seconds == pytest.approx(0.6)
     assert found.delay_mean_seconds == pytest.approx(1.1)
     assert found.cpu_seconds == pytest.approx(0.04)
 
 
-def test_an_older_run_waited_for_nothing_and_told_no_processor_time() -> None:
+def test_an_older_run_waited_for_nothing_and_reported_no_processor_time() -> None:
     """Without a delay in the record all of the way to Ready is cost; its CPU is unknown."""
-    found = start_cost([started("a", None, None)], {"a": life("a", 0.9)})
+    found = start_cost([started("a", None, None)], {"a": timeline("a", 0.9)})
 
     assert found.max_seconds == pytest.approx(0.9)
     assert found.cpu_seconds is None
 
 
-def test_what_nobody_told_is_not_zero() -> None:
+def test_a_missing_report_is_not_zero() -> None:
     """A pod that never was Ready is not counted; one without a record of its start is named."""
-    found = start_cost([started("a", 1.2)], {"a": life("a", None), "b": life("b", 1.0)})
+    found = start_cost([started("a", 1.2)], {"a": timeline("a", None), "b": timeline("b", 1.0)})
 
-    assert found == StartCost(pods=0, untold_pods=1)
+    assert found == StartCost(pods=0, unreported_pods=1)
 
 
 def test_the_first_start_of_a_pod_counts() -> None:
     """A container that was started again tells of a delay that did not precede Ready."""
-    found = start_cost([started("a", 0.4), started("a", 9.0)], {"a": life("a", 0.5)})
+    found = start_cost([started("a", 0.4), started("a", 9.0)], {"a": timeline("a", 0.5)})
 
     assert found.max_seconds == pytest.approx(0.1)

@@ -4,7 +4,7 @@ import pytest
 
 from lagbench.core.measures.evidence.clocks import ONE_CLOCK, ClockSet
 from lagbench.core.measures.evidence.load_window import LoadWindow
-from lagbench.core.measures.evidence.pod_lives import PodLife
+from lagbench.core.measures.evidence.pod_timeline import PodTimeline
 from lagbench.core.measures.evidence.series import lag_series
 from lagbench.core.measures.reaction.chain import Reaction, reaction
 from lagbench.core.measures.reaction.stamps import ReactionInput
@@ -89,10 +89,10 @@ LOAD = LoadWindow(
     base_rate_per_second=600,
     spike_rate_per_second=6000,
 )
-LIVES = [
-    PodLife("old", ns(-9), ns(-8), None, 0.001, 0.001),
-    PodLife("new-a", ns(16.1), ns(17), None, 0.001, 0.001),
-    PodLife("new-b", ns(16.2), ns(17.5), None, 0.001, 0.001),
+TIMELINES = [
+    PodTimeline("old", ns(-9), ns(-8), None, 0.001, 0.001),
+    PodTimeline("new-a", ns(16.1), ns(17), None, 0.001, 0.001),
+    PodTimeline("new-b", ns(16.2), ns(17.5), None, 0.001, 0.001),
 ]
 RECORDS: list[TelemetryRecord] = [
     sync(4, 100),
@@ -110,7 +110,7 @@ def chain(
     *,
     records: list[TelemetryRecord] = RECORDS,
     changes: tuple[ReplicaChange, ...] = (RISE,),
-    lives: list[PodLife] = LIVES,
+    timelines: list[PodTimeline] = TIMELINES,
     lags: tuple[int | None, ...] = (0, *[0] * 10, 4000, 9000, 9000),
     replicas: int | None = 2,
     threshold: float | None = 1000,
@@ -127,7 +127,7 @@ def chain(
                 end_offset=[100_000] * len(lags),
                 committed=[None if lag is None else 100_000 - lag for lag in lags],
             ),
-            lives={life.pod: life for life in lives},
+            timelines={timeline.pod: timeline for timeline in timelines},
             changes=changes,
             load=load,
             limits=PolicyLimits(2, 12, threshold, "lagThreshold 1000"),
@@ -166,9 +166,9 @@ def test_the_slo_counts_to_ready_and_assigned() -> None:
 
 def test_ready_after_assigned_is_clamped_with_a_note() -> None:
     """The readiness probe answers at 20 s, after the pod had worked: parts stay at 0 and sum up."""
-    late = [LIVES[0], PodLife("new-b", ns(16.2), ns(20), None, 0.001, 0.001)]
+    late = [TIMELINES[0], PodTimeline("new-b", ns(16.2), ns(20), None, 0.001, 0.001)]
 
-    found = chain(lives=late)
+    found = chain(timelines=late)
 
     ready, *after = found.links[5:]
     assert ready.at == ns(20)
@@ -205,7 +205,7 @@ def test_a_policy_that_never_scaled_has_a_chain_that_ends() -> None:
     assert found.total_seconds is None
     assert found.parts_sum_to_total is None
     assert not found.is_complete
-    assert found.reason.startswith("not seen: t3 (desired replicas change), t4")
+    assert found.reason.startswith("not recorded: t3 (desired replicas change), t4")
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_lag_never_crossed_only_where_it_was_seen(
     found = chain(changes=(), lags=lags)
 
     assert found.is_threshold_crossed is is_crossed
-    assert ("total lag not seen for" in found.links[1].note) is (is_crossed is None)
+    assert ("no reading of total lag for" in found.links[1].note) is (is_crossed is None)
 
 
 def silent_autoscaler() -> list[TelemetryRecord]:
@@ -279,7 +279,7 @@ def test_a_surplus_pod_without_partition_ends_at_joined() -> None:
     """The only new pod never got a partition."""
     found = chain(
         records=[GroupJoined(at=ns(18), source="new-a", member_id="m"), *RECORDS[:3]],
-        lives=LIVES[:2],
+        timelines=TIMELINES[:2],
     )
 
     assert found.pod == "new-a"

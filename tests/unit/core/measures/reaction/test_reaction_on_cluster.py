@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.core.measures.reaction.test_reaction import (
-    LIVES,
     LOAD,
     RISE,
+    TIMELINES,
     chain,
     ns,
     pod_records,
@@ -40,7 +40,7 @@ def clock(name: str, low_ms: int, high_ms: int) -> Clock:
     return Clock(name, bound, is_steady=True, answers=20)
 
 
-def test_the_hpas_status_tells_what_it_read() -> None:
+def test_the_hpas_status_reports_what_it_read() -> None:
     """Below 2000 at 14.2 s, above at 15 s: read by then, known to 0.8 s; the chain is complete."""
     readings = [status(13, 1000), status(14.2, 1500), status(15, 2500), status(16, 9000)]
 
@@ -85,7 +85,7 @@ def test_keda_from_zero_is_known_by_its_scaling_alone() -> None:
     )
 
     assert found.links[2].at == ns(16)
-    assert found.links[2].note.startswith("not told: keda reads and scales in one pass")
+    assert found.links[2].note.startswith("not reported: keda reads and scales in one pass")
 
 
 def test_a_pods_stamps_carry_the_skew_of_its_node() -> None:
@@ -114,12 +114,12 @@ def test_a_node_whose_clock_is_surely_ahead_is_put_right() -> None:
     )
 
     records = on_recorders_clock(ahead, clocks)
-    found = chain(records=records, lives=[LIVES[0], LIVES[2]], clocks=clocks)
+    found = chain(records=records, timelines=[TIMELINES[0], TIMELINES[2]], clocks=clocks)
 
     done = found.links[8]
     assert (done.at, done.stamped_at) == (ns(19.25), ns(24.25))
     assert done.precision_seconds == pytest.approx(0.01)
-    assert "n1 is +5.000 s off, taken off" in done.note
+    assert "n1 is +5.000 s off, subtracted" in done.note
 
 
 def test_a_pod_whose_clock_nobody_asked_has_no_precision() -> None:

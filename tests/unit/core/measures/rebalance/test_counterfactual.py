@@ -89,7 +89,7 @@ def test_an_eager_rebalance_takes_nobody_out() -> None:
     assert expected(work([0, 0], [9000, 9000]), found, 5, 7) == [100.0] * 20
 
 
-def test_a_leaving_pod_counts_until_it_is_told_to_stop() -> None:
+def test_a_leaving_pod_counts_until_it_is_asked_to_stop() -> None:
     """Then the rest must do what it can: all that is offered, not two pods' work."""
     found = owners(
         *START,

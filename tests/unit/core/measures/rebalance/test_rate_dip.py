@@ -9,10 +9,10 @@ from lagbench.core.measures.evidence.series import BIN_NS, RateSeries
 from lagbench.core.measures.rebalance.rate_dip import (
     NO_WORK_REASONS,
     RateDip,
+    episode_bins,
     mean_rate_before,
     rate_dip,
     rate_series,
-    stretch_of,
 )
 
 SECOND = 10 * BIN_NS
@@ -24,9 +24,9 @@ def series(processed: list[int]) -> RateSeries:
     return RateSeries(0, done, done)
 
 
-def bins(*stretches: tuple[float, float]) -> list[float]:
+def bins(*periods: tuple[float, float]) -> list[float]:
     """(seconds, per bin) one after the other."""
-    return [count for seconds, count in stretches for _ in range(round(seconds * 10))]
+    return [count for seconds, count in periods for _ in range(round(seconds * 10))]
 
 
 def dip_of(
@@ -41,14 +41,14 @@ def dip_of(
 ) -> RateDip:
     """Return the dip of an episode; 100 a bin are expected throughout where nothing is said."""
     rate = series([round(count) for count in processed])
-    stretch = stretch_of(
+    watched = episode_bins(
         rate,
         started_at=round(started * SECOND),
         settled_at=round(settled * SECOND),
         next_started_at=None if following is None else round(following * SECOND),
     )
-    wanted = np.array(expected or [100.0] * len(processed))[stretch.first : stretch.watch]
-    return rate_dip(rate, stretch, wanted, available=available, message_seconds=message_seconds)
+    wanted = np.array(expected or [100.0] * len(processed))[watched.first : watched.watch]
+    return rate_dip(rate, watched, wanted, available=available, message_seconds=message_seconds)
 
 
 def test_a_full_stop_of_half_a_second() -> None:
@@ -122,7 +122,7 @@ def test_a_dip_without_recovery_says_so() -> None:
 
     assert dip.recovery_seconds is None
     assert dip.observed_seconds == 10
-    assert "not back" in dip.reason
+    assert "did not return" in dip.reason
 
 
 def test_the_next_episode_ends_the_watch() -> None:

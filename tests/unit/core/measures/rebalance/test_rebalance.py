@@ -3,7 +3,7 @@
 import pytest
 
 from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
-from lagbench.core.measures.evidence.pod_lives import PodLife
+from lagbench.core.measures.evidence.pod_timeline import PodTimeline
 from lagbench.core.measures.rebalance.episodes import (
     episode_spans,
     episode_trigger,
@@ -40,11 +40,11 @@ def triggers(
     events: list[GroupEvent], steps: list[ReplicaChange], created: dict[str, float] | None = None
 ) -> list[str]:
     """Return what set off each episode; ``created``: seconds at which pods were created."""
-    lives = {
-        pod: PodLife(pod, round(at * SECOND), None, None, 0.0, None)
+    timelines = {
+        pod: PodTimeline(pod, round(at * SECOND), None, None, 0.0, None)
         for pod, at in (created or {}).items()
     }
-    pods = replica_pods(steps, events, lives)
+    pods = replica_pods(steps, events, timelines)
     return [episode_trigger(span, pods)[0] for span in episode_spans(events)]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
-from lagbench.core.measures.evidence.pod_lives import PodLife
+from lagbench.core.measures.evidence.pod_timeline import PodTimeline
 from lagbench.core.measures.evidence.series import RateSeries
 from lagbench.core.measures.rebalance.episodes import RebalanceEpisode, episode_spans
 from lagbench.core.measures.rebalance.partition_work import PartitionWork
@@ -125,7 +125,7 @@ def group(
         rate=RateSeries(0, offered, counts.astype(np.int64)),
         work=work,
         events=events,
-        lives={},
+        timelines={},
         changes=changes,
         from_at=0,
         until_at=size * 100_000_000,
@@ -207,8 +207,8 @@ def test_a_step_without_any_rebalance_is_unanswered() -> None:
 
 def test_a_step_whose_pods_left_before_they_joined_moved_nothing() -> None:
     """Up by one and down again within a second: Kubernetes saw the pod come and go."""
-    life = PodLife("c", 19 * SECOND, None, 20 * SECOND, 0.0, None)
+    timeline = PodTimeline("c", 19 * SECOND, None, 20 * SECOND, 0.0, None)
     steps = (change(19, 2, 3), change(19.5, 3, 2))
-    found = replace(group(list(START), [(60, 1000)], changes=steps), lives={"c": life})
+    found = replace(group(list(START), [(60, 1000)], changes=steps), timelines={"c": timeline})
 
     assert unanswered_steps(episodes(found), found) == ()

@@ -8,15 +8,15 @@ import pytest
 from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
 from lagbench.core.measures.evidence.series import BIN_NS, RateSeries
 from lagbench.core.measures.rebalance.partition_work import PartitionWork, waiting_after
-from lagbench.core.measures.rebalance.standstill import Standstill, asleep_stretches, standstill
+from lagbench.core.measures.rebalance.standstill import Standstill, asleep_periods, standstill
 from lagbench.core.measures.replicas.steps import ReplicaChange
 
 SECOND = 10 * BIN_NS
 
 
-def bins(*stretches: tuple[float, int]) -> np.ndarray:
+def bins(*periods: tuple[float, int]) -> np.ndarray:
     """(seconds, per bin) one after the other."""
-    counts = [count for seconds, count in stretches for _ in range(round(seconds * 10))]
+    counts = [count for seconds, count in periods for _ in range(round(seconds * 10))]
     return np.array(counts, dtype=np.int64)
 
 
@@ -116,8 +116,8 @@ def test_the_partition_that_stands_longest_is_named() -> None:
     assert found.partition_seconds == pytest.approx(45, abs=0.3)
 
 
-def test_without_the_messages_partitions_are_not_told() -> None:
-    """The group is judged all the same, and it is said."""
+def test_without_the_messages_partitions_are_not_reported() -> None:
+    """The group is judged anyway, and it is said."""
     offered = bins((60, 100))
     processed = bins((20, 100), (20, 0), (20, 100))
     bare = replace(work(offered[None, :], processed[None, :]), done=None, note="absent")
@@ -165,8 +165,8 @@ def test_scaled_to_zero_the_wait_is_the_reactions() -> None:
     offered = bins((100, 10))
     processed = bins((30, 10), (51, 0), (19, 10))
 
-    asleep = asleep_stretches(events, [], [to_zero], 100 * SECOND)
+    asleep = asleep_periods(events, [], [to_zero], 100 * SECOND)
 
     assert asleep == [(round(30.5 * SECOND), 81 * SECOND)]
-    assert asleep_stretches(events, [], [], 100 * SECOND) == []
+    assert asleep_periods(events, [], [], 100 * SECOND) == []
     assert (of(offered, processed, asleep=tuple(asleep)).group_seconds or 0) < 1

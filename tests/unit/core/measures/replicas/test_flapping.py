@@ -67,7 +67,7 @@ def test_a_sawtooth_that_is_followed_flips() -> None:
 
 
 def test_going_up_again_after_the_return_is_a_flip() -> None:
-    """The load is over: the second rise and the second fall are nobody's wish."""
+    """The load has ended: the second rise and the second fall are nobody's wish."""
     found = changes([2, 8, 8, 2, 4, 2], spike_end=2)
 
     assert [c.is_flip for c in found] == [False, False, True, True]
@@ -147,7 +147,7 @@ def test_a_baseline_that_was_not_seen_throughout_is_unknown() -> None:
         until_at=900 * SECOND,
     )
 
-    assert (holds, text) == (None, "replicas not seen for 600.0 s from +0.0 s")
+    assert (holds, text) == (None, "no reading of replicas for 600.0 s from +0.0 s")
 
 
 def test_a_baseline_off_the_floor_between_two_samples_is_off() -> None:
@@ -171,7 +171,7 @@ def test_a_baseline_off_the_floor_between_two_samples_is_off() -> None:
     assert text.startswith("6 replicas wanted 100 s after the stream began, floor 2")
 
 
-def test_what_came_before_the_measured_stretch_is_no_change_of_it() -> None:
+def test_what_came_before_the_measurement_window_is_no_change_of_it() -> None:
     """The last sample is of 1 s; the steps at 10 s and 20 s are of before the stream's start."""
     records = [*samples([2, 2]), scaled(10, 2, 6), scaled(20, 6, 2), scaled(100, 2, 4)]
 

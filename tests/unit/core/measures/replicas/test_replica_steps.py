@@ -62,7 +62,7 @@ def test_the_hpas_event_gives_the_reason() -> None:
 
 
 def test_two_steps_within_a_second_are_both_kept() -> None:
-    """KEDA activates 0 to 1, the HPA goes on to 4."""
+    """KEDA activates 0 to 1, the HPA continues to 4."""
     found = changes(
         sample(1, 0),
         watched_step(1.2, 0, 1, "keda"),
@@ -73,7 +73,7 @@ def test_two_steps_within_a_second_are_both_kept() -> None:
     assert [(c.replicas_after, c.by) for c in found] == [(1, "keda"), (4, "hpa")]
 
 
-def test_a_sample_may_be_read_before_the_watch_tells() -> None:
+def test_a_sample_may_be_read_before_the_watch_reports() -> None:
     """The sample at 2 s shows 6 already, the watch at 2.01 s: one change, not two."""
     found = changes(sample(1, 2), sample(2, 6), watched_step(2.01, 2, 6, "kubectl"), sample(3, 6))
 
@@ -82,11 +82,11 @@ def test_a_sample_may_be_read_before_the_watch_tells() -> None:
 
 def test_what_the_autoscaler_reports_itself_comes_first() -> None:
     """On the embedded bench it stamps its own step exactly."""
-    told = scaled(1.3, 2, 6)
+    reported = scaled(1.3, 2, 6)
 
-    (change,) = changes(sample(1, 2), told, watched_step(1.4, 2, 6), sample(2, 6))
+    (change,) = changes(sample(1, 2), reported, watched_step(1.4, 2, 6), sample(2, 6))
 
-    assert (change.at, change.precision_seconds, change.reason) == (told.at, 0, "because")
+    assert (change.at, change.precision_seconds, change.reason) == (reported.at, 0, "because")
 
 
 def test_what_both_tell_is_one_step() -> None:
@@ -130,8 +130,8 @@ def test_the_watch_shows_what_went_and_came_back_between_two_samples() -> None:
     assert [(c.replicas_after, c.is_reversal) for c in found] == [(6, False), (2, True)]
 
 
-def test_steps_in_a_stretch_without_samples_count_as_far_as_they_go() -> None:
-    """The way back from 6 was told by nobody: the sample after the stretch is its bound."""
+def test_steps_in_a_gap_between_samples_count_as_far_as_they_go() -> None:
+    """The way back from 6 was told by nobody: the sample after the period is its bound."""
     found = changes(sample(1, 2), scaled(100, 2, 6), sample(301, 2))
 
     assert [(c.at, c.replicas_after, c.by) for c in found] == [

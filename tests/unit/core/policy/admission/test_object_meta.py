@@ -44,7 +44,7 @@ def test_a_stored_object_may_carry_its_version() -> None:
 
 
 def test_a_finalizer_without_a_domain_is_warned_of() -> None:
-    """Stored all the same, with the API server's advice."""
+    """Stored anyway, with the API server's advice."""
     given = manifest()
     given["metadata"]["finalizers"] = ["keep", "finalizer.keda.sh", "a.b/c", "orphan"]
 

@@ -61,8 +61,8 @@ def test_an_hpa_of_the_cluster_has_the_target() -> None:
     assert review(ClusterFacts(*PLACE, hpas=(own,)), policy()).is_accepted
 
 
-def test_a_missing_target_is_told() -> None:
-    """The webhook stores it all the same, unless a trigger needs the target's requests."""
+def test_a_missing_target_is_reported() -> None:
+    """The webhook stores it anyway, unless a trigger needs the target's requests."""
     facts = ClusterFacts(*PLACE, workloads={("Deployment", "w"): None})
 
     stored, refused = review(facts, policy()), review(facts, policy(triggers=[CPU]))

@@ -196,7 +196,7 @@ def test_a_plain_policy_warns_of_nothing() -> None:
             "broken",
             {"advanced": behavior(scaleDown={"stabilizationWindowSeconds": 3601})},
         ),
-        ("not-rehearsed-here", "warning", {"triggers": [{"type": "prometheus", "metadata": {}}]}),
+        ("not-rehearsed-here", "warning", {"triggers": [{"type": "rabbitmq", "metadata": {}}]}),
         ("not-rehearsed-here", "warning", composite("sum([a, b], # * 2)")),
         ("unknown-field", "refused", {"minReplicas": 3}),
         ("schema", "refused", {"pollingInterval": 0}),
@@ -254,7 +254,7 @@ def test_a_bounded_formula_is_not_negative(formula: str) -> None:
 
 
 def test_a_climb_that_ends_below_the_cap_is_a_warning() -> None:
-    """With two pods per sync from 3 on, 12 partitions get 11 consumers for good."""
+    """With two pods per sync from 3 on, 12 partitions get 11 consumers permanently."""
     slow = {"policies": [{"type": "Pods", "value": 2, "periodSeconds": 15}]}
     found = review(minReplicaCount=3, advanced=behavior(scaleUp=slow))
 
@@ -290,7 +290,7 @@ def test_a_login_is_never_shown(spec: dict[str, Any]) -> None:
 
 
 def test_an_object_that_the_operator_refuses_cannot_run() -> None:
-    """Of the recorded rows that were stored, those never ready are found, but for five.
+    """Of the recorded rows that were stored, those never ready are found, except for five.
 
     The five depend on what is running: a broker or server that is not there, a target that is not.
     """
@@ -361,7 +361,7 @@ def test_a_login_that_is_not_in_the_file_is_noted() -> None:
 
 
 def test_an_hpa_is_reviewed_as_well() -> None:
-    """A plain HPA on CPU sees no lag; one with KEDA's field names is refused."""
+    """A plain HPA on CPU sees no lag; one with KEDA's field names is rejected."""
     hpa: dict[str, Any] = {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",

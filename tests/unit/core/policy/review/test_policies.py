@@ -30,6 +30,7 @@ EXPECTED: dict[str, tuple[set[str], tuple[int, ...]]] = {
     "persistent-lag-conservative": (set(), (2, 4, 8, 12)),
     "persistent-lag-cost-optimised": (set(), (2, 6, 12)),
     "production": (set(), (3, 9, 12)),
+    "prometheus-lag": ({"down-window-short"}, (2, 6, 12)),
     "projected-lag": (set(), (2, 4, 8, 12)),
     "scale-to-zero": (set(), (1, 5, 10, 12)),
 }
@@ -66,7 +67,7 @@ def test_the_warnings_of_each_policy(name: str) -> None:
     assert (warnings, found.climb) == EXPECTED[name]
 
 
-def test_the_three_thresholds_are_told_apart_by_rate_and_promise() -> None:
+def test_the_three_thresholds_are_distinguished_by_rate_and_promise() -> None:
     """At 4,000/s per pod and 10 s one is noise, one is low, one breaks the promise."""
     context = PolicyContext(partitions=24, pod_rate=4000, slo_seconds=10, base_rate=6000)
 

@@ -1,4 +1,4 @@
-"""What a review says of a policy that is refused, or stored with advice."""
+"""What a review says of a policy that is rejected, or stored with advice."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_an_annotation_of_another_type_is_named() -> None:
     assert (finding.field, finding.instead) == ("metadata.annotations", "string")
 
 
-def test_a_manifest_copied_out_of_the_cluster_is_told() -> None:
+def test_a_manifest_copied_out_of_the_cluster_is_reported() -> None:
     """It carries the version that it was read at."""
     (found,) = review(policy(metadata={"resourceVersion": "12"}))
 

@@ -1,4 +1,4 @@
-"""What is found once bursts, a drain or a failing source are looked at beside the policy."""
+"""What is found once bursts, a shutdown or a failing source are looked at beside the policy."""
 
 from typing import Any
 
@@ -38,9 +38,9 @@ def deployment(**pod: Any) -> dict[str, Any]:
     }
 
 
-def grace(drain: float | None, **pod: Any) -> list[Finding]:
-    """Return what is found of the grace period of such pods, which drain for so long."""
-    context = PolicyContext(drain_seconds=drain)
+def grace(shutdown: float | None, **pod: Any) -> list[Finding]:
+    """Return what is found of the grace period of such pods, which take so long to shut down."""
+    context = PolicyContext(shutdown_seconds=shutdown)
     file = review_documents([deployment(**pod), policy()], where="file", context=context)
     return [item for item in file.policies[0].findings if item.code == "grace-period-short"]
 
@@ -88,7 +88,7 @@ def test_a_fallback_takes_the_warning_away_only_where_it_engages(
     assert bool(warned) is not engages
 
 
-def test_without_a_topic_the_sum_over_the_group_is_told() -> None:
+def test_without_a_topic_the_sum_over_the_group_is_reported() -> None:
     """KEDA sums all topics; the advice is to name one."""
     (finding,) = found("all-topics", triggers=[kafka(topic="")])
 
@@ -97,7 +97,7 @@ def test_without_a_topic_the_sum_over_the_group_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pod", "drain", "instead"),
+    ("pod", "shutdown", "instead"),
     [
         ({}, 45.0, "45 or more"),
         ({"terminationGracePeriodSeconds": 40}, 40.5, "41 or more"),
@@ -113,14 +113,14 @@ def test_without_a_topic_the_sum_over_the_group_is_told() -> None:
         ),
     ],
 )
-def test_a_grace_period_below_the_drain_is_told(
-    pod: dict[str, Any], drain: float | None, instead: str
+def test_a_grace_period_below_the_shutdown_time_is_reported(
+    pod: dict[str, Any], shutdown: float | None, instead: str
 ) -> None:
     """The default of 30 s counts, and a preStop sleep is taken off the same time."""
-    assert [item.instead for item in grace(drain, **pod)] == [instead]
+    assert [item.instead for item in grace(shutdown, **pod)] == [instead]
 
 
-def test_a_grace_period_that_suffices_or_a_drain_that_is_not_known_is_not_told() -> None:
+def test_a_grace_period_that_suffices_or_an_unknown_shutdown_time_is_not_reported() -> None:
     """Exactly enough is enough."""
     assert not grace(40.0, terminationGracePeriodSeconds=40)
     assert not grace(None, terminationGracePeriodSeconds=1)

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from lagbench.core.scenario.scenario import (
     BurstyProfile,
+    Stage,
+    StagesProfile,
     SteadyProfile,
     StepProfile,
     TracePoint,
@@ -27,7 +29,7 @@ def steady(rate: float, seconds: float) -> OfferedLoad:
     )
 
 
-def test_a_step_has_the_sum_of_its_three_stretches() -> None:
+def test_a_step_has_the_sum_of_its_three_parts() -> None:
     """600/s for 15 s, 6,000/s for 60 s and 600/s for 10 s are 375,000 events in 85 s."""
     load = offered_load(QUICK)
 
@@ -53,7 +55,7 @@ def test_the_steps_of_a_spike_are_named() -> None:
 
 
 def test_a_spike_that_ends_the_stream_still_ends() -> None:
-    """Without a stretch after it, the spike's end is the stream's end."""
+    """Without a period after it, the spike's end is the stream's end."""
     profile = QUICK.model_copy(update={"after_seconds": 0.0, "before_seconds": 0.0})
 
     steps = offered_load(profile).steps
@@ -91,7 +93,7 @@ def test_a_sawtooth_repeats_its_burst() -> None:
 
 
 def test_a_trace_may_pause() -> None:
-    """A stretch at rate 0 holds no event, and those after it keep their instants."""
+    """A period at rate 0 holds no event, and those after it keep their instants."""
     points = ((0, 10), (1, 0), (3, 20), (4, 0))
     profile = TraceProfile(
         kind="trace",
@@ -123,7 +125,7 @@ def test_a_stream_without_an_event_is_refused() -> None:
 
 @pytest.mark.parametrize("seconds", [(0.0,), (1.0, 2.0), (0.0, 2.0, 2.0)])
 def test_a_trace_needs_ascending_seconds_from_zero(seconds: tuple[float, ...]) -> None:
-    """Rows that are too few, late or not ascending are refused."""
+    """Rows that are too few, late or not ascending are rejected."""
     points = tuple(TracePoint(second=second, rate_per_second=5) for second in seconds)
 
     with pytest.raises(WrongInput, match="ascending from 0"):
@@ -135,16 +137,16 @@ lengths = st.floats(0.1, 8, allow_nan=False).map(lambda seconds: round(seconds, 
 
 
 @settings(max_examples=60, deadline=None)
-@given(rate=rates, mult=st.floats(1, 20).map(lambda x: round(x, 2)), stretch=lengths, hold=lengths)
-def test_counts_and_instants_agree(rate: float, mult: float, stretch: float, hold: float) -> None:
+@given(rate=rates, mult=st.floats(1, 20).map(lambda x: round(x, 2)), period=lengths, hold=lengths)
+def test_counts_and_instants_agree(rate: float, mult: float, period: float, hold: float) -> None:
     """planned_count at an event's instant counts it, one nanosecond before does not."""
     profile = StepProfile(
         kind="step",
         rate_per_second=rate,
         spike_mult=mult,
-        before_seconds=stretch,
+        before_seconds=period,
         spike_hold_seconds=hold,
-        after_seconds=stretch,
+        after_seconds=period,
     )
     try:
         load = offered_load(profile)
@@ -162,9 +164,49 @@ def test_counts_and_instants_agree(rate: float, mult: float, stretch: float, hol
 
 
 @given(first=st.integers(0, 400), length=st.integers(0, 400))
-def test_any_stretch_of_instants_is_a_slice_of_all(first: int, length: int) -> None:
+def test_any_range_of_instants_is_a_slice_of_all(first: int, length: int) -> None:
     """Instants do not depend on where the question begins."""
     load = steady(123.4, 5)
     whole = load.planned_times(0, load.total)
 
     assert (load.planned_times(first, first + length) == whole[first : first + length]).all()
+
+
+IDLE_THEN_WORK = StagesProfile(
+    kind="stages",
+    stages=(
+        Stage(seconds=60, rate_per_second=0),
+        Stage(seconds=20, rate_per_second=500, is_spike=True),
+        Stage(seconds=10, rate_per_second=0),
+    ),
+)
+
+
+def test_an_idle_stage_plans_no_event() -> None:
+    """After 60 idle seconds the first of 10,000 events is due with the second stage."""
+    load = offered_load(IDLE_THEN_WORK)
+
+    assert load.total == 10_000
+    assert load.duration_seconds == 90
+    assert load.planned_count(60) == 0
+    assert load.planned_times(0, 1)[0] == 60 * NS + NS // 500
+    assert [(step.step, step.at_ns) for step in load.steps] == [
+        ("spike_start", 60 * NS),
+        ("spike_end", 80 * NS),
+    ]
+
+
+def test_stages_without_a_mark_leave_their_spikes_to_the_rule() -> None:
+    """Stages count as a trace does: only a marked one makes the load know its spikes."""
+    unmarked = StagesProfile(kind="stages", stages=(Stage(seconds=10, rate_per_second=5),))
+
+    assert not offered_load(unmarked).marks_spikes
+    assert offered_load(IDLE_THEN_WORK).marks_spikes
+
+
+def test_a_load_of_idle_stages_alone_is_rejected() -> None:
+    """A stream needs at least one event."""
+    idle = StagesProfile(kind="stages", stages=(Stage(seconds=10, rate_per_second=0),))
+
+    with pytest.raises(WrongInput, match="at least one event"):
+        offered_load(idle)

@@ -21,7 +21,7 @@ def trace(*rows: tuple[float, float], marks: str = "") -> OfferedLoad:
     return offered_load(TraceProfile(kind="trace", file="t.csv", points=points))
 
 
-def stretches(load: OfferedLoad, floor: float | None = 1000) -> list[tuple[float, float]]:
+def periods(load: OfferedLoad, floor: float | None = 1000) -> list[tuple[float, float]]:
     """Return from when to when the spikes last."""
     found = load_spikes(load, floor_rate_per_second=floor)
     return [(spike.start_seconds, spike.end_seconds) for spike in found]
@@ -47,14 +47,14 @@ def test_each_burst_is_a_spike() -> None:
         kind="bursty", rate_per_second=10, quiet_seconds=5, spike_hold_seconds=2, bursts=2
     )
 
-    assert stretches(offered_load(profile)) == [(5, 7), (12, 14)]
+    assert periods(offered_load(profile)) == [(5, 7), (12, 14)]
 
 
 def test_a_steady_load_has_none() -> None:
     """Also where the floor cannot take it."""
     profile = SteadyProfile(kind="steady", rate_per_second=5000, duration_seconds=100)
 
-    assert stretches(offered_load(profile)) == []
+    assert periods(offered_load(profile)) == []
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_trace_has_spikes_where_the_floor_cannot_follow(
     rows: tuple[tuple[float, float], ...], found: list[tuple[float, float]]
 ) -> None:
     """Above 1,000/s for a whole sync of 15 s; shorter gaps join."""
-    assert stretches(trace(*rows)) == found
+    assert periods(trace(*rows)) == found
 
 
 def test_a_spike_of_a_trace_knows_its_rates() -> None:
@@ -88,10 +88,10 @@ def test_a_trace_that_marks_its_spikes_is_taken_at_its_word() -> None:
     """Of 1 s, and with none at all where every row says 0."""
     rows = ((0.0, 500.0), (20.0, 600.0), (21.0, 9000.0), (90.0, 0.0))
 
-    assert stretches(trace(*rows, marks="0100")) == [(20, 21)]
-    assert stretches(trace(*rows, marks="0000")) == []
+    assert periods(trace(*rows, marks="0100")) == [(20, 21)]
+    assert periods(trace(*rows, marks="0000")) == []
 
 
 def test_records_that_cost_nothing_are_never_too_many() -> None:
     """A pod without a limit has none that a rate could exceed."""
-    assert stretches(OfferedLoad((Segment(0, 1e6),), 60, marks_spikes=False), floor=None) == []
+    assert periods(OfferedLoad((Segment(0, 1e6),), 60, marks_spikes=False), floor=None) == []

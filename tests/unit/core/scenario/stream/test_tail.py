@@ -1,4 +1,4 @@
-"""The base load behind the planned stretch."""
+"""The base load behind the planned window."""
 
 from typing import Any
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from lagbench.catalog.catalog import checked_cell, list_scenarios
-from lagbench.core.policy.limits import policy_limits
 from lagbench.core.scenario.scenario import Keys, Scenario
 from lagbench.core.scenario.stream.event_stream import EventStream, StreamDigest
 from lagbench.core.scenario.stream.profile import offered_load
@@ -39,7 +38,7 @@ def rate_of(profile: dict[str, Any], **others: Any) -> float | None:
     return None if tail is None else tail.rate_per_second
 
 
-def test_the_planned_stretch_is_the_same_stream_with_and_without_a_tail() -> None:
+def test_the_planned_window_is_the_same_stream_with_and_without_a_tail() -> None:
     """Byte for byte: seqs, instants, keys and payload of what the scenario plans."""
     planned = offered_load(scenario(STEP).profile)
     whole = planned.with_tail(777.7, 10)
@@ -55,10 +54,10 @@ def test_the_planned_stretch_is_the_same_stream_with_and_without_a_tail() -> Non
 
 @pytest.mark.parametrize("name", list_scenarios())
 def test_the_catalogs_streams_keep_their_instants(name: str) -> None:
-    """Around the end of each planned stretch, where the tail begins, no instant moves."""
+    """Around the end of each planned window, where the tail begins, no instant moves."""
     cell = checked_cell(name)
     planned = offered_load(cell.scenario.profile)
-    started = policy_limits(cell.policy).started_replicas
+    started = cell.policy.limits.started_replicas
     tail = tail_of(cell.scenario, started_replicas=started) or Tail(planned.base_rate, 10)
     whole, total = tail.after(planned), planned.total
 
@@ -69,7 +68,7 @@ def test_the_catalogs_streams_keep_their_instants(name: str) -> None:
     assert [step.at_ns for step in whole.steps] == [step.at_ns for step in planned.steps]
 
 
-def test_a_digest_is_of_the_planned_stretch_alone() -> None:
+def test_a_digest_is_of_the_planned_window_alone() -> None:
     """However long the tail was, the digest is the one of the scenario's own events."""
     planned = offered_load(scenario(STEP).profile)
     events = EventStream(planned.with_tail(1000, 10), Keys(), seed=7).events(0, 10**9)
@@ -102,7 +101,7 @@ def test_steady_load_and_none_have_no_tail() -> None:
 
 
 def test_a_trace_goes_on_at_its_last_rate_unless_that_is_a_spike() -> None:
-    """Two pods do 1,000/s: what is above that is a spike, and then the lowest rate goes on."""
+    """Two pods do 1,000/s: what is above that is a spike, and then the lowest rate continues."""
     assert rate_of(trace(300, 4000, 700)) == 700
     assert rate_of(trace(300, 700, 4000)) == 300
     assert rate_of(trace(300, 700, 0)) is None

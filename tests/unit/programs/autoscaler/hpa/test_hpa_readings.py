@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.fakes.autoscaler_world import HPA_KEY, KEY, World, scaled_object, world
 
+from lagbench.adapters.kube.cluster_protocol import HPA
 from lagbench.core.hpa.metrics import MetricFailure, Proposal
 from lagbench.core.hpa.spec import parse_hpa
-from lagbench.programs.autoscaler.cluster import HPA
 from lagbench.programs.autoscaler.hpa.hpa_readings import Reading, read_metrics
 
 STAMP = "2027-01-15T08:00:00Z"  # the instant at which the world's clock stands still
@@ -67,7 +67,7 @@ def read(made: World) -> Reading:
     """Read the one metric of the HPA that KEDA's side has made."""
     spec = parse_hpa(made.cluster.get(HPA, HPA_KEY), where="test")
     scale = made.cluster.get_scale(spec.target, "n")
-    (reading,) = read_metrics(made.bench, spec, KEY[0], scale)
+    (reading,) = read_metrics(made.context, spec, KEY[0], scale)
     return reading
 
 

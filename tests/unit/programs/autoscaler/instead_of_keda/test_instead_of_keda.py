@@ -9,11 +9,17 @@ import pytest
 from tests.fakes.autoscaler_world import HPA_KEY, KEY, World, scaled_object, world
 from tests.fakes.cluster import FakeCluster
 
+from lagbench.adapters.kube.cluster_protocol import (
+    EVENT,
+    HPA,
+    SCALED_OBJECT,
+    ClusterError,
+    Manifest,
+)
 from lagbench.core.hpa.state import Condition
 from lagbench.core.keda.loop.handover import CONTROLLER, SCALED_BY, as_driven
 from lagbench.core.keda.object.annotations import PAUSED
 from lagbench.errors import NotReady, WrongInput
-from lagbench.programs.autoscaler.cluster import EVENT, HPA, SCALED_OBJECT, ClusterError, Manifest
 from lagbench.programs.autoscaler.event_recorder import EventRecorder
 from lagbench.programs.autoscaler.hpa.hpa_worker import HpaWorker
 from lagbench.programs.autoscaler.instead_of_keda.handover import Handover
@@ -29,7 +35,7 @@ MARKS = {SCALED_BY: CONTROLLER, PAUSED: "true"}
 
 @dataclass
 class Guard:
-    """A handover with a clock that a test sets, and what it refused."""
+    """A handover with a clock that a test sets, and what it rejected."""
 
     seconds: float = 0.0
     refused: list[str] = field(default_factory=list)
@@ -89,7 +95,7 @@ def test_a_mark_without_a_pause_is_refused() -> None:
     guard = Guard()
 
     assert not guard.sees(handed_over(**{SCALED_BY: CONTROLLER}))
-    assert "KEDA is not told to leave it" in guard.refused[0]
+    assert "KEDA is not paused for it" in guard.refused[0]
 
 
 def test_keda_has_time_to_delete_its_hpa() -> None:
@@ -153,8 +159,8 @@ def test_hpas_stay_in_memory_and_scale_all_the_same() -> None:
     here = standing_in(replicas=1)
     here.source.lag = 25
     here.worker.step()
-    own = here.bench.cluster
-    HpaWorker(own.get(HPA, HPA_KEY), here.bench).step()
+    own = here.context.cluster
+    HpaWorker(own.get(HPA, HPA_KEY), here.context).step()
 
     assert here.cluster.scales[KEY] == 3
     assert not here.has_hpa()
@@ -195,12 +201,12 @@ def test_an_object_that_is_handed_back_keeps_its_replicas() -> None:
     here.source.lag = 70
     here.worker.step()
     here.cluster.patch(SCALED_OBJECT, KEY, {"metadata": {"finalizers": ["finalizer.keda.sh"]}})
-    here.bench.directory.scaled_objects = {}
+    here.context.directory.scaled_objects = {}
     here.worker.stop()
     here.worker.finish()
 
     with pytest.raises(ClusterError):
-        here.bench.cluster.get(HPA, HPA_KEY)
+        here.context.cluster.get(HPA, HPA_KEY)
     assert here.cluster.scales[KEY] == 7
     assert here.cluster.get(SCALED_OBJECT, KEY)["metadata"]["finalizers"] == ["finalizer.keda.sh"]
     assert "ScaledObjectDeleted" not in here.reasons()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.fakes.autoscaler_world import KEY, World, scaled_object, world
 
-from lagbench.programs.autoscaler.cluster import SCALED_OBJECT
+from lagbench.adapters.kube.cluster_protocol import SCALED_OBJECT
 
 
 def running(*, lag: int = 60, replicas: int = 1, **spec: object) -> World:
@@ -31,7 +31,7 @@ def test_paused_removes_the_hpa_and_leaves_the_replicas(value: str) -> None:
     assert here.condition(SCALED_OBJECT, KEY, "Ready")["message"] == "ScaledObject is paused"
     assert here.shown("Ready") == "True:ScaledObjectReady"
     assert here.reasons()[-2:] == ["KEDAScalersStopped", "ScaledObjectPaused"]
-    assert here.bench.directory.source_of(KEY) is None
+    assert here.context.directory.source_of(KEY) is None
 
 
 def test_taking_the_annotation_away_makes_a_new_hpa_and_starts_the_loop() -> None:
@@ -82,7 +82,7 @@ def test_a_paused_count_holds_even_a_broken_object() -> None:
     ("annotation", "side"), [("paused_scale_in", "scaleDown"), ("paused_scale_out", "scaleUp")]
 )
 def test_pausing_one_direction_changes_the_hpa_in_place(annotation: str, side: str) -> None:
-    """The loop goes on; the side is Disabled, and given back when the annotation goes."""
+    """The loop continues; the side is Disabled, and given back when the annotation goes."""
     here = running()
     uid = here.hpa()["metadata"]["uid"]
     here.annotate(**{annotation: "true"})

@@ -11,8 +11,9 @@ from tests.fakes.cluster import FakeCluster
 
 from lagbench.core.keda.loop.scaler import ScalerFailed
 from lagbench.core.keda.object.scaled_object import Trigger, parse_scaled_object
+from lagbench.embedded.ports import free_port
 from lagbench.programs.autoscaler.sources.server_stream import next_delay
-from lagbench.programs.autoscaler.sources.service_address import dialled_address
+from lagbench.programs.autoscaler.sources.service_address import dialled_address, dialled_url
 from lagbench.programs.autoscaler.sources.trigger_sources import LiveSources
 
 
@@ -88,18 +89,60 @@ def test_the_name_of_a_service_becomes_the_port_that_localkube_gave_it(
     address: str, dialled: str
 ) -> None:
     """Named and unnamed ports are found; whatever is no such Service is dialled as it is."""
+    assert dialled_address(address, with_service()) == dialled
+
+
+@pytest.mark.parametrize(
+    ("url", "dialled"),
+    [
+        ("http://scaler.n:8080", "http://127.0.0.1:41001"),
+        ("http://scaler.n.svc:8080/prefix?x=1", "http://127.0.0.1:41001/prefix?x=1"),
+        ("http://scaler.n", "http://127.0.0.1:41002"),
+        ("https://scaler.n:8080", "https://scaler.n:8080"),
+        ("http://other.n:8080", "http://other.n:8080"),
+        ("http://u:p@scaler.n:8080", "http://u:p@scaler.n:8080"),
+        ("scaler.n:8080", "scaler.n:8080"),
+        ("http://[::1", "http://[::1"),
+    ],
+)
+def test_a_url_is_asked_at_the_port_of_its_service(url: str, dialled: str) -> None:
+    """Path and query stay; without a port it is 80, and what is no URL fails when it is asked."""
+    assert dialled_url(url, with_service()) == dialled
+
+
+def with_service() -> FakeCluster:
+    """Return a cluster with one Service of three ports."""
     cluster = FakeCluster()
-    annotations = {"lagbench.io/port-grpc": "41000", "lagbench.io/port-8080": "41001"}
+    names = {"grpc": "41000", "8080": "41001", "80": "41002"}
+    annotations = {f"lagbench.io/port-{name}": port for name, port in names.items()}
+    ports = [{"name": "grpc", "port": 6000}, {"port": 8080}, {"port": 80}]
     cluster.put(
         {
             "apiVersion": "v1",
             "kind": "Service",
             "metadata": {"name": "scaler", "namespace": "n", "annotations": annotations},
-            "spec": {"ports": [{"name": "grpc", "port": 6000}, {"port": 8080}]},
+            "spec": {"ports": ports},
         }
     )
+    return cluster
 
-    assert dialled_address(address, cluster) == dialled
+
+def test_a_prometheus_that_is_down_fails_readings_and_nothing_else() -> None:
+    """The scaler is built and the metric known, so that failures are counted towards a fallback."""
+    metadata = {"serverAddress": f"http://127.0.0.1:{free_port()}", "query": "up"}
+    trigger = trigger_of(type="prometheus", metadata={**metadata, "threshold": "0.5"})
+    scaler = sources().scaler(KEY, trigger)
+
+    (spec,) = scaler.metric_specs()
+
+    assert (spec.name, spec.target_milli, spec.kind) == ("s0-prometheus", 500, "External")
+    with pytest.raises(ScalerFailed, match=r"^Prometheus at http://127\.0\.0\.1") as first:
+        scaler.read(spec.name)
+    with pytest.raises(ScalerFailed) as again:
+        scaler.read(spec.name)
+    assert str(again.value) == str(first.value)  # so that its events are counted as one
+    assert "refused" in str(first.value)
+    scaler.close()
 
 
 def test_a_stream_that_keeps_failing_is_opened_after_2_s_doubling_to_60() -> None:

@@ -1,0 +1,73 @@
+"""Log in to a Kubernetes API, and read from it what the dynamic client would parse too slowly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lagbench.errors import NotReady
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+    from urllib3 import Retry
+
+
+def log_in(
+    kubeconfig: Path | str | None = None,
+    *,
+    context: str | None = None,
+    is_in_cluster: bool = False,
+    retries: Retry | int,
+    pool_size: int | None = None,
+    advice: str,
+) -> ApiClient:
+    """Return a client of the API server that a kubeconfig names (None: where kubectl looks).
+
+    The library's default configuration, which all threads share, stays as it is.
+
+    :param is_in_cluster: use the pod's service account instead.
+    :param pool_size: connections that are kept open; None: the library's default.
+    :param advice: ends the error text: the next step for the user.
+    :raises NotReady: the kubeconfig or the account cannot be used.
+    """
+    from kubernetes import client, config
+
+    configuration = client.Configuration()
+    try:
+        if is_in_cluster:
+            config.load_incluster_config(client_configuration=configuration)
+        else:
+            config.load_kube_config(
+                config_file=None if kubeconfig is None else str(kubeconfig),
+                context=context,
+                client_configuration=configuration,
+                persist_config=False,
+            )
+    except (config.ConfigException, OSError) as error:
+        place = kubeconfig or ("(in-cluster)" if is_in_cluster else "(default)")
+        raise NotReady(f"the kubeconfig {place} cannot be used: {error}. {advice}") from error
+    configuration.retries = retries
+    if pool_size is not None:
+        configuration.connection_pool_maxsize = pool_size
+    return client.ApiClient(configuration)
+
+
+def get(
+    api_client: ApiClient,
+    path: str,
+    *,
+    timeout_seconds: float | tuple[float, float],
+    query: Mapping[str, object] | None = None,
+) -> Any:
+    """Return the answer to a GET with its body unread, as urllib3 has it."""
+    return api_client.call_api(
+        path,
+        "GET",
+        query_params=list((query or {}).items()),
+        header_params={"Accept": "application/json"},
+        auth_settings=["BearerToken"],
+        _preload_content=False,
+        _return_http_data_only=True,
+        _request_timeout=timeout_seconds,
+    )

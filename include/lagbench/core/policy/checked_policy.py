@@ -1,0 +1,117 @@
+"""The one check of a policy: what it must be, alone and together with a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from lagbench.core.hpa import HpaSpec, ResourceMetric, ScaleTarget, parse_hpa
+from lagbench.core.keda.object import ScaledObjectSpec, parse_scaled_object
+from lagbench.core.policy.admission import ClusterView, admit, refuse_unknown_hpa_fields
+from lagbench.core.policy.kinds import POLICY_VERSIONS
+from lagbench.core.policy.limits import PolicyLimits, policy_limits
+from lagbench.core.policy.review import refusal_findings
+from lagbench.core.scenario import CONSUMER_DEPLOYMENT, Scenario
+from lagbench.errors import WrongInput
+
+
+@dataclass(frozen=True)
+class CheckedPolicy:
+    """A policy that passed ``check_policy``, here or in the process that made the run folder.
+
+    ``where`` names its file. ``spec`` and ``limits`` are read when first asked for, once.
+    """
+
+    manifest: Mapping[str, Any]
+    where: str
+
+    @classmethod
+    def of_run(cls, manifest: Mapping[str, Any], *, where: str) -> CheckedPolicy:
+        """Return the policy of a run folder without a new check: the task plan_cell checked it."""
+        return cls(manifest, where)
+
+    @cached_property
+    def spec(self) -> ScaledObjectSpec | HpaSpec:
+        """Return the parsed spec; the kind of the manifest decides its type."""
+        if self.manifest.get("kind") == "ScaledObject":
+            return parse_scaled_object(self.manifest, where=self.where)
+        return parse_hpa(self.manifest, where=self.where)
+
+    @cached_property
+    def limits(self) -> PolicyLimits:
+        """Return replica bounds and lag threshold."""
+        return policy_limits(self.manifest, where=self.where)
+
+
+def check_policy(manifest: Mapping[str, Any], *, where: str) -> CheckedPolicy:
+    """Return a ScaledObject or HPA that the bench can run, checked.
+
+    A process calls this once for a policy and hands the result on.
+
+    :raises WrongInput: KEDA or Kubernetes would reject it, or the bench does not support it.
+    """
+    kind, version = manifest.get("kind"), manifest.get("apiVersion")
+    if kind not in POLICY_VERSIONS:
+        allowed = " or ".join(POLICY_VERSIONS)
+        raise WrongInput(where=where, field="kind", value=kind, allowed=allowed)
+    if version != POLICY_VERSIONS[kind]:
+        allowed = POLICY_VERSIONS[kind]
+        raise WrongInput(where=where, field="apiVersion", value=version, allowed=allowed)
+    if kind == "HorizontalPodAutoscaler":
+        refuse_unknown_hpa_fields(manifest, where=where)
+    checked = CheckedPolicy(manifest, where)
+    spec = checked.spec
+    if isinstance(spec, HpaSpec):
+        _check_metrics(spec, where)
+    else:
+        _check_admission(manifest, where)
+    _check_target(spec.target, where)
+    _ = checked.limits  # a threshold that is no number is wrong, too
+    return checked
+
+
+def check_fit(scenario: Scenario, policy: CheckedPolicy) -> None:
+    """Reject a policy with more replicas than partitions, unless ``allow_overscale`` is set."""
+    limits = policy.limits
+    if limits.ceiling_replicas > scenario.partitions and not scenario.allow_overscale:
+        raise WrongInput(
+            where=policy.where,
+            field=limits.ceiling_field,
+            value=limits.ceiling_replicas,
+            allowed=f"at most {scenario.partitions}, the partitions of scenario {scenario.name}: a "
+            "pod beyond them gets none (to show that, set allow_overscale: true in the scenario)",
+        )
+
+
+def _check_admission(manifest: Mapping[str, Any], where: str) -> None:
+    """Reject a policy that only the API server's schema or KEDA's webhook rejects."""
+    answer = admit(manifest, ClusterView())
+    for finding in refusal_findings(manifest, answer)[:1]:
+        instead = f" ({finding.instead})" if finding.instead else ""
+        allowed = f"{finding.happens}{instead}"
+        raise WrongInput(where=where, field=finding.field, value=finding.value, allowed=allowed)
+
+
+def _check_metrics(spec: HpaSpec, where: str) -> None:
+    """Reject a metric whose source an HPA cannot name."""
+    for index, metric in enumerate(spec.metrics):
+        if not isinstance(metric, ResourceMetric):
+            raise WrongInput(
+                where=where,
+                field=f"spec.metrics[{index}].type",
+                value=metric.kind,
+                allowed="Resource (external metrics need a ScaledObject, which names their source)",
+            )
+
+
+def _check_target(target: ScaleTarget, where: str) -> None:
+    """Reject a policy that scales something else than the consumers."""
+    if (target.kind, target.name) != ("Deployment", CONSUMER_DEPLOYMENT):
+        raise WrongInput(
+            where=where,
+            field="spec.scaleTargetRef",
+            value=f"{target.kind} {target.name}",
+            allowed=f"Deployment {CONSUMER_DEPLOYMENT}, the workload under test",
+        )

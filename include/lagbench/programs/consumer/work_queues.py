@@ -1,0 +1,212 @@
+"""All partitions in this pod's hands, shared by the poll thread and the worker thread."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from lagbench.programs.consumer.partition_work import PartitionWork, RecordChunk, Writes
+from lagbench.programs.consumer.write_schedule import WriteSchedule
+
+
+@dataclass(frozen=True, slots=True)
+class WorkCounts:
+    """Numbers of records by state."""
+
+    queued: int
+    in_flight: int
+    unsettled: int
+    assigned: int
+
+
+class WorkQueues:
+    """Hands records from the poll thread to the worker, partition by partition, in turn.
+
+    One lock guards every PartitionWork; ``changed`` notifies the worker of new work and the poll
+    thread of settled partitions.
+    """
+
+    def __init__(self, concurrency: int, on_acknowledged: Callable[[int, int], None]) -> None:
+        """Start empty; ``on_acknowledged(partition, offset)`` is called for ledger records."""
+        self._concurrency = concurrency
+        self._on_acknowledged = on_acknowledged
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._owned: dict[int, PartitionWork] = {}
+        self._leaving: list[PartitionWork] = []  # no longer owned, not yet settled
+        self._turns: deque[PartitionWork] = deque()  # those with queued records, in turn
+        self._is_waiting_idle = False
+        self._is_woken = False
+        self.processed_total = 0
+
+    # --- poll thread ------------------------------------------------------------------------
+
+    def own(self, partitions: Iterable[int], member_id: str) -> None:
+        """Hold ``partitions`` from now on."""
+        with self._lock:
+            for partition in partitions:
+                self._owned[partition] = PartitionWork(partition, member_id)
+
+    def owned(self) -> list[PartitionWork]:
+        """Return what is held, by partition number."""
+        with self._lock:
+            return [self._owned[number] for number in sorted(self._owned)]
+
+    def offer(self, partition: int, chunk: RecordChunk) -> PartitionWork | None:
+        """Queue a chunk; None when the partition is not held (any longer)."""
+        with self._lock:
+            work = self._owned.get(partition)
+            if work is None or work.is_closing:
+                return None
+            was_empty = work.queued == 0
+            if work.offer(chunk) and was_empty:
+                self._turns.append(work)
+            if self._is_waiting_idle:
+                self._wake_worker()
+            return work
+
+    def close(
+        self, partitions: Iterable[int], *, drops_queued: bool
+    ) -> tuple[list[PartitionWork], int]:
+        """Stop taking records for ``partitions`` and hurry what has begun to the ledger.
+
+        Returns them with the number of records that were queued or begun.
+        """
+        with self._lock:
+            closing = [self._owned[number] for number in partitions if number in self._owned]
+            held = sum(work.queued + work.in_flight for work in closing)
+            for work in closing:
+                work.is_closing = True
+                if drops_queued:
+                    work.drop_queued()
+            if drops_queued:
+                self._turns = deque(work for work in self._turns if not work.is_closing)
+            self._wake_worker()
+            return closing, held
+
+    def wait_settled(self, works: Iterable[PartitionWork], timeout_seconds: float) -> bool:
+        """Wait until all that was begun (or queued) of ``works`` is acknowledged."""
+        watched = list(works)
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: all(work.unsettled + work.queued == 0 for work in watched),
+                timeout_seconds,
+            )
+
+    def disown(self, works: Iterable[PartitionWork]) -> None:
+        """Hold ``works`` no longer.
+
+        Writes that have begun still end; a ledger takes them, unless it is in transactions, where
+        they are the next owner's.
+        """
+        with self._lock:
+            for work in works:
+                work.drop_queued()
+                work.is_closing = work.is_given_up = True
+                self._owned.pop(work.partition, None)
+                if work.unsettled:
+                    self._leaving.append(work)
+            self._turns = deque(work for work in self._turns if work.queued)
+
+    def counts(self) -> WorkCounts:
+        """Return the totals over what is held."""
+        with self._lock:
+            works = self._owned.values()
+            begun = sum(work.in_flight for work in works)
+            in_flight = min(begun, self._concurrency)  # the rest is planned a turn ahead
+            return WorkCounts(
+                queued=sum(work.queued for work in works) + begun - in_flight,
+                in_flight=in_flight,
+                unsettled=sum(work.unsettled for work in works),
+                assigned=len(works),
+            )
+
+    # --- worker thread ----------------------------------------------------------------------
+
+    def begin_writes(self, schedule: WriteSchedule, horizon_at: int, now: int) -> list[Writes]:
+        """Begin as many writes as start before ``horizon_at``, partitions in turn."""
+        begun: list[Writes] = []
+        share = 0
+        with self._lock:
+            for _ in range(2 * len(self._turns)):
+                if not self._turns:
+                    break
+                work = self._turns[0]
+                arrived_at = work.chunks[0].arrived_at
+                room = schedule.room_until(horizon_at, arrived_at, now)
+                if room == 0:
+                    break
+                share = share or max(1, -(-room // len(self._turns)))
+                count = min(share, room, work.chunks[0].queued)
+                started_at, done_at = schedule.plan(count, arrived_at, now)
+                offsets, events = work.begin(count)
+                begun.append(Writes(work, offsets, events, started_at, done_at))
+                self._turns.popleft()
+                if work.queued:
+                    self._turns.append(work)
+        return begun
+
+    def finish(self, writes: Writes) -> None:
+        """Count ``writes`` as done."""
+        with self._lock:
+            writes.work.finish(writes)
+            self.processed_total += len(writes)
+
+    def due_batches(self, is_due: Callable[[PartitionWork], bool]) -> list[list[Writes]]:
+        """Take the batches that should go to the ledger now."""
+        with self._lock:
+            works = [*self._owned.values(), *self._leaving]
+            return [work.send_off() for work in works if work.done_count and is_due(work)]
+
+    def acknowledge(self, work: PartitionWork, count: int, last_offset: int) -> None:
+        """Note that the ledger holds ``work`` up to ``last_offset``."""
+        with self._lock:
+            work.acknowledge(count, last_offset)
+            self._note_settled(work)
+        self._on_acknowledged(work.partition, last_offset)
+
+    def abandon(self, work: PartitionWork, count: int) -> None:
+        """Note that the ledger will never hold ``count`` records of ``work``, which is given up."""
+        with self._lock:
+            work.abandon(count)
+            self._note_settled(work)
+
+    def has_queued(self) -> bool:
+        """Return whether any record waits for its write."""
+        return bool(self._turns)
+
+    def is_unsettled(self) -> bool:
+        """Return whether a done or sent record is still unacknowledged."""
+        with self._lock:
+            works = [*self._owned.values(), *self._leaving]
+            return any(work.done_count or work.unacknowledged for work in works)
+
+    def is_hurried(self) -> bool:
+        """Return whether the poll thread waits for a closing partition's acknowledgements."""
+        with self._lock:
+            return any(work.is_closing and work.unacknowledged for work in self._owned.values())
+
+    def wait_for_work(self, timeout_seconds: float, *, is_idle: bool) -> None:
+        """Sleep; new records wake an idle worker, a closing partition wakes any."""
+        with self._changed:
+            if not self._is_woken and not (is_idle and self._turns):
+                self._is_waiting_idle = is_idle
+                self._changed.wait_for(lambda: self._is_woken, timeout_seconds)
+                self._is_waiting_idle = False
+            self._is_woken = False
+
+    def wake(self) -> None:
+        """Make the worker turn at once."""
+        with self._lock:
+            self._wake_worker()
+
+    def _note_settled(self, work: PartitionWork) -> None:
+        if work.unsettled == 0 and work in self._leaving:
+            self._leaving.remove(work)
+        self._changed.notify_all()
+
+    def _wake_worker(self) -> None:
+        self._is_woken = True  # heard also by a worker that is not asleep yet
+        self._changed.notify_all()

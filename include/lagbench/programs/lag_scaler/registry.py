@@ -1,0 +1,180 @@
+"""Register the objects that KEDA requests, each with the cluster that is sampled for it.
+
+KEDA's call identifies an object: namespace, name and the trigger's metadata. Other metadata is
+another object; the old one is dropped when it has not been requested for some time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+
+import structlog
+from prometheus_client.core import Metric
+
+from lagbench.core.lag_scaler import GroupWindow, InvalidMetadata, SourceAddress, parse_lag_settings
+from lagbench.programs.lag_scaler.cluster_sampler import ClusterSampler
+from lagbench.programs.lag_scaler.feed import FeedKey
+from lagbench.programs.lag_scaler.metrics import ScalerMetrics
+from lagbench.programs.lag_scaler.saved_state import (
+    SavedObject,
+    SavedState,
+    restored_window,
+    savable,
+    window_identity,
+)
+from lagbench.programs.lag_scaler.scrape import decision_metrics, sampling_metrics
+from lagbench.programs.lag_scaler.sources import SourceOpener, open_source
+from lagbench.programs.lag_scaler.watched import Watched
+from lagbench.wire import externalscaler_pb2 as wire
+
+_Key = tuple[str, str, frozenset[tuple[str, str]]]
+_REFUSALS_KEPT = 1_000  # to log each once; more would be somebody's mistake, or worse
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+class ObjectRegistry:
+    """Belongs to the event loop."""
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        metrics: ScalerMetrics,
+        *,
+        now_ns: Callable[[], int],
+        idle_seconds: float,
+        opener: SourceOpener = open_source,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take defaults of the metadata from ``environment``; watch nothing yet."""
+        self._environment, self._metrics = environment, metrics
+        self._now_ns, self._monotonic, self._opener = now_ns, monotonic, opener
+        self._idle_seconds = idle_seconds
+        self._objects: dict[_Key, Watched] = {}
+        self._clusters: dict[SourceAddress, tuple[ClusterSampler, asyncio.Task[None]]] = {}
+        self._refused: OrderedDict[_Key, None] = OrderedDict()
+        self._restored: dict[str, bytes] = {}
+        metrics.collect_from(self._collected)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def find(self, ref: wire.ScaledObjectRef) -> Watched:
+        """Return the object; one that is new is watched from now on.
+
+        :raises InvalidMetadata: its metadata cannot be used.
+        """
+        key = (ref.namespace, ref.name, frozenset(ref.scalerMetadata.items()))
+        watched = self._objects.get(key)
+        if watched is None:
+            watched = self._objects[key] = self._admitted(key)
+        self.touch(watched)
+        return watched
+
+    def touch(self, watched: Watched) -> None:
+        """Note that an object was requested."""
+        watched.asked_at = self._monotonic()
+
+    def drop_idle(self) -> None:
+        """Drop the objects that were not requested for too long, and clusters without any."""
+        asked_after = self._monotonic() - self._idle_seconds
+        for key, watched in list(self._objects.items()):
+            if watched.asked_at < asked_after:
+                del self._objects[key]
+                self._clusters[watched.settings.source][0].dismiss(watched)
+                _log.info("dropped: no more calls", object=watched.name)
+        for address, (sampler, task) in list(self._clusters.items()):
+            if not sampler.feeds:
+                del self._clusters[address]
+                task.cancel()
+                sampler.close()
+
+    async def saved(self) -> SavedState:
+        """Return what a restart needs: the windows, and the objects that name no secret."""
+        windows: dict[str, bytes] = dict(self._restored)
+        for address, (sampler, _) in list(self._clusters.items()):
+            for feed in list(sampler.feeds.values()):
+                if feed.newest_at_ns is not None:
+                    windows[window_identity(address, feed.key)] = await sampler.save(feed)
+        objects = [
+            SavedObject(namespace, name, dict(metadata))
+            for namespace, name, metadata in self._objects
+            if savable(key for key, _ in metadata)
+        ]
+        return SavedState(saved_at_ns=self._now_ns(), objects=objects, windows=windows)
+
+    def restore(self, state: SavedState) -> None:
+        """Go on where ``state`` was taken: its objects are sampled before KEDA asks again.
+
+        A sample only when KEDA asks would come up to 30 s later: a gap that ends every stretch.
+        """
+        self._restored = dict(state.windows)
+        for item in state.objects:
+            ref = wire.ScaledObjectRef(
+                namespace=item.namespace, name=item.name, scalerMetadata=item.metadata
+            )
+            try:
+                self.find(ref)
+            except InvalidMetadata as error:  # the environment's defaults have changed
+                _log.warning("not restored", object=f"{item.namespace}/{item.name}", why=str(error))
+
+    def forget_restored(self) -> None:
+        """Drop the windows of the last run that no object has claimed."""
+        self._restored.clear()
+
+    def close(self) -> None:
+        """Stop all sampling."""
+        for sampler, task in self._clusters.values():
+            task.cancel()
+            sampler.close()
+
+    def _admitted(self, key: _Key) -> Watched:
+        namespace, name, metadata = key
+        full_name = f"{namespace}/{name}"
+        try:
+            settings = parse_lag_settings(dict(metadata), self._environment)
+        except InvalidMetadata as error:
+            self._log_refusal(key, full_name, error)
+            raise
+        if settings.unknown_keys:
+            _log.warning("unknown metadata", object=full_name, keys=settings.unknown_keys)
+        watched = Watched(full_name, settings, now_ns=self._now_ns, metrics=self._metrics)
+        self._sampler(settings.source).admit(watched)
+        rule = settings.rule.model_dump(exclude_defaults=True)
+        _log.info("watching", object=full_name, cluster=settings.source.name, rule=rule)
+        return watched
+
+    def _sampler(self, address: SourceAddress) -> ClusterSampler:
+        found = self._clusters.get(address)
+        if found is None:
+            sampler = ClusterSampler(
+                address,
+                open_source=self._opener,
+                make_window=self._window,
+                now_ns=self._now_ns,
+                metrics=self._metrics,
+            )
+            found = self._clusters[address] = (sampler, asyncio.create_task(sampler.run()))
+        return found[0]
+
+    def _window(self, address: SourceAddress, key: FeedKey) -> GroupWindow:
+        identity = window_identity(address, key)
+        data = self._restored.pop(identity, None)
+        return restored_window(data, identity, key.interval_seconds, self._now_ns())
+
+    def _log_refusal(self, key: _Key, name: str, error: InvalidMetadata) -> None:
+        if key not in self._refused:
+            _log.warning("metadata refused", object=name, why=str(error))
+        self._refused[key] = None
+        self._refused.move_to_end(key)
+        if len(self._refused) > _REFUSALS_KEPT:
+            self._refused.popitem(last=False)
+
+    def _collected(self) -> Iterable[Metric]:
+        """Return what is only known at a scrape; called from the endpoint's thread."""
+        samplers = [sampler for sampler, _ in list(self._clusters.values())]
+        objects = list(self._objects.values())
+        yield from sampling_metrics(samplers, len(objects), self._now_ns())
+        yield from decision_metrics(objects)

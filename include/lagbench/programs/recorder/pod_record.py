@@ -1,0 +1,99 @@
+"""Read a pod's timeline from its Kubernetes object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from lagbench.core.measures.evidence import FINAL_PHASES
+from lagbench.core.telemetry import PodSeen
+
+# localkube writes exact instants here; a cluster has whole seconds (metav1.Time) only.
+_EXACT = "lagbench.io/{}-at-ns"
+_EXACT_PRECISION_NS = 1
+_WHOLE_SECONDS_PRECISION_NS = 1_000_000_000
+
+
+def pod_seen(pod: Mapping[str, Any], *, at: int, source: str, gone_at: int | None) -> PodSeen:
+    """Return what ``pod`` (a v1 Pod as JSON) says; ``gone_at`` is when the object went away."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    notes = metadata.get("annotations") or {}
+    container: Mapping[str, Any] = next(iter(status.get("containerStatuses") or []), {})
+    states = {**(container.get("lastState") or {}), **(container.get("state") or {})}
+    terminated = states.get("terminated") or {}
+    begun = states.get("running") or terminated
+    is_exact = _EXACT.format("created") in notes
+    created_at = _instant(notes, "created", metadata.get("creationTimestamp"))
+    return PodSeen(
+        at=at,
+        source=source,
+        pod=metadata["name"],
+        created_at=at if created_at is None else created_at,
+        started_at=_instant(notes, "started", begun.get("startedAt")),
+        ready_at=_instant(notes, "ready", _ready_since(status)),
+        deleted_at=_instant(notes, "deleted", _deletion_asked(metadata)),
+        gone_at=gone_at,
+        exit_code=terminated.get("exitCode"),
+        exit_reason=str(terminated.get("reason") or status.get("reason") or ""),
+        precision_ns=_EXACT_PRECISION_NS if is_exact else _WHOLE_SECONDS_PRECISION_NS,
+        phase=str(status.get("phase") or ""),
+        # Beside exact instants a whole second says less than when the watch showed it.
+        finished_at=None if is_exact else _instant(notes, "finished", _finished(status)),
+        node=str((pod.get("spec") or {}).get("nodeName") or ""),
+    )
+
+
+def what_matters(seen: PodSeen) -> tuple[object, ...]:
+    """Return the fields whose change is worth another record."""
+    return (
+        seen.pod,
+        seen.created_at,
+        seen.started_at,
+        seen.ready_at,
+        seen.deleted_at,
+        seen.gone_at,
+        seen.exit_code,
+        seen.exit_reason,
+        seen.phase,
+        seen.finished_at,
+        seen.node,
+    )
+
+
+def _ready_since(status: Mapping[str, Any]) -> str | None:
+    for condition in status.get("conditions") or []:
+        if condition.get("type") == "Ready" and condition.get("status") == "True":
+            return str(condition.get("lastTransitionTime") or "") or None
+    return None
+
+
+def _finished(status: Mapping[str, Any]) -> str | None:
+    """Return when the last container ended; None while the pod may start one again.
+
+    None too of a pod without containers: a node rejected it, or was lost with it.
+    """
+    if status.get("phase") not in FINAL_PHASES:
+        return None
+    states = [container.get("state") or {} for container in status.get("containerStatuses") or []]
+    ends = [str((state.get("terminated") or {}).get("finishedAt") or "") for state in states]
+    return max(ends) if ends and all(ends) else None
+
+
+def _deletion_asked(metadata: Mapping[str, Any]) -> str | None:
+    """Return when deletion was requested: deletionTimestamp lies a grace period after it."""
+    text = metadata.get("deletionTimestamp")
+    if not text:
+        return None
+    grace_seconds = int(metadata.get("deletionGracePeriodSeconds") or 0)
+    asked = datetime.fromisoformat(text).timestamp() - grace_seconds
+    return datetime.fromtimestamp(asked, UTC).isoformat()
+
+
+def _instant(notes: Mapping[str, str], what: str, timestamp: str | None) -> int | None:
+    exact = notes.get(_EXACT.format(what))
+    if exact:
+        return int(exact)
+    if not timestamp:
+        return None
+    return round(datetime.fromisoformat(timestamp).timestamp()) * 1_000_000_000

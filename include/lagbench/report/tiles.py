@@ -1,0 +1,83 @@
+"""The tiles at the top of the report: named measures, each with a note of what stands beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from lagbench.core.measures import NAMED, Measures
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One number of the run, with its unit."""
+
+    value: str
+    title: str
+    note: str = ""
+
+
+def tiles(measures: Measures) -> list[Tile]:
+    """Return the tiles in the order of the page; a measure that the run lacks is a dash."""
+    return [
+        Tile(
+            NAMED[name].text(NAMED[name].read(measures)),
+            NAMED[name].title,
+            "" if note is None else note(measures),
+        )
+        for name, note in _SHOWN.items()
+    ]
+
+
+def _value(name: str, measures: Measures) -> str:
+    return NAMED[name].text(NAMED[name].read(measures))
+
+
+def _reaction(_measures: Measures) -> str:
+    return "load step to first new pod Ready and assigned"
+
+
+def _build_up(measures: Measures) -> str:
+    build_up = measures.lag.build_up
+    if build_up is None or build_up.records_per_second is None:
+        return ""
+    return f"built up at {build_up.records_per_second:,.0f}/s"
+
+
+def _dip(measures: Measures) -> str:
+    area = _value("rebalance_area_seconds", measures)
+    return f"deepest, in a 1 s window; {area} of work; {measures.rebalances.count} rebalances"
+
+
+def _flips(measures: Measures) -> str:
+    return f"in {_value('replica_changes', measures)} replica changes"
+
+
+def _idle(measures: Measures) -> str:
+    ratio = measures.scaling.idle_ratio
+    return "" if ratio is None else f"{ratio * 100:.0f} % idle"
+
+
+def _time_lag(measures: Measures) -> str:
+    lag = measures.lag
+    parts = [f"p95 {_value('time_lag_p95_seconds', measures)}"]
+    if lag.time_lag_seconds.max is not None:
+        parts.append(f"max {lag.time_lag_seconds.max:,.1f} s")
+    after = lag.time_lag_seconds_after
+    if after is not None and after.p99 is not None:
+        parts.append(f"p99 {after.p99:,.1f} s after the planned window")
+    return ", ".join(parts)
+
+
+_SHOWN: Mapping[str, Callable[[Measures], str] | None] = {
+    "reaction_seconds": _reaction,
+    "peak_lag_records": _build_up,
+    "drain_seconds": lambda _measures: "after the spike",
+    "rebalance_dip_percent": _dip,
+    "standstill_seconds": lambda _measures: "longest, while work waited",
+    "lost": None,
+    "duplicated": None,
+    "flips": _flips,
+    "pod_minutes": _idle,
+    "time_lag_p99_seconds": _time_lag,
+}

@@ -1,0 +1,117 @@
+"""Outer tasks of a cell: bring the bench up, clean up, take the bench down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import asdict
+from typing import Any
+
+from lagbench.adapters.kube.cluster_check import check_cluster, ready_namespace
+from lagbench.adapters.kube.cluster_lease import ClusterLease
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.workloads import clear_cluster, remove_everything
+from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.adapters.runs.topic_copies import keep_evidence
+from lagbench.core.cluster import longest_run_seconds, rights_of_run
+from lagbench.core.scenario import NAMESPACE
+from lagbench.core.spark import SparkPlace
+from lagbench.embedded import bench
+from lagbench.errors import NotReady
+from lagbench_airflow.bench_versions import started_versions
+from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.hooks import target
+from lagbench_airflow.hooks.kafka import KafkaHook
+from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube, settings_of_cluster
+from lagbench_airflow.hooks.spark import SparkTarget
+from lagbench_airflow.lease_holder import lease_holder
+from lagbench_airflow.own_bench import note_started_bench
+
+Say = Callable[[str], None]
+
+
+def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
+    """Start the embedded bench, or check that the foreign one answers.
+
+    For a ``cell`` this takes a cluster's Lease and removes leftovers of crashed runs. Only a cell
+    may do that, because it knows that no other cell runs. The result has whether this call started
+    the bench (a cell's manifest records it before anything else can fail), the version of
+    Kubernetes and of other parts, and the removed leftovers. After a failure the Lease is free
+    again.
+    """
+    from lagbench.embedded.spark_packages import spark_jars
+
+    target.require_connections()
+    spark = SparkTarget.read("spark_default")  # reports a wrong one before anything is measured
+    is_started, embedded = False, target.is_embedded()
+    if embedded:
+        state_dir = bench.state_dir()
+        is_started = bench.running(state_dir) is None
+        bench.up(state_dir, attached=False, on_progress=say)
+        if is_started and cell is not None:
+            note_started_bench(cell.folder)
+    versions = started_versions(spark.place)
+    swept: dict[str, Any] = {}
+    with closing(open_kube()) as kube, KafkaHook().get_conn() as admin:
+        version = kube.server_version()
+        if embedded:
+            kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        else:
+            rights = rights_of_run(
+                settings_of_cluster(), None if cell is None else cell.policy.manifest
+            )
+            check_cluster(kube, rights, holder=lease_holder())
+            ready_namespace(kube)
+        admin.check_reachable()
+        # Fetched here, so that the pipeline does not wait; Spark's pods have their own.
+        jars = 0 if spark.place is SparkPlace.KUBERNETES else len(spark_jars())
+        if cell is not None:
+            with nullcontext() if embedded else _leased(kube, cell):
+                swept = asdict(remove_everything(kube, admin, say, is_embedded=embedded))
+    return {
+        "is_started": is_started,
+        "kubernetes": version,
+        "swept": swept,
+        "spark_jars": jars,
+        "versions": versions,
+    }
+
+
+@contextmanager
+def _leased(kube: Kube, cell: CellRun) -> Iterator[None]:
+    """Take the Lease, which the teardown releases; after a failure here no teardown runs."""
+    lease = ClusterLease(kube, lease_holder())
+    lease.acquire(cell.names.run_id, duration_seconds=longest_run_seconds(cell.scenario))
+    try:
+        yield
+    except BaseException:  # also the task's own time limit
+        with suppress(NotReady):  # the first error is reported
+            lease.release()
+        raise
+
+
+def clean_up(say: Say, *, folder: RunFolder) -> dict[str, Any]:
+    """Remove all workloads, topics and groups of runs, and release a cluster's namespace.
+
+    Topics that are not accounted for are first copied into the run folder.
+    """
+    for topic in keep_evidence(_kafka_settings, folder):
+        say(f"copied {topic} to {folder.path / 'copies'}: lagbench account {folder.run_id}")
+    with (
+        closing(open_kube(patience_seconds=PATIENCE_SECONDS)) as kube,
+        KafkaHook().get_conn() as admin,
+    ):
+        if target.is_embedded():
+            return asdict(remove_everything(kube, admin, say, is_embedded=True))
+        return asdict(clear_cluster(kube, admin, say, holder=lease_holder(), run_id=folder.run_id))
+
+
+def _kafka_settings() -> dict[str, Any]:
+    return KafkaHook().settings()
+
+
+def take_bench_down(*, was_started_here: bool, keep_bench: bool) -> list[str]:
+    """Stop the embedded bench if this run started it and it need not be kept."""
+    if keep_bench or not was_started_here or not target.is_embedded():
+        return []
+    return bench.down(bench.state_dir())

@@ -1,0 +1,61 @@
+"""The fence: end offsets frozen after the producer flushed and the consumers stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lagbench_spark.errors import UnreadableRun
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The records of the run: offsets below ``events``, ``processed`` and ``telemetry``.
+
+    ``committed`` holds the group's next offset to read, None if it has committed nothing.
+    """
+
+    events: dict[int, int]
+    processed: dict[int, int]
+    telemetry: dict[int, int]
+    committed: dict[int, int | None]
+    stream_started_at: int | None
+    fenced_at: int | None = None
+
+    @property
+    def messages(self) -> int:
+        """Offsets below the fence in the events topic."""
+        return sum(self.events.values())
+
+
+def parse_fence(content: Mapping[str, Any]) -> Fence:
+    """Return the fence in a decoded ``fence.json``.
+
+    :raises UnreadableRun: a part is missing or is not a mapping of partition to offset.
+    """
+    try:
+        return Fence(
+            events=_offsets(content["events"]),
+            processed=_offsets(content["processed"]),
+            telemetry=_offsets(content["telemetry"]),
+            committed={
+                int(partition): None if offset is None else int(offset)
+                for partition, offset in content["committed"].items()
+            },
+            stream_started_at=_instant(content.get("stream_started_at")),
+            fenced_at=_instant(content.get("fenced_at")) or None,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UnreadableRun(
+            f"the fence lacks or garbles {error}; it needs events, processed, telemetry and "
+            'committed, each as {"partition": offset}'
+        ) from error
+
+
+def _offsets(content: Mapping[str, Any]) -> dict[int, int]:
+    return {int(partition): int(offset) for partition, offset in content.items()}
+
+
+def _instant(value: Any) -> int | None:
+    return None if value is None else int(value)

@@ -1,0 +1,60 @@
+"""Open the Spark session of every job, with settings small enough for a 90-second run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+import lagbench_spark
+
+# Rows of one Arrow batch to Python: numpy's cost per call is negligible above 10,000 rows.
+_ARROW_ROWS = 65_536
+# A ledger record holds up to about 50 KB, so rows alone would not bound a batch's memory.
+_ARROW_BYTES = 16 * 1024 * 1024
+# One shuffle partition per million messages keeps a task's sort in memory at 1 GiB heaps.
+_MESSAGES_PER_SHUFFLE_PARTITION = 1_000_000
+_MOST_SHUFFLE_PARTITIONS = 200
+_FEWEST_SHUFFLE_PARTITIONS = 2
+
+
+def open_session(name: str) -> SparkSession:
+    """Return the session named ``name``; spark-submit chooses the master."""
+    # Python workers may not see this folder: ship the package's functions by value.
+    cloudpickle.register_pickle_by_value(lagbench_spark)
+    session = (
+        SparkSession.builder.appName(name)
+        .config("spark.ui.enabled", "false")
+        # The default of 10 s logs a stack trace when a heartbeat meets the end of a short job.
+        .config("spark.executor.heartbeatInterval", "60s")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", _FEWEST_SHUFFLE_PARTITIONS)
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", _ARROW_ROWS)
+        .config("spark.sql.execution.arrow.maxBytesPerBatch", _ARROW_BYTES)
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("WARN")
+    return session
+
+
+def size_shuffles(session: SparkSession, messages: int) -> None:
+    """Set the number of shuffle partitions for a run of ``messages``."""
+    wanted = messages // _MESSAGES_PER_SHUFFLE_PARTITION
+    partitions = min(max(wanted, _FEWEST_SHUFFLE_PARTITIONS), _MOST_SHUFFLE_PARTITIONS)
+    session.conf.set("spark.sql.shuffle.partitions", partitions)
+
+
+def at_once(*parts: Callable[[], Any]) -> list[Any]:
+    """Run independent parts in parallel; return the result of each.
+
+    The first failure is raised after all have ended.
+
+    A small run's jobs spend most of their time on planning in the driver: while one is planned,
+    another is executed.
+    """
+    with ThreadPoolExecutor(len(parts), thread_name_prefix="part") as pool:
+        running = [pool.submit(part) for part in parts]
+    return [part.result() for part in running]

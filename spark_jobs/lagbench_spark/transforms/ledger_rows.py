@@ -1,0 +1,110 @@
+"""Decode the consumers' ledger: Arrow record batches inside Kafka records.
+
+No record in the topic ends the job: a record that is not a ledger record becomes one row with only
+its place and the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from lagbench_spark.transforms.event_rows import planned_at
+
+_VERSION = b"1"
+_NO_BYTES = pa.py_buffer(b"")  # of a record without a value
+_ROWS_PER_OUTPUT = 65_536
+_DECODED = "partition int, offset long, seq long, entity_id long, planned_offset_ns long, started_at long, done_at long, pod string, member_id string, ledger_partition int, ledger_offset long, foreign string"  # noqa: E501 - one DDL string
+_NUMBERS = ("offset", "seq", "entity_id", "planned_offset_ns", "started_at", "done_at")
+_SCHEMA = pa.schema(
+    [
+        ("partition", pa.int32()),
+        *((name, pa.int64()) for name in _NUMBERS),
+        ("pod", pa.string()),
+        ("member_id", pa.string()),
+        ("ledger_partition", pa.int32()),
+        ("ledger_offset", pa.int64()),
+        ("foreign", pa.string()),
+    ]
+)
+
+
+def decode_ledger(records: DataFrame, stream_started_at: int | None) -> DataFrame:
+    """Turn records of Spark's Kafka source into rows of ``schemas.PROCESSED``."""
+    decoded = records.select("partition", "offset", "value").mapInArrow(_decode_batches, _DECODED)
+    return decoded.select(
+        "partition",
+        "offset",
+        "seq",
+        "entity_id",
+        planned_at(stream_started_at).alias("planned_at"),
+        "started_at",
+        "done_at",
+        "pod",
+        "member_id",
+        "ledger_partition",
+        "ledger_offset",
+        "foreign",
+    )
+
+
+def _decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    waiting: list[pa.RecordBatch] = []
+    waiting_rows = 0
+    for batch in batches:
+        partitions = batch.column("partition").to_pylist()
+        offsets = batch.column("offset").to_pylist()
+        for partition, offset, value in zip(
+            partitions, offsets, batch.column("value"), strict=True
+        ):
+            rows = _read_record(partition, offset, value.as_buffer() or _NO_BYTES)
+            waiting.append(rows)
+            waiting_rows += rows.num_rows
+            if waiting_rows >= _ROWS_PER_OUTPUT:
+                yield pa.concat_batches(waiting)
+                waiting, waiting_rows = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def _read_record(ledger_partition: int, ledger_offset: int, value: pa.Buffer) -> pa.RecordBatch:
+    """Return the rows of one ledger record, with its metadata as columns."""
+    try:
+        columns = _columns(value)
+    except Exception as error:
+        columns = _stranger(f"{value.size} bytes, not a ledger record: {type(error).__name__}")
+    size = len(columns["offset"])
+    places = {
+        "ledger_partition": pa.repeat(pa.scalar(ledger_partition, pa.int32()), size),
+        "ledger_offset": pa.repeat(pa.scalar(ledger_offset, pa.int64()), size),
+    }
+    return pa.RecordBatch.from_pydict({**columns, **places}, schema=_SCHEMA)
+
+
+def _columns(value: pa.Buffer) -> dict[str, pa.Array]:
+    """Return the rows of a ledger record; pyarrow may raise any error."""
+    with pa.ipc.open_stream(value) as stream:
+        batch = stream.read_next_batch()
+        metadata = stream.schema.metadata or {}
+    batch.validate(full=True)
+    if metadata[b"version"] != _VERSION:
+        raise ValueError(f"version {metadata[b'version']!r} is not {_VERSION!r}")
+    numbers = {name: batch.column(name).cast(pa.int64()) for name in _NUMBERS}
+    if any(column.null_count for column in numbers.values()):
+        raise ValueError("a ledger record leaves no number out")
+    size = batch.num_rows
+    labels = {name: metadata[name.encode()].decode() for name in ("pod", "member_id")}
+    return {
+        "partition": pa.repeat(pa.scalar(int(metadata[b"partition"]), pa.int32()), size),
+        **numbers,
+        **{name: pa.repeat(pa.scalar(label), size) for name, label in labels.items()},
+        "foreign": pa.nulls(size, pa.string()),
+    }
+
+
+def _stranger(reason: str) -> dict[str, pa.Array]:
+    """Return one row with only the reason why it is not a ledger row."""
+    nothing = {field.name: pa.nulls(1, field.type) for field in _SCHEMA}
+    return {**nothing, "foreign": pa.array([reason])}

@@ -1,1 +1,0 @@
-"""What this machine can do: producer, consumers, rebalances, Spark, pod starts, Dag overhead."""

@@ -1,0 +1,1 @@
+"""Measure this machine: producer, consumers, rebalances, Spark, pod starts, Dag overhead."""

@@ -1,0 +1,166 @@
+"""The pipeline on a large run: rows a second, wall time of its parts, peak memory."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pyspark
+
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
+from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
+from lagbench.core.scenario.run_names import RunNames
+from lagbench.embedded.broker import Broker
+from lagbench.embedded.spark_packages import SPARK_JOBS, spark_environment, spark_jars
+from lagbench.errors import NotReady
+from lagbench.programs.producer.flags import read_settings
+from tests.benchmarks.figures import Figure, at_most
+from tests.benchmarks.load import Sent, send_load
+from tests.benchmarks.stage import Stage, create_topics, open_stage
+from tests.benchmarks.synthetic_ledger import report_pods, write_ledger
+
+NAME = "spark"
+EVENTS = 20_000_000
+FEWEST_EVENTS = 100_000
+PARTITIONS = 24
+AIM_SECONDS = 180.0
+AIM_GIB = 4.0
+# As the Dag submits the pipeline: connection spark_default, and the operator's heap.
+MASTER = "local[2]"
+DRIVER_MEMORY = "2g"
+_GIB = 1024**3
+_LIMIT_SECONDS = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobCost:
+    """The duration of the pipeline, and when its parts ended, from its start."""
+
+    seconds: float
+    landed_seconds: float
+    accounted_seconds: float
+    processor_seconds: float
+    peak_gib: float
+
+
+def measure(scale: float) -> Iterator[Figure]:
+    """Yield rows a second, seconds and peak memory."""
+    events = max(round(EVENTS * scale), FEWEST_EVENTS)
+    names = RunNames("large-run")
+    with open_stage() as stage:
+        broker = stage.start_broker()
+        create_topics(broker, names, PARTITIONS)
+        began_at = time.monotonic()
+        sent = _fill(stage, broker, names, events)
+        filled_seconds = time.monotonic() - began_at
+        folder = _fenced_folder(stage, broker, names, sent)
+        topics = ["--bootstrap-servers", broker.bootstrap_servers]
+        topics += ["--events-topic", names.events_topic]
+        topics += ["--processed-topic", names.processed_topic]
+        topics += ["--telemetry-topic", names.telemetry_topic]
+        cost = _submit(stage, folder, topics)
+        counted = folder.read_json(folder.accounting)
+        table_bytes = sum(f.stat().st_size for f in folder.tables.rglob("*") if f.is_file())
+    wrong = {
+        name: counted[name]
+        for name in ("lost", "duplicated", "reordered", "zombie", "not_in_log", "produced_twice")
+        if counted[name]
+    }
+    if wrong or not events == counted["in_log"] == counted["processed_distinct"]:
+        raise NotReady(f"the accounting of {events:,} clean events says {counted}")
+    is_whole = scale >= 1
+    aimed = "" if is_whole else f"the aim is for {EVENTS:,}"
+    rows, landed = events / cost.landed_seconds, cost.landed_seconds
+    yield Figure("landing: rows", rows, "events/s", None, "with Spark's start")
+    yield Figure("landing: wall", landed, "s", None, "with Spark's start")
+    beside = "the timeline is drawn beside it"
+    yield Figure("accounting: wall", cost.accounted_seconds - landed, "s", None, beside)
+    yield Figure("pipeline: wall", cost.seconds, "s")
+    yield Figure("pipeline: processor time", cost.processor_seconds, "s")
+    yield Figure("pipeline: peak memory", cost.peak_gib, "GiB", at_most(AIM_GIB), "PSS, all")
+    aim = at_most(AIM_SECONDS) if is_whole else None
+    yield Figure(f"{events:,} events: landed, accounted", cost.accounted_seconds, "s", aim, aimed)
+    yield Figure("tables in the run folder", table_bytes / 1e6, "MB")
+    yield Figure("filling the topics", filled_seconds, "s", None, "not part of the pipeline")
+
+
+def _fill(stage: Stage, broker: Broker, names: RunNames, events: int) -> Sent:
+    flags = ["--flat-out", "--count", str(events), "--partitions", str(PARTITIONS)]
+    sent = send_load(stage, broker, names, flags, within_seconds=_LIMIT_SECONDS)
+    started_at = sent.started.stream_started_at
+    flags += ["--run-id", names.run_id, "--bootstrap-servers", broker.bootstrap_servers]
+    report_pods(broker.bootstrap_servers, names, PARTITIONS, at=started_at)
+    rows = write_ledger(read_settings(flags, {}), names, PARTITIONS, stream_started_at=started_at)
+    if rows != sent.finished.acked:
+        raise NotReady(f"{rows:,} ledger rows for {sent.finished.acked:,} acknowledged events")
+    return sent
+
+
+def _fenced_folder(stage: Stage, broker: Broker, names: RunNames, sent: Sent) -> RunFolder:
+    folder = RunFolder.create(names.run_id, stage.folder / "runs")
+    with KafkaAdmin(broker.bootstrap_servers) as admin:
+        ends = {topic: admin.end_offsets(topic) for topic in names.topics}
+    fence = {
+        "events": ends[names.events_topic],
+        "processed": ends[names.processed_topic],
+        "telemetry": ends[names.telemetry_topic],
+        "committed": ends[names.events_topic],
+        "stream_started_at": sent.started.stream_started_at,
+        "fenced_at": time.time_ns(),
+    }
+    folder.write_json(folder.fence, fence)
+    return folder
+
+
+def _submit(stage: Stage, folder: RunFolder, topics: list[str]) -> JobCost:
+    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit")]
+    command += ["--master", MASTER, "--driver-memory", DRIVER_MEMORY]
+    command += ["--jars", ",".join(str(path) for path in spark_jars())]
+    command += [str(SPARK_JOBS / "pipeline.py"), "--run-folder", str(folder.path)]
+    scratch = stage.folder / "spark"
+    environment = {**spark_environment(), "SPARK_LOCAL_DIRS": str(scratch), "TMPDIR": str(scratch)}
+    scratch.mkdir(exist_ok=True)
+    began_at, spent = time.time(), _children_seconds()
+    child = stage.start("spark-pipeline", [*command, *topics], environment)
+    peak = 0
+
+    def watch() -> None:
+        nonlocal peak
+        peak = max(peak, _tree_bytes(child.pid))
+
+    stage.finish(child, within_seconds=_LIMIT_SECONDS, watch=watch)
+    ended_at = time.time()
+    landed_at = max((folder.table(name) / "_SUCCESS").stat().st_mtime for name in LANDED_TABLES)
+    return JobCost(
+        seconds=ended_at - began_at,
+        landed_seconds=landed_at - began_at,
+        accounted_seconds=folder.accounting.stat().st_mtime - began_at,
+        processor_seconds=_children_seconds() - spent,
+        peak_gib=peak / _GIB,
+    )
+
+
+def _children_seconds() -> float:
+    """Return the processor time of the children that have ended, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _tree_bytes(pid: int) -> int:
+    """Return the memory of a process and all below it, shared pages counted once (PSS)."""
+    total = 0
+    try:
+        root = psutil.Process(pid)
+        family = [root, *root.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return 0
+    for process in family:
+        try:
+            total += process.memory_full_info().pss
+        except (psutil.NoSuchProcess, psutil.AccessDenied, FileNotFoundError):
+            continue  # it has ended since the listing
+    return total

@@ -1,0 +1,30 @@
+"""Why the API server was not read, in the words that a note repeats."""
+
+from __future__ import annotations
+
+import pytest
+from kubernetes.client import ApiException
+
+from lagbench.adapters.kube.client.kube_errors import reason_of
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (503, b'{"message": "apiserver is shutting down"}', "503: apiserver is shutting down"),
+        (500, "two\nlines", "500: two lines"),
+    ],
+)
+def test_what_the_api_server_answered_is_one_line(status: int, body: object, expected: str) -> None:
+    """Status and message are told, its headers are not."""
+    error = ApiException(status=status, reason="ignored")
+    error.body = body
+    error.headers = {"Audit-Id": "1"}
+
+    assert reason_of(error) == f"the API server answered {expected}"
+
+
+def test_another_error_is_reported_in_one_line_too() -> None:
+    """Without words it is its type."""
+    assert reason_of(OSError("a\n  b")) == "a b"
+    assert reason_of(TimeoutError()) == "TimeoutError"

@@ -1,0 +1,65 @@
+"""The registry of named measures: what SLOs, gate, simulator and report read."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+from tests.fakes.measured_run import quick_spike_measures
+
+from lagbench.core.measures import NAMED, NamedMeasure
+from lagbench.core.measures.measures import Measures
+from lagbench.core.scenario import Slos
+from lagbench.core.simulation.outcome import COMPARED, SimulationMeasures
+
+# An SLO that must hold has no number, so no measure.
+CLAIMS = {"lag_falls_at_full_parallelism", "baseline_at_floor", "surplus_pods_idle"}
+NOT_OF_A_RUN = {"pod_minutes_in_all", "seconds_over_slo", "settled_seconds", "watched_seconds"}
+
+
+def test_no_two_measures_have_one_name_or_title() -> None:
+    """Each name and each title stands for one number."""
+    declared = [
+        measure.name
+        for field in Measures.model_fields.values()
+        for kind in (field.annotation, *getattr(field.annotation, "__args__", ()))
+        for measure in getattr(kind, "named", ())
+    ]
+
+    assert sorted(declared) == sorted(NAMED)
+    assert len({measure.title for measure in NAMED.values()}) == len(NAMED)
+
+
+@pytest.mark.parametrize("measure", NAMED.values(), ids=lambda measure: measure.name)
+def test_every_measure_is_read_from_a_run(measure: NamedMeasure[Measures]) -> None:
+    """On a run that measured everything each has a value, inside its interval if it has one."""
+    run = quick_spike_measures()
+    value = measure.read(run)
+
+    assert value is not None
+    if measure.interval is not None and (bounds := measure.interval(run)) is not None:
+        assert bounds[0] <= value <= bounds[1]
+
+
+@pytest.mark.parametrize("name", sorted(set(Slos.model_fields) - CLAIMS))
+def test_every_limit_is_on_a_named_measure(name: str) -> None:
+    """The field of a limit in a scenario is the name of the measure that it limits."""
+    assert name in NAMED
+
+
+def test_the_simulator_uses_the_names_of_a_run() -> None:
+    """A simulated number is a named measure of a run, or one that no run can have."""
+    simulated = {field.name for field in fields(SimulationMeasures)}
+
+    assert simulated - NOT_OF_A_RUN <= set(NAMED)
+    assert {measure.name for measure in COMPARED} <= simulated
+
+
+def test_a_number_is_shown_with_its_unit_and_digits() -> None:
+    """The registry owns how a value reads; what was not measured is a dash."""
+    drain = NAMED["drain_seconds"]
+
+    assert drain.heading == "Lag drain, s"
+    assert (drain.text(99.24), drain.number(1234.0), drain.text(None)) == ("99.2 s", "1,234.0", "–")
+    assert drain.spread(5.0, 4.0, 6.26) == "5.0 (4.0 to 6.3)"
+    assert drain.spread(5.01, 5.0, 5.02) == "5.0"

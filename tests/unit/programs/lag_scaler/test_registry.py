@@ -1,0 +1,213 @@
+"""Which objects are watched, who shares samples, and what a restart takes over."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import pytest
+from tests.unit.programs.lag_scaler.fake_source import FakeCluster
+
+from lagbench.core.lag_scaler.decision import LagUnavailable
+from lagbench.core.lag_scaler.metadata_reader import InvalidMetadata
+from lagbench.programs.lag_scaler.metrics import ScalerMetrics
+from lagbench.programs.lag_scaler.registry import ObjectRegistry
+from lagbench.programs.lag_scaler.saved_state import decode_state, encode_state
+from lagbench.programs.lag_scaler.watched import Watched
+from lagbench.wire import externalscaler_pb2 as wire
+
+METADATA = {
+    "bootstrapServers": "kafka:9092",
+    "topic": "events",
+    "consumerGroup": "enrich",
+    "lagThreshold": "10",
+    "sustainSeconds": "20",
+    "samplingInterval": "10",
+}
+
+
+@dataclass
+class Setting:
+    """A registry over a fake cluster, with clocks that a test moves."""
+
+    cluster: FakeCluster = field(default_factory=FakeCluster)
+    figures: ScalerMetrics = field(default_factory=ScalerMetrics)
+    monotonic: float = 0.0
+    now_ns: int = field(default_factory=time.time_ns)
+
+    def registry(self) -> ObjectRegistry:
+        """Return a new registry."""
+        return ObjectRegistry(
+            {},
+            self.figures,
+            now_ns=lambda: self.now_ns,
+            idle_seconds=600,
+            opener=self.cluster.open,
+            monotonic=lambda: self.monotonic,
+        )
+
+
+def ref(name: str, **changes: str) -> wire.ScaledObjectRef:
+    """Return an object as KEDA names it."""
+    return wire.ScaledObjectRef(name=name, namespace="n", scalerMetadata={**METADATA, **changes})
+
+
+def with_registry(setting: Setting, test: Callable[[ObjectRegistry], Awaitable[None]]) -> None:
+    """Run a test's steps in an event loop, at most 10 s."""
+
+    async def run() -> None:
+        registry = setting.registry()
+        try:
+            await asyncio.wait_for(test(registry), 10)
+        finally:
+            registry.close()
+
+    asyncio.run(run())
+
+
+async def answered(registry: ObjectRegistry, *refs: wire.ScaledObjectRef) -> list[Watched]:
+    """Return the objects, each with its first sample."""
+    found = [registry.find(item) for item in refs]
+    for watched in found:
+        await watched.first_answer(5)
+    return found
+
+
+def test_objects_on_one_group_share_a_sample_and_keep_their_own_rules() -> None:
+    """Three objects, two groups: one batch with two entries, whatever the number of objects."""
+    setting = Setting()
+
+    async def steps(registry: ObjectRegistry) -> None:
+        one, two, other = await answered(
+            registry,
+            ref("a"),
+            ref("b", lagThreshold="5000"),
+            ref("c", consumerGroup="audit"),
+        )
+        assert one.decision().stretch_started_at_ns is not None
+        assert two.decision().stretch_started_at_ns is None
+        assert other.decision().figures.total_lag == 200
+
+    with_registry(setting, steps)
+
+    assert [[item.group for item in batch] for batch in setting.cluster.batches] == [
+        ["enrich", "audit"]
+    ]
+    assert setting.cluster.opened == 1
+
+
+def test_an_object_nobody_asks_about_for_ten_minutes_is_dropped() -> None:
+    """The one that is asked about stays; with the last one, the cluster's sampling ends."""
+    setting = Setting()
+
+    async def steps(registry: ObjectRegistry) -> None:
+        await answered(registry, ref("asked"), ref("forgotten", consumerGroup="audit"))
+        setting.monotonic = 599
+        registry.find(ref("asked"))
+        registry.drop_idle()
+        assert len(registry) == 2
+        setting.monotonic = 601
+        registry.drop_idle()
+        assert len(registry) == 1
+        assert b"lagbench_scaler_objects 1.0" in setting.figures.exposition()[1]
+        setting.monotonic = 1_300
+        registry.drop_idle()
+        assert len(registry) == 0
+        assert b"lagbench_scaler_groups{" not in setting.figures.exposition()[1]
+
+    with_registry(setting, steps)
+
+
+def test_refused_metadata_is_not_watched() -> None:
+    """What cannot be sampled takes no place, however often it is asked about."""
+
+    async def steps(registry: ObjectRegistry) -> None:
+        for _ in range(2):
+            with pytest.raises(InvalidMetadata, match="lagThreshold"):
+                registry.find(ref("a", lagThreshold="0"))
+        assert len(registry) == 0
+
+    with_registry(Setting(), steps)
+
+
+def test_a_failed_first_sample_is_an_error_with_the_reason() -> None:
+    """There is no decision, and it says what the cluster said."""
+    setting = Setting(FakeCluster(error="broker down"))
+
+    async def steps(registry: ObjectRegistry) -> None:
+        (watched,) = await answered(registry, ref("a"))
+        with pytest.raises(LagUnavailable, match="broker down"):
+            watched.decision()
+
+    with_registry(setting, steps)
+
+
+def test_an_old_sample_is_an_error_and_no_decision() -> None:
+    """26 s after the newest sample, at an interval of 10 s, nothing is said any more."""
+    setting = Setting()
+
+    async def steps(registry: ObjectRegistry) -> None:
+        (watched,) = await answered(registry, ref("a"))
+        setting.now_ns += 25_000_000_000
+        assert watched.decision().figures.total_lag == 200
+        setting.now_ns += 1_000_000_000
+        with pytest.raises(LagUnavailable, match=r"26\.0 s old"):
+            watched.decision()
+
+    with_registry(setting, steps)
+
+
+def test_a_restart_goes_on_with_the_stretch_before_anybody_asks() -> None:
+    """The object and its window are there again; 20 s later lag persists, with one more sample."""
+    setting = Setting()
+    saved: list[bytes] = []
+
+    async def first(registry: ObjectRegistry) -> None:
+        await answered(registry, ref("a"))
+        saved.append(encode_state(await registry.saved()))
+
+    async def second(registry: ObjectRegistry) -> None:
+        setting.now_ns += 20_000_000_000
+        registry.restore(decode_state(saved[0]))
+        assert len(registry) == 1
+        (watched,) = await answered(registry, ref("a"))
+        assert watched.decision().is_persistent
+        assert watched.decision().span_seconds == 20.0
+
+    with_registry(setting, first)
+    with_registry(setting, second)
+
+
+def test_an_object_with_a_secret_is_not_saved_but_its_window_is() -> None:
+    """The state names neither the object nor the password; the window waits for KEDA's call."""
+    setting = Setting()
+    secret = {"sasl": "plaintext", "usernameFromEnv": "robot", "passwordFromEnv": "hunter2"}
+
+    async def steps(registry: ObjectRegistry) -> None:
+        await answered(registry, ref("a", **secret))
+        data = encode_state(await registry.saved())
+        state = decode_state(data)
+        assert b"hunter2" not in data
+        assert not state.objects
+        assert list(state.windows) == ["kafka:kafka:9092 | events | enrich | 10 s"]
+
+    with_registry(setting, steps)
+
+
+def test_streams_are_woken_when_something_has_changed_and_only_then() -> None:
+    """The same state again is no news; the loss of the decision is."""
+    setting = Setting()
+
+    async def steps(registry: ObjectRegistry) -> None:
+        (watched,) = await answered(registry, ref("a"))
+        listener = asyncio.Event()
+        watched.listeners.add(listener)
+        watched.log_news()
+        assert not listener.is_set()
+        setting.now_ns += 60_000_000_000
+        watched.log_news()
+        assert listener.is_set()
+
+    with_registry(setting, steps)
