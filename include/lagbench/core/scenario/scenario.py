@@ -157,6 +157,9 @@ class Slos(_Model):
         5, gt=0, description="the longest time in which the group did nothing though work waited"
     )
     flips: int | None = Field(0, ge=0)
+    pod_minutes: float | None = Field(
+        None, gt=0, description="cost in pods, from the stream's start to its planned end"
+    )
     lost: int | None = Field(0, ge=0)
     duplicated: int | None = Field(0, ge=0)
     reordered: int | None = Field(0, ge=0)

@@ -12,6 +12,7 @@ def scaling_results(measures: Measures, slos: Slos) -> list[SloResult]:
     return [
         _reaction(measures, slos),
         _flips(measures, slos),
+        _pod_minutes(measures, slos),
         _baseline(measures, slos),
         _surplus(measures, slos),
     ]
@@ -71,6 +72,16 @@ def _flips(measures: Measures, slos: Slos) -> SloResult:
         )
     if scaling.gaps_text and (slo.limit is None or scaling.flips <= slo.limit):
         return slo.result("undetermined", scaling.flips, f"{reason}; {scaling.gaps_text}")
+    return slo.judge(measures, reason)
+
+
+def _pod_minutes(measures: Measures, slos: Slos) -> SloResult:
+    slo, scaling = slo_of("pod_minutes", slos.pod_minutes), measures.scaling
+    if scaling.pod_minutes is None:
+        return slo.result("undetermined", None, "the pods' timelines are not known")
+    reason = f"at most {scaling.max_replicas} replicas at a time"
+    if scaling.gaps_text and (slo.limit is None or scaling.pod_minutes <= slo.limit):
+        return slo.result("undetermined", scaling.pod_minutes, f"{reason}; {scaling.gaps_text}")
     return slo.judge(measures, reason)
 
 

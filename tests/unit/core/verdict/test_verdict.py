@@ -48,6 +48,7 @@ def test_a_good_run_passes() -> None:
     assert exit_code(verdict) is ExitCode.PASS
     assert {slo.name: slo.status for slo in verdict.slos if slo.status != "pass"} == {
         "surplus_pods_idle": "not_judged",  # never more members than partitions
+        "pod_minutes": "not_judged",  # the scenario sets no limit, as for the next two
         "time_lag_p95_seconds": "not_judged",
         "time_lag_p99_seconds": "not_judged",
     }
@@ -311,6 +312,23 @@ def test_flips_name_the_first() -> None:
 
     assert (found.status, found.value) == ("fail", 2)
     assert "first flip at +34.3 s: 2 to 6 by hpa" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"pod_minutes": 6.0}, "pass"),
+        ({"pod_minutes": 6.1}, "fail"),
+        ({"pod_minutes": None}, "undetermined"),
+        ({"pod_minutes": 6.0, "gaps_text": "no sample for 9 s"}, "undetermined"),
+        ({"pod_minutes": 6.1, "gaps_text": "no sample for 9 s"}, "fail"),
+    ],
+)
+def test_the_cost_in_pods_is_judged(fields: dict[str, Any], status: str) -> None:
+    """Pod-minutes above the limit fail; replicas that nobody saw may have cost more."""
+    found = result(judge(changed("scaling", **fields), Slos(pod_minutes=6)), "pod_minutes")
+
+    assert (found.status, found.threshold) == (status, "at most 6 pod-minutes")
 
 
 @pytest.mark.parametrize(
