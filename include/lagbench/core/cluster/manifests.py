@@ -126,6 +126,7 @@ def consumer_for_run(
     resources["requests"] = {
         **(resources.get("requests") or {}),
         "cpu": f"{settings.cpu_request_millicores}m",
+        "memory": f"{settings.memory_request_mebibytes}Mi",
     }
     _set_environment(container, {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers})
     _set_arguments(

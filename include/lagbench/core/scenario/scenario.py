@@ -133,6 +133,9 @@ class ConsumerSettings(ConsumerFlags):
     """The workload under test."""
 
     cpu_request_millicores: int = Field(100, ge=1, description="base of CPU utilisation")
+    memory_request_mebibytes: int = Field(
+        128, ge=1, le=512, description="base of memory utilisation; the limit is 512"
+    )
     start_seconds: float | None = Field(
         None,
         ge=0,

@@ -149,7 +149,7 @@ def test_without_a_start_delay_a_pod_just_starts() -> None:
 def test_the_consumers_deployment_fits_the_run() -> None:
     """Replicas, requests, labels and a grace period beyond the shutdown timeout are set."""
     settings = ConsumerSettings(
-        shutdown_timeout_seconds=20, cpu_request_millicores=150
+        shutdown_timeout_seconds=20, cpu_request_millicores=150, memory_request_mebibytes=200
     )
 
     manifest = consumer_for_run(workload("Deployment", "consumer"), TARGET, settings, replicas=2)
@@ -157,7 +157,7 @@ def test_the_consumers_deployment_fits_the_run() -> None:
     pod = manifest["spec"]["template"]["spec"]
     assert manifest["spec"]["replicas"] == 2
     assert pod["terminationGracePeriodSeconds"] > 20
-    assert pod["containers"][0]["resources"]["requests"] == {"cpu": "150m", "memory": "128Mi"}
+    assert pod["containers"][0]["resources"]["requests"] == {"cpu": "150m", "memory": "200Mi"}
     assert manifest["spec"]["template"]["metadata"]["labels"][RUN_ID_LABEL] == NAMES.run_id
     assert RUN_ID_LABEL not in manifest["spec"]["selector"]["matchLabels"]
     assert "--kept=1" in pod["containers"][0]["args"]
