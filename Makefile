@@ -68,20 +68,26 @@ JUNIT ?=
 junit = $(if $(JUNIT),--junitxml=$(JUNIT)/$(1).xml)
 # A file of tests runs in one process, the longest first: most of their time is waiting.
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
+# It computes and waits for nothing: however slow the cores are, it finds the same.
+SPARK := tests/integration/test_accounting_mutations.py
+SUITES := test-unit test-spark test-integration test-e2e
 
 test: install ## Run all tests but those that need a real Kubernetes; ARGS: what to run instead.
 ifneq ($(strip $(ARGS)),)
 	$(BIN)/python -m pytest $(ARGS)
 else
-	@failed=0; for part in test-integration test-e2e; do \
+	@failed=0; for part in $(SUITES); do \
 	  $(MAKE) --no-print-directory $$part || failed=1; done; exit $$failed
 endif
 
 test-unit: install ## Run the tests that start nothing.
-	$(BIN)/python -m pytest tests/unit -m "not integration" $(ARGS)
+	$(BIN)/python -m pytest tests/unit tests/conformance $(PARALLEL) $(call junit,unit) $(ARGS)
 
-test-integration: install ## Run the unit tests and those against real parts, two at a time.
-	$(BIN)/python -m pytest tests/integration tests/conformance tests/unit $(PARALLEL) \
+test-spark: install ## Run Spark's accounting on runs with known faults.
+	$(BIN)/python -m pytest $(SPARK) $(call junit,spark) $(ARGS)
+
+test-integration: install ## Run the tests against real brokers, localkube, Airflow, gRPC, two at a time.
+	$(BIN)/python -m pytest tests/integration --ignore=$(SPARK) $(PARALLEL) \
 	  $(call junit,integration) $(ARGS)
 
 test-e2e: install ## Run whole rehearsals, one after the other: they measure.
@@ -90,18 +96,19 @@ test-e2e: install ## Run whole rehearsals, one after the other: they measure.
 test-kubernetes: install ## Run the suite that needs a real Kubernetes with KEDA (as root; builds it the first time).
 	$(BIN)/python -m tests.cluster $(call junit,kubernetes) $(ARGS)
 
-check: install ## Import contracts, lint, formatting, types.
+check: install ## Import contracts, lint, formatting, types, plain English.
 	PYTHONPATH=plugins:spark_jobs $(BIN)/lint-imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m tests.plain_english
 
 format: install ## Format and fix what can be fixed.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 bench: install ## Measure producer, consumers, Spark, pod start, Dag overhead (minutes).
-	$(BIN)/python -m tests.bench $(ARGS)
+	$(BIN)/python -m tests.benchmarks $(ARGS)
 
 pictures: ## Take the README's picture anew from a run's report: RUN=runs/ID (needs Debian's chromium).
 	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --virtual-time-budget=4000 \
