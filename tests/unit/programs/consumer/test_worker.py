@@ -43,7 +43,7 @@ def test_a_worker_that_is_held_in_a_request_is_noticed() -> None:
     worker = Worker(queues, WriteSchedule(0, 1), cast("LedgerWriter", ledger), SteadyClock())
     worker.start()
     try:
-        assert ledger.is_asked.wait(10)
+        assert ledger.is_asked.wait(60)
 
         worker.require_turning(within_seconds=30.0)
         with pytest.raises(NotReady, match=r"request has not returned for \d+ s"):
