@@ -2,7 +2,7 @@
 
 The order is that of Kubernetes 1.34: first the pods inside the range of ordinals, then those
 outside it from the highest, then the rolling update from the highest. OrderedReady stops at the
-first pod that is not available; Parallel goes on.
+first pod that is not available; Parallel continues.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Wanted:
     start: int = 0
     is_parallel: bool = False
     partition: int | None = 0
-    """None: OnDelete, a pod gets the new revision only when somebody deletes it."""
+    """None: OnDelete, a pod gets the new revision only after a client has deleted it."""
 
     @property
     def ordinals(self) -> range:
@@ -80,7 +80,7 @@ def next_steps(wanted: Wanted, replicas: Sequence[Replica]) -> Steps:
 
 
 def _surplus(wanted: Wanted, existing: Mapping[int, Replica]) -> tuple[list[int], bool]:
-    """Return the ordinals to remove now, and whether the rolling update may go on."""
+    """Return the ordinals to remove now, and whether the rolling update may continue."""
     outside = [existing[n] for n in sorted(existing) if n not in wanted.ordinals]
     if wanted.is_parallel:
         return [r.ordinal for r in reversed(outside) if not r.is_terminating], True

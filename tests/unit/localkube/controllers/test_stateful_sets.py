@@ -267,7 +267,6 @@ def test_pods_without_an_owner_are_taken_over() -> None:
         first = cluster.registry.store.get(STATEFUL_SET, PLACE, "web")
         cluster.deletion.delete(STATEFUL_SET, first, {"propagationPolicy": "Orphan"})
         assert not any(pod["metadata"].get("ownerReferences") for pod in cluster.pods())
-        cluster.registry.store.remove(CONTROLLER_REVISION, PLACE, str(cluster.revision_of("web-0")))
 
         cluster.create(podManagementPolicy="Parallel", replicas=2)
         await cluster.settle()
