@@ -129,7 +129,7 @@ def _has_baseline(load: LoadWindow) -> bool:
 def _records_by_pod(run: RunEvidence) -> dict[str, int] | None:
     """Return what each pod did; None without an accounting.
 
-    The accounting has a pod's lives in one sum. With several lives the rates tell them apart.
+    The accounting has a pod's lives in one sum. With several lives the rates distinguish them.
     """
     if run.accounting is None:
         return None

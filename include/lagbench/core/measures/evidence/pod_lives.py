@@ -1,8 +1,8 @@
-"""Tell the lives of a pod apart: a StatefulSet gives a new pod the name of an earlier one.
+"""Distinguish the lives of a pod: a StatefulSet gives a new pod the name of an earlier one.
 
 Measures identify a pod by its name. So each life after the first gets a name of its own in the
 records, for example ``consumer-3 (life 2)``; a pod with one life keeps its name. A container that
-is started again in its pod is no new life.
+is started again in its pod does not begin a new life.
 """
 
 from __future__ import annotations
