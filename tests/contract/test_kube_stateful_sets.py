@@ -211,11 +211,7 @@ def test_scale_reads_and_writes_replicas(endpoint: Endpoint) -> None:
 
 def test_the_defaults(endpoint: Endpoint) -> None:
     """One replica, in order, rolling update from the highest."""
-    manifest = endpoint.stateful_set("web")
-    manifest["spec"]["selector"]["matchLabels"]["none"] = "yes"
-    manifest["spec"]["template"]["metadata"]["labels"]["none"] = "yes"
-
-    spec = endpoint.apply(manifest, dry_run="All").spec.to_dict()
+    spec = endpoint.apply(endpoint.stateful_set("web"), dry_run="All").spec.to_dict()
 
     assert spec["replicas"] == 1
     assert spec["podManagementPolicy"] == "OrderedReady"
