@@ -133,7 +133,9 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     from lagbench.core.scenario import RunNames
     from lagbench.core.scenario.stream import tail_of
 
-    target = patch.RunTarget(RunNames("planned"), "kafka:9092")
+    target = patch.RunTarget(
+        RunNames("planned"), "kafka:9092", workload=cell.scenario.consumer.workload
+    )
     consumer = base_manifest("consumer", "Deployment")
     limits = cell.policy.limits
     tail = tail_of(cell.scenario, started_replicas=limits.started_replicas)

@@ -26,13 +26,13 @@ from lagbench_airflow.triggers.replicas import ReplicasSettledTrigger  # isort: 
 BOUNDS = {"deadline_at": 1.5, "hold_seconds": 2.0, "poll_seconds": 0.5}
 KUBE, KAFKA = {"kubernetes_conn_id": "k"}, {"kafka_conn_id": "q"}
 TRIGGERS = [
-    ConsumerGroupStableTrigger(run_id="r", **KUBE, **KAFKA, **BOUNDS),
+    ConsumerGroupStableTrigger(run_id="r", workload="Deployment", **KUBE, **KAFKA, **BOUNDS),
     ConsumerLagAboveTrigger(
         run_id="r", above_records=5, traffic_ends_at=7.5, **KUBE, **KAFKA, **BOUNDS
     ),
     ConsumerLagAtMostTrigger(run_id="r", at_most_records=0, **KAFKA, **BOUNDS),
     TrafficFinishedTrigger(job="j", ends_at=7.5, **KUBE, **BOUNDS),
-    ReplicasSettledTrigger(run_id="r", least=1, most=2, **KUBE, **BOUNDS),
+    ReplicasSettledTrigger(run_id="r", workload="Deployment", least=1, most=2, **KUBE, **BOUNDS),
 ]
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pydantic import AliasChoices, Field
 
-from lagbench.core.measures.evidence import LoadWindow, gaps_text
+from lagbench.core.measures.evidence import LoadWindow, gaps_text, pod_of_life
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure
 from lagbench.core.measures.pods import SurplusPod, idle_ratio, surplus, zero_partition_seconds
 from lagbench.core.measures.rebalance import EpisodeSpan, episode_spans
@@ -127,10 +127,20 @@ def _has_baseline(load: LoadWindow) -> bool:
 
 
 def _records_by_pod(run: RunEvidence) -> dict[str, int] | None:
+    """Return what each pod did; None without an accounting.
+
+    The accounting has a pod's lives in one sum. With several lives the rates distinguish them.
+    """
     if run.accounting is None:
         return None
     by_pod = run.accounting.get("by_pod") or {}
-    return {pod: int(work.get("processed", 0)) for pod, work in by_pod.items()}
+    done = {pod: int(work.get("processed", 0)) for pod, work in by_pod.items()}
+    if all(pod_of_life(name) == name for name in run.timelines):
+        return done
+    rates = run.work.pod_rates
+    if rates is None:
+        return None
+    return {pod: int(row.sum()) for pod, row in zip(rates.pods, rates.done, strict=True)}
 
 
 class Scaling(MeasureModel):

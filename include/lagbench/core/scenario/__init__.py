@@ -32,6 +32,7 @@ from lagbench.core.scenario.scenario import (
     Slos,
     SteadyProfile,
     StepProfile,
+    Workload,
 )
 from lagbench.core.scenario.start_delay import (
     START_SPREAD,
@@ -72,6 +73,7 @@ __all__ = [
     "StartDelay",
     "SteadyProfile",
     "StepProfile",
+    "Workload",
     "flag_of",
     "flag_text",
     "flag_values",

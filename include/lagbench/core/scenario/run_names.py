@@ -13,6 +13,7 @@ from lagbench.errors import WrongInput
 
 NAMESPACE = "lagbench"
 CONSUMER_DEPLOYMENT = "consumer"
+"""Name of the consumers' workload: a Deployment, or a StatefulSet if the scenario says so."""
 RECORDER_DEPLOYMENT = "recorder"
 LAG_SCALER = "lagbench-lag-scaler"
 """Deployment and Service of the lag scaler: policies name it in ``scalerAddress``."""
@@ -28,7 +29,7 @@ RUN_ID_ANNOTATION = "lagbench.io/run-id"
 TELEMETRY_TOPIC_ANNOTATION = "lagbench.io/telemetry-topic"
 BOOTSTRAP_ANNOTATION = "lagbench.io/bootstrap-servers"
 POD_ORDINAL_ANNOTATION = "lagbench.io/ordinal"
-"""The pod's number in its Deployment, from 0 in the order of creation; localkube notes it."""
+"""The pod's number in its workload, from 0 in the order of creation; localkube notes it."""
 TOPIC_PREFIX = "lagbench."
 GROUP_PREFIX = "enrich."
 

@@ -20,6 +20,7 @@ EARLIER_NAMES: Mapping[str, str] = {
 """Dotted fields that files and ``--set`` may also give by an earlier name; new files do not."""
 Balancer = Literal["range", "roundrobin", "cooperative-sticky", "consumer"]
 CommitMode = Literal["auto", "manual", "transactional"]
+Workload = Literal["Deployment", "StatefulSet"]
 
 
 class _Model(BaseModel):
@@ -132,6 +133,11 @@ class ConsumerFlags(_Model):
 class ConsumerSettings(ConsumerFlags):
     """The workload under test."""
 
+    workload: Workload = Field(
+        "Deployment",
+        description="kind of the consumers' workload: a StatefulSet's pods keep their names, and "
+        "the pod of the highest number leaves first",
+    )
     cpu_request_millicores: int = Field(100, ge=1, description="base of CPU utilisation")
     memory_request_mebibytes: int = Field(
         128, ge=1, le=512, description="base of memory utilisation; the limit is 512"

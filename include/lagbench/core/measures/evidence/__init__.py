@@ -56,6 +56,7 @@ from lagbench.core.measures.evidence.load_taken import (
 )
 from lagbench.core.measures.evidence.load_window import LoadWindow, SpikeWindow, load_window
 from lagbench.core.measures.evidence.measurement_window import measured_until
+from lagbench.core.measures.evidence.pod_lives import PodLives, by_life, pod_lives, pod_of_life
 from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES, PodTimeline, pod_timelines
 from lagbench.core.measures.evidence.producer_records import contradictions_of_the_producer
 from lagbench.core.measures.evidence.seq_ranges import SeqRanges
@@ -90,6 +91,7 @@ __all__ = [
     "HeldBack",
     "LagSeries",
     "LoadWindow",
+    "PodLives",
     "PodTimeline",
     "RateSeries",
     "RunningBound",
@@ -98,6 +100,7 @@ __all__ = [
     "TelemetryGap",
     "Validity",
     "answer_bound",
+    "by_life",
     "clock_set",
     "clock_steps",
     "clocks_measure",
@@ -130,6 +133,8 @@ __all__ = [
     "lost_rebalances",
     "measured_until",
     "on_recorders_clock",
+    "pod_lives",
+    "pod_of_life",
     "pod_timelines",
     "probe_at",
     "telemetry_gaps",
