@@ -12,6 +12,7 @@ from lagbench.cli import (
     baseline_command,
     bench_commands,
     cell_commands,
+    compare_command,
     explain_command,
     plan_command,
     policy_command,
@@ -41,6 +42,7 @@ app.command()(simulate_command.simulate)
 app.add_typer(policy_command.policy)
 app.command()(explain_command.explain)
 app.command()(cell_commands.show)
+app.command()(compare_command.compare)
 app.command()(cell_commands.account)
 app.command()(cell_commands.report)
 app.command()(baseline_command.baseline)
