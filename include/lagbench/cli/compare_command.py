@@ -32,8 +32,9 @@ def compare(
         typer.Option(help="Scenario field that differs on purpose, e.g. consumer.balancer."),
     ] = None,
     looks: Annotated[
-        str, typer.Option(help="Numbers of pairs at which the test was planned.")
-    ] = "6,8,12",
+        str | None,
+        typer.Option(help="Numbers of pairs at which the test was planned (6,8,12)."),
+    ] = None,
     measure: Annotated[
         list[str] | None,
         typer.Option(help="Test only this measure; may be given several times."),
@@ -50,6 +51,7 @@ def compare(
     from lagbench.adapters.runs.run_folder import find, runs_root
     from lagbench.cli.difference_table import print_differences, print_floor, print_two_runs
     from lagbench.core.compare import (
+        PLANNED_LOOKS,
         Pair,
         bounds_of,
         closest_floor,
@@ -82,7 +84,7 @@ def compare(
     found = compare_pairs(
         [Pair(first.measures, second.measures) for first, second in pairs],
         bounds_of(floor_found, measure),
-        _numbers(looks),
+        PLANNED_LOOKS if looks is None else _numbers(looks),
     )
     if as_json:
         typer.echo(json.dumps([each.model_dump(mode="json") for each in found], indent=2))

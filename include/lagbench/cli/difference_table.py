@@ -8,10 +8,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lagbench.core.compare import Difference, NoiseFloor, RunPair
+from lagbench.core.compare import Difference, DifferenceVerdict, NoiseFloor, RunPair
 from lagbench.core.measures import NAMED, Measures, NamedMeasure
 
-_COLOURS = {"differs": "bold", "equivalent": "green", "undetermined": "yellow", "listed": "dim"}
+_COLOURS: dict[DifferenceVerdict, str] = {
+    "differs": "bold",
+    "equivalent": "green",
+    "undetermined": "yellow",
+    "listed": "dim",
+}
 _NO_FLOOR = (
     "no noise floor of this cell on this machine and versions: run the same cell twice with each "
     "of 8 seeds, then lagbench compare --keep-noise-floor RUN…"

@@ -48,13 +48,13 @@ def read_compared(folder: RunFolder) -> ComparedRun:
         verdict = _model(Verdict, folder.read_json(folder.verdict), folder.verdict)
     return ComparedRun(
         run_id=folder.run_id,
-        created_at=int(manifest.get("created_at") or 0),
         scenario=read_scenario(folder),
-        policy=str(cell.get("policy") or ""),
-        target=str(cell.get("target") or ""),
+        target=cell.get("target"),
         environment=Environment.of_manifest(manifest),
         verdict=verdict,
         measures=_model(Measures, folder.read_json(folder.measures), folder.measures),
+        policy=cell.get("policy"),
+        created_at=int(manifest.get("created_at") or 0),
     )
 
 

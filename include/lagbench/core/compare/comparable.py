@@ -23,17 +23,17 @@ class ComparedRun:
     """One run as a comparison sees it.
 
     ``policy`` and ``target`` are the digests of the policy's content and of the target's name,
-    empty if the manifest has none; ``verdict`` is None while the run has none.
+    None if the manifest has none; ``verdict`` is None while the run has none.
     """
 
     run_id: str
-    created_at: int
     scenario: Scenario
-    policy: str
-    target: str
+    target: str | None
     environment: Environment
     verdict: Verdict | None
     measures: Measures
+    policy: str | None = None
+    created_at: int = 0
 
     @cached_property
     def load(self) -> str:
@@ -44,7 +44,7 @@ class ComparedRun:
         return cell_id(
             self.scenario.model_copy(update={"seed": 0}),
             policy_digest="",
-            target_digest=self.target,
+            target_digest=self.target or "",
             fidelity=self.measures.fidelity,
         )
 

@@ -37,7 +37,7 @@ class NoiseFloor(MeasureModel):
     policy: str  # name of the policy
     seeds: tuple[int, ...]
     load: str  # digest of scenario, target and fidelity (``ComparedRun.load``)
-    policy_digest: str
+    policy_digest: str | None  # of the policy's content
     fidelity: Fidelity
     environment: Environment
     made_at: int  # unix nanoseconds

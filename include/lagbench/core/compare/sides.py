@@ -17,7 +17,7 @@ def sides_by_policy(runs: Sequence[ComparedRun]) -> tuple[list[ComparedRun], lis
 
     :raises WrongInput: the runs are not of two policies.
     """
-    by_policy: dict[str, list[ComparedRun]] = defaultdict(list)
+    by_policy: dict[str | None, list[ComparedRun]] = defaultdict(list)
     for run in runs:
         by_policy[run.policy].append(run)
     if len(by_policy) != 2:

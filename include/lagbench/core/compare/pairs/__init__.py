@@ -2,7 +2,7 @@
 
 from lagbench.core.compare.pairs.compare_pairs import IDENTITY_COUNTS, compare_pairs
 from lagbench.core.compare.pairs.difference import Difference, DifferenceVerdict, Pair
-from lagbench.core.compare.pairs.looks import PLANNED_LOOKS, Looks
+from lagbench.core.compare.pairs.looks import PLANNED_LOOKS
 from lagbench.core.compare.pairs.student_t import t_quantile
 
 __all__ = [
@@ -10,7 +10,6 @@ __all__ = [
     "PLANNED_LOOKS",
     "Difference",
     "DifferenceVerdict",
-    "Looks",
     "Pair",
     "compare_pairs",
     "t_quantile",
