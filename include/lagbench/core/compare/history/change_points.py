@@ -22,7 +22,8 @@ from lagbench.core.compare.pairs import IDENTITY_COUNTS, holm
 from lagbench.core.measures import NAMED, MeasureModel, Reals
 
 ALPHA = 0.01
-SUSPECTED_POINTS = range(2, FEWEST_POINTS)
+SUSPECTED_POINTS = 2
+"""A change is suspected from this number of points after it on, and confirmed at 4."""
 MOST_POINTS = 100
 """Of a longer segment only the newest points are searched."""
 
@@ -118,6 +119,11 @@ class _Stretch:
     bound: Bound
     run_ids: Sequence[str]
     values: Reals
+    is_newest: bool = True  # it ends with the segment, so a change may have begun with its end
+
+    @property
+    def fewest_after(self) -> int:
+        return SUSPECTED_POINTS if self.is_newest else FEWEST_POINTS
 
     @classmethod
     def of(cls, bound: Bound, rows: Sequence[HistoryRow]) -> _Stretch:
@@ -132,15 +138,15 @@ class _Stretch:
 
     def parts(self, at: int) -> tuple[_Stretch, _Stretch]:
         return (
-            _Stretch(self.bound, self.run_ids[:at], self.values[:at]),
-            _Stretch(self.bound, self.run_ids[at:], self.values[at:]),
+            _Stretch(self.bound, self.run_ids[:at], self.values[:at], is_newest=False),
+            _Stretch(self.bound, self.run_ids[at:], self.values[at:], self.is_newest),
         )
 
-    def change(self, split: Split, p: float, status: Literal["suspected", "confirmed"]) -> Change:
+    def change(self, split: Split, p: float) -> Change:
         before, after = self.parts(split.at)
         return Change(
             measure=self.bound.name,
-            status=status,
+            status="confirmed" if after.values.size >= FEWEST_POINTS else "suspected",
             last_run_before=before.run_ids[-1],
             first_run_after=after.run_ids[0],
             mean_before=float(before.values.mean()),
@@ -154,36 +160,29 @@ class _Stretch:
 def _changes(rows: Sequence[HistoryRow], bounds: Sequence[Bound]) -> Iterator[Change]:
     """Yield the changes of a segment that are larger than their bound."""
     waiting = [_Stretch.of(bound, rows) for bound in bounds]
-    newest = {stretch.bound.name: stretch for stretch in waiting}
     while waiting:
         accepted = list(_accepted(waiting))
         for stretch, split, p in accepted:
-            if stretch.run_ids[-1:] == newest[stretch.bound.name].run_ids[-1:]:
-                newest[stretch.bound.name] = stretch.parts(split.at)[1]
-            yield from _if_large(stretch.change(split, p, "confirmed"), stretch.bound)
+            change = stretch.change(split, p)
+            if abs(change.mean_after - change.mean_before) > stretch.bound.width(
+                change.mean_before
+            ):
+                yield change
         waiting = [part for stretch, split, _ in accepted for part in stretch.parts(split.at)]
-    for stretch, split, p in _accepted(list(newest.values()), SUSPECTED_POINTS):
-        yield from _if_large(stretch.change(split, p, "suspected"), stretch.bound)
 
 
-def _accepted(
-    stretches: Sequence[_Stretch], after: range | None = None
-) -> Iterator[tuple[_Stretch, Split, float]]:
+def _accepted(stretches: Sequence[_Stretch]) -> Iterator[tuple[_Stretch, Split, float]]:
     """Yield the stretches with a change, the split and its p-value, of one family."""
     found = [
         (stretch, split)
         for stretch in stretches
-        if not stretch.is_constant and (split := best_split(stretch.values, after=after))
+        if not stretch.is_constant
+        and (split := best_split(stretch.values, fewest_after=stretch.fewest_after))
     ]
     adjusted = holm([split.p for _, split in found])
     for (stretch, split), p in zip(found, adjusted, strict=True):
         if p <= ALPHA:
             yield stretch, split, p
-
-
-def _if_large(change: Change, bound: Bound) -> Iterator[Change]:
-    if abs(change.mean_after - change.mean_before) > bound.width(change.mean_before):
-        yield change
 
 
 def by_cell(rows: Sequence[HistoryRow]) -> Mapping[str, list[HistoryRow]]:

@@ -32,17 +32,15 @@ class Split:
     p: float
 
 
-def best_split(
-    values: Reals, *, fewest_before: int = FEWEST_POINTS, after: range | None = None
-) -> Split | None:
+def best_split(values: Reals, *, fewest_after: int = FEWEST_POINTS) -> Split | None:
     """Return the best split of the values in order; None: there are too few.
 
     :param values: shape (n,), none of them NaN.
-    :param after: the allowed numbers of values after the split; None: ``FEWEST_POINTS`` or more.
+    :param fewest_after: least number of values after the split (2 or more); at least
+        ``FEWEST_POINTS`` are before it.
     """
     size = values.size
-    allowed = range(FEWEST_POINTS, size) if after is None else after
-    places = np.array([size - n for n in allowed if size - n >= fewest_before], dtype=np.int64)
+    places = np.arange(FEWEST_POINTS, size - fewest_after + 1)
     if not places.size:
         return None
     distances = np.abs(values[:, None] - values[None, :])
