@@ -1,9 +1,9 @@
-"""Distinguish flips that the load makes from flips that the policy makes by itself.
+"""Distinguish a self-made flip, which the policy makes by itself, from one that the load makes.
 
 The load turns up at the start of each spike and down at its end. A change of the replicas follows a
 turn of the same direction that came before it and that no change has followed yet. A flip that
 follows no turn is self-made: the replicas reversed, and the load did not. Each turn accounts for
-one reversal, however late the policy answers it. Noise that is no spike does not turn the load.
+one reversal, however late the policy answers it. Noise without a spike does not turn the load.
 """
 
 from __future__ import annotations
