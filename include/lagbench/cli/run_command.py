@@ -27,7 +27,7 @@ from lagbench.cli.cell_options import (
 from lagbench.cli.live_figures import LiveFigures
 from lagbench.cli.progress import PhaseLog, ProgressDisplay, TelemetryReader
 from lagbench.cli.run_lock import one_run_at_a_time
-from lagbench.core.scenario import RunNames, new_run_id
+from lagbench.core.scenario import RunNames, new_run_id, require_known_hpa
 from lagbench.errors import NotReady
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def run(
         overrides["seed"] = str(seed)
     cell = checked_cell(scenario, policy=policy, overrides=overrides)
     cluster = find_target(target, target_settings)
+    require_known_hpa(cell.scenario, is_embedded=cluster is None)
     if cluster is None:
         require_prometheus(cell.policy.manifest, where=cell.policy_name)
     _require_disk(cell)

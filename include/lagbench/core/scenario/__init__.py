@@ -1,6 +1,11 @@
 """Define the input of a run: load, events, keys, timeouts, names."""
 
 from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
+from lagbench.core.scenario.hpa_phase import (
+    phase_distance_seconds,
+    require_known_hpa,
+    stream_start_at_ns,
+)
 from lagbench.core.scenario.run_names import (
     BOOTSTRAP_ANNOTATION,
     CONSUMER_DEPLOYMENT,
@@ -21,6 +26,7 @@ from lagbench.core.scenario.run_names import (
 )
 from lagbench.core.scenario.scenario import (
     EARLIER_NAMES,
+    HPA_SYNC_SECONDS,
     MAX_SEED,
     Balancer,
     BurstyProfile,
@@ -47,6 +53,7 @@ __all__ = [
     "EARLIER_LAG_SCALER",
     "EARLIER_NAMES",
     "GROUP_PREFIX",
+    "HPA_SYNC_SECONDS",
     "LAG_SCALER",
     "MAX_SEED",
     "NAMESPACE",
@@ -77,6 +84,9 @@ __all__ = [
     "flag_values",
     "mean_start_seconds",
     "new_run_id",
+    "phase_distance_seconds",
+    "require_known_hpa",
     "start_delay",
+    "stream_start_at_ns",
     "trace_points",
 ]

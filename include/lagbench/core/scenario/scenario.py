@@ -18,6 +18,8 @@ EARLIER_NAMES: Mapping[str, str] = {
     "consumer.drain_timeout_seconds": "consumer.shutdown_timeout_seconds",
 }
 """Dotted fields that files and ``--set`` may also give by an earlier name; new files do not."""
+HPA_SYNC_SECONDS = 15.0
+"""The HPA syncs every 15 s."""
 Balancer = Literal["range", "roundrobin", "cooperative-sticky", "consumer"]
 CommitMode = Literal["auto", "manual", "transactional"]
 
@@ -197,6 +199,13 @@ class Scenario(_Model):
     timeouts: Timeouts = Timeouts()
     tail: Literal["until_settled", "none"] = Field(
         "until_settled", description="the base load continues until the replicas are back at rest"
+    )
+    hpa_sync_at_seconds: float | None = Field(
+        None,
+        ge=0,
+        lt=HPA_SYNC_SECONDS,
+        description="second of the stream at which the HPA syncs, on the embedded bench; the stream "
+        "waits for it. None: as it comes",
     )
 
     @model_validator(mode="after")

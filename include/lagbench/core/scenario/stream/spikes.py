@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from lagbench.core.scenario.scenario import HPA_SYNC_SECONDS
 from lagbench.core.scenario.stream.profile import OfferedLoad, Segment
 
-SYNC_SECONDS = 15.0
+SYNC_SECONDS = HPA_SYNC_SECONDS
 """The HPA syncs every 15 s: it may never see a shorter period."""
 
 
