@@ -52,7 +52,8 @@ def run(
 ) -> int:
     """Rehearse a scenario: drive the Dag scenario_run, show progress, print the verdict."""
     from lagbench.adapters.runs.run_folder import runs_root
-    from lagbench.catalog.catalog import checked_cell, from_any_folder, parse_settings
+    from lagbench.catalog.catalog import checked_cell, parse_settings
+    from lagbench.catalog.catalog_files import from_any_folder
     from lagbench.embedded import bench
     from lagbench.embedded.prometheus_program import require_prometheus
     from lagbench.orchestrator.airflow_server import require_target, running_server
