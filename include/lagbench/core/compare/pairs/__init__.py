@@ -1,0 +1,17 @@
+"""Compare two sides by pairs of runs with the same seed."""
+
+from lagbench.core.compare.pairs.compare_pairs import IDENTITY_COUNTS, compare_pairs
+from lagbench.core.compare.pairs.difference import Difference, DifferenceVerdict, Pair
+from lagbench.core.compare.pairs.looks import PLANNED_LOOKS, Looks
+from lagbench.core.compare.pairs.student_t import t_quantile
+
+__all__ = [
+    "IDENTITY_COUNTS",
+    "PLANNED_LOOKS",
+    "Difference",
+    "DifferenceVerdict",
+    "Looks",
+    "Pair",
+    "compare_pairs",
+    "t_quantile",
+]
