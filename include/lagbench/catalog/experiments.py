@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from lagbench.catalog.catalog_files import catalog_folder, find_file, is_path
 from lagbench.catalog.strict_yaml import parse_mapping, read_text
@@ -21,7 +21,7 @@ from lagbench.errors import WrongInput
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
 
-_PARTS = {"cells": ExperimentCell, "bounds": MeasureBound}
+_PARTS: Mapping[str, type[BaseModel]] = {"cells": ExperimentCell, "bounds": MeasureBound}
 
 
 def load_experiment(name_or_path: str | Path) -> Experiment:

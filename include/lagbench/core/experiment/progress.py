@@ -33,7 +33,6 @@ class RunRecord(BaseModel):
     began_at: int  # unix ns: the run was planned
     ended_at: int  # unix ns: the run was recorded
     hpa_sync_at_seconds: float | None  # second of the stream of the HPA's first sync, as recorded
-    environment: str  # digest of versions and machine
 
     @property
     def is_measured(self) -> bool:

@@ -204,7 +204,7 @@ class Scenario(_Model):
         None,
         ge=0,
         lt=HPA_SYNC_SECONDS,
-        description="second of the stream at which the HPA syncs, on the embedded bench; the stream "
+        description="second of the stream at which the HPA syncs (embedded bench only); the stream "
         "waits for it. None: as it comes",
     )
 

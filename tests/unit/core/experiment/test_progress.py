@@ -22,7 +22,6 @@ def record(run: PlannedRun, verdict: RunVerdict, attempt: int = 1) -> RunRecord:
         began_at=1,
         ended_at=2,
         hpa_sync_at_seconds=None,
-        environment="e",
     )
 
 
