@@ -69,12 +69,13 @@ def measure_noise(pairs: Sequence[Pair]) -> tuple[MeasureNoise, ...]:
         values = [(measure.read(pair.first), measure.read(pair.second)) for pair in pairs]
         differences = [b - a for a, b in values if a is not None and b is not None]
         if name not in IDENTITY_COUNTS and len(differences) >= FEWEST_PAIRS:
-            width = _half_width(differences)
+            width = half_width(differences)
             found.append(MeasureNoise(name=name, half_width=width, n=len(differences)))
     return tuple(found)
 
 
-def _half_width(differences: Sequence[float]) -> float:
+def half_width(differences: Sequence[float]) -> float:
+    """Return the half width of A/A differences (see ``measure_noise``)."""
     sizes = np.abs(np.asarray(differences, dtype=np.float64))
     predicted = t_quantile(CONFIDENCE, sizes.size) * math.sqrt(float(np.mean(sizes**2)))
     observed = float(np.quantile(sizes, CONFIDENCE, method="higher"))
