@@ -12,6 +12,7 @@ from lagbench.cli import (
     baseline_command,
     bench_commands,
     cell_commands,
+    experiment_command,
     explain_command,
     plan_command,
     policy_command,
@@ -38,6 +39,7 @@ app.command()(bench_commands.ui)
 app.command()(run_command.run)
 app.command()(plan_command.plan)
 app.command()(simulate_command.simulate)
+app.command()(experiment_command.experiment)
 app.add_typer(policy_command.policy)
 app.command()(explain_command.explain)
 app.command()(cell_commands.show)

@@ -79,7 +79,7 @@ def digest_of(experiment: Experiment) -> str:
 def find_unfinished(
     experiment: Experiment, *, target: str, pairs: int | None = None, root: Path | None = None
 ) -> ExperimentFolder | None:
-    """Return the newest execution of the command that is not finished, None: there is none.
+    """Return the newest execution of the command if it has no result yet; None: there is none.
 
     It has the same cells, target and number of pairs; a file that was changed starts anew.
     """
@@ -91,7 +91,7 @@ def find_unfinished(
             pairs or experiment.pairs,
         )
         if execution.started_by == "command" and is_same:
-            return None if read_progress(folder).is_finished else folder
+            return None if folder.result.exists() else folder
     return None
 
 
