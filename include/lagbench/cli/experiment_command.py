@@ -44,8 +44,9 @@ def experiment(
     """Compare the cells of an experiment by pairs of runs; a stopped one goes on where it ended."""
     from lagbench.catalog.experiments import check_experiment, load_experiment
     from lagbench.cli.experiment_tables import print_experiments, print_hours, print_order
+    from lagbench.core.cluster import EMBEDDED
     from lagbench.core.experiment import draw_schedule
-    from lagbench.results.experiments import EMBEDDED, find_unfinished, read_progress, target_label
+    from lagbench.results.experiments import find_unfinished, read_progress, target_label
 
     console = Console()
     if name is None:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from lagbench.adapters.runs.experiment_folder import RECORD_FILE, ExperimentFolder, executions
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.cluster import EMBEDDED
 from lagbench.core.compare import ComparedRun, Environment, content_digest
 from lagbench.core.experiment import (
     Execution,
@@ -31,7 +32,6 @@ from lagbench.results.baseline import CELL_FIELD
 from lagbench.results.prediction import read_prediction
 from lagbench.results.read_run import read_scenario
 
-EMBEDDED = "embedded"
 Model = TypeVar("Model", bound=BaseModel)
 
 

@@ -184,14 +184,14 @@ def test_phases_that_differ_are_said(tmp_path: Path) -> None:
 
 
 def test_runs_that_did_not_follow_each_other_are_said(tmp_path: Path) -> None:
-    """A pair that was finished the next day is noted with the hours between its runs."""
+    """A pair that was finished the next day is noted with the time between its runs."""
 
     def how(run: PlannedRun) -> dict[str, Any]:
         return {"began_at": 20 * HOUR if run.key == "pair_4_eager" else 1}
 
     notes = play(tmp_path, started(tmp_path), how).notes
 
-    assert "pair 4: its runs are 20.0 h apart, not back to back" in notes
+    assert "pair 4: its runs are 1,200 min apart, not back to back" in notes
 
 
 def test_an_execution_is_no_run(tmp_path: Path) -> None:

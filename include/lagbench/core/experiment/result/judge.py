@@ -29,7 +29,7 @@ from lagbench.core.scenario import phase_distance_seconds
 
 PHASE_TOLERANCE_SECONDS = 1.0
 """Phases that are closer count as equal: the producer starts late by less on a busy machine."""
-LONGEST_PAUSE_SECONDS = 3600.0
+LONGEST_PAUSE_SECONDS = 300.0
 """Runs of a pair that are further apart did not follow each other."""
 _FEWEST_PAIRS = 2
 _NS = 1_000_000_000
@@ -214,7 +214,7 @@ def _pause_notes(progress: Progress) -> Iterator[str]:
         ordered = sorted(records, key=lambda record: record.began_at)
         pause = (ordered[-1].began_at - ordered[0].ended_at) / _NS
         if pause > LONGEST_PAUSE_SECONDS:
-            yield f"pair {number}: its runs are {pause / 3600:.1f} h apart, not back to back"
+            yield f"pair {number}: its runs are {pause / 60:,.0f} min apart, not back to back"
 
 
 def _records_by_pair(progress: Progress) -> Iterator[tuple[int, list[RunRecord]]]:
