@@ -65,7 +65,7 @@ def experiment(
     if unfinished is not None and progress is not None and progress.is_finished:
         return _conclude(console, unfinished)  # it was stopped before its result
     missing = schedule.runs if progress is None else progress.missing
-    require_disk([cells[run.cell] for run in missing])
+    require_disk(cells[missing[0].cell], runs=len(missing))  # as if all had its load
     with opened_target(
         console,
         target=target,

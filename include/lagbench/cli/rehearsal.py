@@ -109,16 +109,13 @@ def _on_cluster(
             note.forget()
 
 
-def require_disk(cells: Sequence[Cell]) -> None:
-    """Reject runs whose predicted data do not fit together, before anything starts.
-
-    :param cells: one for each run.
-    """
+def require_disk(cell: Cell, *, runs: int = 1) -> None:
+    """Reject that many runs of a cell, before anything starts, if their data would not fit."""
     from lagbench.adapters.runs.run_folder import runs_root
     from lagbench.core.plan import plan_cell
     from lagbench.embedded import broker
 
-    needed = sum(plan_cell(cell.scenario, cell.policy).disk_bytes for cell in cells)
+    needed = runs * plan_cell(cell.scenario, cell.policy).disk_bytes
     root = runs_root()
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
     broker.require_disk(existing, needed_bytes=needed)

@@ -46,7 +46,7 @@ def run(
     if seed is not None:
         overrides["seed"] = str(seed)
     cell = checked_cell(scenario, policy=policy, overrides=overrides)
-    require_disk([cell])
+    require_disk(cell)
     run_id = new_run_id(
         cell.scenario.name, planned_at=datetime.now(UTC), unique_digits=secrets.token_hex(2)
     )
