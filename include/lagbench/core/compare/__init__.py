@@ -10,13 +10,20 @@ from lagbench.core.compare.compare import (
     compare_measures,
 )
 from lagbench.core.compare.environment import Environment
-from lagbench.core.compare.noise_floor import NoiseFloor, measure_noise
+from lagbench.core.compare.noise_floor import NoiseFloor, bounds_of, closest_floor, noise_floor
 from lagbench.core.compare.pairs import (
     PLANNED_LOOKS,
     Difference,
     DifferenceVerdict,
     Pair,
     compare_pairs,
+)
+from lagbench.core.compare.sides import (
+    RunPair,
+    pairs_by_seed,
+    pairs_of_one_cell,
+    require_comparable,
+    sides_by_policy,
 )
 
 __all__ = [
@@ -31,10 +38,17 @@ __all__ = [
     "Environment",
     "NoiseFloor",
     "Pair",
+    "RunPair",
+    "bounds_of",
     "cell_id",
+    "closest_floor",
     "comparable",
     "compare_measures",
     "compare_pairs",
     "content_digest",
-    "measure_noise",
+    "noise_floor",
+    "pairs_by_seed",
+    "pairs_of_one_cell",
+    "require_comparable",
+    "sides_by_policy",
 ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from lagbench.core.compare.cell_identity import NOT_RUN
+from lagbench.core.compare.cell_identity import NOT_RUN, cell_id
 from lagbench.core.compare.environment import Environment
 from lagbench.core.measures import Measures
 from lagbench.core.scenario import Scenario
@@ -17,12 +18,12 @@ _OF_THE_POLICY = {"allow_overscale"}
 _LONGEST_TEXT = 60
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ComparedRun:
     """One run as a comparison sees it.
 
-    ``target`` is the digest of the target's name, None if the manifest has none; ``verdict`` is
-    None while the run has none.
+    ``policy`` and ``target`` are the digests of the policy's content and of the target's name,
+    None if the manifest has none; ``verdict`` is None while the run has none.
     """
 
     run_id: str
@@ -31,6 +32,21 @@ class ComparedRun:
     environment: Environment
     verdict: Verdict | None
     measures: Measures
+    policy: str | None = None
+    created_at: int = 0
+
+    @cached_property
+    def load(self) -> str:
+        """The digest that the runs of one scenario, target and fidelity share.
+
+        Policies and seeds may differ.
+        """
+        return cell_id(
+            self.scenario.model_copy(update={"seed": 0}),
+            policy_digest="",
+            target_digest=self.target or "",
+            fidelity=self.measures.fidelity,
+        )
 
 
 def comparable(

@@ -33,7 +33,7 @@ class Environment(MeasureModel):
         }
         memory = machine.get("memory_bytes")
         if memory is not None:
-            facts["machine.memory_gibibytes"] = str(round(memory / _GIBIBYTE))
+            facts["machine.memory_gibibytes"] = str(round(int(memory) / _GIBIBYTE))
         versions = manifest.get("versions") or {}
         facts |= {f"versions.{name}": str(found) for name, found in versions.items()}
         return cls(facts=dict(sorted(facts.items())))

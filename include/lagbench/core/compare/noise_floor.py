@@ -6,14 +6,16 @@ It comes from an A/A set: pairs of runs with the same policy, load, machine and 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
-from lagbench.core.compare.compare import Bound
+from lagbench.core.compare.comparable import ComparedRun
+from lagbench.core.compare.compare import BOUNDS, Bound
 from lagbench.core.compare.environment import Environment
 from lagbench.core.compare.pairs import IDENTITY_COUNTS, Pair, t_quantile
 from lagbench.core.measures import NAMED, Fidelity, MeasureModel
+from lagbench.errors import WrongInput
 
 CONFIDENCE = 0.95
 FEWEST_PAIRS = 6
@@ -33,8 +35,9 @@ class NoiseFloor(MeasureModel):
 
     scenario: str  # name of the scenario
     policy: str  # name of the policy
-    load: str  # digest of everything that both sides share: scenario, target, fidelity
-    policy_digest: str
+    seeds: tuple[int, ...]
+    load: str  # digest of scenario, target and fidelity (``ComparedRun.load``)
+    policy_digest: str | None  # of the policy's content
     fidelity: Fidelity
     environment: Environment
     made_at: int  # unix nanoseconds
@@ -42,13 +45,75 @@ class NoiseFloor(MeasureModel):
     noise: tuple[MeasureNoise, ...]
 
     @property
-    def bounds(self) -> tuple[Bound, ...]:
-        """The noise of each measure as the bound below which a difference does not matter."""
-        return tuple(Bound(found.name, absolute=found.half_width) for found in self.noise)
+    def text(self) -> str:
+        """The cell and the pairs that it comes from."""
+        return f"A/A of {self.scenario} with {self.policy}, {len(self.run_ids) // 2} pairs"
+
+    def fits(self, run: ComparedRun) -> bool:
+        """Return whether the floor is of the run's load, machine and versions."""
+        return self.load == run.load and self.environment == run.environment
 
     def of_measure(self, name: str) -> MeasureNoise | None:
         """Return the noise of a measure; None: the A/A pairs did not measure it."""
         return next((found for found in self.noise if found.name == name), None)
+
+
+def bounds_of(floor: NoiseFloor | None, measures: Collection[str] | None = None) -> list[Bound]:
+    """Return the bound of each measure: its noise floor, or the nightly gate's where it has none.
+
+    :param measures: the measures to test, of those that the gate bounds; None: all of them.
+    :raises WrongInput: a measure that has no bound.
+    """
+    stated = {bound.name: bound for bound in BOUNDS if bound.name not in IDENTITY_COUNTS}
+    for name in measures or ():
+        if name not in stated:
+            raise WrongInput(
+                where="compare", field="measure", value=name, allowed=", ".join(stated)
+            )
+    names = stated if measures is None else [name for name in stated if name in measures]
+    noise = {} if floor is None else {found.name: found.half_width for found in floor.noise}
+    return [Bound(name, absolute=noise[name]) if name in noise else stated[name] for name in names]
+
+
+def closest_floor(
+    floors: Iterable[NoiseFloor], first: ComparedRun, second: ComparedRun
+) -> NoiseFloor | None:
+    """Return the floor for a comparison: of the first side's policy, of the second's, of any other.
+
+    It is of the same load, machine and versions as the first; of several, the newest counts.
+    """
+    fitting = [floor for floor in floors if floor.fits(first)]
+    policies = [second.policy, first.policy]
+
+    def rank(floor: NoiseFloor) -> tuple[int, int]:
+        known = policies.index(floor.policy_digest) if floor.policy_digest in policies else -1
+        return known, floor.made_at
+
+    return max(fitting, key=rank, default=None)
+
+
+def noise_floor(pairs: Sequence[tuple[ComparedRun, ComparedRun]], *, now: int) -> NoiseFloor:
+    """Return the noise floor of the cell whose A/A pairs these are, measured at ``now`` (unix ns).
+
+    :raises WrongInput: there are fewer than ``FEWEST_PAIRS`` pairs.
+    """
+    if len(pairs) < FEWEST_PAIRS:
+        raise WrongInput(
+            where="noise floor", field="pairs", value=len(pairs), allowed=f"{FEWEST_PAIRS} or more"
+        )
+    first = pairs[0][0]
+    return NoiseFloor(
+        scenario=first.scenario.name,
+        policy=first.measures.policy,
+        seeds=tuple(pair[0].measures.seed for pair in pairs),
+        load=first.load,
+        policy_digest=first.policy,
+        fidelity=first.measures.fidelity,
+        environment=first.environment,
+        made_at=now,
+        run_ids=tuple(run.run_id for pair in pairs for run in pair),
+        noise=measure_noise([Pair(before.measures, after.measures) for before, after in pairs]),
+    )
 
 
 def measure_noise(pairs: Sequence[Pair]) -> tuple[MeasureNoise, ...]:

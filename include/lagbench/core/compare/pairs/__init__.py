@@ -2,7 +2,8 @@
 
 from lagbench.core.compare.pairs.compare_pairs import IDENTITY_COUNTS, compare_pairs
 from lagbench.core.compare.pairs.difference import Difference, DifferenceVerdict, Pair
-from lagbench.core.compare.pairs.looks import PLANNED_LOOKS, Looks
+from lagbench.core.compare.pairs.looks import PLANNED_LOOKS
+from lagbench.core.compare.pairs.sign_flip import holm
 from lagbench.core.compare.pairs.student_t import t_quantile
 
 __all__ = [
@@ -10,8 +11,8 @@ __all__ = [
     "PLANNED_LOOKS",
     "Difference",
     "DifferenceVerdict",
-    "Looks",
     "Pair",
     "compare_pairs",
+    "holm",
     "t_quantile",
 ]
