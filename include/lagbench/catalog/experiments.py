@@ -47,6 +47,7 @@ def check_experiment(experiment: Experiment) -> dict[str, Cell]:
     :raises WrongInput: a cell cannot run, or a bound names no measure.
     """
     from lagbench.catalog.catalog import checked_cell
+    from lagbench.core.compare import DRAWN_FOR_PAIRS
     from lagbench.core.measures import NAMED
 
     where = f"experiment {experiment.name}"
@@ -60,7 +61,7 @@ def check_experiment(experiment: Experiment) -> dict[str, Cell]:
                 value=measure,
                 allowed=f"{hint}a measure: {', '.join(sorted(NAMED))}",
             )
-    for field in ("seed", "hpa_sync_at_seconds"):
+    for field in DRAWN_FOR_PAIRS:
         for cell in experiment.cells:
             if field in experiment.overrides_of(cell):
                 allowed = "no such override: the pairs set it (fields seeds, phase)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -10,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from lagbench.adapters.runs.experiment_folder import RECORD_FILE, ExperimentFolder, executions
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.cluster import EMBEDDED
-from lagbench.core.compare import ComparedRun, Environment, content_digest
+from lagbench.core.compare import ComparedRun, NoiseFloor, closest_floor, content_digest
 from lagbench.core.experiment import (
     Execution,
     Experiment,
@@ -21,16 +22,14 @@ from lagbench.core.experiment import (
 )
 from lagbench.core.experiment.result import (
     ExperimentResult,
-    KeptRun,
     as_markdown,
     judge_experiment,
+    pairs_of,
 )
-from lagbench.core.measures import Measures
 from lagbench.core.verdict import Verdict
-from lagbench.errors import NotReady
-from lagbench.results.baseline import CELL_FIELD
+from lagbench.errors import NotReady, WrongInput
+from lagbench.results.compared_runs import keep_floor_of, read_compared, read_noise_floors
 from lagbench.results.prediction import read_prediction
-from lagbench.results.read_run import read_scenario
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -144,6 +143,8 @@ def record_run(
 def conclude(folder: ExperimentFolder) -> ExperimentResult:
     """Judge a finished execution, and write result.json and result.md.
 
+    An A/A experiment also renews the noise floor of its cell; any other shows the closest one.
+
     :raises NotReady: runs are missing.
     """
     progress = read_progress(folder)
@@ -155,24 +156,39 @@ def conclude(folder: ExperimentFolder) -> ExperimentResult:
         for run in progress.schedule.runs
         if (record := progress.measured(run)) is not None
     }
-    runs = {measured[run.run_id]: _kept(run) for run in folder.runs() if run.run_id in measured}
-    result = judge_experiment(read_experiment(folder), read_execution(folder), progress, runs)
+    runs = {
+        measured[run.run_id]: read_compared(run) for run in folder.runs() if run.run_id in measured
+    }
+    experiment = read_experiment(folder)
+    noise, notes = _noise(folder, experiment, progress, runs)
+    result = judge_experiment(experiment, read_execution(folder), progress, runs, noise)
+    result = result.model_copy(update={"notes": (*notes, *result.notes)})
     folder.files.write_json(folder.result, result.model_dump(mode="json"))
     folder.files.write_text(folder.page, as_markdown(result))
     return result
 
 
-def _kept(run: RunFolder) -> KeptRun:
-    manifest = run.read_json(run.manifest)
-    compared = ComparedRun(
-        run_id=run.run_id,
-        scenario=read_scenario(run),
-        target=(manifest.get(CELL_FIELD) or {}).get("target"),
-        environment=Environment.of_manifest(manifest),
-        verdict=Verdict.model_validate(run.read_json(run.verdict)),
-        measures=Measures.model_validate(run.read_json(run.measures)),
-    )
-    return KeptRun(compared, str(manifest.get("policy")))
+def _noise(
+    folder: ExperimentFolder,
+    experiment: Experiment,
+    progress: Progress,
+    runs: Mapping[tuple[int, str], ComparedRun],
+) -> tuple[NoiseFloor | None, tuple[str, ...]]:
+    """Return the noise floor, and a note on it."""
+    first, second = (cell.name for cell in experiment.cells[:2])
+    pairs, _ = pairs_of(experiment, progress, runs, (first, second))
+    if not pairs:
+        return None, ()
+    root = folder.runs_root
+    if experiment.is_noise_floor:
+        try:
+            return keep_floor_of(root, tuple(pairs.values())), ("the noise floor was renewed",)
+        except WrongInput as refused:
+            return None, (f"the noise floor was not renewed: {refused}",)
+    found = closest_floor(read_noise_floors(root), *next(iter(pairs.values())))
+    if found is None:
+        return None, ("no noise floor is known for this load, machine and versions",)
+    return found, (f"noise floor: {found.text}",)
 
 
 def _model(kind: type[Model], folder: ExperimentFolder, path: Path) -> Model:

@@ -194,6 +194,47 @@ def test_runs_that_did_not_follow_each_other_are_said(tmp_path: Path) -> None:
     assert "pair 4: its runs are 1,200 min apart, not back to back" in notes
 
 
+def test_the_same_cell_twice_renews_the_noise_floor(tmp_path: Path) -> None:
+    """The floor is kept in the runs folder, and a later experiment shows it beside its result."""
+    same = made(name="aa", cells=[{"name": "a"}, {"name": "b"}])
+
+    def how(run: PlannedRun) -> dict[str, Any]:
+        return {"reaction": 10.0 + run.pair * (run.cell == "b")}
+
+    found = play(tmp_path, started(tmp_path, same), how)
+    shown = play(tmp_path, started(tmp_path), later_by(30))
+
+    assert found.kind == "noise floor"
+    assert found.notes[0] == "the noise floor was renewed"
+    assert found.noise is not None
+    assert found.noise == shown.noise
+    assert shown.notes[0] == f"noise floor: {found.noise.text}"
+    width = found.noise.of_measure("reaction_seconds")
+    assert width is not None
+    assert width.half_width > 6  # the largest difference
+
+
+def test_too_few_pairs_renew_no_noise_floor(tmp_path: Path) -> None:
+    """With a gap five pairs are left, and the result says why there is no floor."""
+    same = made(name="aa", cells=[{"name": "a"}, {"name": "b"}])
+
+    def how(run: PlannedRun) -> dict[str, Any]:
+        return {"verdict": "undetermined" if run.key == "pair_1_a" else "pass"}
+
+    found = play(tmp_path, started(tmp_path, same), how)
+
+    assert found.noise is None
+    assert found.notes[0].startswith("the noise floor was not renewed: ")
+    assert "6 or more" in found.notes[0]
+
+
+def test_without_a_noise_floor_the_result_says_so(tmp_path: Path) -> None:
+    """Of this load, machine and versions none was measured."""
+    notes = play(tmp_path, started(tmp_path), later_by(0)).notes
+
+    assert notes[0] == "no noise floor is known for this load, machine and versions"
+
+
 def test_an_execution_is_no_run(tmp_path: Path) -> None:
     """The list of runs does not show the folder of the experiments."""
     started(tmp_path)

@@ -56,6 +56,11 @@ class ExperimentFolder:
         return self.path / "result.md"
 
     @property
+    def runs_root(self) -> Path:
+        """The runs folder that the execution is in."""
+        return self.path.parents[2]
+
+    @property
     def files(self) -> RunFolder:
         """Return reader and writer of the folder's own files."""
         return RunFolder(self.path)

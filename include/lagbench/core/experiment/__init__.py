@@ -5,7 +5,7 @@ needs the measures, is in ``result``.
 """
 
 from lagbench.core.experiment.experiment import Experiment, ExperimentCell, MeasureBound
-from lagbench.core.experiment.progress import Execution, Progress, RunRecord, RunVerdict
+from lagbench.core.experiment.progress import Execution, Progress, RunRecord
 from lagbench.core.experiment.schedule import PlannedRun, Schedule, draw_schedule
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "PlannedRun",
     "Progress",
     "RunRecord",
-    "RunVerdict",
     "Schedule",
     "draw_schedule",
 ]

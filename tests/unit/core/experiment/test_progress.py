@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.fakes.experiments import experiment
 
-from lagbench.core.experiment import PlannedRun, Progress, RunRecord, RunVerdict, draw_schedule
+from lagbench.core.experiment import PlannedRun, Progress, RunRecord, draw_schedule
+from lagbench.core.experiment.progress import RunVerdict
 
 SCHEDULE = draw_schedule(experiment())
 FIRST, SECOND = SCHEDULE.runs[:2]

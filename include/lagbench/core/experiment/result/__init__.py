@@ -1,17 +1,14 @@
 """Judge an experiment by its pairs, and show the result."""
 
-from lagbench.core.experiment.result.experiment_result import CellComparison, ExperimentResult
-from lagbench.core.experiment.result.judge import KeptRun, bounds_of, judge_experiment, pairs_of
+from lagbench.core.experiment.result.experiment_result import ExperimentResult
+from lagbench.core.experiment.result.judge import judge_experiment, pairs_of
 from lagbench.core.experiment.result.markdown import as_markdown
 from lagbench.core.experiment.result.rows import HEADINGS, difference_row, tested
 
 __all__ = [
     "HEADINGS",
-    "CellComparison",
     "ExperimentResult",
-    "KeptRun",
     "as_markdown",
-    "bounds_of",
     "difference_row",
     "judge_experiment",
     "pairs_of",

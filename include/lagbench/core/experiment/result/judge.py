@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from lagbench.core.compare import (
     BOUNDS,
@@ -12,6 +11,7 @@ from lagbench.core.compare import (
     Difference,
     NoiseFloor,
     Pair,
+    RunPair,
     comparable,
     compare_pairs,
 )
@@ -35,15 +35,7 @@ _FEWEST_PAIRS = 2
 _NS = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class KeptRun:
-    """A measured run of an experiment, with the name of its policy."""
-
-    compared: ComparedRun
-    policy: str
-
-
-Runs = Mapping[tuple[int, str], KeptRun]
+Runs = Mapping[tuple[int, str], ComparedRun]
 """The measured runs by pair and cell; a gap is not in it."""
 
 
@@ -58,7 +50,7 @@ def judge_experiment(
 
     A pair counts if both of its runs are measured and comparable.
 
-    :param noise: the noise floor to show beside the differences; None: there is none.
+    :param noise: the noise floor that is shown beside the differences; None: there is none.
     """
     bounds = bounds_of(experiment)
     first, *others = experiment.cells
@@ -94,10 +86,10 @@ def bounds_of(experiment: Experiment) -> tuple[Bound, ...]:
 
 def pairs_of(
     experiment: Experiment, progress: Progress, runs: Runs, cells: tuple[str, str]
-) -> tuple[dict[int, Pair], dict[int, str]]:
+) -> tuple[dict[int, RunPair], dict[int, str]]:
     """Return the comparable pairs of two cells by number, and the reasons for the others."""
     varied = {key for cell in experiment.cells for key in cell.overrides}
-    found: dict[int, Pair] = {}
+    found: dict[int, RunPair] = {}
     left_out: dict[int, str] = {}
     for number in range(1, progress.schedule.pairs + 1):
         kept = [runs.get((number, name)) for name in cells]
@@ -105,12 +97,12 @@ def pairs_of(
             missing = [n for n, run in zip(cells, kept, strict=True) if run is None]
             left_out[number] = f"no measured run of {' and '.join(missing)}"
             continue
-        sides = kept[0].compared, kept[1].compared
+        sides = kept[0], kept[1]
         reasons = comparable(*sides, varied=varied)
         if reasons:
             left_out[number] = "; ".join(reasons)
         else:
-            found[number] = Pair(sides[0].measures, sides[1].measures)
+            found[number] = sides
     return found, left_out
 
 
@@ -127,7 +119,8 @@ def _comparison(
     if len(pairs) >= _FEWEST_PAIRS:
         # One look: the number of pairs was fixed before the first run, and gaps do not depend on
         # the difference that is tested.
-        differences = compare_pairs(list(pairs.values()), bounds, looks=(len(pairs),))
+        measured = [Pair(first.measures, second.measures) for first, second in pairs.values()]
+        differences = compare_pairs(measured, bounds, looks=(len(measured),))
     return CellComparison(
         first=names[0],
         second=names[1],
@@ -140,7 +133,7 @@ def _comparison(
 def _outcome(cell: ExperimentCell, progress: Progress, runs: Runs) -> CellOutcome:
     planned = [run for run in progress.schedule.runs if run.cell == cell.name]
     verdicts = [record.verdict for run in planned if (record := progress.measured(run))]
-    policies = {kept.policy for (_, name), kept in runs.items() if name == cell.name}
+    policies = {kept.measures.policy for (_, name), kept in runs.items() if name == cell.name}
     return CellOutcome(
         name=cell.name,
         policy=", ".join(sorted(policies)) or cell.policy or "the scenario's",
@@ -154,7 +147,7 @@ def _outcome(cell: ExperimentCell, progress: Progress, runs: Runs) -> CellOutcom
 def _line(run: PlannedRun, progress: Progress, runs: Runs, bounds: Sequence[Bound]) -> RunLine:
     record, kept = progress.measured(run), runs.get((run.pair, run.cell))
     values = {
-        bound.name: None if kept is None else NAMED[bound.name].read(kept.compared.measures)
+        bound.name: None if kept is None else NAMED[bound.name].read(kept.measures)
         for bound in bounds
     }
     return RunLine(
@@ -176,7 +169,7 @@ def _notes(experiment: Experiment, progress: Progress, runs: Runs) -> Iterator[s
         yield f"gap: {run.key} was undetermined {len(progress.attempts(run))} times ({why})"
     yield from _phase_notes(progress)
     yield from _pause_notes(progress)
-    facts = {kept.compared.environment.key for kept in runs.values()}
+    facts = {kept.environment.key for kept in runs.values()}
     if len(facts) > 1:
         yield f"the runs were made on {len(facts)} machines or sets of versions"
     for cell in experiment.cells:
