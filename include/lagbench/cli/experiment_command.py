@@ -41,7 +41,7 @@ def experiment(
     target: TargetOption = "embedded",
     target_settings: TargetSettingsOption = None,
 ) -> int:
-    """Compare the cells of an experiment by pairs of runs; a stopped one goes on where it ended."""
+    """Compare the cells of an experiment by pairs of runs; a stopped one continues where it ended."""
     from lagbench.catalog.experiments import check_experiment, load_experiment
     from lagbench.cli.experiment_tables import print_experiments, print_hours, print_order
     from lagbench.core.cluster import EMBEDDED
@@ -155,7 +155,7 @@ def _conf(found: Experiment, run: PlannedRun) -> dict[str, Any]:
 def _say_how_to_go_on(console: Console, name: str, progress: Progress) -> None:
     console.print(
         f"{progress.done} of {len(progress.schedule.runs)} runs are done and kept; the same "
-        f"command (lagbench experiment {name}) goes on with the next one",
+        f"command (lagbench experiment {name}) continues with the next run",
         highlight=False,
         soft_wrap=True,
     )

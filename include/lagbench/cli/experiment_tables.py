@@ -55,7 +55,7 @@ def print_hours(
     if progress is not None and progress.done:
         left = hours * len(progress.missing) / count
         console.print(
-            f"goes on: {progress.done} of {count} runs are done, about {left:.1f} hours are left",
+            f"continues: {progress.done} of {count} runs are done, about {left:.1f} hours are left",
             highlight=False,
         )
 

@@ -80,7 +80,7 @@ def find_unfinished(
 ) -> ExperimentFolder | None:
     """Return the newest execution of the command if it has no result yet; None: there is none.
 
-    It has the same cells, target and number of pairs; a file that was changed starts anew.
+    It has the same cells, target and number of pairs; after a change of the file a new one starts.
     """
     for folder in reversed(executions(experiment.name, root)):
         execution = read_execution(folder)

@@ -24,7 +24,7 @@ class RehearseExperimentCellOperator(TriggerDagRunOperator):
 
     After success: the run is recorded in the experiment's folder. A missed SLO is a result. A run
     that is undetermined or has no verdict fails the task, whose one retry repeats the run; one that
-    is undetermined again is a gap, and the experiment goes on.
+    is undetermined again is a gap, and the experiment continues.
 
     :param run_key: name of the run in the schedule, e.g. ``pair_1_range``.
     """

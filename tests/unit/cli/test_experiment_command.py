@@ -127,7 +127,7 @@ def test_a_stopped_experiment_goes_on(home: Home, capsys: pytest.CaptureFixture[
     assert home.folder == first
     assert len(home.confs) == 13
     assert home.confs[3]["overrides"] == home.confs[4]["overrides"]
-    assert "goes on: 3 of 12 runs are done, about 0.8 hours are left" in capsys.readouterr().out
+    assert "continues: 3 of 12 runs are done, about 0.8 hours are left" in capsys.readouterr().out
 
 
 def test_a_finished_experiment_starts_anew(home: Home) -> None:

@@ -14,7 +14,7 @@ from lagbench.core.scenario import NAMESPACE
 from lagbench.errors import WrongInput
 
 EMBEDDED = "embedded"
-"""The target that is no cluster: the bench on this machine."""
+"""The target on this machine, without a cluster."""
 NO_STORAGE = "none"
 """As storage class: store nothing; the lag scaler's windows end with its pod."""
 

@@ -62,7 +62,7 @@ class Progress:
 
     @property
     def missing(self) -> tuple[PlannedRun, ...]:
-        """Return the runs that have no result and are no gap, in their order."""
+        """Return the runs without a result that may still get one, in their order."""
         return tuple(
             run
             for run in self.schedule.runs
