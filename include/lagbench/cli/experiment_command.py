@@ -41,7 +41,7 @@ def experiment(
     target: TargetOption = "embedded",
     target_settings: TargetSettingsOption = None,
 ) -> int:
-    """Compare the cells of an experiment by pairs of runs; a stopped one continues where it ended."""
+    """Compare cells by pairs of runs; the same command continues a stopped experiment."""
     from lagbench.catalog.experiments import check_experiment, load_experiment
     from lagbench.cli.experiment_tables import print_experiments, print_hours, print_order
     from lagbench.core.cluster import EMBEDDED
