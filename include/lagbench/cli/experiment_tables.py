@@ -13,6 +13,7 @@ from lagbench.core.experiment import Experiment, Progress, Schedule
 from lagbench.core.experiment.result import (
     HEADINGS,
     ExperimentResult,
+    decidability_note,
     difference_row,
     tested,
 )
@@ -52,6 +53,8 @@ def print_hours(
         f"{found.title}: about {hours:.1f} hours, {schedule.pairs} pairs, {count} runs",
         highlight=False,
     )
+    if note := decidability_note(found, schedule.pairs):
+        console.print(f"[yellow]![/yellow] {note}", highlight=False, soft_wrap=True)
     if progress is not None and progress.done:
         left = hours * len(progress.missing) / count
         console.print(

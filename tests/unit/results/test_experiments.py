@@ -13,7 +13,7 @@ from tests.fakes.experiments import experiment, write_run
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.adapters.runs.run_folder import list_runs
 from lagbench.core.experiment import Experiment, PlannedRun
-from lagbench.core.experiment.result import ExperimentResult
+from lagbench.core.experiment.result import ExperimentResult, decidability_note
 from lagbench.errors import NotReady
 from lagbench.results.experiments import (
     conclude,
@@ -240,3 +240,26 @@ def test_an_execution_is_no_run(tmp_path: Path) -> None:
     started(tmp_path)
 
     assert list_runs(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("pairs", "measures", "text"),
+    [
+        (6, 1, None),
+        (6, 2, "6 pairs can show a difference in 1 measure at most, and 2 are compared"),
+        (8, 6, None),
+        (8, 7, "8 pairs can show a difference in 6 measures at most"),
+    ],
+)
+def test_too_many_measures_for_the_pairs_are_said(
+    pairs: int, measures: int, text: str | None
+) -> None:
+    """Holm's correction multiplies the smallest p of the pairs; a noise floor needs no p."""
+    names = ["reaction_seconds", "drain_seconds", "flips", "pod_minutes", "peak_lag_records"]
+    names += ["standstill_seconds", "time_lag_p95_seconds", "time_lag_p99_seconds"]
+    bounds = {name: {"absolute": 1.0} for name in (*names[:measures], "lost")}
+    same = made(bounds=bounds, cells=[{"name": "a"}, {"name": "b"}])
+
+    note = decidability_note(made(bounds=bounds), pairs)
+    assert note is None if text is None else text in str(note)
+    assert decidability_note(same, pairs) is None

@@ -15,7 +15,8 @@ from lagbench.core.compare import (
     comparable,
     compare_pairs,
 )
-from lagbench.core.experiment.experiment import Experiment, ExperimentCell
+from lagbench.core.compare.pairs import IDENTITY_COUNTS
+from lagbench.core.experiment.experiment import SIGNIFICANCE, Experiment, ExperimentCell
 from lagbench.core.experiment.progress import Execution, Progress, RunRecord
 from lagbench.core.experiment.result.experiment_result import (
     CellComparison,
@@ -81,6 +82,21 @@ def bounds_of(experiment: Experiment) -> tuple[Bound, ...]:
     return tuple(
         Bound(name, absolute=found.absolute, relative=found.relative)
         for name, found in experiment.bounds.items()
+    )
+
+
+def decidability_note(experiment: Experiment, pairs: int) -> str | None:
+    """Return why a difference may not be shown with that many pairs; None: it can be.
+
+    Holm's correction multiplies the smallest p, 2/2^n, by the number of compared measures.
+    """
+    compared = sum(bound.name not in IDENTITY_COUNTS for bound in bounds_of(experiment))
+    most = int(SIGNIFICANCE * 2 ** (pairs - 1))
+    if experiment.is_noise_floor or compared <= most:
+        return None
+    return (
+        f"{pairs} pairs can show a difference in {most} measure{'s' if most > 1 else ''} at most, "
+        f"and {compared} are compared: compare fewer, or take more pairs"
     )
 
 
