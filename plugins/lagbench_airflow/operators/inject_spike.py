@@ -11,7 +11,8 @@ from lagbench.adapters.kafka.telemetry_read import first_record, last_record
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.core.cluster import producer_job_for_run
-from lagbench.core.scenario import HPA_SYNC_SECONDS, RUN_ID_LABEL, stream_start_at_ns
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS
+from lagbench.core.scenario import RUN_ID_LABEL, stream_start_at_ns
 from lagbench.core.telemetry import HpaSync, StreamStarted
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator

@@ -26,7 +26,6 @@ from lagbench.core.scenario.run_names import (
 )
 from lagbench.core.scenario.scenario import (
     EARLIER_NAMES,
-    HPA_SYNC_SECONDS,
     MAX_SEED,
     Balancer,
     BurstyProfile,
@@ -53,7 +52,6 @@ __all__ = [
     "EARLIER_LAG_SCALER",
     "EARLIER_NAMES",
     "GROUP_PREFIX",
-    "HPA_SYNC_SECONDS",
     "LAG_SCALER",
     "MAX_SEED",
     "NAMESPACE",

@@ -6,7 +6,8 @@ instants, and only the start of the stream is ours to choose.
 
 from __future__ import annotations
 
-from lagbench.core.scenario.scenario import HPA_SYNC_SECONDS, Scenario
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS
+from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import WrongInput
 
 _NS = 1_000_000_000

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.scenario.flag import Flag
 
 MAX_SEED = 2**63 - 1
@@ -18,8 +19,6 @@ EARLIER_NAMES: Mapping[str, str] = {
     "consumer.drain_timeout_seconds": "consumer.shutdown_timeout_seconds",
 }
 """Dotted fields that files and ``--set`` may also give by an earlier name; new files do not."""
-HPA_SYNC_SECONDS = 15.0
-"""The HPA syncs every 15 s."""
 Balancer = Literal["range", "roundrobin", "cooperative-sticky", "consumer"]
 CommitMode = Literal["auto", "manual", "transactional"]
 

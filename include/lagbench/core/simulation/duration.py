@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lagbench.core.scenario import HPA_SYNC_SECONDS, Scenario
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS
+from lagbench.core.scenario import Scenario
 from lagbench.core.scenario.stream import offered_load
 from lagbench.core.simulation.prediction import Prediction
 

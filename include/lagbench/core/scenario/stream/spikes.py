@@ -12,11 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lagbench.core.scenario.scenario import HPA_SYNC_SECONDS
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.scenario.stream.profile import OfferedLoad, Segment
-
-SYNC_SECONDS = HPA_SYNC_SECONDS
-"""The HPA syncs every 15 s: it may never see a shorter period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +27,10 @@ class Spike:
 
 
 def load_spikes(
-    load: OfferedLoad, *, floor_rate_per_second: float | None, sync_seconds: float = SYNC_SECONDS
+    load: OfferedLoad,
+    *,
+    floor_rate_per_second: float | None,
+    sync_seconds: float = HPA_SYNC_SECONDS,
 ) -> tuple[Spike, ...]:
     """Return the spikes of ``load`` in order of time.
 
