@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import inf
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +14,7 @@ from lagbench.errors import ExitCode, WrongInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lagbench.core.compare import ComparedRun, RunPair
+    from lagbench.core.compare import Bound, ComparedRun, RunPair
 
 BETWEEN = "vs"
 
@@ -38,6 +39,13 @@ def compare(
     measure: Annotated[
         list[str] | None,
         typer.Option(help="Test only this measure; may be given several times."),
+    ] = None,
+    bound: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="MEASURE=VALUE: a difference up to VALUE does not matter (noise floor, else the "
+            "nightly gate's bound)."
+        ),
     ] = None,
     keep_noise_floor: Annotated[
         bool,
@@ -83,7 +91,7 @@ def compare(
         return ExitCode.PASS
     found = compare_pairs(
         [Pair(first.measures, second.measures) for first, second in pairs],
-        bounds_of(floor_found, measure),
+        bounds_of(floor_found, measure, [_bound(text) for text in bound or ()]),
         PLANNED_LOOKS if looks is None else _numbers(looks),
     )
     if as_json:
@@ -121,6 +129,24 @@ def _pairs(sides: list[list[ComparedRun]]) -> tuple[RunPair, ...]:
         return ((every[0], every[1]),)
     first, second = sides if len(sides) == 2 else sides_by_policy(every)
     return pairs_by_seed(first, second)
+
+
+def _bound(text: str) -> Bound:
+    from lagbench.core.compare import Bound
+
+    name, _, value = text.partition("=")
+    try:
+        width = float(value)
+    except ValueError:
+        width = -1.0
+    if not 0 <= width < inf:
+        raise WrongInput(
+            where="compare",
+            field="--bound",
+            value=text,
+            allowed="MEASURE=VALUE, e.g. reaction_seconds=5",
+        )
+    return Bound(name, absolute=width)
 
 
 def _numbers(looks: str) -> list[int]:

@@ -92,6 +92,17 @@ def test_json_has_every_measure(root: Path, compare: Command) -> None:
     assert found["pod_minutes"]["verdict"] == "listed"
 
 
+def test_a_bound_may_be_stated(root: Path, compare: Command) -> None:
+    """It takes the place of the gate's 16 s, and brings in a measure without one."""
+    runs = write_pairs(root)
+
+    stated = ("--bound", "reaction_seconds=50", "--bound", "max_replicas=1")
+
+    text = compare(*runs, *stated)[1]
+    assert "inside the bound of 50.0 s" in text
+    assert "Most replicas: equal in all 8 pairs" in text
+
+
 def test_a_number_of_pairs_outside_the_plan_is_refused(root: Path, compare: Command) -> None:
     """Seven pairs are no planned look, unless they were planned."""
     runs = write_pairs(root, 7)
@@ -134,6 +145,8 @@ def test_a_field_that_differs_on_purpose_is_named(root: Path, compare: Command) 
         (["a-0", "vs"], "RUN… vs RUN…"),
         (["a-0", "b-0", "a-1", "b-1", "--looks", "two"], "numbers, e.g. 6,8,12"),
         (["a-0", "b-0", "a-1", "b-1", "--looks", "2", "--measure", "lost"], "reaction_seconds"),
+        (["a-0", "b-0", "a-1", "b-1", "--looks", "2", "--bound", "flips"], "MEASURE=VALUE"),
+        (["a-0", "b-0", "a-1", "b-1", "--looks", "2", "--bound", "lost=1"], "pod_minutes"),
         (["a-0", "b-0", "--json"], "with 2 or more pairs"),
     ],
 )

@@ -58,21 +58,37 @@ class NoiseFloor(MeasureModel):
         return next((found for found in self.noise if found.name == name), None)
 
 
-def bounds_of(floor: NoiseFloor | None, measures: Collection[str] | None = None) -> list[Bound]:
-    """Return the bound of each measure: its noise floor, or the nightly gate's where it has none.
+def bounds_of(
+    floor: NoiseFloor | None,
+    measures: Collection[str] | None = None,
+    stated: Sequence[Bound] = (),
+) -> list[Bound]:
+    """Return the bound of each tested measure, of which there is one.
 
-    :param measures: the measures to test, of those that the gate bounds; None: all of them.
-    :raises WrongInput: a measure that has no bound.
+    It is the one that is stated here, else the noise floor, else that of the nightly gate.
+
+    :param measures: the measures to test; None: those that the gate bounds, or that are stated.
+    :raises WrongInput: a measure that has no bound, or that is never tested.
     """
-    stated = {bound.name: bound for bound in BOUNDS if bound.name not in IDENTITY_COUNTS}
-    for name in measures or ():
-        if name not in stated:
-            raise WrongInput(
-                where="compare", field="measure", value=name, allowed=", ".join(stated)
-            )
-    names = stated if measures is None else [name for name in stated if name in measures]
+    gate = {bound.name: bound for bound in BOUNDS if bound.name not in IDENTITY_COUNTS}
+    given = {bound.name: bound for bound in stated}
+    _require_tested(given, [name for name in NAMED if name not in IDENTITY_COUNTS])
+    known = gate | given
+    _require_tested(measures or (), list(known))
+    names = [name for name in known if measures is None or name in measures]
     noise = {} if floor is None else {found.name: found.half_width for found in floor.noise}
-    return [Bound(name, absolute=noise[name]) if name in noise else stated[name] for name in names]
+    return [
+        Bound(name, absolute=noise[name]) if name in noise and name not in given else known[name]
+        for name in names
+    ]
+
+
+def _require_tested(names: Iterable[str], allowed: Sequence[str]) -> None:
+    for name in names:
+        if name not in allowed:
+            raise WrongInput(
+                where="compare", field="measure", value=name, allowed=", ".join(allowed)
+            )
 
 
 def closest_floor(

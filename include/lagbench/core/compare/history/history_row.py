@@ -32,7 +32,7 @@ class HistoryRow(MeasureModel):
 
     @property
     def is_result(self) -> bool:
-        """Whether the run measured its cell: a failed SLO is a result, an undetermined run not."""
+        """True if the run measured its cell: a failed SLO is a result, an undetermined run not."""
         return self.verdict in ("pass", "fail") and not self.is_invalid
 
     @property
