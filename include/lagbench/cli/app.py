@@ -13,6 +13,7 @@ from lagbench.cli import (
     bench_commands,
     cell_commands,
     compare_command,
+    experiment_command,
     explain_command,
     history_command,
     plan_command,
@@ -40,6 +41,7 @@ app.command()(bench_commands.ui)
 app.command()(run_command.run)
 app.command()(plan_command.plan)
 app.command()(simulate_command.simulate)
+app.command()(experiment_command.experiment)
 app.add_typer(policy_command.policy)
 app.command()(explain_command.explain)
 app.command()(cell_commands.show)

@@ -45,6 +45,7 @@ POLICY_KINDS = (SCALED_OBJECT, HPA)
 GRACE_MARGIN_SECONDS = 10
 """Added to the shutdown timeout: flush, commit and leave took below 2 s here; 10 s is ample."""
 
+_NS = 1_000_000_000
 _AS_COMMITTED = ClusterSettings()
 
 
@@ -159,12 +160,18 @@ def consumer_for_run(
 
 
 def producer_job_for_run(
-    job: Mapping[str, Any], target: RunTarget, scenario: Scenario, *, tail: Tail | None
+    job: Mapping[str, Any],
+    target: RunTarget,
+    scenario: Scenario,
+    *,
+    tail: Tail | None,
+    start_at_ns: int | None = None,
 ) -> Manifest:
     """Return the producer's Job under the run's one name, so that creating it twice is a conflict.
 
     The profile is passed as JSON in a variable, because a trace does not fit into flags. With a
-    ``tail`` the base load continues until the Job is deleted.
+    ``tail`` the base load continues until the Job is deleted. The stream starts at ``start_at_ns``
+    (unix ns), None: as soon as it can.
     """
     manifest = copy.deepcopy(dict(job))
     _named(manifest, target.names.producer_job, target)
@@ -188,6 +195,7 @@ def producer_job_for_run(
             "entities": str(scenario.keys.entities),
             "zipf-s": flag_text(scenario.keys.zipf_s),
             **(_tail_arguments(tail) if tail is not None else {}),
+            **({} if start_at_ns is None else {"start-at": f"{start_at_ns / _NS:.3f}"}),
         },
     )
     return manifest

@@ -1,7 +1,7 @@
 """Compare runs with each other."""
 
 from lagbench.core.compare.cell_identity import cell_id, content_digest
-from lagbench.core.compare.comparable import ComparedRun, comparable
+from lagbench.core.compare.comparable import DRAWN_FOR_PAIRS, ComparedRun, comparable
 from lagbench.core.compare.compare import (
     BOUNDS,
     Bound,
@@ -28,6 +28,7 @@ from lagbench.core.compare.sides import (
 
 __all__ = [
     "BOUNDS",
+    "DRAWN_FOR_PAIRS",
     "PLANNED_LOOKS",
     "Bound",
     "ComparedMeasure",

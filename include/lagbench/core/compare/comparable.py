@@ -15,6 +15,8 @@ from lagbench.core.verdict import Verdict
 
 _OF_THE_POLICY = {"allow_overscale"}
 """Scenario fields that only permit a policy: the policies are compared, so they may differ."""
+DRAWN_FOR_PAIRS = ("seed", "hpa_sync_at_seconds")
+"""Scenario fields that are the same within a pair, and differ between pairs."""
 _LONGEST_TEXT = 60
 
 
@@ -39,10 +41,11 @@ class ComparedRun:
     def load(self) -> str:
         """The digest that the runs of one scenario, target and fidelity share.
 
-        Policies and seeds may differ.
+        Policies and seeds may differ, and phases of the HPA's sync if they are fixed.
         """
+        phase = None if self.scenario.hpa_sync_at_seconds is None else 0.0
         return cell_id(
-            self.scenario.model_copy(update={"seed": 0}),
+            self.scenario.model_copy(update={"seed": 0, "hpa_sync_at_seconds": phase}),
             policy_digest="",
             target_digest=self.target or "",
             fidelity=self.measures.fidelity,

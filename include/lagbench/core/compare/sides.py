@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
-from lagbench.core.compare.comparable import ComparedRun, comparable
+from lagbench.core.compare.comparable import DRAWN_FOR_PAIRS, ComparedRun, comparable
 from lagbench.errors import WrongInput
 
 RunPair = tuple[ComparedRun, ComparedRun]
@@ -95,7 +95,7 @@ def _reasons(pairs: Sequence[RunPair], varied: Collection[str]) -> Iterator[tupl
         ):
             if reference is run:
                 continue
-            yield from _named(reference, run, ("seed",))
+            yield from _named(reference, run, DRAWN_FOR_PAIRS)
             if reference.policy != run.policy:
                 text = f"{run.run_id} has another policy than the other runs of the {side} side"
                 yield text, text

@@ -1,6 +1,11 @@
 """Define the input of a run: load, events, keys, timeouts, names."""
 
 from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
+from lagbench.core.scenario.hpa_phase import (
+    phase_distance_seconds,
+    require_known_hpa,
+    stream_start_at_ns,
+)
 from lagbench.core.scenario.run_names import (
     BOOTSTRAP_ANNOTATION,
     CONSUMER_DEPLOYMENT,
@@ -79,6 +84,9 @@ __all__ = [
     "flag_values",
     "mean_start_seconds",
     "new_run_id",
+    "phase_distance_seconds",
+    "require_known_hpa",
     "start_delay",
+    "stream_start_at_ns",
     "trace_points",
 ]

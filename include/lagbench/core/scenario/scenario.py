@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.scenario.flag import Flag
 
 MAX_SEED = 2**63 - 1
@@ -203,6 +204,13 @@ class Scenario(_Model):
     timeouts: Timeouts = Timeouts()
     tail: Literal["until_settled", "none"] = Field(
         "until_settled", description="the base load continues until the replicas are back at rest"
+    )
+    hpa_sync_at_seconds: float | None = Field(
+        None,
+        ge=0,
+        lt=HPA_SYNC_SECONDS,
+        description="second of the stream at which the HPA syncs (embedded bench only); the stream "
+        "waits for it. None: as it comes",
     )
 
     @model_validator(mode="after")

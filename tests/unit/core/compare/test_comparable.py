@@ -10,7 +10,7 @@ import yaml
 from tests.fakes.measured_run import quick_spike_measures
 from tests.fakes.run_folder_builder import SCENARIO_YAML
 
-from lagbench.core.compare.comparable import ComparedRun, comparable
+from lagbench.core.compare.comparable import DRAWN_FOR_PAIRS, ComparedRun, comparable
 from lagbench.core.compare.environment import Environment
 from lagbench.core.scenario import Scenario
 from lagbench.core.verdict import Verdict
@@ -152,3 +152,12 @@ def test_a_run_folder_without_a_machine_has_no_facts() -> None:
 
     assert empty.facts == {}
     assert empty.changes(RUN.environment) != []
+
+
+def test_a_fixed_phase_is_drawn_for_the_pair_as_the_seed_is() -> None:
+    """Runs at two fixed phases are of one load; a run at a free phase is of another."""
+    first, second = (with_scenario(hpa_sync_at_seconds=phase) for phase in (2.0, 9.5))
+
+    assert first.load == second.load != RUN.load
+    assert comparable(first, second) == ["scenario hpa_sync_at_seconds: 2.0 against 9.5"]
+    assert comparable(first, second, varied=DRAWN_FOR_PAIRS) == []
