@@ -22,6 +22,7 @@ from lagbench.localkube.api_error import ApiError, bad_request, no_such_path
 from lagbench.localkube.merging import patch
 from lagbench.localkube.node.pod_logs import PodLogs, whole_number
 from lagbench.localkube.node.pod_metrics import PodMetrics
+from lagbench.localkube.node.pod_signals import PodSignals
 from lagbench.localkube.objects import JsonObject, JsonValue, name_of
 from lagbench.localkube.storage.deletion import Deletion
 from lagbench.localkube.storage.registry import Asked, Registry
@@ -48,6 +49,7 @@ class ApiServer:
     writes: Writes
     logs: PodLogs
     metrics: PodMetrics
+    signals: PodSignals
     token: str
 
     def application(self) -> Starlette:
@@ -92,6 +94,9 @@ class ApiServer:
         if request.method == "DELETE":
             return self._delete(request, target, body, options)
         if request.method == "POST":
+            if target.subresource == "signal":
+                pod = self.registry.store.get(target.resource, target.namespace, target.name)
+                return _json(self.signals.send(pod, _object(body)), 201)
             if target.name:
                 raise no_such_path(path)
             return _written(self.writes.create(target, _object(body), options), options, 201)
