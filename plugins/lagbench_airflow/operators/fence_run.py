@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 RECORDER_GRACE_SECONDS = 30.0
+PLAYER_GRACE_SECONDS = 30.0
 # A killed pod's transaction ends after its own 30 s; the broker checks every 10 s.
 OPEN_TRANSACTIONS_SECONDS = 90.0
 _TRANSACTION_POLL_SECONDS = 1.0
@@ -52,6 +53,7 @@ class FenceRunOperator(CellOperator):
             keep_autoscaler_status(kube, cell.folder)
             _delete_policies(kube)
             collect_pod_logs(kube, cell.folder)
+            self._stop_player(kube, cell)
             kube.delete("Job", cell.names.producer_job)
             kube.delete("Deployment", CONSUMER_DEPLOYMENT)
             wait_pods_gone(kube, cell, CONSUMER_DEPLOYMENT, shutdown_seconds + 30)
@@ -63,6 +65,11 @@ class FenceRunOperator(CellOperator):
         fence = self._fence(cell)
         cell.folder.write_json(cell.folder.fence, fence)
         return {topic: sum(fence[topic].values()) for topic in ("events", "processed", "telemetry")}
+
+    def _stop_player(self, kube: Kube, cell: CellRun) -> None:
+        """Stop the player of actions, which undoes and reports what still lasts."""
+        if kube.delete("Job", cell.names.actions_job):
+            wait_pods_gone(kube, cell, cell.names.actions_job, PLAYER_GRACE_SECONDS + 30)
 
     def _fence(self, cell: CellRun) -> dict[str, Any]:
         from lagbench_airflow.hooks.kafka import KafkaHook

@@ -17,7 +17,7 @@ from lagbench.adapters.kube.client.kube_errors import describe, translated
 from lagbench.adapters.kube.client.kube_kinds import KubeKinds
 from lagbench.adapters.kube.client.kube_retries import patient_retries
 from lagbench.core.scenario import NAMESPACE
-from lagbench.errors import StillWaiting
+from lagbench.errors import NotReady, StillWaiting
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -196,6 +196,26 @@ class Kube:
                 name=name,
                 namespace=self.namespace,
                 content_type="application/merge-patch+json",
+                _request_timeout=self._request_timeout_seconds,
+            )
+
+    def signal_pod(self, pod: str, name: str, *, seconds: float | None = None) -> None:
+        """Send the signal ``name`` to the pod's processes, SIGSTOP for ``seconds`` at most.
+
+        :raises NotReady: the API server does not serve it: only localkube does.
+        """
+        with self._translated(f"send {name} to Pod/{pod}"):
+            served = self._resource("Pod").subresources
+            if "signal" not in served:
+                raise NotReady(
+                    f"cannot send {name} to Pod/{pod}: only the embedded bench's API sends signals "
+                    "to the processes of a pod"
+                )
+            body = {"signal": name} | ({} if seconds is None else {"seconds": seconds})
+            served["signal"].create(
+                body=body,
+                name=pod,
+                namespace=self.namespace,
                 _request_timeout=self._request_timeout_seconds,
             )
 

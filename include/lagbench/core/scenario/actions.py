@@ -24,6 +24,7 @@ class ActionBase(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    kind: str
     at_seconds: float | None = Field(
         None, ge=0, le=LONGEST_SECONDS, description="second of the stream at which it begins"
     )

@@ -95,3 +95,8 @@ class RunNames:
     def producer_job(self) -> str:
         """Job that injects the spike; one name per run, so a retry cannot inject a second one."""
         return f"producer-{self.run_id}"
+
+    @property
+    def actions_job(self) -> str:
+        """Job that plays the scenario's actions, once."""
+        return f"actions-{self.run_id}"
