@@ -43,7 +43,7 @@ class ContainerProcess:
 
         A stopped process would not see it: its group continues first.
         """
-        self.signal(signal.SIGCONT)
+        self.send_signal(signal.SIGCONT)
         self._send(signal.SIGTERM)
 
     def kill(self) -> None:
@@ -54,7 +54,7 @@ class ContainerProcess:
         # Before its setsid the process does not have its own group yet.
         self._send(signal.SIGKILL)
 
-    def signal(self, signum: signal.Signals) -> None:
+    def send_signal(self, signum: signal.Signals) -> None:
         """Send ``signum`` to the whole process group."""
         if not self.exited.done():
             signal_group(self.pid, signum)

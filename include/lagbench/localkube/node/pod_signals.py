@@ -42,7 +42,7 @@ class PodSignals:
             raise ApiError(409, "Conflict", f"pod {name_of(pod)!r} has no running process")
         if (end := self._ends.pop(uid, None)) is not None:
             end.cancel()
-        worker.signal(signum)
+        worker.send_signal(signum)
         if seconds:
             loop = asyncio.get_running_loop()
             self._ends[uid] = loop.call_later(seconds, self._end_stop, uid, worker)
@@ -50,15 +50,16 @@ class PodSignals:
 
     def _end_stop(self, uid: str, worker: PodWorker) -> None:
         self._ends.pop(uid, None)
-        worker.signal(signal.SIGCONT)
+        worker.send_signal(signal.SIGCONT)
 
 
 def _stop_seconds(body: JsonObject) -> float:
-    seconds = body.get("seconds")
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not is_number or not 0 < seconds <= _LONGEST_STOP_SECONDS:
-        raise bad_request(
-            f"seconds: {seconds!r} must be a number above 0 and at most {_LONGEST_STOP_SECONDS:g}: "
-            "the pod continues then by itself"
-        )
-    return float(seconds)
+    found = body.get("seconds")
+    is_number = isinstance(found, int | float) and not isinstance(found, bool)
+    seconds = float(found) if is_number and found is not None else 0.0
+    if 0 < seconds <= _LONGEST_STOP_SECONDS:
+        return seconds
+    raise bad_request(
+        f"seconds: {found!r} must be a number above 0 and at most {_LONGEST_STOP_SECONDS:g}: "
+        "the pod continues then by itself"
+    )

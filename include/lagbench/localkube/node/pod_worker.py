@@ -78,11 +78,11 @@ class PodWorker:
             if runner.process is not None and not runner.process.exited.done()
         }
 
-    def signal(self, signum: signal.Signals) -> None:
+    def send_signal(self, signum: signal.Signals) -> None:
         """Send ``signum`` to the processes of all running containers."""
         for runner in self._mains:
             if runner.process is not None:
-                runner.process.signal(signum)
+                runner.process.send_signal(signum)
         self._event("Normal", "Signalled", f"Sent {signum.name} to the pod's processes")
 
     async def run(self) -> None:
