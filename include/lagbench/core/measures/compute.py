@@ -22,6 +22,7 @@ from lagbench.core.measures.evidence import (
     contradictions_of_the_end,
     contradictions_of_the_producer,
     contradictions_of_time_lag,
+    doubts_of_the_actions,
     doubts_of_the_load,
     folder_format,
     generator,
@@ -110,13 +111,15 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             contradictions=_contradictions(run, from_at, until_at),
             work_unknown=_work_unknown(run),
             rate_doubt=run.work.doubt,
-            group_strangers=group_strangers(run.records),
+            group_strangers=group_strangers(run.records, run.hidden),
             group_gaps=group_gaps(
                 run.records,
                 from_at=from_at,
                 until_at=until_at,
                 names_members=folder_format(run.manifest) >= MEMBERS_FORMAT,
+                hidden=run.hidden,
             ),
+            actions=run.actions,
         ),
         run,
     )
@@ -160,14 +163,15 @@ def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
 def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
     gaps = telemetry_gaps(run.records, from_at=from_at, until_at=until_at)
     doubts = [
-        *doubts_of_the_load(run.records, run.offered, run.load, run.recorded_starts_at),
+        *doubts_of_the_actions(run.actions, run.records, run.scenario.actions),
+        *doubts_of_the_load(run.records, run.offered, run.load, run.recorded_starts_at, run.hidden),
         *contradictions_of_the_producer(
             run.records,
             scenario_total=run.offered.total,
             tail=tail_of(run.scenario, started_replicas=run.limits.started_replicas),
             noted_tail=run.manifest.get("tail"),
         ),
-        *log_behind(run.lag, run.offered, run.load.stream_started_at),
+        *log_behind(run.lag, run.offered, run.load.stream_started_at, run.hidden),
         *log_ahead(run.lag, run.offered, run.load.stream_started_at),
         *clock_steps(run.records, from_at, until_at, run.load.stream_started_at),
         *_done_before_due(run),
@@ -186,8 +190,9 @@ def _contradictions(run: RunEvidence, from_at: int, until_at: int) -> tuple[str,
             run.records,
             until_at,
             session_seconds=session_timeout_seconds(run.scenario.consumer.balancer),
+            hidden=run.hidden,
         ),
-        *contradictions_of_an_empty_group(run.records, run.rate, until_at),
+        *contradictions_of_an_empty_group(run.records, run.rate, until_at, run.hidden),
         *contradictions_of_scalings(run.records, until_at),
         *contradictions_of_policy(
             run.records, run.limits, run.hpas, from_at=from_at, until_at=until_at

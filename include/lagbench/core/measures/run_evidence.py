@@ -12,14 +12,17 @@ from lagbench.core.measures.evidence import (
     Clock,
     ClockSet,
     GroupEvent,
+    Hidden,
     LagSeries,
     LoadWindow,
+    PlayedAction,
     PodTimeline,
     RateSeries,
     clock_set,
     group_events,
     load_window,
     measured_until,
+    played_actions,
     pod_timelines,
 )
 from lagbench.core.measures.lag import pod_rate_per_second
@@ -153,6 +156,20 @@ class RunEvidence:
     def clocks(self) -> ClockSet:
         """The clocks that stamped the run."""
         return clock_set(self.records, self.manifest["fidelity"])
+
+    @cached_property
+    def actions(self) -> tuple[PlayedAction, ...]:
+        """The scenario's actions with their stamps."""
+        return played_actions(
+            self.records,
+            self.scenario.actions,
+            stream_started_at=self.load.stream_started_at,
+        )
+
+    @cached_property
+    def hidden(self) -> Hidden:
+        """What the actions hide, and when."""
+        return Hidden(self.actions)
 
     @cached_property
     def replica_samples(self) -> list[ReplicaSample]:

@@ -19,12 +19,22 @@ LONGEST_SECONDS = 86_400
 Drawn = TypeVar("Drawn")
 
 
+ActionKind = Literal[
+    "kill_pod",
+    "pause_pod",
+    "swap_policy",
+    "autoscaler_down",
+    "lag_scaler_down",
+    "rolling_restart",
+]
+
+
 class ActionBase(BaseModel):
     """The fields of every action: its begin."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    kind: str
+    kind: ActionKind
     at_seconds: float | None = Field(
         None, ge=0, le=LONGEST_SECONDS, description="second of the stream at which it begins"
     )
@@ -81,14 +91,6 @@ class RollingRestart(ActionBase):
 Action = Annotated[
     KillPod | PausePod | SwapPolicy | AutoscalerDown | LagScalerDown | RollingRestart,
     Field(discriminator="kind"),
-]
-ActionKind = Literal[
-    "kill_pod",
-    "pause_pod",
-    "swap_policy",
-    "autoscaler_down",
-    "lag_scaler_down",
-    "rolling_restart",
 ]
 
 

@@ -1,5 +1,15 @@
 """Read a run's records on one clock, and decide whether they can be trusted."""
 
+from lagbench.core.measures.evidence.actions import (
+    HIDES,
+    NOTHING_HIDDEN,
+    Disturbance,
+    Hidden,
+    Hides,
+    PlayedAction,
+    doubts_of_the_actions,
+    played_actions,
+)
 from lagbench.core.measures.evidence.clock_offset import RunningBound, answer_bound, probe_at
 from lagbench.core.measures.evidence.clock_step import ClockReading, ClockSteps, closest_reading
 from lagbench.core.measures.evidence.clocks import (
@@ -76,20 +86,26 @@ __all__ = [
     "FINAL_PHASES",
     "FORMAT_FIELD",
     "GAP_SECONDS",
+    "HIDES",
     "MEMBERS_FORMAT",
+    "NOTHING_HIDDEN",
     "ONE_CLOCK",
     "Clock",
     "ClockReading",
     "ClockSet",
     "ClockSteps",
     "Clocks",
+    "Disturbance",
     "Gap",
     "GroupEvent",
     "GroupState",
     "GroupStranger",
     "HeldBack",
+    "Hidden",
+    "Hides",
     "LagSeries",
     "LoadWindow",
+    "PlayedAction",
     "PodTimeline",
     "RateSeries",
     "RunningBound",
@@ -112,6 +128,7 @@ __all__ = [
     "contradictions_of_the_end",
     "contradictions_of_the_producer",
     "contradictions_of_time_lag",
+    "doubts_of_the_actions",
     "doubts_of_the_load",
     "fell_behind",
     "folder_format",
@@ -130,6 +147,7 @@ __all__ = [
     "lost_rebalances",
     "measured_until",
     "on_recorders_clock",
+    "played_actions",
     "pod_timelines",
     "probe_at",
     "telemetry_gaps",

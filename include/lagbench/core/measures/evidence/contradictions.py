@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lagbench.core.measures.evidence.actions import NOTHING_HIDDEN, Hidden
 from lagbench.core.measures.evidence.load_taken import FEWEST_WAITING
 from lagbench.core.measures.evidence.measurement_window import STOPPING_PHASE
 from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries
@@ -147,11 +148,22 @@ def contradictions_of_commits(
 
 
 def contradictions_of_members(
-    records: Sequence[TelemetryRecord], until_at: int, *, session_seconds: float
+    records: Sequence[TelemetryRecord],
+    until_at: int,
+    *,
+    session_seconds: float,
+    hidden: Hidden = NOTHING_HIDDEN,
 ) -> list[str]:
-    """Return where the broker's members and the Deployment's replicas contradict each other."""
+    """Return where the broker's members and the Deployment's replicas contradict each other.
+
+    Samples in which an action hides the number of members are left out.
+    """
     samples = [r for r in records if isinstance(r, ReplicaSample) and r.at <= until_at]
-    groups = [r for r in records if isinstance(r, GroupSample) and r.at <= until_at]
+    groups = [
+        r
+        for r in records
+        if isinstance(r, GroupSample) and r.at <= until_at and not hidden.by("members", r.at)
+    ]
     steps = [r.replicas_after for r in records if isinstance(r, Scaled | ReplicasChanged)]
     if not samples or not groups:
         return []
@@ -180,11 +192,19 @@ def contradictions_of_members(
 
 
 def contradictions_of_an_empty_group(
-    records: Sequence[TelemetryRecord], rate: RateSeries, until_at: int
+    records: Sequence[TelemetryRecord],
+    rate: RateSeries,
+    until_at: int,
+    hidden: Hidden = NOTHING_HIDDEN,
 ) -> list[str]:
-    """Return where work was done for long while the broker reported no member of the group."""
+    """Return where work was done for long while the broker reported no member of the group.
+
+    Samples in which an action hides the number of members are left out.
+    """
     since: int | None = None
     for group in (r for r in records if isinstance(r, GroupSample) and r.at <= until_at):
+        if hidden.by("members", group.at):
+            continue
         place = (group.at - rate.started_at) // BIN_NS
         second = rate.processed[max(0, place - _BINS_OF_A_SECOND) : max(0, place)]
         if group.members or not second.sum():
