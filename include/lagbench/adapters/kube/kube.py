@@ -86,6 +86,16 @@ class Kube:
         )
         return cls(api_client, namespace=namespace)
 
+    def elsewhere(self, namespace: str) -> Kube:
+        """Return a client of another namespace of the same server, over the same connections."""
+        other = Kube(
+            self.api_client,
+            namespace=namespace,
+            request_timeout_seconds=self._request_timeout_seconds,
+        )
+        other._kinds = self._kinds
+        return other
+
     def close(self) -> None:
         """Close the connections and drop the discovery cache."""
         self.api_client.close()  # ends its threads only
@@ -197,6 +207,20 @@ class Kube:
                 namespace=self.namespace,
                 content_type="application/merge-patch+json",
                 _request_timeout=self._request_timeout_seconds,
+            )
+
+    def merge(self, kind: str, name: str, changes: Manifest) -> Manifest:
+        """Merge ``changes`` into the object (a null removes a field); returns it as stored."""
+        with self._translated(f"change {kind}/{name}"):
+            return _plain(
+                self._resource(kind).patch(
+                    body=changes,
+                    name=name,
+                    namespace=self.namespace,
+                    content_type="application/merge-patch+json",
+                    field_manager=FIELD_MANAGER,
+                    _request_timeout=self._request_timeout_seconds,
+                )
             )
 
     def signal_pod(self, pod: str, name: str, *, seconds: float | None = None) -> None:

@@ -106,7 +106,9 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
             (
                 record.members
                 for record in run.records
-                if isinstance(record, GroupSample) and from_at <= record.at <= until_at
+                if isinstance(record, GroupSample)
+                and from_at <= record.at <= until_at
+                and not run.hidden.by("members", record.at)
             ),
             default=None,
         ),
@@ -161,7 +163,7 @@ class Scaling(MeasureModel):
     )
     pod_minutes_after: float | None = None  # after the planned window
     has_baseline: bool = True  # False: the load begins with a spike
-    max_group_members: int | None = None  # as the broker counted them
+    max_group_members: int | None = None  # as the broker counted them, unless an action hid it
 
     named: ClassVar[tuple[NamedMeasure[Scaling], ...]] = (
         NamedMeasure("flips", "Flapping", "flips", 0, lambda scaling: scaling.flips),

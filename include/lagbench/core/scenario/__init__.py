@@ -18,6 +18,8 @@ from lagbench.core.scenario.actions import (
 )
 from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
 from lagbench.core.scenario.run_names import (
+    AUTOSCALER_DEPLOYMENT,
+    AUTOSCALER_NAMESPACE,
     BOOTSTRAP_ANNOTATION,
     CONSUMER_DEPLOYMENT,
     EARLIER_LAG_SCALER,
@@ -30,6 +32,7 @@ from lagbench.core.scenario.run_names import (
     RECORDER_DEPLOYMENT,
     RUN_ID_ANNOTATION,
     RUN_ID_LABEL,
+    SWAP_ANNOTATION,
     TELEMETRY_TOPIC_ANNOTATION,
     TOPIC_PREFIX,
     RunNames,
@@ -58,6 +61,8 @@ from lagbench.core.scenario.start_delay import (
 from lagbench.core.scenario.trace_csv import trace_points
 
 __all__ = [
+    "AUTOSCALER_DEPLOYMENT",
+    "AUTOSCALER_NAMESPACE",
     "BOOTSTRAP_ANNOTATION",
     "CONSUMER_DEPLOYMENT",
     "EARLIER_LAG_SCALER",
@@ -73,6 +78,7 @@ __all__ = [
     "RUN_ID_ANNOTATION",
     "RUN_ID_LABEL",
     "START_SPREAD",
+    "SWAP_ANNOTATION",
     "TELEMETRY_TOPIC_ANNOTATION",
     "TOPIC_PREFIX",
     "Action",

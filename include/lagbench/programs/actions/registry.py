@@ -7,11 +7,20 @@ from typing import Any
 
 from lagbench.core.scenario import ActionBase, ActionKind
 from lagbench.errors import WrongInput
+from lagbench.programs.actions.deployment_actions import (
+    AutoscalerIsDown,
+    LagScalerIsDown,
+    RollingRestarts,
+)
 from lagbench.programs.actions.performer import Performer, Stage
-from lagbench.programs.actions.pod_actions import KillPods
+from lagbench.programs.actions.pod_actions import KillPods, PausePods
 
 PERFORMERS: Mapping[ActionKind, type[Performer[Any]]] = {
     "kill_pod": KillPods,
+    "pause_pod": PausePods,
+    "autoscaler_down": AutoscalerIsDown,
+    "lag_scaler_down": LagScalerIsDown,
+    "rolling_restart": RollingRestarts,
 }
 
 
