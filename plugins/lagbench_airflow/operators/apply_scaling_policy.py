@@ -56,9 +56,10 @@ class ApplyScalingPolicyOperator(CellOperator):
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         try:
             refuse_foreign_policy(kube)
-            if asks_lag_scaler(manifest):
+            policies = [manifest, *(policy.manifest for policy in cell.swapped.values())]
+            if any(asks_lag_scaler(policy) for policy in policies):
                 _start_lag_scaler(kube, target, is_embedded=is_embedded)
-            if is_embedded and asks_prometheus(manifest):
+            if is_embedded and any(asks_prometheus(policy) for policy in policies):
                 _start_prometheus(kube, target)
             put = put_policy(kube, manifest, cell.policy.limits)
         finally:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
-from lagbench.core.cluster import actions_job_for_run, companion_for_run
+from lagbench.core.cluster import (
+    actions_job_for_run,
+    companion_for_run,
+    swapped_policy_for_run,
+)
 from lagbench.core.scenario import RUN_ID_LABEL
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
@@ -32,12 +38,26 @@ class StartActionsOperator(CellOperator):
         if not cell.scenario.actions:
             return {"actions": 0}
         target = self.target(cell)
+        is_embedded = embedded_access(self.kubernetes_conn_id) is not None
+        policies = {
+            number: swapped_policy_for_run(
+                policy.manifest, target, number=number, is_embedded=is_embedded
+            )
+            for number, policy in cell.swapped.items()
+        }
+        for number, manifest in policies.items():
+            text = yaml.safe_dump(manifest, sort_keys=False)
+            cell.folder.write_text(cell.folder.swapped_policy(number), text)
         job = actions_job_for_run(
-            base_manifest("actions", "Job"), target, cell.scenario, cell.policy.limits
+            base_manifest("actions", "Job"),
+            target,
+            cell.scenario,
+            cell.policy.limits,
+            policies=policies,
         )
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         try:
-            if embedded_access(self.kubernetes_conn_id) is None:  # localkube has no accounts
+            if not is_embedded:  # localkube has no accounts
                 for companion in base_objects("actions"):
                     kube.apply(companion_for_run(companion, target))
             kube.create(job)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from lagbench.core.scenario import LastingAction
+from lagbench.core.scenario import actions_seconds
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.cell_sensor import CellSensor
 from lagbench_airflow.triggers.actions_job import ActionsPlayedTrigger
 from lagbench_airflow.triggers.condition import ConditionTrigger
-
-AROUND_SECONDS = 120.0
-"""For the last action's own effect: a rollout, a restart of a pod."""
 
 
 class ActionsPlayedSensor(CellSensor):
@@ -21,11 +18,8 @@ class ActionsPlayedSensor(CellSensor):
 
     def wait_seconds(self, cell: CellRun) -> float:
         """Wait as long as the actions may last after the planned window and the drain."""
-        actions = cell.scenario.actions
-        if not actions:
-            return 0.0
-        lasting = sum(a.for_seconds for a in actions if isinstance(a, LastingAction))
-        return cell.scenario.timeouts.drain_seconds + lasting + AROUND_SECONDS
+        scenario = cell.scenario
+        return actions_seconds(scenario.actions, scenario.timeouts.drain_seconds)
 
     def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
         """Return the condition: the player's Job has ended."""

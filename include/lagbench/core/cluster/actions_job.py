@@ -6,10 +6,19 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.cluster.manifests import Manifest, RunTarget, job_for_run
+from lagbench.core.cluster.manifests import Manifest, RunTarget, job_for_run, policy_for_run
 from lagbench.core.policy import PolicyLimits
-from lagbench.core.scenario import Scenario, flag_text
+from lagbench.core.scenario import SWAP_ANNOTATION, Scenario, flag_text
 from lagbench.core.scenario.stream import load_spikes, offered_load, resting_lag_records, tail_of
+
+
+def swapped_policy_for_run(
+    policy: Mapping[str, Any], target: RunTarget, *, number: int, is_embedded: bool
+) -> Manifest:
+    """Return the policy that action ``number`` puts in force, with that number on it."""
+    manifest = policy_for_run(policy, target, is_embedded=is_embedded)
+    manifest["metadata"]["annotations"][SWAP_ANNOTATION] = str(number)
+    return manifest
 
 
 def actions_job_for_run(

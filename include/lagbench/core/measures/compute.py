@@ -150,7 +150,7 @@ def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
         timelines=run.timelines,
         changes=group.changes,
         load=run.load,
-        limits=run.limits,
+        limits=run.policies.at(run.load.first_spike_started_at),
         replicas_at_step=None,
         until_at=until_at,
         clocks=run.clocks,
@@ -195,7 +195,7 @@ def _contradictions(run: RunEvidence, from_at: int, until_at: int) -> tuple[str,
         *contradictions_of_an_empty_group(run.records, run.rate, until_at, run.hidden),
         *contradictions_of_scalings(run.records, until_at),
         *contradictions_of_policy(
-            run.records, run.limits, run.hpas, from_at=from_at, until_at=until_at
+            run.records, run.policies, run.hpas, from_at=from_at, until_at=until_at
         ),
         *contradictions_of_plan(run.records, run.scenario),
         *contradictions_of_time_lag(run.accounting, run.latest_seconds),
@@ -242,13 +242,14 @@ def _lag(run: RunEvidence, group: Group, from_at: int, until_at: int) -> Lag:
 
 def _drain(run: RunEvidence, until_at: int) -> Drain:
     clock = run.producers_clock
+    limits = run.policies.at(run.load.last_spike_ended_at)
     return drain_measure(
         run.lag,
         run.replica_samples,
         run.rate,
         spike_ended_at=run.load.last_spike_ended_at,
         until_at=until_at,
-        threshold=DrainThreshold(run.limits.lag_threshold_records, run.limits.threshold_rule),
+        threshold=DrainThreshold(limits.lag_threshold_records, limits.threshold_rule),
         pod_rate=run.pod_rate_per_second,
         held=held_back(run.records, run.offered, run.load.stream_started_at),
         clock_error_seconds=None if clock is None else clock.error_ns / NANOSECONDS,
@@ -278,7 +279,7 @@ def _end_state(run: RunEvidence, until_at: int) -> EndState:
         run.records,
         ends=_by_partition(fence.get("events")),
         committed=_by_partition(fence.get("committed")),
-        floor=run.limits.floor_replicas,
+        floor=run.policies.last.floor_replicas,
         until_at=until_at,
     )
 

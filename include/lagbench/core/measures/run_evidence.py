@@ -17,6 +17,7 @@ from lagbench.core.measures.evidence import (
     LoadWindow,
     PlayedAction,
     PodTimeline,
+    PoliciesInForce,
     RateSeries,
     clock_set,
     group_events,
@@ -24,6 +25,7 @@ from lagbench.core.measures.evidence import (
     measured_until,
     played_actions,
     pod_timelines,
+    policies_in_force,
 )
 from lagbench.core.measures.lag import pod_rate_per_second
 from lagbench.core.measures.model import NANOSECONDS
@@ -67,6 +69,7 @@ class RunEvidence:
     commit_moves: Sequence[CommitMove] = ()
     timeline_gaps: str = ""
     latest_seconds: float | None = None  # the longest time lag of any bin
+    swapped: Mapping[int, PolicyLimits] = field(default_factory=dict)  # by number of the action
     hpas: Mapping[str, Any] = field(default_factory=dict)  # spec and status by name, as last seen
 
     @cached_property
@@ -170,6 +173,11 @@ class RunEvidence:
     def hidden(self) -> Hidden:
         """What the actions hide, and when."""
         return Hidden(self.actions)
+
+    @cached_property
+    def policies(self) -> PoliciesInForce:
+        """The limits in force at each instant; ``limits`` are those at the start."""
+        return policies_in_force(self.limits, self.swapped, self.actions)
 
     @cached_property
     def replica_samples(self) -> list[ReplicaSample]:

@@ -1,6 +1,7 @@
 """Define the input of a run: load, events, keys, timeouts, names."""
 
 from lagbench.core.scenario.actions import (
+    ROLLOUT_SECONDS,
     Action,
     ActionBase,
     ActionKind,
@@ -10,9 +11,9 @@ from lagbench.core.scenario.actions import (
     LastingAction,
     PausePod,
     RollingRestart,
-    RunState,
     SwapPolicy,
     action_models,
+    actions_seconds,
     begin_text,
     drawn,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "POLICY_OBJECT",
     "PROMETHEUS",
     "RECORDER_DEPLOYMENT",
+    "ROLLOUT_SECONDS",
     "RUN_ID_ANNOTATION",
     "RUN_ID_LABEL",
     "START_SPREAD",
@@ -98,7 +100,6 @@ __all__ = [
     "Profile",
     "RollingRestart",
     "RunNames",
-    "RunState",
     "Scenario",
     "Slos",
     "StartDelay",
@@ -106,6 +107,7 @@ __all__ = [
     "StepProfile",
     "SwapPolicy",
     "action_models",
+    "actions_seconds",
     "begin_text",
     "drawn",
     "flag_of",

@@ -16,6 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field
 RunState = Literal["lag_drained"]
 """``lag_drained``: after the last spike, the lag is what a group at rest has."""
 LONGEST_SECONDS = 86_400
+ROLLOUT_SECONDS = 600.0
+"""The longest that a rollout of the consumers may take."""
+AROUND_SECONDS = 60.0
+"""For the begin and the end of the last action: a pod's restart, the player's own end."""
 Drawn = TypeVar("Drawn")
 
 
@@ -98,6 +102,17 @@ def action_models() -> dict[str, type[ActionBase]]:
     """Return the model of each kind."""
     models: tuple[type[ActionBase], ...] = get_args(get_args(Action)[0])
     return {get_args(model.model_fields["kind"].annotation)[0]: model for model in models}
+
+
+def actions_seconds(actions: Sequence[ActionBase], drain_seconds: float) -> float:
+    """Return how long the actions may take after the planned window; 0 without actions.
+
+    The last one may wait for the drain, and lasts then.
+    """
+    if not actions:
+        return 0.0
+    lasting = sum(action.for_seconds for action in actions if isinstance(action, LastingAction))
+    return drain_seconds + lasting + ROLLOUT_SECONDS + AROUND_SECONDS
 
 
 def begin_text(action: ActionBase) -> str:

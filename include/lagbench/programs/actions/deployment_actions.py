@@ -11,6 +11,7 @@ from lagbench.core.scenario import (
     AUTOSCALER_DEPLOYMENT,
     AUTOSCALER_NAMESPACE,
     LAG_SCALER,
+    ROLLOUT_SECONDS,
     AutoscalerDown,
     LagScalerDown,
     RollingRestart,
@@ -18,7 +19,6 @@ from lagbench.core.scenario import (
 from lagbench.errors import NotReady
 from lagbench.programs.actions.performer import Performer
 
-_ROLLED_OUT_SECONDS = 600.0
 _RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 """The annotation that ``kubectl rollout restart`` writes."""
 
@@ -83,7 +83,7 @@ class RollingRestarts(Performer[RollingRestart]):
 
         self.stage.kube.wait_until(
             is_rolled_out,
-            timeout_seconds=_ROLLED_OUT_SECONDS,
+            timeout_seconds=ROLLOUT_SECONDS,
             what=f"the rollout of Deployment/{name}",
             last_seen=lambda: str({k: v for k, v in seen.items() if k != "conditions"}),
         )

@@ -14,10 +14,12 @@ from lagbench.programs.actions.deployment_actions import (
 )
 from lagbench.programs.actions.performer import Performer, Stage
 from lagbench.programs.actions.pod_actions import KillPods, PausePods
+from lagbench.programs.actions.policy_actions import SwapPolicies
 
 PERFORMERS: Mapping[ActionKind, type[Performer[Any]]] = {
     "kill_pod": KillPods,
     "pause_pod": PausePods,
+    "swap_policy": SwapPolicies,
     "autoscaler_down": AutoscalerIsDown,
     "lag_scaler_down": LagScalerIsDown,
     "rolling_restart": RollingRestarts,

@@ -1,11 +1,8 @@
 """Read a run's records on one clock, and decide whether they can be trusted."""
 
 from lagbench.core.measures.evidence.actions import (
-    HIDES,
     NOTHING_HIDDEN,
-    Disturbance,
     Hidden,
-    Hides,
     PlayedAction,
     doubts_of_the_actions,
     played_actions,
@@ -75,6 +72,7 @@ from lagbench.core.measures.evidence.load_taken import (
 from lagbench.core.measures.evidence.load_window import LoadWindow, SpikeWindow, load_window
 from lagbench.core.measures.evidence.measurement_window import measured_until
 from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES, PodTimeline, pod_timelines
+from lagbench.core.measures.evidence.policies_in_force import PoliciesInForce, policies_in_force
 from lagbench.core.measures.evidence.producer_records import contradictions_of_the_producer
 from lagbench.core.measures.evidence.seq_ranges import SeqRanges
 from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries, lag_series
@@ -86,7 +84,6 @@ __all__ = [
     "FINAL_PHASES",
     "FORMAT_FIELD",
     "GAP_SECONDS",
-    "HIDES",
     "MEMBERS_FORMAT",
     "NOTHING_HIDDEN",
     "ONE_CLOCK",
@@ -95,18 +92,17 @@ __all__ = [
     "ClockSet",
     "ClockSteps",
     "Clocks",
-    "Disturbance",
     "Gap",
     "GroupEvent",
     "GroupState",
     "GroupStranger",
     "HeldBack",
     "Hidden",
-    "Hides",
     "LagSeries",
     "LoadWindow",
     "PlayedAction",
     "PodTimeline",
+    "PoliciesInForce",
     "RateSeries",
     "RunningBound",
     "SeqRanges",
@@ -149,6 +145,7 @@ __all__ = [
     "on_recorders_clock",
     "played_actions",
     "pod_timelines",
+    "policies_in_force",
     "probe_at",
     "telemetry_gaps",
     "timeline_gaps",

@@ -17,10 +17,10 @@ from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.scenario import ActionBase, ActionKind, begin_text
 from lagbench.core.telemetry import ActionEnded, ActionStarted, TelemetryRecord, What
 
-Disturbance = Literal["backlog", "members", "policy", "rebalance"]
+Disturbance = Literal["backlog", "members", "bounds", "rebalance"]
 """``backlog``: messages wait in the producer's client, or are missing in the log, though they are
-due. ``members``: the group has other members than the run has Ready pods. ``policy``: the replicas
-are outside of the policy's bounds. ``rebalance``: the group rebalances without a scaling."""
+due. ``members``: the group has other members than the run has Ready pods. ``bounds``: the replicas
+are those of the policy before. ``rebalance``: the group rebalances without a scaling."""
 LATE_SECONDS = 5.0
 """An action that begins later than this after its planned instant was not played as planned."""
 
@@ -41,7 +41,7 @@ HIDES: Mapping[ActionKind, Hides] = {
     # The broker has removed the pod in its pause, or does so at once: it joins again.
     "pause_pod": Hides(_OF_MEMBERS, recovery_seconds=30.0),
     # The next sync of the HPA (15 s) brings the replicas inside the new bounds.
-    "swap_policy": Hides(frozenset({"policy"}), recovery_seconds=20.0),
+    "swap_policy": Hides(frozenset({"bounds"}), recovery_seconds=20.0),
     # Without autoscaler or lag scaler everything can still be read: all SLOs judge the effect.
     "autoscaler_down": Hides(),
     "lag_scaler_down": Hides(),

@@ -16,10 +16,10 @@ import numpy as np
 from lagbench.core.measures.evidence.actions import NOTHING_HIDDEN, Hidden
 from lagbench.core.measures.evidence.load_taken import FEWEST_WAITING
 from lagbench.core.measures.evidence.measurement_window import STOPPING_PHASE
+from lagbench.core.measures.evidence.policies_in_force import PoliciesInForce
 from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.statistics import Ints
-from lagbench.core.policy import PolicyLimits
 from lagbench.core.scenario import Scenario
 from lagbench.core.telemetry import (
     GroupSample,
@@ -234,7 +234,7 @@ def contradictions_of_scalings(records: Sequence[TelemetryRecord], until_at: int
 
 def contradictions_of_policy(
     records: Sequence[TelemetryRecord],
-    limits: PolicyLimits,
+    policies: PoliciesInForce,
     hpas: Mapping[str, Any],
     *,
     from_at: int,
@@ -244,15 +244,17 @@ def contradictions_of_policy(
 
     One sample above the ceiling may be older than the policy; a second one means another policy.
     """
-    ceiling = limits.ceiling_replicas
-    wanted = [
-        record.spec
+    above = [
+        (record.spec, ceiling)
         for record in records
         if isinstance(record, ReplicaSample) and from_at <= record.at <= until_at
+        for ceiling in [policies.ceiling_at(record.at)]
+        if record.spec > ceiling
     ]
-    above = [replicas for replicas in wanted if replicas > ceiling]
     if len(above) > 1:
-        return [f"{max(above)} replicas were wanted; the policy allows {ceiling}"]
+        replicas, ceiling = max(above)
+        return [f"{replicas} replicas were wanted; the policy allows {ceiling}"]
+    ceiling = policies.last.ceiling_replicas
     for name, found in sorted(hpas.items()):
         most = (found.get("spec") or {}).get("maxReplicas")
         if most is not None and most != ceiling:
