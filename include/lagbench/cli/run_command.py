@@ -54,7 +54,6 @@ def run(
     from lagbench.adapters.runs.run_folder import runs_root
     from lagbench.catalog.catalog import checked_cell, from_any_folder, parse_settings
     from lagbench.embedded import bench
-    from lagbench.embedded.prometheus_program import require_prometheus
     from lagbench.orchestrator.airflow_server import require_target, running_server
     from lagbench.orchestrator.opened_clusters import ClusterNote, has_removed_workloads
     from lagbench.orchestrator.target import find_target
@@ -65,8 +64,7 @@ def run(
         overrides["seed"] = str(seed)
     cell = checked_cell(scenario, policy=policy, overrides=overrides)
     cluster = find_target(target, target_settings)
-    if cluster is None:
-        require_prometheus(cell.policy.manifest, where=cell.policy_name)
+    _require_playable(cell, is_embedded=cluster is None)
     _require_disk(cell)
     state_dir = bench.state_dir()
     run_id = new_run_id(
@@ -114,6 +112,19 @@ class Reach:
 
     connections: Mapping[str, str]
     bootstrap_servers: str
+
+
+def _require_playable(cell: Cell, *, is_embedded: bool) -> None:
+    """Reject a cell that this kind of target lacks a part for."""
+    from lagbench.core.cluster import refuse_on_cluster
+    from lagbench.embedded.prometheus_program import require_prometheus
+
+    if not is_embedded:
+        refuse_on_cluster(cell.scenario)
+        return
+    require_prometheus(cell.policy.manifest, where=cell.policy_name)
+    for swapped in cell.swapped.values():
+        require_prometheus(swapped.policy.manifest, where=swapped.name)
 
 
 def _require_disk(cell: Cell) -> None:
