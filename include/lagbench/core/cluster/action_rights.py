@@ -21,7 +21,7 @@ _SIGNAL = (
     "SIGSTOP from inside)"
 )
 _OTHER_NAMESPACE = (
-    "the embedded bench: on a cluster KEDA is in a namespace of its own, in which the run's account "
+    "the embedded bench: on a cluster KEDA is in a namespace of its own, where the run's account "
     "has no rights"
 )
 ONLY_EMBEDDED: Mapping[ActionKind, str] = {
