@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,22 @@ from pydantic import ValidationError
 from lagbench.catalog.catalog_files import catalog_folder, find_file, policies_folder
 from lagbench.catalog.scenario_errors import wrong_scenario
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_text
+from lagbench.core.cluster import check_actions
 from lagbench.core.policy import CheckedPolicy, check_fit, check_policy
-from lagbench.core.scenario import EARLIER_NAMES, Scenario, trace_points
+from lagbench.core.scenario import EARLIER_NAMES, Scenario, SwapPolicy, trace_points
 from lagbench.core.scenario.stream import offered_load
 from lagbench.errors import WrongInput
 
 SETTING = "--set"
+
+
+@dataclass(frozen=True, slots=True)
+class SwappedPolicy:
+    """A policy that an action puts in place of another."""
+
+    name: str
+    policy: CheckedPolicy
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +45,8 @@ class Cell:
     policy: CheckedPolicy
     scenario_text: str
     policy_text: str
+    swapped: Mapping[int, SwappedPolicy] = field(default_factory=dict)
+    """By the number of the action."""
 
 
 def parse_settings(
@@ -104,6 +116,12 @@ def checked_cell(
     text = read_text(path)
     checked = _checked_policy(text, path)
     check_fit(loaded, checked)
+    swapped = _swapped(loaded)
+    check_actions(
+        loaded,
+        [checked.manifest, *(one.policy.manifest for one in swapped.values())],
+        started_replicas=checked.limits.started_replicas,
+    )
     effective = loaded.model_dump(mode="json")
     return Cell(
         scenario=loaded,
@@ -111,7 +129,22 @@ def checked_cell(
         policy=checked,
         scenario_text=yaml.safe_dump(effective, sort_keys=False, allow_unicode=True),
         policy_text=text,
+        swapped=swapped,
     )
+
+
+def _swapped(scenario: Scenario) -> dict[int, SwappedPolicy]:
+    """Return the policies of the scenario's swaps, each checked as the first one is."""
+    found = {}
+    for number, action in enumerate(scenario.actions):
+        if isinstance(action, SwapPolicy):
+            field = f"actions.{number}.policy"
+            path = find_file(action.policy, policies_folder(), field)
+            text = read_text(path)
+            checked = _checked_policy(text, path)
+            check_fit(scenario, checked)
+            found[number] = SwappedPolicy(path.stem, checked, text)
+    return found
 
 
 def _with_override(data: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:

@@ -98,6 +98,7 @@ def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -
         ("stream", f"{plan.stream_seconds:,.0f} s"),
         ("tail", _tail(plan)),
         ("spikes", _spikes(plan.spikes)),
+        *(("actions", line) for line in _actions(cell)),
         ("one pod does", f"{_number(plan.pod_rate)}/s"),
         ("pods needed", f"{plan.pods_needed_at_base} at the base, {plan.pods_needed_at_peak} peak"),
         ("replicas", f"{plan.min_replicas} to {plan.max_replicas}, {plan.partitions} partitions"),
@@ -107,6 +108,8 @@ def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -
         ("disk", f"at most {plan.disk_bytes / 2**20:,.0f} MiB, free {free_bytes / 2**30:,.0f} GiB"),
     ]
     console.print(_table("needs and limits", rows))
+    if scenario.actions:
+        console.print("[yellow]![/yellow] the prediction leaves the actions out", highlight=False)
     for warning in plan.warnings:
         console.print(f"[yellow]![/yellow] {warning}", highlight=False)
     here = this_processor()
@@ -157,6 +160,24 @@ def _spikes(spikes: Sequence[Spike]) -> str:
     ]
     more = len(spikes) - len(shown)
     return "; ".join(shown) + (f"; {more} more" if more > 0 else "")
+
+
+def _actions(cell: Cell) -> list[str]:
+    """Return a line for each action of the scenario."""
+    from lagbench.core.cluster import ONLY_EMBEDDED
+    from lagbench.core.scenario import LastingAction, SwapPolicy, begin_text
+
+    lines = []
+    for number, action in enumerate(cell.scenario.actions):
+        parts = [f"{number}: {action.kind} {begin_text(action)}"]
+        if isinstance(action, LastingAction):
+            parts.append(f"for {action.for_seconds:g} s")
+        if isinstance(action, SwapPolicy):
+            parts.append(f"to {action.policy}")
+        if action.kind in ONLY_EMBEDDED:
+            parts.append("(embedded bench only)")
+        lines.append(" ".join(parts))
+    return lines
 
 
 def _predicted(name: str, plan: Plan, predicted: Prediction) -> str:

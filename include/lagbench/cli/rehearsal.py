@@ -54,15 +54,12 @@ def opened_target(
     :raises NotReady: another command holds the bench, or the target cannot be used.
     """
     from lagbench.embedded import bench
-    from lagbench.embedded.prometheus_program import require_prometheus
     from lagbench.orchestrator.airflow_server import require_target, running_server
     from lagbench.orchestrator.target import find_target
 
     cluster = find_target(target, target_settings)
     for cell in cells:
-        require_known_hpa(cell.scenario, is_embedded=cluster is None)
-        if cluster is None:
-            require_prometheus(cell.policy.manifest, where=cell.policy_name)
+        _require_playable(cell, is_embedded=cluster is None)
     state_dir = bench.state_dir()
     with one_run_at_a_time(state_dir, purpose):
         server = running_server(state_dir)
@@ -107,6 +104,20 @@ def _on_cluster(
     finally:
         if note is not None and has_removed_workloads(folder):
             note.forget()
+
+
+def _require_playable(cell: Cell, *, is_embedded: bool) -> None:
+    """Reject a cell that this kind of target lacks a part for."""
+    from lagbench.core.cluster import refuse_on_cluster
+    from lagbench.embedded.prometheus_program import require_prometheus
+
+    require_known_hpa(cell.scenario, is_embedded=is_embedded)
+    if not is_embedded:
+        refuse_on_cluster(cell.scenario)
+        return
+    require_prometheus(cell.policy.manifest, where=cell.policy_name)
+    for swapped in cell.swapped.values():
+        require_prometheus(swapped.policy.manifest, where=swapped.name)
 
 
 def require_disk(cell: Cell, *, runs: int = 1) -> None:

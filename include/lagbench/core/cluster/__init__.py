@@ -1,6 +1,8 @@
 """Define the objects of a run on a cluster: manifests, settings, rights, Lease."""
 
 from lagbench.core.cluster import manifests
+from lagbench.core.cluster.action_rights import ONLY_EMBEDDED, check_actions, refuse_on_cluster
+from lagbench.core.cluster.actions_job import actions_job_for_run, swapped_policy_for_run
 from lagbench.core.cluster.lease import (
     LEASE,
     SWEEP_SECONDS,
@@ -52,6 +54,7 @@ __all__ = [
     "IMAGE_FIELD",
     "LEASE",
     "NAMESPACE_FIELD",
+    "ONLY_EMBEDDED",
     "POLICY_KINDS",
     "REPLICATION_FIELD",
     "SCALED_OBJECT",
@@ -63,8 +66,10 @@ __all__ = [
     "Right",
     "RunTarget",
     "Standing",
+    "actions_job_for_run",
     "asks_lag_scaler",
     "asks_prometheus",
+    "check_actions",
     "claim_for_cluster",
     "claimed_lease",
     "cluster_settings",
@@ -82,5 +87,7 @@ __all__ = [
     "producer_job_for_run",
     "prometheus_for_run",
     "recorder_for_run",
+    "refuse_on_cluster",
     "rights_of_run",
+    "swapped_policy_for_run",
 ]

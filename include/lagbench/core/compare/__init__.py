@@ -1,6 +1,6 @@
 """Compare runs with each other."""
 
-from lagbench.core.compare.cell_identity import cell_id, content_digest
+from lagbench.core.compare.cell_identity import cell_id, content_digest, policies_digest
 from lagbench.core.compare.comparable import DRAWN_FOR_PAIRS, ComparedRun, comparable
 from lagbench.core.compare.compare import (
     BOUNDS,
@@ -50,6 +50,7 @@ __all__ = [
     "noise_floor",
     "pairs_by_seed",
     "pairs_of_one_cell",
+    "policies_digest",
     "require_comparable",
     "sides_by_policy",
 ]

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from lagbench.core.kubernetes import HPA_SYNC_SECONDS
+from lagbench.core.scenario.actions import Action, problem_of_begin
 from lagbench.core.scenario.flag import Flag
 
 MAX_SEED = 2**63 - 1
@@ -212,9 +213,19 @@ class Scenario(_Model):
         description="second of the stream at which the HPA syncs (embedded bench only); the stream "
         "waits for it. None: as it comes",
     )
+    actions: tuple[Action, ...] = Field(
+        (), max_length=100, description="what a program of the run does to it, and when"
+    )
 
     @model_validator(mode="after")
     def _spike_is_a_spike(self) -> Scenario:
         if isinstance(self.profile, StepProfile | BurstyProfile) and self.profile.spike_mult < 1:
             raise ValueError("profile.spike_mult must be at least 1")
+        return self
+
+    @model_validator(mode="after")
+    def _actions_begin_once(self) -> Scenario:
+        for number, action in enumerate(self.actions):
+            if problem := problem_of_begin(number, action):
+                raise ValueError(problem)
         return self
