@@ -10,7 +10,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from lagbench.core.scenario import Profile, Scenario
+from lagbench.core.scenario import ProcessCost, Profile, Scenario
 from lagbench.errors import WrongInput
 
 _PROFILES: dict[str, type[BaseModel]] = {
@@ -22,8 +22,12 @@ _PARTS: dict[str, type[BaseModel]] = {"": Scenario} | {
     for name, field in Scenario.model_fields.items()
     if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
 }
+_COST = ["consumer", "process_ms"]
+_COSTS: dict[str, type[BaseModel]] = {
+    get_args(model.model_fields["kind"].annotation)[0]: model for model in get_args(ProcessCost)
+}
 # A rule over several fields says "FIELD must be …".
-_RULE = re.compile(r"(?:Value error, )?([a-z_.]+) must be (.+)")
+_RULE = re.compile(r"(?:Value error, )?([a-z0-9_.]+) must be (.+)")
 
 
 def wrong_scenario(error: ValidationError, data: Mapping[str, Any], *, where: str) -> WrongInput:
@@ -44,6 +48,10 @@ def _described(  # noqa: PLR0911 - one return a kind of problem
     if len(path) > 1 and path[0] == "profile":
         model = _PROFILES.get(path[1])
         path = [path[0], *path[2:]]
+    is_cost = path[:2] == _COST
+    if is_cost:
+        model = _COSTS.get(path[2]) if len(path) > 3 else None
+        path = [*path[:2], *path[3:]]
     field = ".".join(path)
     match problem["type"]:
         case "extra_forbidden" if model is not None:
@@ -53,6 +61,9 @@ def _described(  # noqa: PLR0911 - one return a kind of problem
             return field, problem["input"], hint + ", ".join(known)
         case "missing":
             return field, None, "a value: this field is required"
+        case "union_tag_invalid" if is_cost:
+            kinds = f"a number of milliseconds, or a mapping with kind {', '.join(_COSTS)}"
+            return field, problem["input"], kinds
         case "union_tag_invalid":
             tag = problem.get("ctx", {}).get("tag")
             return f"{field}.kind", tag, ", ".join(_PROFILES)

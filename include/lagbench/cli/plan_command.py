@@ -139,7 +139,11 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     tail = tail_of(cell.scenario, started_replicas=limits.started_replicas)
     return [
         patch.consumer_for_run(
-            consumer, target, cell.scenario.consumer, replicas=limits.started_replicas
+            consumer,
+            target,
+            cell.scenario.consumer,
+            replicas=limits.started_replicas,
+            seed=cell.scenario.seed,
         ),
         patch.recorder_for_run(base_manifest("recorder", "Deployment"), target),
         patch.policy_for_run(cell.policy.manifest, target, is_embedded=True),

@@ -40,6 +40,7 @@ class RunConsumersOperator(CellOperator):
             target,
             settings,
             replicas=replicas,
+            seed=cell.scenario.seed,
             start=start,
         )
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)

@@ -108,11 +108,13 @@ def consumer_for_run(
     settings: ConsumerSettings,
     *,
     replicas: int,
+    seed: int = 0,
     start: StartDelay | None = None,
 ) -> Manifest:
     """Return the consumers' Deployment: settings as arguments, ``replicas`` as the start.
 
-    With ``start`` each pod waits before it joins; localkube notes the pod's number in the run.
+    ``seed`` draws the costs of messages. With ``start`` each pod waits before it joins; localkube
+    notes the pod's number in the run.
     The grace period exceeds the shutdown timeout, else the kubelet would kill a pod that finishes
     its work.
     """
@@ -134,6 +136,7 @@ def consumer_for_run(
         {
             "run-id": target.names.run_id,
             **flag_values(settings, ConsumerFlags),
+            "work-seed": str(seed),
         },
     )
     if start is not None:

@@ -1,6 +1,7 @@
 """Define the input of a run: load, events, keys, timeouts, names."""
 
 from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
+from lagbench.core.scenario.process_cost import NUMBER, ProcessCost
 from lagbench.core.scenario.run_names import (
     BOOTSTRAP_ANNOTATION,
     CONSUMER_DEPLOYMENT,
@@ -50,6 +51,7 @@ __all__ = [
     "LAG_SCALER",
     "MAX_SEED",
     "NAMESPACE",
+    "NUMBER",
     "POD_ORDINAL_ANNOTATION",
     "POLICY_OBJECT",
     "PROMETHEUS",
@@ -65,6 +67,7 @@ __all__ = [
     "ConsumerSettings",
     "Flag",
     "Keys",
+    "ProcessCost",
     "Profile",
     "RunNames",
     "Scenario",

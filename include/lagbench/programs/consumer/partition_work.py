@@ -26,6 +26,8 @@ class RecordChunk:
     events: Events
     arrived_at: int
     begun: int = 0
+    costs_ns: Instants | None = None
+    """CPU time and wait of each record; None: all cost the same."""
 
     @property
     def queued(self) -> int:
@@ -49,8 +51,8 @@ class Writes:
 
     @property
     def all_done_at(self) -> int:
-        """End of the last write."""
-        return int(self.done_at[-1])
+        """End of the write that ends last."""
+        return int(self.done_at.max())
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +74,8 @@ class PartitionWork:
     next_fetch_offset: int = -1  # nothing below is queued a second time
     committable: int | None = None  # next offset to read once all before is acknowledged
     committed: int | None = None
+    busy_until: int = 0
+    """When all records that have begun are done; earlier ones wait for nothing after them."""
     is_paused: bool = False
     is_closing: bool = False
     """Given up soon: what is done goes to the ledger at once."""
@@ -93,13 +97,21 @@ class PartitionWork:
         fresh = chunk
         if int(chunk.offsets[0]) < self.next_fetch_offset:
             first = int(np.searchsorted(chunk.offsets, self.next_fetch_offset))
-            fresh = RecordChunk(chunk.offsets[first:], chunk.events[first:], chunk.arrived_at)
+            costs = None if chunk.costs_ns is None else chunk.costs_ns[first:]
+            fresh = RecordChunk(
+                chunk.offsets[first:], chunk.events[first:], chunk.arrived_at, costs_ns=costs
+            )
         if fresh.queued == 0:
             return 0
         self.next_fetch_offset = int(fresh.offsets[-1]) + 1
         self.chunks.append(fresh)
         self.queued += fresh.queued
         return fresh.queued
+
+    def next_costs(self, count: int) -> Instants | None:
+        """Return the costs of the next ``count`` records of the first chunk."""
+        chunk = self.chunks[0]
+        return None if chunk.costs_ns is None else chunk.costs_ns[chunk.begun :][:count]
 
     def begin(self, count: int) -> tuple[Offsets, Events]:
         """Take ``count`` records off the first chunk; they are in flight now."""

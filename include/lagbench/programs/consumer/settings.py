@@ -41,6 +41,7 @@ class ConsumerOptions(ConsumerFlags, RunFlags, Settings):
         "pull and node start",
     )
     start_seed: int = Field(0, description="draws the delay, with the pod's number POD_ORDINAL")
+    work_seed: int = Field(0, description="draws the cost of each message from a distribution")
     pod_name: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
         description="the pod's metadata.name"
     )

@@ -206,8 +206,8 @@ def test_a_cron_window_raises_the_floor_while_it_is_open() -> None:
     assert cell.measures.max_replicas == 5
 
 
-def test_cpu_does_not_see_the_lag() -> None:
-    """Consumers that wait use little CPU: an HPA on 70 % stays where it is."""
+def on_cpu() -> CheckedPolicy:
+    """Return an HPA on 70 % of the requested CPU."""
     metric = {
         "type": "Resource",
         "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}},
@@ -223,7 +223,21 @@ def test_cpu_does_not_see_the_lag() -> None:
             "metrics": [metric],
         },
     }
-    cell = simulate(scenario(), check_policy(hpa, where="tried"))
+    return check_policy(hpa, where="tried")
+
+
+def test_cpu_does_not_see_the_lag() -> None:
+    """Consumers that wait use little CPU: an HPA on 70 % stays where it is."""
+    cell = simulate(scenario(), on_cpu())
 
     assert cell.measures.replica_changes == 0
     assert cell.measures.peak_lag_records == pytest.approx(300_000)
+
+
+def test_cpu_sees_the_work_that_burns_it() -> None:
+    """At 2 ms of CPU a message 300/s a pod are 600 millicores of 1,000; the spike asks for all."""
+    burning = ConsumerSettings(process_ms=0, cpu_ms=2, cpu_request_millicores=1000)
+    cell = simulate(scenario().model_copy(update={"consumer": burning}), on_cpu())
+
+    assert counts(cell)[0] == 2
+    assert cell.measures.max_replicas == 12

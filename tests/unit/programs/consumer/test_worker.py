@@ -6,6 +6,7 @@ import threading
 import time
 from typing import cast
 
+import numpy as np
 import pytest
 from tests.unit.programs.consumer.records import chunk
 
@@ -61,11 +62,13 @@ class KeptLedger:
         """Hold nothing."""
         self._queues = queues
         self.done_at: list[int] = []
+        self.offsets: list[int] = []
 
     def send(self, batch: list[Writes]) -> None:
         """Keep a batch."""
         for writes in batch:
             self.done_at += writes.done_at.tolist()
+            self.offsets += writes.offsets.tolist()
             self._queues.acknowledge(writes.work, len(writes), int(writes.offsets[-1]))
 
     def serve(self, *, is_hurried: bool) -> None:
@@ -99,3 +102,24 @@ def test_work_goes_on_when_the_clock_is_set(
 
     assert len(ledger.done_at) == 20
     assert 0 < max(ledger.done_at) - min(ledger.done_at) < 4e9
+
+
+def test_a_partition_s_messages_reach_the_ledger_in_order_whatever_they_cost() -> None:
+    """A long message holds back those after it in its partition, because offsets ascend."""
+    queues = WorkQueues(4, lambda _partition, _offset: None)
+    ledger = KeptLedger(queues)
+    clock = SteadyClock()
+    worker = Worker(queues, WriteSchedule(10_000_000, 4), cast("LedgerWriter", ledger), clock)
+    queues.own([0], "member-1")
+    queued = chunk(0, 40, clock.now_ns())
+    queued.costs_ns = np.where(queued.offsets % 10 == 0, 60_000_000, 5_000_000)
+    worker.start()
+    try:
+        work = queues.offer(0, queued)
+        assert work is not None
+        assert queues.wait_settled([work], timeout_seconds=10.0)
+    finally:
+        worker.stop(sends_done=False)
+
+    assert ledger.offsets == list(range(40))
+    assert ledger.done_at != sorted(ledger.done_at)

@@ -1,5 +1,6 @@
 """Generate the load of a scenario: rates, spikes, keys, and the bytes of each event."""
 
+from lagbench.core.scenario.stream.cost_draws import process_ns
 from lagbench.core.scenario.stream.event_stream import (
     BLOCK_EVENTS,
     EventBlock,
@@ -25,6 +26,7 @@ __all__ = [
     "offered_load",
     "partition_shares",
     "partitions_of",
+    "process_ns",
     "resting_lag_records",
     "resting_replicas",
     "tail_of",
