@@ -17,6 +17,8 @@ from lagbench.cli.cell_options import (
     ScenarioArgument,
     SeedOption,
     SettingsOption,
+    StartOption,
+    environment_at,
 )
 from lagbench.errors import ExitCode
 
@@ -38,6 +40,7 @@ def plan(
     scenario: ScenarioArgument,
     policy: PolicyOption = None,
     seed: SeedOption = None,
+    start: StartOption = None,
     settings: SettingsOption = None,
     manifests: Annotated[
         bool, typer.Option("--manifests", help="Also print the manifests as applied.")
@@ -54,7 +57,7 @@ def plan(
         overrides["seed"] = str(seed)
     cell = checked_cell(scenario, policy=policy, overrides=overrides)
     needs = plan_cell(cell.scenario, cell.policy)
-    predicted = predict(cell.scenario, cell.policy)
+    predicted = predict(cell.scenario, cell.policy, environment=environment_at(start))
     console = Console()
     _print_prediction(console, cell, needs, predicted)
     root = runs_root()
