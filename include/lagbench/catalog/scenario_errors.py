@@ -18,9 +18,10 @@ _PROFILES: dict[str, type[BaseModel]] = {
     for model in get_args(get_args(Profile)[0])
 }
 _PARTS: dict[str, type[BaseModel]] = {"": Scenario} | {
-    name: field.annotation
+    name: model
     for name, field in Scenario.model_fields.items()
-    if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+    for model in (field.annotation, *get_args(field.annotation)[:1])
+    if isinstance(model, type) and issubclass(model, BaseModel)
 }
 _COST = ["consumer", "process_ms"]
 _COSTS: dict[str, type[BaseModel]] = {

@@ -25,10 +25,12 @@ from lagbench.errors import ExitCode
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
     from lagbench.core.plan import Plan
+    from lagbench.core.scenario import Scenario
     from lagbench.core.scenario.stream import Spike
     from lagbench.core.simulation import Prediction
 
 SPIKES_SHOWN = 4
+NANOSECONDS = 1_000_000_000
 _AFTER_A_SPIKE = ("reaction_seconds", "drain_seconds")
 AROUND_SECONDS = 108
 """quick_spike on 2 cores: 375 s in total, less 267 s from the stream's start to the last change of
@@ -38,6 +40,7 @@ replicas (measured). The rest is bench up, Airflow, pipeline and report.
 
 def plan(
     scenario: ScenarioArgument,
+    *,
     policy: PolicyOption = None,
     seed: SeedOption = None,
     start: StartOption = None,
@@ -110,6 +113,7 @@ def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -
         ("useful replicas", f"{plan.useful_replicas} (a partition has one consumer)"),
         ("saturation", _saturation(plan)),
         ("hottest partition", f"{plan.hottest_share:.1%} of the load: {plan.hottest_rate:,.0f}/s"),
+        *_poison(scenario),
         ("disk", f"at most {plan.disk_bytes / 2**20:,.0f} MiB, free {free_bytes / 2**30:,.0f} GiB"),
     ]
     console.print(_table("needs and limits", rows))
@@ -120,6 +124,18 @@ def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -
         console.print(f"[yellow]![/yellow] on the embedded bench {lack}", highlight=False)
     if plan.disk_bytes > free_bytes:
         console.print("[red]✗[/red] this disk is too small for the run")
+
+
+def _poison(scenario: Scenario) -> list[tuple[str, str]]:
+    """Return the row of the poisoned key, if there is one."""
+    from lagbench.core.scenario.stream import poisoned_key, poisoned_seqs
+
+    poison, key = scenario.poison, poisoned_key(scenario)
+    if poison is None or key is None:
+        return []
+    window = f"{poison.from_seconds:g} to {key.until_offset_ns / NANOSECONDS:g} s"
+    named = f"messages of key {key.entity_id} (rank {poison.key_rank})"
+    return [("poison", f"{len(poisoned_seqs(scenario)):,} {named} {poison.effect}, {window}")]
 
 
 def _print_manifests(console: Console, cell: Cell) -> None:
@@ -134,7 +150,7 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     from lagbench.adapters.kube.manifest_files import base_manifest
     from lagbench.core.cluster import manifests as patch
     from lagbench.core.scenario import RunNames
-    from lagbench.core.scenario.stream import tail_of
+    from lagbench.core.scenario.stream import poisoned_key, tail_of
 
     target = patch.RunTarget(RunNames("planned"), "kafka:9092")
     consumer = base_manifest("consumer", "Deployment")
@@ -147,6 +163,7 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
             cell.scenario.consumer,
             replicas=limits.started_replicas,
             seed=cell.scenario.seed,
+            poison=poisoned_key(cell.scenario),
         ),
         patch.recorder_for_run(base_manifest("recorder", "Deployment"), target),
         patch.policy_for_run(cell.policy.manifest, target, is_embedded=True),

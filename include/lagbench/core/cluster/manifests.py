@@ -28,6 +28,7 @@ from lagbench.core.scenario import (
     TELEMETRY_TOPIC_ANNOTATION,
     ConsumerFlags,
     ConsumerSettings,
+    PoisonedKey,
     RunNames,
     Scenario,
     StartDelay,
@@ -109,6 +110,7 @@ def consumer_for_run(
     *,
     replicas: int,
     seed: int = 0,
+    poison: PoisonedKey | None = None,
     start: StartDelay | None = None,
 ) -> Manifest:
     """Return the consumers' Deployment: settings as arguments, ``replicas`` as the start.
@@ -139,6 +141,8 @@ def consumer_for_run(
             "work-seed": str(seed),
         },
     )
+    if poison is not None:
+        _set_arguments(container, {"poison": flag_text(poison)})
     if start is not None:
         waits = {"start-seconds": flag_text(start.mean_seconds), "start-seed": str(start.seed)}
         _set_arguments(container, waits)

@@ -58,7 +58,7 @@ from lagbench.core.measures.rebalance import (
 from lagbench.core.measures.rebalance_cost import rebalance_measures
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.measures.scaling import Group, replica_group, scaling_measure
-from lagbench.core.scenario.stream import tail_of
+from lagbench.core.scenario.stream import failing_seqs, tail_of
 from lagbench.errors import NotReady
 
 EARLY_SECONDS = 0.1
@@ -102,6 +102,7 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
                 fence=run.fence,
                 unknown_telemetry=run.unknown_records,
                 commit_moves=run.commit_moves,
+                poisoned_seqs=failing_seqs(run.scenario),
             ),
             observer_cost=observer_cost(run.records, from_at, until_at),
             start_cost=start_cost(run.records, run.timelines),

@@ -1,6 +1,7 @@
 """Define the input of a run: load, events, keys, timeouts, names."""
 
 from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
+from lagbench.core.scenario.poison import PoisonedKey, PoisonedKeyFlag
 from lagbench.core.scenario.process_cost import NUMBER, ProcessCost
 from lagbench.core.scenario.run_names import (
     BOOTSTRAP_ANNOTATION,
@@ -67,6 +68,8 @@ __all__ = [
     "ConsumerSettings",
     "Flag",
     "Keys",
+    "PoisonedKey",
+    "PoisonedKeyFlag",
     "ProcessCost",
     "Profile",
     "RunNames",

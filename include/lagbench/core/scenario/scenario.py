@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from lagbench.core.scenario.flag import Flag
+from lagbench.core.scenario.poison import Poison
 from lagbench.core.scenario.process_cost import ProcessMs
 
 MAX_SEED = 2**63 - 1
@@ -192,6 +193,7 @@ class Slos(_Model):
         None, gt=0, description="cost in pods, from the stream's start to its planned end"
     )
     lost: int | None = Field(0, ge=0)
+    failed: int | None = Field(0, ge=0, description="given up by a pod, and not by poison")
     duplicated: int | None = Field(0, ge=0)
     reordered: int | None = Field(0, ge=0)
     zombies: int | None = Field(0, ge=0)
@@ -218,6 +220,7 @@ class Scenario(_Model):
     keys: Keys = Keys()
     profile: Profile
     consumer: ConsumerSettings = ConsumerSettings()
+    poison: Poison | None = None
     policy: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="a file of k8s/policies")
     allow_overscale: bool = Field(False, description="allow maxReplicaCount above partitions")
     seed: int = Field(1, ge=0, le=MAX_SEED)
@@ -231,4 +234,10 @@ class Scenario(_Model):
     def _spike_is_a_spike(self) -> Scenario:
         if isinstance(self.profile, StepProfile | BurstyProfile) and self.profile.spike_mult < 1:
             raise ValueError("profile.spike_mult must be at least 1")
+        return self
+
+    @model_validator(mode="after")
+    def _poisons_a_key_of_its_own(self) -> Scenario:
+        if self.poison is not None and self.poison.key_rank > self.keys.entities:
+            raise ValueError("poison.key_rank must be at most keys.entities")
         return self

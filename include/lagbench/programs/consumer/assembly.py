@@ -96,7 +96,7 @@ def _subscribed_pod(
     from lagbench.programs.consumer.write_schedule import WriteSchedule
 
     queues = WorkQueues(options.concurrency, on_acknowledged=reports.first_record_done)
-    costs = MessageCosts.of(options, options.work_seed)
+    costs = MessageCosts.of(options)
     schedule = WriteSchedule(costs.mean_ns, options.concurrency)
     settings = ledger_settings(options)
     identity = GroupIdentity()

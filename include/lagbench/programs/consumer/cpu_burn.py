@@ -47,7 +47,7 @@ class CpuBurner:
         than planned is late by that, and so are those after it.
         """
         began_at = self._now()
-        self._spend(len(writes) * self.cpu_ns)
+        self._spend(writes.attempts * self.cpu_ns)
         took_ns = self._now() - began_at
         share = np.arange(1, len(writes) + 1) / len(writes)
         burned_at = began_at + np.rint(share * took_ns).astype(np.int64)

@@ -1,4 +1,7 @@
-"""Know what each message costs in this pod: CPU time, then the wait of its write."""
+"""Know what each message costs in this pod: CPU time, then the wait of its write.
+
+A poisoned message that fails costs every attempt; one that hangs takes longer by the hang.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lagbench.core.scenario import ConsumerFlags, ProcessCost
-from lagbench.core.scenario.stream import process_ns
-from lagbench.programs.consumer.partition_work import RecordChunk
+from lagbench.core.scenario import PoisonedKey, ProcessCost
+from lagbench.core.scenario.stream import is_poisoned, process_ns
+from lagbench.programs.consumer.partition_work import Attempts, RecordChunk
+from lagbench.programs.consumer.settings import ConsumerOptions
+from lagbench.programs.consumer.write_schedule import Instants
+from lagbench.shared_with_spark.event import Events
 
 _NS_PER_MS = 1_000_000
 
@@ -23,24 +29,48 @@ class MessageCosts:
     cpu_ns: int
     distribution: ProcessCost | None
     seed: int
+    """Draws the costs of a distribution."""
+    poison: PoisonedKey | None
 
     @classmethod
-    def of(cls, flags: ConsumerFlags, seed: int) -> MessageCosts:
-        """Return the costs that the flags state; ``seed`` draws those of a distribution."""
-        cost = flags.process_ms
+    def of(cls, options: ConsumerOptions) -> MessageCosts:
+        """Return the costs that a pod's options state."""
+        cost = options.process_ms
         return cls(
-            mean_ns=round(flags.message_ms * _NS_PER_MS),
-            cpu_ns=round(flags.cpu_ms * _NS_PER_MS),
+            mean_ns=round(options.message_ms * _NS_PER_MS),
+            cpu_ns=round(options.cpu_ms * _NS_PER_MS),
             distribution=None if isinstance(cost, int | float) else cost,
-            seed=seed,
+            seed=options.work_seed,
+            poison=options.poison,
         )
 
     def draw(self, chunks: Sequence[RecordChunk]) -> None:
-        """Give each record of the chunks its cost, in one draw for all."""
-        if self.distribution is None or not chunks:
+        """Give each record of the chunks its cost, and its failure, in one draw for all."""
+        if not chunks or (self.distribution is None and self.poison is None):
             return
         events = np.concatenate([chunk.events for chunk in chunks])
-        costs = process_ns(self.distribution, events, seed=self.seed) + self.cpu_ns
-        ends = np.add.accumulate([len(chunk.offsets) for chunk in chunks])
-        for chunk, drawn in zip(chunks, np.split(costs, ends[:-1]), strict=True):
-            chunk.costs_ns = drawn
+        costs, failed = self._costs(events)
+        borders = np.add.accumulate([len(chunk.offsets) for chunk in chunks])[:-1]
+        if costs is not None:
+            for chunk, drawn in zip(chunks, np.split(costs, borders), strict=True):
+                chunk.costs_ns = drawn
+        if failed is not None:
+            for chunk, given_up in zip(chunks, np.split(failed, borders), strict=True):
+                chunk.failed_attempts = given_up
+
+    def _costs(self, events: Events) -> tuple[Instants | None, Attempts | None]:
+        """Return the costs and the failed attempts of the events; None: nothing special."""
+        costs: Instants | None = None
+        if self.distribution is not None:
+            costs = process_ns(self.distribution, events, seed=self.seed) + self.cpu_ns
+        if self.poison is None:
+            return costs, None
+        poisoned = is_poisoned(self.poison, events)
+        if not poisoned.any():
+            return costs, None
+        if costs is None:
+            costs = np.full(len(events), self.mean_ns, dtype=np.int64)
+        if self.poison.effect == "hang":
+            return costs + poisoned * self.poison.hang_ns, None
+        failed = (poisoned * self.poison.attempts).astype(np.uint8)
+        return costs * np.maximum(failed, 1), failed

@@ -16,6 +16,7 @@ from lagbench.programs.consumer.write_schedule import Instants
 from lagbench.shared_with_spark.event import Events
 
 Offsets = npt.NDArray[np.int64]
+Attempts = npt.NDArray[np.uint8]
 
 
 @dataclass(slots=True)
@@ -28,6 +29,8 @@ class RecordChunk:
     begun: int = 0
     costs_ns: Instants | None = None
     """CPU time and wait of each record; None: all cost the same."""
+    failed_attempts: Attempts | None = None
+    """After how many attempts each record is given up; 0: it is processed. None: all are."""
 
     @property
     def queued(self) -> int:
@@ -44,10 +47,18 @@ class Writes:
     events: Events
     started_at: Instants
     done_at: Instants
+    failed_attempts: Attempts | None = None  # as in RecordChunk
 
     def __len__(self) -> int:
         """Count the records."""
         return len(self.offsets)
+
+    @property
+    def attempts(self) -> int:
+        """Count how often work on a record was begun."""
+        if self.failed_attempts is None:
+            return len(self)
+        return int(np.maximum(self.failed_attempts, 1).sum())
 
     @property
     def all_done_at(self) -> int:
@@ -97,9 +108,13 @@ class PartitionWork:
         fresh = chunk
         if int(chunk.offsets[0]) < self.next_fetch_offset:
             first = int(np.searchsorted(chunk.offsets, self.next_fetch_offset))
-            costs = None if chunk.costs_ns is None else chunk.costs_ns[first:]
+            costs, failed = chunk.costs_ns, chunk.failed_attempts
             fresh = RecordChunk(
-                chunk.offsets[first:], chunk.events[first:], chunk.arrived_at, costs_ns=costs
+                chunk.offsets[first:],
+                chunk.events[first:],
+                chunk.arrived_at,
+                costs_ns=None if costs is None else costs[first:],
+                failed_attempts=None if failed is None else failed[first:],
             )
         if fresh.queued == 0:
             return 0
@@ -112,6 +127,14 @@ class PartitionWork:
         """Return the costs of the next ``count`` records of the first chunk."""
         chunk = self.chunks[0]
         return None if chunk.costs_ns is None else chunk.costs_ns[chunk.begun :][:count]
+
+    def next_failures(self, count: int) -> Attempts | None:
+        """Return the failed attempts of the next ``count`` records; None: none of them fails."""
+        chunk = self.chunks[0]
+        if chunk.failed_attempts is None:
+            return None
+        failed = chunk.failed_attempts[chunk.begun :][:count]
+        return failed if failed.any() else None
 
     def begin(self, count: int) -> tuple[Offsets, Events]:
         """Take ``count`` records off the first chunk; they are in flight now."""

@@ -156,8 +156,9 @@ class WorkQueues:
                     count = len(started_at)
                 if left is not None:
                     left -= count
+                failed = work.next_failures(count)
                 offsets, events = work.begin(count)
-                begun.append(Writes(work, offsets, events, started_at, done_at))
+                begun.append(Writes(work, offsets, events, started_at, done_at, failed))
                 self._turns.popleft()
                 if work.queued:
                     self._turns.append(work)
