@@ -40,18 +40,21 @@ class CpuBurner:
         self._cpu_clock, self._burn = cpu_clock, burn
         self._ahead_ns = 0
 
-    def work_on(self, writes: Writes) -> tuple[Writes, int]:
+    def work_on(self, writes: Writes, late_ns: int) -> tuple[Writes, int]:
         """Burn for all records; return them and how late in ns the last of them became.
 
         Their instants were planned for a pod with a free core. A record whose CPU work ended later
-        than planned is late by that, and so are those after it.
+        than planned is late by that, and so are those after it; ``late_ns`` is how late those
+        before it were.
         """
         began_at = self._now()
         self._spend(writes.attempts * self.cpu_ns)
         took_ns = self._now() - began_at
         share = np.arange(1, len(writes) + 1) / len(writes)
         burned_at = began_at + np.rint(share * took_ns).astype(np.int64)
-        late = np.maximum.accumulate(np.maximum(burned_at - self.cpu_ns - writes.started_at, 0))
+        late = np.maximum.accumulate(
+            np.maximum(burned_at - self.cpu_ns - writes.started_at, late_ns)
+        )
         delayed = replace(
             writes, started_at=writes.started_at + late, done_at=writes.done_at + late
         )

@@ -120,8 +120,7 @@ class Worker(threading.Thread):
         for planned in self._queues.begin_writes(self._schedule, horizon_at, now, most=self._most):
             writes = planned
             if self._burner.cpu_ns:
-                writes, late = self._burner.work_on(planned)
-                late_ns = max(late_ns, late)
+                writes, late_ns = self._burner.work_on(planned, late_ns)
             work = writes.work
             work.busy_until = max(work.busy_until, writes.all_done_at)
             heapq.heappush(self._in_flight, (work.busy_until, self._begun, writes))

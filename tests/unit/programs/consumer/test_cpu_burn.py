@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def test_the_burner_spends_the_thread_s_own_cpu_time() -> None:
     began = time.thread_time_ns()
 
     for _ in range(4):
-        burner.work_on(planned(10, 1 * MS))
+        burner.work_on(planned(10, 1 * MS), 0)
 
     assert 39 * MS < time.thread_time_ns() - began < 60 * MS
 
@@ -57,7 +58,7 @@ def test_a_pod_without_a_core_of_its_own_is_late(wall_per_cpu: int, late_ms: int
     """Ten messages of 1 ms take 10 ms of CPU; at a third of a core the last is 20 ms late."""
     burner = Core(wall_per_cpu).burner(1 * MS)
 
-    writes, late_ns = burner.work_on(planned(10, 1 * MS))
+    writes, late_ns = burner.work_on(planned(10, 1 * MS), 0)
 
     assert late_ns / MS == pytest.approx(late_ms, abs=wall_per_cpu)
     assert (np.diff(writes.started_at) >= 0).all()
@@ -70,6 +71,19 @@ def test_what_was_burned_too_much_is_burned_less_next_time() -> None:
     burner = core.burner(300_000)
 
     for _ in range(1000):
-        burner.work_on(planned(1, 300_000))
+        burner.work_on(planned(1, 300_000), 0)
 
     assert core.cpu_ns / MS == pytest.approx(300, abs=1)
+
+
+def test_starts_ascend_from_one_part_of_a_turn_to_the_next() -> None:
+    """What was planned after late records starts after them, even if its own work was not late."""
+    burner = Core(3).burner(1 * MS)
+    first, second = planned(10, 1 * MS), planned(1, 1 * MS)
+    later = replace(second, started_at=second.started_at + 25 * MS)
+
+    done, late_ns = burner.work_on(first, 0)
+    after, _ = burner.work_on(later, late_ns)
+
+    assert done.started_at[-1] > 27 * MS
+    assert after.started_at[0] == 25 * MS + late_ns

@@ -63,12 +63,15 @@ class KeptLedger:
         self._queues = queues
         self.done_at: list[int] = []
         self.offsets: list[int] = []
+        self.started_at: dict[int, list[int]] = {}
 
     def send(self, batch: list[Writes]) -> None:
         """Keep a batch."""
         for writes in batch:
             self.done_at += writes.done_at.tolist()
             self.offsets += writes.offsets.tolist()
+            starts = self.started_at.setdefault(writes.work.partition, [])
+            starts += writes.started_at.tolist()
             self._queues.acknowledge(writes.work, len(writes), int(writes.offsets[-1]))
 
     def serve(self, *, is_hurried: bool) -> None:
@@ -123,3 +126,23 @@ def test_a_partition_s_messages_reach_the_ledger_in_order_whatever_they_cost() -
 
     assert ledger.offsets == list(range(40))
     assert ledger.done_at != sorted(ledger.done_at)
+
+
+def test_messages_that_burn_cpu_begin_in_order() -> None:
+    """On a busy machine a burn may take long: in each partition offsets still begin in order."""
+    queues = WorkQueues(3, lambda _partition, _offset: None)
+    ledger = KeptLedger(queues)
+    clock = SteadyClock()
+    schedule = WriteSchedule(2_000_000, 3)
+    worker = Worker(queues, schedule, cast("LedgerWriter", ledger), clock, cpu_ns=1_000_000)
+    queues.own([0, 1], "member-1")
+    worker.start()
+    try:
+        for partition, count in ((0, 120), (1, 10)):
+            assert queues.offer(partition, chunk(0, count, clock.now_ns())) is not None
+        assert queues.wait_settled(queues.owned(), timeout_seconds=20.0)
+    finally:
+        worker.stop(sends_done=False)
+
+    assert [len(ledger.started_at[partition]) for partition in (0, 1)] == [120, 10]
+    assert all(starts == sorted(starts) for starts in ledger.started_at.values())
