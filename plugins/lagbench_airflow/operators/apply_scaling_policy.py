@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import time
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -25,7 +26,8 @@ from lagbench.core.cluster import (
     prometheus_for_run,
 )
 from lagbench.core.keda.loop import is_driven, is_handed_over
-from lagbench.core.policy import PolicyLimits
+from lagbench.core.measures import NANOSECONDS
+from lagbench.core.policy import PolicyLimits, aligned_start_ns, stream_windows
 from lagbench.core.scenario import (
     POLICY_OBJECT,
     RECORDER_DEPLOYMENT,
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 TAKEN_UP_TIMEOUT_SECONDS = 120.0
+START_LEAD_SECONDS = 30.0
+"""From placing cron windows to the stream: the policy is taken up, and the producer starts."""
 RECORDER_METRICS_ANNOTATION = "lagbench.io/port-metrics"
 KEDA_HPA = f"keda-hpa-{POLICY_OBJECT}"
 
@@ -62,7 +66,12 @@ class ApplyScalingPolicyOperator(CellOperator):
 
         is_embedded = embedded_access(self.kubernetes_conn_id) is not None
         target = self.target(cell)
-        manifest = policy_for_run(cell.policy.manifest, target, is_embedded=is_embedded)
+        manifest = policy_for_run(
+            cell.policy.manifest,
+            target,
+            is_embedded=is_embedded,
+            starts_at_ns=_planned_start(cell),
+        )
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         try:
             _refuse_foreign_policy(kube)
@@ -90,6 +99,23 @@ class ApplyScalingPolicyOperator(CellOperator):
             "hpa": hpa["name"],
             "diff": difference,
         }
+
+
+def _planned_start(cell: CellRun) -> int | None:
+    """Return the start of the stream that the policy's cron windows need; None: it has none.
+
+    It is noted in the manifest; a retry keeps it while it can still be met.
+    """
+    windows = stream_windows(cell.policy.manifest, where=str(cell.folder.policy))
+    if not windows:
+        return None
+    earliest_ns = time.time_ns() + round(START_LEAD_SECONDS * NANOSECONDS)
+    noted = cell.folder.read_json(cell.folder.manifest).get("stream_planned_at")
+    if noted is not None and noted >= earliest_ns:
+        return int(noted)
+    planned = aligned_start_ns(windows, earliest_ns)
+    cell.folder.update_manifest(stream_planned_at=planned)
+    return planned
 
 
 def _start_lag_scaler(kube: Kube, target: RunTarget, *, is_embedded: bool) -> None:

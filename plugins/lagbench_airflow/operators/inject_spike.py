@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
@@ -10,6 +11,7 @@ from lagbench.adapters.kafka.telemetry_read import first_record
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.core.cluster import producer_job_for_run
+from lagbench.core.measures import NANOSECONDS
 from lagbench.core.scenario import RUN_ID_LABEL
 from lagbench.core.telemetry import StreamStarted
 from lagbench_airflow.cell_run import CellRun
@@ -20,6 +22,16 @@ if TYPE_CHECKING:
 
 STREAM_START_TIMEOUT_SECONDS = 90.0
 STORE_KEY = "spike"
+
+
+def _planned_start(cell: CellRun) -> int | None:
+    """Return the start that cron windows need, as the task before has noted it."""
+    noted = cell.folder.read_json(cell.folder.manifest).get("stream_planned_at")
+    return None if noted is None else int(noted)
+
+
+def _wait_seconds(starts_at_ns: int | None) -> float:
+    return max(0.0, ((starts_at_ns or 0) - time.time_ns()) / NANOSECONDS)
 
 
 class InjectSpikeOperator(CellOperator):
@@ -50,7 +62,9 @@ class InjectSpikeOperator(CellOperator):
                 is_new = False
             else:
                 job = base_manifest("producer", "Job")
-                made = producer_job_for_run(job, target, cell.scenario, tail=cell.tail)
+                made = producer_job_for_run(
+                    job, target, cell.scenario, tail=cell.tail, starts_at_ns=_planned_start(cell)
+                )
                 is_new = kube.create(made)
                 if store is not None:
                     store.set(STORE_KEY, {"run_id": cell.names.run_id})
@@ -83,7 +97,7 @@ class InjectSpikeOperator(CellOperator):
 
         return kube.wait_until(
             found,
-            timeout_seconds=STREAM_START_TIMEOUT_SECONDS,
+            timeout_seconds=STREAM_START_TIMEOUT_SECONDS + _wait_seconds(_planned_start(cell)),
             what="the producer's stream to start",
         )
 

@@ -124,3 +124,16 @@ def test_a_producer_that_fails_at_once_is_final(
 
     with pytest.raises(AirflowFailException, match=f"log of {world.names.producer_job}"):
         operator.execute(world.context)
+
+
+def test_the_producer_waits_for_the_start_that_cron_windows_need(
+    world: World, operator: InjectSpikeOperator
+) -> None:
+    """The Job has the planned start as a flag; without one the stream starts at once."""
+    world.folder.update_manifest(stream_planned_at=1_795_423_187_000_000_000)
+
+    operator.execute(world.context)
+
+    job = world.kube.objects["Job", world.names.producer_job]
+    arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert "--starts-at-ns=1795423187000000000" in arguments

@@ -15,7 +15,7 @@ from typing import Any
 
 from lagbench.core.cluster.settings import NO_STORAGE, ClusterSettings
 from lagbench.core.keda.triggers import TRIGGER_TYPES, RunSources, kafka_metadata_for_run
-from lagbench.core.policy import is_lag_scaler
+from lagbench.core.policy import at_stream_start, is_lag_scaler
 from lagbench.core.scenario import (
     BOOTSTRAP_ANNOTATION,
     EARLIER_LAG_SCALER,
@@ -58,10 +58,15 @@ class RunTarget:
 
 
 def policy_for_run(
-    policy: Mapping[str, Any], target: RunTarget, *, is_embedded: bool = False
+    policy: Mapping[str, Any],
+    target: RunTarget,
+    *,
+    is_embedded: bool = False,
+    starts_at_ns: int | None = None,
 ) -> Manifest:
     """Return the policy with the run's broker, topic and group in each trigger on lag.
 
+    ``starts_at_ns``: the planned start of the stream, in which cron windows are placed.
     Triggers on lag are kafka triggers, external ones that call the lag scaler for Kafka, and
     prometheus triggers; on the embedded bench these query its own Prometheus.
 
@@ -70,6 +75,8 @@ def policy_for_run(
     :raises WrongInput: the policy is neither a ScaledObject nor an HPA.
     """
     manifest = copy.deepcopy(dict(policy))
+    if starts_at_ns is not None:
+        manifest = at_stream_start(manifest, starts_at_ns, where="policy")
     kind = manifest.get("kind")
     if kind not in POLICY_KINDS:
         raise WrongInput(
@@ -152,12 +159,18 @@ def consumer_for_run(
 
 
 def producer_job_for_run(
-    job: Mapping[str, Any], target: RunTarget, scenario: Scenario, *, tail: Tail | None
+    job: Mapping[str, Any],
+    target: RunTarget,
+    scenario: Scenario,
+    *,
+    tail: Tail | None,
+    starts_at_ns: int | None = None,
 ) -> Manifest:
     """Return the producer's Job under the run's one name, so that creating it twice is a conflict.
 
     The profile is passed as JSON in a variable, because a trace does not fit into flags. With a
-    ``tail`` the base load continues until the Job is deleted.
+    ``tail`` the base load continues until the Job is deleted; with ``starts_at_ns`` the stream
+    starts then, not at once.
     """
     manifest = copy.deepcopy(dict(job))
     _named(manifest, target.names.producer_job, target)
@@ -181,6 +194,7 @@ def producer_job_for_run(
             "entities": str(scenario.keys.entities),
             "zipf-s": flag_text(scenario.keys.zipf_s),
             **(_tail_arguments(tail) if tail is not None else {}),
+            **({} if starts_at_ns is None else {"starts-at-ns": str(starts_at_ns)}),
         },
     )
     return manifest

@@ -61,6 +61,7 @@ from lagbench.core.measures.scaling import Group, replica_group, scaling_measure
 from lagbench.core.scenario.stream import failing_seqs, tail_of
 from lagbench.errors import NotReady
 
+_START_PRECISION_SECONDS = 1.0
 EARLY_SECONDS = 0.1
 """A larger clock offset is reported; a smaller one is within the precision of the clocks."""
 
@@ -136,9 +137,22 @@ def _with_notes(found: Measures, run: RunEvidence) -> Measures:
         moved_back(found),
         idle_scale_downs_text(found.scaling.changes, run.rate),
         unrecorded_text(folder_format(run.manifest)),
+        _missed_start(run),
     )
     known = tuple(note for note in notes if note)
     return found.model_copy(update={"validity": found.validity.model_copy(update={"notes": known})})
+
+
+def _missed_start(run: RunEvidence) -> str:
+    """Return by how much the stream missed the start for which cron windows were placed."""
+    planned = run.manifest.get("stream_planned_at")
+    started_at = next(iter(run.recorded_starts_at), None)
+    if planned is None or started_at is None:
+        return ""
+    late = (started_at - planned) / NANOSECONDS
+    if abs(late) < _START_PRECISION_SECONDS:
+        return ""
+    return f"the stream started {late:+.1f} s from its planned start: cron windows are off by that"
 
 
 def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:

@@ -13,6 +13,7 @@ from lagbench.core.policy.admission import ClusterView, admit, refuse_unknown_hp
 from lagbench.core.policy.kinds import POLICY_VERSIONS
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
 from lagbench.core.policy.review import refusal_findings
+from lagbench.core.policy.stream_windows import stream_windows
 from lagbench.core.scenario import CONSUMER_DEPLOYMENT, Scenario
 from lagbench.errors import WrongInput
 
@@ -68,6 +69,7 @@ def check_policy(manifest: Mapping[str, Any], *, where: str) -> CheckedPolicy:
     else:
         _check_admission(manifest, where)
     _check_target(spec.target, where)
+    stream_windows(manifest, where=where)
     _ = checked.limits  # a threshold that is no number is wrong, too
     return checked
 

@@ -23,7 +23,7 @@ LEDGER_FIELDS = (
     ("done_at", pa.int64()),  # unix ns: the write ended
 )
 FAILED_FIELD = pa.field("failed_attempts", pa.uint8(), nullable=False)
-"""Only in batches in which a message was given up: after how many attempts; 0: processed."""
+"""Only in batches with a dead letter, a message that was given up: its attempts; 0: processed."""
 Acknowledge = Callable[[PartitionWork, int, int], None]
 _HURRIED_POLL_SECONDS = 0.005  # returns when an acknowledgement comes, the rebalance waits for it
 

@@ -27,6 +27,7 @@ _CHUNK_EVENTS = 1024
 STOP_FLUSH_SECONDS = 20.0
 # Beyond its own timeout a message cannot wait: it has failed by then.
 _FLUSH_SECONDS = MESSAGE_TIMEOUT_SECONDS + 30.0
+_LOOK_SECONDS = 0.1  # at a request to stop, before the stream starts
 # The generating thread must give up the interpreter sooner than the default 5 ms, a whole tick.
 _SWITCH_SECONDS = 0.0005
 
@@ -67,6 +68,7 @@ class Pacer:
         """Send the whole stream, or until a stop is asked for; returns how many were planned."""
         self._blocks = feed.blocks()
         self._block = next(self._blocks)
+        self._wait_for_start()
         # One instant on both clocks: pacing must not jump when the wall clock is set.
         self._started, self.started_at = time.monotonic_ns(), time.time_ns()
         self._reports.started(self.started_at, partitions)
@@ -111,6 +113,13 @@ class Pacer:
         digest = self._block.digest.copy()
         digest.add(self._block.events[: self._position])
         return digest.hexdigest()
+
+    def _wait_for_start(self) -> None:
+        while not self._stop.is_set:
+            left_seconds = (self._settings.starts_at_ns - time.time_ns()) / NS
+            if left_seconds <= 0:
+                return
+            time.sleep(min(left_seconds, _LOOK_SECONDS))
 
     def _send_until(self, due: int) -> None:
         while self._outbox.sent < due and not self._stop.is_set:

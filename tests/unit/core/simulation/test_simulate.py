@@ -241,3 +241,19 @@ def test_cpu_sees_the_work_that_burns_it() -> None:
 
     assert counts(cell)[0] == 2
     assert cell.measures.max_replicas == 12
+
+
+def test_a_cron_window_in_the_stream_is_open_there_at_any_start() -> None:
+    """The annotation places it; the hours of the trigger count on a cluster."""
+    hours = {"timezone": "Europe/Berlin", "start": "0 8 * * *", "end": "0 18 * * *"}
+    cron = {"type": "cron", "metadata": {**hours, "desiredReplicas": "5"}}
+    steady = SteadyProfile(kind="steady", rate_per_second=100, duration_seconds=300)
+    placed = policy(cron, annotations={"lagbench.io/cron-windows": "90-210"})
+    cell = simulate(
+        scenario(steady), placed, environment=SimulatedEnvironment(starts_at_seconds=1_795_423_187)
+    )
+
+    line = cell.timeline
+    inside = line.second[line.spec_replicas == 5]
+    assert 90 <= inside[0] <= 106
+    assert cell.measures.max_replicas == 5
