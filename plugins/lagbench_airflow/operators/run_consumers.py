@@ -8,6 +8,7 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.core.cluster import companion_for_run, consumer_for_run
 from lagbench.core.scenario import start_delay
+from lagbench.core.scenario.stream import poisoned_key
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
@@ -40,6 +41,8 @@ class RunConsumersOperator(CellOperator):
             target,
             settings,
             replicas=replicas,
+            seed=cell.scenario.seed,
+            poison=poisoned_key(cell.scenario),
             start=start,
         )
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)

@@ -23,6 +23,8 @@ from lagbench.core.scenario.hpa_phase import (
     require_known_hpa,
     stream_start_at_ns,
 )
+from lagbench.core.scenario.poison import PoisonedKey, PoisonedKeyFlag
+from lagbench.core.scenario.process_cost import NUMBER, ProcessCost
 from lagbench.core.scenario.run_names import (
     AUTOSCALER_DEPLOYMENT,
     AUTOSCALER_NAMESPACE,
@@ -78,6 +80,7 @@ __all__ = [
     "LAG_SCALER",
     "MAX_SEED",
     "NAMESPACE",
+    "NUMBER",
     "POD_ORDINAL_ANNOTATION",
     "POLICY_OBJECT",
     "PROMETHEUS",
@@ -103,6 +106,9 @@ __all__ = [
     "LagScalerDown",
     "LastingAction",
     "PausePod",
+    "PoisonedKey",
+    "PoisonedKeyFlag",
+    "ProcessCost",
     "Profile",
     "RollingRestart",
     "RunNames",

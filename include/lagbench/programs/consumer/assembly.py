@@ -87,6 +87,7 @@ def _subscribed_pod(
     # numpy and pyarrow take 0.2 s to import; the client connects and joins meanwhile.
     from lagbench.programs.consumer.group_identity import GroupIdentity
     from lagbench.programs.consumer.ledger import Ledger, LedgerWriter
+    from lagbench.programs.consumer.message_costs import MessageCosts
     from lagbench.programs.consumer.offset_commits import OffsetCommits
     from lagbench.programs.consumer.pod import ConsumerPod
     from lagbench.programs.consumer.rebalance import Rebalancing
@@ -95,7 +96,8 @@ def _subscribed_pod(
     from lagbench.programs.consumer.write_schedule import WriteSchedule
 
     queues = WorkQueues(options.concurrency, on_acknowledged=reports.first_record_done)
-    schedule = WriteSchedule(round(options.process_ms * 1_000_000), options.concurrency)
+    costs = MessageCosts.of(options)
+    schedule = WriteSchedule(costs.mean_ns, options.concurrency)
     settings = ledger_settings(options)
     identity = GroupIdentity()
     ledger: LedgerWriter
@@ -114,7 +116,8 @@ def _subscribed_pod(
         options,
         consumer=consumer,
         queues=queues,
-        worker=Worker(queues, schedule, ledger, clock),
+        worker=Worker(queues, schedule, ledger, clock, cpu_ns=costs.cpu_ns),
+        costs=costs,
         commits=commits,
         rebalancing=rebalancing,
         identity=identity,

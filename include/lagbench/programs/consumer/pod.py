@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.fetch_wakeup import FetchWakeup
 from lagbench.programs.consumer.group_identity import GroupIdentity
+from lagbench.programs.consumer.message_costs import MessageCosts
 from lagbench.programs.consumer.offset_commits import OffsetCommits
 from lagbench.programs.consumer.partition_work import PartitionWork, RecordChunk
 from lagbench.programs.consumer.rebalance import Rebalancing
@@ -52,6 +53,7 @@ class ConsumerPod:
         consumer: Consumer,
         queues: WorkQueues,
         worker: Worker,
+        costs: MessageCosts,
         commits: OffsetCommits,
         rebalancing: Rebalancing,
         identity: GroupIdentity,
@@ -64,13 +66,14 @@ class ConsumerPod:
         self._consumer = consumer
         self._queues = queues
         self._worker = worker
+        self._costs = costs
         self._commits = commits
         self._rebalancing = rebalancing
         self._identity = identity
         self._reports = reports
         self._pod_counts = pod_counts
         self._clock = clock
-        self._high_water = queue_records(options.process_ms, options.concurrency)
+        self._high_water = queue_records(options.pod_rate_per_second)
         self._wakeup = FetchWakeup(consumer, options.topic)
         self._stop_asked = ""
 
@@ -194,10 +197,11 @@ class ConsumerPod:
         arrived_at = self._clock.now_ns()
         if any(map(Message.error, messages)):
             messages = self._without_errors(messages)
-        for partition, run in groupby(messages, Message.partition):
-            chunk = chunk_of(list(run), arrived_at)
-            if chunk is None or partition is None:
-                continue
+        runs = groupby(messages, Message.partition)
+        found = [(number, chunk_of(list(run), arrived_at)) for number, run in runs]
+        chunks = [(n, chunk) for n, chunk in found if n is not None and chunk is not None]
+        self._costs.draw([chunk for _, chunk in chunks])
+        for partition, chunk in chunks:
             work = self._queues.offer(partition, chunk)
             if work is not None and work.queued > self._high_water and not work.is_paused:
                 self._consumer.pause([TopicPartition(self._options.topic, partition)])
@@ -237,12 +241,10 @@ _FINAL_ERRORS = frozenset(
 )
 
 
-def queue_records(process_ms: float, concurrency: int) -> int:
+def queue_records(pod_rate: float | None) -> int:
     """Return how many records of one partition may be queued: half a second of the pod's work."""
     low, high = _QUEUE_RECORDS
-    if process_ms == 0:
-        return high
-    return round(min(max(concurrency * 1000 / process_ms * _QUEUE_SECONDS, low), high))
+    return high if pod_rate is None else round(min(max(pod_rate * _QUEUE_SECONDS, low), high))
 
 
 def chunk_of(messages: list[Message], arrived_at: int) -> RecordChunk | None:

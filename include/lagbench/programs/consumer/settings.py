@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lagbench.core.scenario import ConsumerFlags, Flag, StartDelay
+from lagbench.core.scenario import ConsumerFlags, Flag, PoisonedKeyFlag, StartDelay
 from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.run_flags import RunFlags
 
@@ -41,6 +41,10 @@ class ConsumerOptions(ConsumerFlags, RunFlags, Settings):
         "pull and node start",
     )
     start_seed: int = Field(0, description="draws the delay, with the pod's number POD_ORDINAL")
+    work_seed: int = Field(0, description="draws the cost of each message from a distribution")
+    poison: Annotated[PoisonedKeyFlag | None, Flag(noun="a poisoned key as JSON")] = Field(
+        None, description="a key whose messages fail or hang, as JSON"
+    )
     pod_name: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
         description="the pod's metadata.name"
     )

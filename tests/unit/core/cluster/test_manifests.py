@@ -21,6 +21,7 @@ from lagbench.core.cluster.manifests import (
     recorder_for_run,
 )
 from lagbench.core.cluster.settings import ClusterSettings
+from lagbench.core.scenario.poison import PoisonedKey
 from lagbench.core.scenario.run_names import BOOTSTRAP_ANNOTATION, RUN_ID_LABEL, RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.core.scenario.start_delay import StartDelay
@@ -118,6 +119,50 @@ def test_the_consumer_understands_its_arguments() -> None:
     assert (options.process_ms, options.concurrency, options.balancer) == (2.5, 3, "range")
     assert (options.graceful_shutdown, options.has_static_membership) == (False, True)
     assert options.shutdown_timeout_seconds == settings.shutdown_timeout_seconds
+
+
+def test_costs_and_poison_travel_to_the_pod() -> None:
+    """The pod reads distribution, CPU time, seed and poisoned key as the scenario has them."""
+    cost = {"kind": "lognormal", "mean_ms": 8, "p99_ms": 40}
+    settings = ConsumerSettings.model_validate({"process_ms": cost, "cpu_ms": 1.5})
+    poison = PoisonedKey(
+        entity_id=17,
+        effect="hang",
+        from_offset_ns=1,
+        until_offset_ns=2,
+        attempts=3,
+        hang_ns=4,
+    )
+
+    manifest = consumer_for_run(
+        workload("Deployment", "consumer"), TARGET, settings, replicas=2, seed=11, poison=poison
+    )
+
+    container = manifest["spec"]["template"]["spec"]["containers"][0]
+    arguments = [argument for argument in container["args"] if argument != "--kept=1"]
+    environment = {"POD_NAME": "consumer-x", "KAFKA_BOOTSTRAP_SERVERS": "b:1"}
+    options = parse_options(arguments, environment)
+    assert (options.process_ms, options.cpu_ms) == (settings.process_ms, 1.5)
+    assert (options.work_seed, options.poison) == (11, poison)
+
+
+def test_the_producer_starts_the_stream_when_it_is_planned() -> None:
+    """The instant reaches the producer as its flag; without one it starts at once."""
+    scenario = Scenario.model_validate(SCENARIO)
+    jobs = [
+        producer_job_for_run(
+            workload("Job", "producer"), TARGET, scenario, tail=None, starts_at_ns=at_ns
+        )
+        for at_ns in (None, 1_795_423_187_000_000_000)
+    ]
+
+    starts = []
+    for job in jobs:
+        container = job["spec"]["template"]["spec"]["containers"][0]
+        environment = {entry["name"]: entry["value"] for entry in container["env"]}
+        arguments = [argument for argument in container["args"] if argument != "--kept=1"]
+        starts.append(read_settings(arguments, environment).starts_at_ns)
+    assert starts == [0, 1_795_423_187_000_000_000]
 
 
 def test_a_start_delay_travels_with_mean_seed_and_the_pods_number() -> None:
