@@ -47,14 +47,6 @@ from lagbench.core.measures.evidence.group_strangers import (
     group_gaps,
     group_strangers,
 )
-from lagbench.core.measures.evidence.load import (
-    Validity,
-    fell_behind,
-    generator,
-    lateness_text,
-    telemetry_gaps,
-    validity,
-)
 from lagbench.core.measures.evidence.load_taken import (
     HeldBack,
     doubts_of_the_load,
@@ -68,6 +60,14 @@ from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES, PodTimeli
 from lagbench.core.measures.evidence.producer_records import contradictions_of_the_producer
 from lagbench.core.measures.evidence.seq_ranges import SeqRanges
 from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries, lag_series
+from lagbench.core.measures.evidence.validity import (
+    Validity,
+    fell_behind,
+    generator,
+    lateness_text,
+    telemetry_gaps,
+    validity,
+)
 
 __all__ = [
     "API_SERVER",

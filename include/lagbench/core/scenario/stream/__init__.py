@@ -15,13 +15,12 @@ from lagbench.core.scenario.stream.poisoned import (
     poisoned_seqs,
 )
 from lagbench.core.scenario.stream.profile import NS, OfferedLoad, offered_load
-from lagbench.core.scenario.stream.spikes import SYNC_SECONDS, Spike, load_spikes
+from lagbench.core.scenario.stream.spikes import Spike, load_spikes
 from lagbench.core.scenario.stream.tail import Tail, resting_lag_records, resting_replicas, tail_of
 
 __all__ = [
     "BLOCK_EVENTS",
     "NS",
-    "SYNC_SECONDS",
     "EventBlock",
     "EventStream",
     "OfferedLoad",
