@@ -120,7 +120,7 @@ def test_a_partition_s_messages_reach_the_ledger_in_order_whatever_they_cost() -
     try:
         work = queues.offer(0, queued)
         assert work is not None
-        assert queues.wait_settled([work], timeout_seconds=10.0)
+        assert queues.wait_settled([work], timeout_seconds=300.0)
     finally:
         worker.stop(sends_done=False)
 
@@ -140,7 +140,7 @@ def test_messages_that_burn_cpu_begin_in_order() -> None:
     try:
         for partition, count in ((0, 120), (1, 10)):
             assert queues.offer(partition, chunk(0, count, clock.now_ns())) is not None
-        assert queues.wait_settled(queues.owned(), timeout_seconds=20.0)
+        assert queues.wait_settled(queues.owned(), timeout_seconds=300.0)
     finally:
         worker.stop(sends_done=False)
 
