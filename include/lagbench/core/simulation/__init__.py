@@ -14,6 +14,7 @@ from lagbench.core.simulation.prediction import (
     residuals,
 )
 from lagbench.core.simulation.simulate import simulate
+from lagbench.core.simulation.simulated_actions import is_simulated
 from lagbench.core.simulation.summary import spreads
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "RunPrediction",
     "SimulatedEnvironment",
     "Simulation",
+    "is_simulated",
     "predict",
     "residuals",
     "simulate",
