@@ -13,7 +13,7 @@ from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.catalog.catalog import checked_cell
 from lagbench.core.cluster import refuse_on_cluster
 from lagbench.core.compare import content_digest, policies_digest
-from lagbench.core.scenario import RunNames, new_run_id
+from lagbench.core.scenario import RunNames, new_run_id, require_known_hpa
 from lagbench.embedded.prometheus_program import require_prometheus
 from lagbench.errors import WrongInput
 from lagbench.results.prediction import predict_run
@@ -30,6 +30,7 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     cell = checked_cell(
         str(params["scenario"]), policy=params.get("policy") or None, overrides=overrides
     )
+    require_known_hpa(cell.scenario, is_embedded=target.is_embedded())
     if target.is_embedded():
         require_prometheus(cell.policy.manifest, where=cell.policy_name)
         for swapped in cell.swapped.values():

@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 
 SPIKES_SHOWN = 4
 _AFTER_A_SPIKE = ("reaction_seconds", "drain_seconds")
-AROUND_SECONDS = 108
-"""quick_spike on 2 cores: 375 s in total, less 267 s from the stream's start to the last change of
-replicas (measured). The rest is bench up, Airflow, pipeline and report.
-"""
 
 
 def plan(
@@ -68,11 +64,12 @@ def plan(
 
 def _print_prediction(console: Console, cell: Cell, plan: Plan, predicted: Prediction) -> None:
     from lagbench.core.measures import NAMED
+    from lagbench.core.simulation import expected_run_seconds
 
     title = f"{cell.scenario.name} with {cell.policy_name}: prediction"
     rows = [(NAMED[name].heading, _predicted(name, plan, predicted)) for name in predicted.measures]
-    duration = _duration(plan, predicted, cell.scenario.timeouts.settle_seconds)
-    rows.append(("Duration", duration))
+    seconds = expected_run_seconds(cell.scenario, predicted)
+    rows.append(("Duration", f"about {seconds:,.0f} s with bench, scale-down and pipeline"))
     console.print(_table(title, rows))
     console.print(
         f"simulated over {predicted.phases} phases of the HPA's sync: median (lowest to highest); "
@@ -139,7 +136,9 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     from lagbench.core.scenario import RunNames
     from lagbench.core.scenario.stream import tail_of
 
-    target = patch.RunTarget(RunNames("planned"), "kafka:9092")
+    target = patch.RunTarget(
+        RunNames("planned"), "kafka:9092", workload=cell.scenario.consumer.workload
+    )
     consumer = base_manifest("consumer", "Deployment")
     limits = cell.policy.limits
     tail = tail_of(cell.scenario, started_replicas=limits.started_replicas)
@@ -195,12 +194,6 @@ def _predicted(name: str, plan: Plan, predicted: Prediction) -> str:
         return f"not within {predicted.watched_seconds:,.0f} s, or no threshold to drain to"
     shown = of.text(NAMED[name])
     return f"{shown} of at most {plan.max_replicas}" if name == "max_replicas" else shown
-
-
-def _duration(plan: Plan, predicted: Prediction, settle_seconds: float) -> str:
-    """Return how long the run takes; its tail ends with the last change of replicas."""
-    ended = min(predicted.settled_seconds, plan.stream_seconds + settle_seconds)
-    return f"about {ended + AROUND_SECONDS:,.0f} s with bench, scale-down and pipeline"
 
 
 def _tail(plan: Plan) -> str:

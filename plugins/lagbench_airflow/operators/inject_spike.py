@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from lagbench.adapters.kafka.telemetry_read import first_record
+from lagbench.adapters.kafka.telemetry_read import first_record, last_record
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.core.cluster import producer_job_for_run
-from lagbench.core.scenario import RUN_ID_LABEL
-from lagbench.core.telemetry import StreamStarted
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS
+from lagbench.core.scenario import RUN_ID_LABEL, stream_start_at_ns
+from lagbench.core.telemetry import HpaSync, StreamStarted
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 STREAM_START_TIMEOUT_SECONDS = 90.0
+FIRST_SYNC_TIMEOUT_SECONDS = 4 * HPA_SYNC_SECONDS
+PREPARATION_SECONDS = 8
+"""The producer's pod starts and prepares its first events in less: 3 s on a busy machine."""
 STORE_KEY = "spike"
 
 
@@ -33,6 +38,8 @@ class InjectSpikeOperator(CellOperator):
       adopted, even if the worker died between the creation and its note;
     * the run id is noted in the task's state store, so a Job that has since disappeared is an
       error, not a reason for a new one.
+
+    A scenario that fixes the phase of the HPA's sync has its stream start that much before a sync.
     """
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
@@ -50,7 +57,13 @@ class InjectSpikeOperator(CellOperator):
                 is_new = False
             else:
                 job = base_manifest("producer", "Job")
-                made = producer_job_for_run(job, target, cell.scenario, tail=cell.tail)
+                made = producer_job_for_run(
+                    job,
+                    target,
+                    cell.scenario,
+                    tail=cell.tail,
+                    start_at_ns=self._start_at(kube, cell, self.bootstrap_servers()),
+                )
                 is_new = kube.create(made)
                 if store is not None:
                     store.set(STORE_KEY, {"run_id": cell.names.run_id})
@@ -68,6 +81,23 @@ class InjectSpikeOperator(CellOperator):
                 f"{cell.names.producer_job} was deleted: a second spike would spoil the "
                 "measurement. Start a new run"
             )
+
+    def _start_at(self, kube: Kube, cell: CellRun, bootstrap_servers: str) -> int | None:
+        """Return the start (unix ns) that has the planned phase; None: as soon as it can."""
+        phase_seconds = cell.scenario.hpa_sync_at_seconds
+        if phase_seconds is None:
+            return None
+        topic = cell.names.telemetry_topic
+        sync: HpaSync = kube.wait_until(
+            lambda _: last_record(bootstrap_servers, topic, HpaSync),
+            timeout_seconds=FIRST_SYNC_TIMEOUT_SECONDS,
+            what="the HPA's first sync, for the phase of the stream",
+        )
+        return stream_start_at_ns(
+            sync_at_ns=sync.at,
+            phase_seconds=phase_seconds,
+            earliest_ns=time.time_ns() + PREPARATION_SECONDS * 1_000_000_000,
+        )
 
     def _stream_start(self, kube: Kube, cell: CellRun, bootstrap_servers: str) -> int:
         def found(kube: Kube) -> int | None:

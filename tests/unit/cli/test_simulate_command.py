@@ -11,9 +11,7 @@ import pytest
 from lagbench.cli import main
 from lagbench.errors import ExitCode
 
-EXPERIMENT = (
-    Path(__file__).resolve().parents[3] / "include" / "catalog" / "experiments" / "persistent-lag"
-)
+FINDING = Path(__file__).resolve().parents[3] / "docs" / "findings" / "persistent-lag"
 
 
 def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
@@ -64,7 +62,7 @@ def test_waiting_policies_of_the_experiment_leave_a_digested_burst_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two minutes of patience, by the lag scaler or by the HPA's window, add no pod."""
-    window = str(EXPERIMENT / "lag-stabilised.yaml")
+    window = str(FINDING / "lag-stabilised.yaml")
     policies = ["--policy", "persistent-lag", "--policy", window, "--policy", "lag-default"]
 
     run(["short_bursts", *policies, "--seed", "1", "--json"], monkeypatch)

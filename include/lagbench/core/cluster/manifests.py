@@ -31,6 +31,7 @@ from lagbench.core.scenario import (
     RunNames,
     Scenario,
     StartDelay,
+    Workload,
     flag_text,
     flag_values,
 )
@@ -44,16 +45,19 @@ POLICY_KINDS = (SCALED_OBJECT, HPA)
 GRACE_MARGIN_SECONDS = 10
 """Added to the shutdown timeout: flush, commit and leave took below 2 s here; 10 s is ample."""
 
+_NS = 1_000_000_000
 _AS_COMMITTED = ClusterSettings()
 
 
 @dataclass(frozen=True, slots=True)
 class RunTarget:
-    """The run of a manifest, the Kafka that its pods use, and their cluster."""
+    """The run of a manifest, the Kafka that its pods use, their cluster, the consumers' kind."""
 
     names: RunNames
     bootstrap_servers: str
     cluster: ClusterSettings = _AS_COMMITTED
+    workload: Workload = "Deployment"
+    """The kind of the consumers' workload, which the policy scales and the recorder observes."""
 
 
 def policy_for_run(
@@ -62,7 +66,8 @@ def policy_for_run(
     """Return the policy with the run's broker, topic and group in each trigger on lag.
 
     Triggers on lag are kafka triggers, external ones that call the lag scaler for Kafka, and
-    prometheus triggers; on the embedded bench these query its own Prometheus.
+    prometheus triggers; on the embedded bench these query its own Prometheus. A target without a
+    kind gets that of the consumers' workload, because KEDA would look for a Deployment.
 
     All policies get one name, because KEDA rejects a second ScaledObject on a target.
 
@@ -81,6 +86,9 @@ def policy_for_run(
         TELEMETRY_TOPIC_ANNOTATION: target.names.telemetry_topic,
         BOOTSTRAP_ANNOTATION: target.bootstrap_servers,
     }
+    scaled = (manifest.get("spec") or {}).get("scaleTargetRef") or {}
+    if target.workload != "Deployment" and not scaled.get("kind"):
+        scaled["kind"] = target.workload
     sources = RunSources(
         bootstrap_servers=target.bootstrap_servers,
         topic=target.names.events_topic,
@@ -110,7 +118,11 @@ def consumer_for_run(
     replicas: int,
     start: StartDelay | None = None,
 ) -> Manifest:
-    """Return the consumers' Deployment: settings as arguments, ``replicas`` as the start.
+    """Return the consumers' workload: settings as arguments, ``replicas`` as the start.
+
+    The committed Deployment becomes a StatefulSet if the settings say so, with the fields of
+    k8s/components/statefulset: no pod waits for another one, because the policy under test decides
+    how many start at once.
 
     With ``start`` each pod waits before it joins; localkube notes the pod's number in the run.
     The grace period exceeds the shutdown timeout, else the kubelet would kill a pod that finishes
@@ -118,6 +130,9 @@ def consumer_for_run(
     """
     manifest = copy.deepcopy(dict(deployment))
     _named(manifest, manifest["metadata"]["name"], target)
+    if settings.workload == "StatefulSet":
+        manifest["kind"] = settings.workload
+        manifest["spec"]["podManagementPolicy"] = "Parallel"
     manifest["spec"]["replicas"] = replicas
     pod = _pod_template(manifest, target)
     pod["terminationGracePeriodSeconds"] = grace_seconds(settings)
@@ -145,12 +160,18 @@ def consumer_for_run(
 
 
 def producer_job_for_run(
-    job: Mapping[str, Any], target: RunTarget, scenario: Scenario, *, tail: Tail | None
+    job: Mapping[str, Any],
+    target: RunTarget,
+    scenario: Scenario,
+    *,
+    tail: Tail | None,
+    start_at_ns: int | None = None,
 ) -> Manifest:
     """Return the producer's Job under the run's one name, so that creating it twice is a conflict.
 
     The profile is passed as JSON in a variable, because a trace does not fit into flags. With a
-    ``tail`` the base load continues until the Job is deleted.
+    ``tail`` the base load continues until the Job is deleted. The stream starts at ``start_at_ns``
+    (unix ns), None: as soon as it can.
     """
     profile = scenario.profile.model_dump(mode="json", exclude_none=True)
     return job_for_run(
@@ -165,6 +186,7 @@ def producer_job_for_run(
             "entities": str(scenario.keys.entities),
             "zipf-s": flag_text(scenario.keys.zipf_s),
             **(_tail_arguments(tail) if tail is not None else {}),
+            **({} if start_at_ns is None else {"start-at": f"{start_at_ns / _NS:.3f}"}),
         },
     )
 
@@ -226,6 +248,8 @@ def recorder_for_run(
         "namespace": target.cluster.namespace,
         "metric-aliases": "on" if has_aliases else "off",
     }
+    if target.workload != "Deployment":
+        arguments["workload"] = target.workload
     _set_arguments(container, arguments)
     return manifest
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lagbench.core.kubernetes import HPA_TOLERANCE
 from lagbench.core.policy import CheckedPolicy, PolicyLimits
 from lagbench.core.scenario import Scenario
 from lagbench.core.scenario.stream import (
@@ -30,7 +31,6 @@ LEDGER_BYTES = 60
 # The tables of a run folder (Parquet): 9 columns of an event and 10 of its processing.
 TABLE_BYTES = 60
 # The HPA leaves the count alone while wish / current is within 10 % of 1.
-_TOLERANCE = 0.1
 # Lag at rest is what arrives between two commits; consumers commit about once a second.
 _COMMIT_SECONDS = 1.0
 
@@ -126,7 +126,7 @@ def _sticking(limits: PolicyLimits, partitions: int) -> tuple[int, ...]:
     if limits.ceiling_replicas < partitions:
         return ()
     low = max(limits.started_replicas, 1)
-    return tuple(n for n in range(low, partitions) if partitions / n <= 1 + _TOLERANCE)
+    return tuple(n for n in range(low, partitions) if partitions / n <= 1 + HPA_TOLERANCE)
 
 
 def _with_warnings(plan: Plan, limits: PolicyLimits) -> Plan:
@@ -178,7 +178,7 @@ def _of_load(plan: Plan, limits: PolicyLimits) -> list[str]:
             "its drain, not the replica count, is the limit"
         )
     if limits.scales_at_records is not None:
-        held = limits.scales_at_records * plan.min_replicas * (1 + _TOLERANCE)
+        held = limits.scales_at_records * plan.min_replicas * (1 + HPA_TOLERANCE)
         if plan.base_rate * _COMMIT_SECONDS > held:
             found.append(
                 f"one second of the base rate ({plan.base_rate:,.0f} messages) is more lag than "

@@ -18,6 +18,11 @@ from lagbench.core.scenario.actions import (
     drawn,
 )
 from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
+from lagbench.core.scenario.hpa_phase import (
+    phase_distance_seconds,
+    require_known_hpa,
+    stream_start_at_ns,
+)
 from lagbench.core.scenario.run_names import (
     AUTOSCALER_DEPLOYMENT,
     AUTOSCALER_NAMESPACE,
@@ -52,6 +57,7 @@ from lagbench.core.scenario.scenario import (
     Slos,
     SteadyProfile,
     StepProfile,
+    Workload,
 )
 from lagbench.core.scenario.start_delay import (
     START_SPREAD,
@@ -106,6 +112,7 @@ __all__ = [
     "SteadyProfile",
     "StepProfile",
     "SwapPolicy",
+    "Workload",
     "action_models",
     "actions_seconds",
     "begin_text",
@@ -115,6 +122,9 @@ __all__ = [
     "flag_values",
     "mean_start_seconds",
     "new_run_id",
+    "phase_distance_seconds",
+    "require_known_hpa",
     "start_delay",
+    "stream_start_at_ns",
     "trace_points",
 ]

@@ -13,6 +13,7 @@ from lagbench.errors import WrongInput
 
 NAMESPACE = "lagbench"
 CONSUMER_DEPLOYMENT = "consumer"
+"""Name of the consumers' workload: a Deployment, or a StatefulSet if the scenario says so."""
 RECORDER_DEPLOYMENT = "recorder"
 AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE = "lagbench-autoscaler", "keda"
 """The embedded bench's own autoscaler."""
@@ -32,7 +33,7 @@ SWAP_ANNOTATION = "lagbench.io/swap"
 TELEMETRY_TOPIC_ANNOTATION = "lagbench.io/telemetry-topic"
 BOOTSTRAP_ANNOTATION = "lagbench.io/bootstrap-servers"
 POD_ORDINAL_ANNOTATION = "lagbench.io/ordinal"
-"""The pod's number in its Deployment, from 0 in the order of creation; localkube notes it."""
+"""The pod's number in its workload, from 0 in the order of creation; localkube notes it."""
 TOPIC_PREFIX = "lagbench."
 GROUP_PREFIX = "enrich."
 

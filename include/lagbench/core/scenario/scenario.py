@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.scenario.actions import Action, problem_of_begin
 from lagbench.core.scenario.flag import Flag
 
@@ -21,6 +22,7 @@ EARLIER_NAMES: Mapping[str, str] = {
 """Dotted fields that files and ``--set`` may also give by an earlier name; new files do not."""
 Balancer = Literal["range", "roundrobin", "cooperative-sticky", "consumer"]
 CommitMode = Literal["auto", "manual", "transactional"]
+Workload = Literal["Deployment", "StatefulSet"]
 
 
 class _Model(BaseModel):
@@ -133,6 +135,11 @@ class ConsumerFlags(_Model):
 class ConsumerSettings(ConsumerFlags):
     """The workload under test."""
 
+    workload: Workload = Field(
+        "Deployment",
+        description="kind of the consumers' workload: a StatefulSet's pods keep their names, and "
+        "the pod of the highest number leaves first",
+    )
     cpu_request_millicores: int = Field(100, ge=1, description="base of CPU utilisation")
     memory_request_mebibytes: int = Field(
         128, ge=1, le=512, description="base of memory utilisation; the limit is 512"
@@ -198,6 +205,13 @@ class Scenario(_Model):
     timeouts: Timeouts = Timeouts()
     tail: Literal["until_settled", "none"] = Field(
         "until_settled", description="the base load continues until the replicas are back at rest"
+    )
+    hpa_sync_at_seconds: float | None = Field(
+        None,
+        ge=0,
+        lt=HPA_SYNC_SECONDS,
+        description="second of the stream at which the HPA syncs (embedded bench only); the stream "
+        "waits for it. None: as it comes",
     )
     actions: tuple[Action, ...] = Field(
         (), max_length=100, description="what a program of the run does to it, and when"

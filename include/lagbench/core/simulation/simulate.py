@@ -7,6 +7,7 @@ start-up times, and the same seed gives every policy the same ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import nan
 from operator import attrgetter
 
@@ -48,6 +49,8 @@ def simulate(
     if seed is not None:
         scenario = scenario.model_copy(update={"seed": seed})
     around = environment or SimulatedEnvironment()
+    if around.hpa_sync_at_seconds is None:
+        around = replace(around, hpa_sync_at_seconds=scenario.hpa_sync_at_seconds)
     slo = slo_seconds or scenario.slos.time_lag_p99_seconds or DEFAULT_SLO_SECONDS
     limits = policy.limits
     random = np.random.Generator(np.random.Philox(scenario.seed).jumped(draw))

@@ -1,4 +1,7 @@
-"""The ledger: what was processed, one Kafka record per finished batch of one partition."""
+"""The ledger: what was processed, one Kafka record per finished batch of one partition.
+
+The commit of an offset waits for the ledger's acknowledgement (``offset_commits.py``).
+"""
 
 from __future__ import annotations
 

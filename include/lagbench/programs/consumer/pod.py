@@ -1,4 +1,7 @@
-"""The consumer pod: the poll loop, from subscribing to leaving the group."""
+"""The consumer pod: the poll loop, from subscribing to leaving the group.
+
+The poll thread does no work, so that slow work never exceeds ``max.poll.interval.ms``.
+"""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class ConsumerOptions(ConsumerFlags, RunFlags, Settings):
         description="the pod's metadata.name"
     )
     pod_ordinal: Annotated[str, Flag(variables=("POD_ORDINAL",), is_variable_only=True)] = Field(
-        "", description="the pod's number in its Deployment; only localkube has one"
+        "", description="the pod's number in its workload; only localkube has one"
     )
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, SCENARIO, workload
@@ -28,6 +29,7 @@ from lagbench.core.scenario.stream.tail import Tail
 from lagbench.errors import WrongInput
 from lagbench.programs.consumer.settings import parse_options
 from lagbench.programs.producer.flags import read_settings
+from lagbench.programs.recorder.settings import parse_options as parse_recorder_options
 
 NAMES = RunNames("quick-spike-1")
 TARGET = RunTarget(NAMES, "127.0.0.1:19092")
@@ -161,6 +163,39 @@ def test_the_consumers_deployment_fits_the_run() -> None:
     assert manifest["spec"]["template"]["metadata"]["labels"][RUN_ID_LABEL] == NAMES.run_id
     assert RUN_ID_LABEL not in manifest["spec"]["selector"]["matchLabels"]
     assert "--kept=1" in pod["containers"][0]["args"]
+
+
+def test_the_consumers_may_be_a_stateful_set() -> None:
+    """The kind follows the scenario, and no pod waits for another one; the rest stays."""
+    deployment = workload("Deployment", "consumer")
+    as_deployment = consumer_for_run(deployment, TARGET, ConsumerSettings(), replicas=2)
+
+    settings = ConsumerSettings(workload="StatefulSet")
+    manifest = consumer_for_run(deployment, TARGET, settings, replicas=2)
+
+    assert (manifest["apiVersion"], manifest["kind"]) == ("apps/v1", "StatefulSet")
+    assert manifest["spec"].pop("podManagementPolicy") == "Parallel"
+    assert {**manifest, "kind": "Deployment"} == as_deployment
+
+
+def test_a_policy_without_a_kind_scales_the_consumers_workload() -> None:
+    """KEDA would look for a Deployment; beside one the policy stays as it is written."""
+    stateful = policy_for_run(SCALED_OBJECT, replace(TARGET, workload="StatefulSet"))
+
+    assert stateful["spec"]["scaleTargetRef"] == {"name": "consumer", "kind": "StatefulSet"}
+    assert policy_for_run(SCALED_OBJECT, TARGET)["spec"]["scaleTargetRef"] == {"name": "consumer"}
+
+
+def test_the_recorder_observes_the_consumers_workload() -> None:
+    """A StatefulSet is named in its flags, which its parser understands."""
+    made = recorder_for_run(
+        workload("Deployment", "recorder"), replace(TARGET, workload="StatefulSet")
+    )
+
+    arguments = made["spec"]["template"]["spec"]["containers"][0]["args"]
+    flags = [argument for argument in arguments if argument != "--kept=1"]
+    environment = {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    assert parse_recorder_options(flags, environment).workload == "StatefulSet"
 
 
 def test_patching_twice_is_patching_once() -> None:

@@ -10,6 +10,8 @@ from lagbench.core.scenario.scenario import (
     ConsumerSettings,
     Keys,
     Scenario,
+    Stage,
+    StagesProfile,
     SteadyProfile,
     StepProfile,
 )
@@ -153,6 +155,34 @@ def test_bursts_shorter_than_the_sustain_time_add_nothing() -> None:
     assert cell.measures.replica_changes == 0
     assert cell.measures.reaction_seconds is None
     assert cell.measures.peak_lag_records == pytest.approx(10_000)
+
+
+def test_noise_flaps_by_itself_and_a_sawtooth_by_the_load() -> None:
+    """A threshold far below a pod's rate times the sync: every flip under noise is self-made."""
+    down = {"scaleDown": {"stabilizationWindowSeconds": 0}}
+    eager = policy(KAFKA, advanced={"horizontalPodAutoscalerConfig": {"behavior": down}})
+    noise = StagesProfile(
+        kind="stages",
+        stages=tuple(
+            Stage(seconds=20, rate_per_second=rate, is_spike=False)
+            for rate in (700, 1300, 600, 1250, 700, 1350, 650, 1300, 600)
+        ),
+    )
+    sawtooth = BurstyProfile(
+        kind="bursty",
+        rate_per_second=600,
+        spike_mult=8,
+        quiet_seconds=60,
+        spike_hold_seconds=30,
+        bursts=3,
+    )
+
+    of_noise = simulate(scenario(noise), eager, seed=1).measures
+    of_load = simulate(scenario(sawtooth), eager, seed=1).measures
+
+    assert of_noise.self_made_flips == of_noise.flips > 0
+    assert of_load.flips > 0
+    assert of_load.self_made_flips == 0
 
 
 def test_pod_minutes_are_of_the_planned_window() -> None:

@@ -69,7 +69,7 @@ class LeavingPod:
             concurrency=1,
             topic="events",
             graceful_shutdown=True,
-            shutdown_timeout_seconds=5.0,
+            shutdown_timeout_seconds=60.0,
             commit="manual",
             commits_what_is_done=True,
             is_transactional=False,

@@ -43,7 +43,7 @@ def test_a_worker_that_is_held_in_a_request_is_noticed() -> None:
     worker = Worker(queues, WriteSchedule(0, 1), cast("LedgerWriter", ledger), SteadyClock())
     worker.start()
     try:
-        assert ledger.is_asked.wait(10)
+        assert ledger.is_asked.wait(60)
 
         worker.require_turning(within_seconds=30.0)
         with pytest.raises(NotReady, match=r"request has not returned for \d+ s"):
@@ -76,7 +76,7 @@ class KeptLedger:
         return 0
 
 
-@pytest.mark.parametrize("step_seconds", [-5.0, 5.0])
+@pytest.mark.parametrize("step_seconds", [-3600.0, 3600.0])
 def test_work_goes_on_when_the_clock_is_set(
     monkeypatch: pytest.MonkeyPatch, step_seconds: float
 ) -> None:
@@ -92,10 +92,10 @@ def test_work_goes_on_when_the_clock_is_set(
         for first in (0, 10):
             work = queues.offer(0, chunk(first, 10, clock.now_ns()))
             assert work is not None
-            assert queues.wait_settled([work], timeout_seconds=2.0)
+            assert queues.wait_settled([work], timeout_seconds=60)
             monkeypatch.setattr(time, "time_ns", lambda: wall() + round(step_seconds * 1e9))
     finally:
         worker.stop(sends_done=False)
 
     assert len(ledger.done_at) == 20
-    assert 0 < max(ledger.done_at) - min(ledger.done_at) < 4e9
+    assert 0 < max(ledger.done_at) - min(ledger.done_at) < 600e9
