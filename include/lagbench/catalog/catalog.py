@@ -19,7 +19,7 @@ from lagbench.catalog.catalog_files import catalog_folder, find_file, policies_f
 from lagbench.catalog.scenario_errors import wrong_scenario
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_text
 from lagbench.core.cluster import check_actions
-from lagbench.core.policy import CheckedPolicy, check_fit, check_policy
+from lagbench.core.policy import CheckedPolicy, check_fit, check_policy, stream_windows
 from lagbench.core.scenario import EARLIER_NAMES, Scenario, SwapPolicy, trace_points
 from lagbench.core.scenario.stream import offered_load, poisoned_seqs
 from lagbench.errors import WrongInput
@@ -155,6 +155,13 @@ def _swapped(scenario: Scenario) -> dict[int, SwappedPolicy]:
             text = read_text(path)
             checked = _checked_policy(text, path)
             check_fit(scenario, checked)
+            if stream_windows(checked.manifest, where=checked.where):
+                raise WrongInput(
+                    where=checked.where,
+                    field=field,
+                    value=action.policy,
+                    allowed="a policy without cron windows: only the first policy's are placed",
+                )
             found[number] = SwappedPolicy(path.stem, checked, text)
     return found
 

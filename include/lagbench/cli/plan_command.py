@@ -56,7 +56,10 @@ def plan(
         overrides["seed"] = str(seed)
     cell = checked_cell(scenario, policy=policy, overrides=overrides)
     needs = plan_cell(cell.scenario, cell.policy)
-    predicted = predict(cell.scenario, cell.policy, environment=environment_at(start))
+    swapped = {number: one.policy for number, one in cell.swapped.items()}
+    predicted = predict(
+        cell.scenario, cell.policy, swapped=swapped, environment=environment_at(start)
+    )
     console = Console()
     _print_prediction(console, cell, needs, predicted)
     root = runs_root()
@@ -96,6 +99,7 @@ def _table(title: str, rows: Sequence[tuple[str, str]]) -> Table:
 def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -> None:
     from lagbench.adapters.process.processor_speed import this_processor
     from lagbench.core.plan import cannot_carry
+    from lagbench.core.simulation import is_simulated
 
     scenario = cell.scenario
     rows = [
@@ -115,8 +119,9 @@ def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -
         ("disk", f"at most {plan.disk_bytes / 2**20:,.0f} MiB, free {free_bytes / 2**30:,.0f} GiB"),
     ]
     console.print(_table("needs and limits", rows))
-    if scenario.actions:
-        console.print("[yellow]![/yellow] the prediction leaves the actions out", highlight=False)
+    if left_out := [str(n) for n, one in enumerate(scenario.actions) if not is_simulated(one)]:
+        text = f"the prediction leaves out actions {', '.join(left_out)}"
+        console.print(f"[yellow]![/yellow] {text}", highlight=False)
     for warning in plan.warnings:
         console.print(f"[yellow]![/yellow] {warning}", highlight=False)
     here = this_processor()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import NANOSECONDS, RunEvidence, hpa_sync_at_seconds
@@ -14,7 +15,12 @@ from lagbench.errors import WrongInput
 _NO_PHASE = "no sync of the HPA was recorded"
 
 
-def predict_run(folder: RunFolder, scenario: Scenario, policy: CheckedPolicy) -> RunPrediction:
+def predict_run(
+    folder: RunFolder,
+    scenario: Scenario,
+    policy: CheckedPolicy,
+    swapped: Mapping[int, CheckedPolicy] | None = None,
+) -> RunPrediction:
     """Write the simulator's prediction of the cell before the run starts.
 
     The stream's start is not known yet: for cron triggers it is now.
@@ -22,7 +28,7 @@ def predict_run(folder: RunFolder, scenario: Scenario, policy: CheckedPolicy) ->
     """
     try:
         around = SimulatedEnvironment(starts_at_seconds=time.time_ns() // NANOSECONDS)
-        made = RunPrediction(before=predict(scenario, policy, environment=around))
+        made = RunPrediction(before=predict(scenario, policy, environment=around, swapped=swapped))
     except WrongInput as refused:
         made = RunPrediction(before=None, before_reason=str(refused))
     folder.write_json(folder.prediction, made.model_dump(mode="json"))
@@ -50,6 +56,7 @@ def predict_again(folder: RunFolder, run: RunEvidence) -> None:
             run.policy,
             hpa_sync_at_seconds=phase,
             environment=_at_start_of(run),
+            swapped=run.swapped,
         )
         made = made.model_copy(update={"after": again, "after_reason": ""})
     folder.write_json(folder.prediction, made.model_dump(mode="json"))

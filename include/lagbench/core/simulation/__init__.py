@@ -15,6 +15,7 @@ from lagbench.core.simulation.prediction import (
     residuals,
 )
 from lagbench.core.simulation.simulate import simulate
+from lagbench.core.simulation.simulated_actions import is_simulated
 from lagbench.core.simulation.summary import spreads
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "SimulatedEnvironment",
     "Simulation",
     "expected_run_seconds",
+    "is_simulated",
     "predict",
     "residuals",
     "simulate",
