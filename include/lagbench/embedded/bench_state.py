@@ -14,6 +14,7 @@ import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lagbench.adapters.process.processes import is_alive
+from lagbench.embedded.broker_settings import ProxiedListener
 from lagbench.embedded.cache import write_atomically
 
 PartState = Literal["running", "stopped", "died"]
@@ -59,6 +60,8 @@ class BenchState(BaseModel):
     kafka: Literal["embedded", "foreign"]
     broker: ProcessRecord | None
     broker_state: PartState
+    proxied: ProxiedListener | None = None
+    """The embedded broker's listener for clients behind the broker proxy."""
     kubeconfig: Path
     kubernetes_url: str
     localkube: ProcessRecord | None

@@ -26,6 +26,7 @@ from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.process.processes import GroupReaper
 from lagbench.embedded.bench_state import BenchFiles, BenchState, PartState, ProcessRecord
 from lagbench.embedded.broker import Broker
+from lagbench.embedded.broker_settings import ProxiedListener
 from lagbench.embedded.jars import BROKER, is_cached
 from lagbench.embedded.kafka_choice import (
     SERVERS_VARIABLE,
@@ -34,6 +35,7 @@ from lagbench.embedded.kafka_choice import (
     foreign_cluster,
 )
 from lagbench.embedded.localkube_process import LocalkubeProcess, install_autoscaler
+from lagbench.embedded.ports import free_port
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.project import PROJECT_ROOT, STATE_VARIABLE
 
@@ -65,6 +67,7 @@ class Supervisor:
         self._started_at = datetime.now(UTC)
         self._foreign: ForeignCluster | None = None
         self._broker: Broker | None = None
+        self._proxied: ProxiedListener | None = None
         self._localkube = LocalkubeProcess(self._files)
         self._reaper = GroupReaper()
         self._seen: tuple[PartState, PartState] = ("stopped", "stopped")
@@ -90,7 +93,12 @@ class Supervisor:
         self._foreign = foreign_cluster(self._files.kafka_port)
         shutil.rmtree(self._files.broker / "data", ignore_errors=True)
         if self._foreign is None:
-            self._broker = Broker(self._files.broker, port=embedded_port(self._files.kafka_port))
+            port = embedded_port(self._files.kafka_port)
+            behind_proxy = free_port(besides={port})
+            self._proxied = ProxiedListener(
+                port=behind_proxy, advertised_port=free_port(besides={port, behind_proxy})
+            )
+            self._broker = Broker(self._files.broker, port=port, proxied=self._proxied)
             servers = self._broker.bootstrap_servers
         else:
             servers = self._foreign.bootstrap_servers
@@ -197,6 +205,7 @@ class Supervisor:
             kafka="foreign" if self._foreign else "embedded",
             broker=ProcessRecord.of(broker_pid) if broker_pid and broker == "running" else None,
             broker_state=broker,
+            proxied=self._proxied,
             kubeconfig=self._files.kubeconfig,
             kubernetes_url=self._localkube.url(),
             localkube=_record_of(self._localkube.pid) if localkube == "running" else None,

@@ -1,5 +1,6 @@
 """Define the input of a run: load, events, keys, timeouts, names."""
 
+from lagbench.core.scenario.downstream_pace import DownstreamPace, Slowdown
 from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
 from lagbench.core.scenario.run_names import (
     BOOTSTRAP_ANNOTATION,
@@ -63,12 +64,14 @@ __all__ = [
     "BurstyProfile",
     "ConsumerFlags",
     "ConsumerSettings",
+    "DownstreamPace",
     "Flag",
     "Keys",
     "Profile",
     "RunNames",
     "Scenario",
     "Slos",
+    "Slowdown",
     "StartDelay",
     "SteadyProfile",
     "StepProfile",

@@ -12,6 +12,7 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from lagbench.errors import NotReady
+from lagbench.programs.consumer.downstream_clock import DownstreamClock
 from lagbench.programs.consumer.fetch_wakeup import FetchWakeup
 from lagbench.programs.consumer.group_identity import GroupIdentity
 from lagbench.programs.consumer.offset_commits import OffsetCommits
@@ -55,6 +56,7 @@ class ConsumerPod:
         reports: PodReports,
         pod_counts: PodCounts,
         clock: SteadyClock,
+        downstream: DownstreamClock,
     ) -> None:
         """Wire the parts; nothing is started."""
         self._options = options
@@ -67,6 +69,7 @@ class ConsumerPod:
         self._reports = reports
         self._pod_counts = pod_counts
         self._clock = clock
+        self._downstream = downstream
         self._high_water = queue_records(options.process_ms, options.concurrency)
         self._wakeup = FetchWakeup(consumer, options.topic)
         self._stop_asked = ""
@@ -192,9 +195,12 @@ class ConsumerPod:
         if any(map(Message.error, messages)):
             messages = self._without_errors(messages)
         for partition, run in groupby(messages, Message.partition):
-            chunk = chunk_of(list(run), arrived_at)
+            records = list(run)
+            chunk = chunk_of(records, arrived_at)
             if chunk is None or partition is None:
                 continue
+            if self._downstream.needs_stream_start:
+                self._downstream.stream_started(stream_start_of(records, chunk))
             work = self._queues.offer(partition, chunk)
             if work is not None and work.queued > self._high_water and not work.is_paused:
                 self._consumer.pause([TopicPartition(self._options.topic, partition)])
@@ -240,6 +246,16 @@ def queue_records(process_ms: float, concurrency: int) -> int:
     if process_ms == 0:
         return high
     return round(min(max(concurrency * 1000 / process_ms * _QUEUE_SECONDS, low), high))
+
+
+def stream_start_of(messages: list[Message], chunk: RecordChunk) -> int:
+    """Return the start of the stream (unix ns), to a millisecond, by the chunk's first event.
+
+    An event's timestamp is its planned instant, and the event has that from the stream's start.
+    """
+    first = next(m for m in messages if m.offset() == int(chunk.offsets[0]))
+    _, planned_at_ms = first.timestamp()
+    return int(planned_at_ms) * 1_000_000 - int(chunk.events["planned_offset_ns"][0])
 
 
 def chunk_of(messages: list[Message], arrived_at: int) -> RecordChunk | None:

@@ -3,12 +3,16 @@
 Instants are assigned by arithmetic, not by sleeping per record: a pod that has work does exactly
 ``concurrency * 1000 / process_ms`` records a second however late its thread wakes up. Time in
 which nothing was queued is never made up for: a write starts no earlier than its record came.
+The schedule is kept in the downstream's own time, in which every write costs the same.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+
+from lagbench.core.scenario import DownstreamPace
+from lagbench.programs.consumer.downstream_clock import DownstreamClock
 
 Instants = npt.NDArray[np.int64]
 
@@ -22,8 +26,11 @@ FREE_BATCH_RECORDS = 2000
 class WriteSchedule:
     """The write slots of one pod; starts never go back in time."""
 
-    def __init__(self, process_ns: int, concurrency: int) -> None:
-        """All slots are free."""
+    def __init__(
+        self, process_ns: int, concurrency: int, downstream: DownstreamClock | None = None
+    ) -> None:
+        """All slots are free; without a ``downstream`` clock it is never slow."""
+        self._downstream = downstream or DownstreamClock(DownstreamPace())
         self._process_ns = process_ns
         self._concurrency = concurrency
         self._free_at = np.zeros(concurrency, dtype=np.int64)  # ascending
@@ -32,7 +39,7 @@ class WriteSchedule:
     @property
     def next_start_at(self) -> int:
         """Earliest instant at which another write can start."""
-        return int(self._free_at[0])
+        return self._downstream.wall_at(int(self._free_at[0]))
 
     def room_until(self, horizon_at: int, arrived_at: int, now: int) -> int:
         """Return how many writes of records that came at ``arrived_at`` start before the horizon.
@@ -42,7 +49,8 @@ class WriteSchedule:
         if self._process_ns == 0:
             return FREE_BATCH_RECORDS
         earliest = np.maximum(self._free_at, self._floor(arrived_at, now))
-        starts = -((earliest - horizon_at) // self._process_ns)
+        horizon = self._downstream.work_at(horizon_at)
+        starts = -((earliest - horizon) // self._process_ns)
         return int(np.maximum(starts, 0).sum())
 
     def plan(self, count: int, arrived_at: int, now: int) -> tuple[Instants, Instants]:
@@ -58,7 +66,8 @@ class WriteSchedule:
         self._free_at[:used] = ends[-used:]
         self._free_at.sort()
         self._last_start_at = int(starts[-1])
-        return starts, ends
+        return self._downstream.wall(starts), self._downstream.wall(ends)
 
     def _floor(self, arrived_at: int, now: int) -> int:
-        return max(arrived_at, now - MAX_LATE_NS, self._last_start_at)
+        earliest = self._downstream.work_at(max(arrived_at, now - MAX_LATE_NS))
+        return max(earliest, self._last_start_at)
