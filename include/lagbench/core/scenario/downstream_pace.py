@@ -1,6 +1,6 @@
 """Define when the downstream of the consumers is slow, on the clock of the stream.
 
-While it is slow by a factor n, all work that is in flight goes on at the pace 1/n. So a write that
+While it is slow by a factor n, all work in flight proceeds at the pace 1/n. So a write that
 begins and ends inside costs n times ``process_ms``, one across an edge costs the sum of its parts,
 and writes end in the order in which they began.
 """

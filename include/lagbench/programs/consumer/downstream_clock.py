@@ -1,4 +1,4 @@
-"""How much work the downstream does by an instant: as much as time passes, unless it is slow."""
+"""Map instants to the downstream's own time, which passes slowly while the downstream is slow."""
 
 from __future__ import annotations
 

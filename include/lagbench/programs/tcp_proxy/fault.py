@@ -9,7 +9,7 @@ from lagbench.programs.tcp_proxy.orders import ProxyMode
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens to every connection."""
+    """The treatment of every connection."""
 
     mode: ProxyMode = "pass"
     latency_seconds: float = 0.0

@@ -16,7 +16,7 @@ class _Line(BaseModel):
 
 
 class ProxyOrder(_Line):
-    """What happens to all connections from now on; no ``mode`` asks for the state alone."""
+    """The treatment of all connections from now on; without ``mode`` it requests the state."""
 
     mode: ProxyMode | None = Field(None, description="pass: nothing is disturbed")
     latency_ms: float = Field(0, ge=0, le=MOST_LATENCY_MS, description="added each way")
@@ -53,6 +53,6 @@ class ProxyState(_Line):
 
 
 class ProxyRefusal(_Line):
-    """The answer to a line that is no order."""
+    """The answer to a line that is not an order."""
 
     error: str

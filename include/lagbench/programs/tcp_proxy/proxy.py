@@ -152,7 +152,7 @@ class _Connection:
             self.to_client.end()
 
     def side_lost(self) -> None:
-        """Forget the connection once both sides are gone."""
+        """Forget the connection once both sides have ended."""
         sides = (self._client, self._broker)
         if all(side is None or side.is_closing() for side in sides):
             self._proxy.connections.discard(self)
