@@ -132,6 +132,38 @@ def test_broker_is_taken_away_and_given_back(state_dir: Path) -> None:
         assert admin.topic_names() == ["lagbench.fault.events"]
 
 
+def test_a_restart_outlives_the_process_that_asked_for_it(state_dir: Path) -> None:
+    """The supervisor starts the broker again after the outage, and keeps its topics."""
+    state = bench.up(state_dir, attached=False, on_progress=_ignore)
+    with KafkaAdmin(state.bootstrap_servers) as admin:
+        admin.create_topics([TopicSpec("lagbench.fault.events", 2)])
+    program = (
+        "import os, pathlib, sys\n"
+        "from lagbench.embedded import bench\n"
+        "bench.restart_broker(pathlib.Path(sys.argv[1]), outage_seconds=3)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    asked_at = time.time_ns()
+    subprocess.run([sys.executable, "-c", program, str(state_dir)], check=False, timeout=60)
+
+    stopped = bench.running(state_dir)
+    assert stopped is not None
+    assert stopped.broker_state == "stopped"
+    assert asked_at < stopped.broker_changed_at < time.time_ns()
+    back = bench.await_broker(state_dir, timeout_seconds=90)
+    assert back.broker_changed_at - stopped.broker_changed_at >= 3_000_000_000
+    assert back.broker is not None
+    assert state.broker is not None
+    assert back.broker.pid != state.broker.pid
+    assert (back.bootstrap_servers, back.proxied) == (state.bootstrap_servers, state.proxied)
+    with KafkaAdmin(back.bootstrap_servers) as admin:
+        assert admin.topic_names() == ["lagbench.fault.events"]
+
+    bench.stop_broker(state_dir)  # an outage without a length, after one with a length
+    with pytest.raises(NotReady, match="still stopped"):
+        bench.await_broker(state_dir, timeout_seconds=4)
+
+
 def test_dead_broker_is_shown_and_replaced_by_up(state_dir: Path) -> None:
     """A killed broker is reported as down, not repaired in silence; the next up starts again."""
     state = bench.up(state_dir, attached=False, on_progress=_ignore)
