@@ -31,12 +31,14 @@ from lagbench_airflow.operators.checks import RebalanceCountCheckOperator, Recon
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.inject_spike import InjectSpikeOperator
 from lagbench_airflow.operators.run_consumers import RunConsumersOperator
+from lagbench_airflow.operators.start_actions import StartActionsOperator
 from lagbench_airflow.operators.start_recorder import StartRecorderOperator
 from lagbench_airflow.operators.stop_tail import StopTailOperator
 from lagbench_airflow.operators.submit_spark_job import SubmitSparkJobOperator
 from lagbench_airflow.operators.verdict import VerdictOperator
 from lagbench_airflow.params import scenario_run_params
 from lagbench_airflow.phases import phase
+from lagbench_airflow.sensors.actions_played import ActionsPlayedSensor
 from lagbench_airflow.sensors.consumer_group import (
     ConsumerGroupSettledSensor,
     ConsumerGroupStableSensor,
@@ -188,10 +190,12 @@ def scenario_run() -> None:
         StartRecorderOperator(task_id="start_recorder", **act),
         ApplyScalingPolicyOperator(task_id="apply_scaling_policy", **act),
         ConsumerGroupStableSensor(task_id="group_stable", **wait),
+        StartActionsOperator(task_id="start_actions", **act),
         InjectSpikeOperator(task_id="inject_spike", **act),
         ConsumerLagAboveSensor(task_id="lag_builds_up", **wait),
         TrafficFinishedSensor(task_id="traffic_finished", **wait),
         ConsumerLagAtRestSensor(task_id="lag_at_rest", **wait),
+        ActionsPlayedSensor(task_id="actions_played", **wait),
         ReplicasSettledSensor(task_id="replicas_settled", **wait),
         # Between the two the base load continues: a scale-down into an idle group shows nothing.
         StopTailOperator(task_id="stop_tail", is_settled=IS_SETTLED, **act),

@@ -10,11 +10,12 @@ from typing import Any
 from lagbench.adapters.kube.cluster_check import check_cluster, ready_namespace
 from lagbench.adapters.kube.cluster_lease import ClusterLease
 from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.set_aside import bring_back
 from lagbench.adapters.kube.workloads import clear_cluster, remove_everything
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.topic_copies import keep_evidence
 from lagbench.core.cluster import longest_run_seconds, rights_of_run
-from lagbench.core.scenario import NAMESPACE
+from lagbench.core.scenario import AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE, NAMESPACE
 from lagbench.core.spark import SparkPlace
 from lagbench.embedded import bench
 from lagbench.errors import NotReady
@@ -67,6 +68,8 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
         jars = 0 if spark.place is SparkPlace.KUBERNETES else len(spark_jars())
         if cell is not None:
             with nullcontext() if embedded else _leased(kube, cell):
+                if embedded:
+                    _bring_autoscaler_back(kube, say)
                 swept = asdict(remove_everything(kube, admin, say, is_embedded=embedded))
     return {
         "is_started": is_started,
@@ -102,8 +105,16 @@ def clean_up(say: Say, *, folder: RunFolder) -> dict[str, Any]:
         KafkaHook().get_conn() as admin,
     ):
         if target.is_embedded():
-            return asdict(remove_everything(kube, admin, say, is_embedded=True))
+            removed = remove_everything(kube, admin, say, is_embedded=True)
+            _bring_autoscaler_back(kube, say)
+            return asdict(removed)
         return asdict(clear_cluster(kube, admin, say, holder=lease_holder(), run_id=folder.run_id))
+
+
+def _bring_autoscaler_back(kube: Kube, say: Say) -> None:
+    """Undo an action whose player was killed: the bench's own autoscaler has its replicas again."""
+    if bring_back(kube.elsewhere(AUTOSCALER_NAMESPACE), AUTOSCALER_DEPLOYMENT):
+        say("brought the autoscaler back, which an action had left at no replica")
 
 
 def _kafka_settings() -> dict[str, Any]:

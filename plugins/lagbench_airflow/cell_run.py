@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.policy import CheckedPolicy
-from lagbench.core.scenario import RunNames, Scenario
+from lagbench.core.scenario import RunNames, Scenario, SwapPolicy
 from lagbench.core.scenario.stream import NS, Tail, offered_load, tail_of
 from lagbench.errors import NotReady, WrongInput
 
@@ -23,6 +24,8 @@ class CellRun:
     names: RunNames
     scenario: Scenario
     policy: CheckedPolicy
+    swapped: Mapping[int, CheckedPolicy] = field(default_factory=dict)
+    """By the number of the action that puts it in place of the one before."""
 
     @property
     def tail(self) -> Tail | None:
@@ -66,6 +69,25 @@ class CellRun:
                 value=str(error),
                 allowed="the file as plan_cell wrote it; do not edit a run folder",
             ) from error
-        found = yaml.safe_load(folder.read_text(folder.policy))
-        policy = CheckedPolicy.of_run(found, where=str(folder.policy))
-        return cls(folder=folder, names=names, scenario=scenario, policy=policy)
+        policy = _policy(folder, folder.policy)
+        swapped = {
+            number: _policy(folder, folder.swapped_policy(number))
+            for number, action in enumerate(scenario.actions)
+            if isinstance(action, SwapPolicy)
+        }
+        return cls(folder=folder, names=names, scenario=scenario, policy=policy, swapped=swapped)
+
+    @property
+    def last_policy(self) -> CheckedPolicy:
+        """Return the policy in force at the end, if all swaps are played."""
+        actions = self.scenario.actions
+
+        def begin(number: int) -> tuple[bool, float, int]:
+            action = actions[number]
+            return action.at is not None, action.at_seconds or 0.0, number
+
+        return self.swapped[max(self.swapped, key=begin)] if self.swapped else self.policy
+
+
+def _policy(folder: RunFolder, file: Path) -> CheckedPolicy:
+    return CheckedPolicy.of_run(yaml.safe_load(folder.read_text(file)), where=str(file))

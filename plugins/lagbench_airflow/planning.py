@@ -11,7 +11,7 @@ from typing import Any, Literal
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.catalog.catalog import checked_cell
-from lagbench.core.compare import content_digest
+from lagbench.core.compare import content_digest, policies_digest
 from lagbench.core.scenario import RunNames, new_run_id
 from lagbench.embedded.prometheus_program import require_prometheus
 from lagbench.errors import WrongInput
@@ -31,6 +31,8 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     )
     if target.is_embedded():
         require_prometheus(cell.policy.manifest, where=cell.policy_name)
+        for swapped in cell.swapped.values():
+            require_prometheus(swapped.policy.manifest, where=swapped.name)
     run_id = params.get("run_id") or new_run_id(
         cell.scenario.name, planned_at=datetime.now(UTC), unique_digits=secrets.token_hex(2)
     )
@@ -55,10 +57,14 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
         policy_text=cell.policy_text,
         created_at=time.time_ns(),
         cell={
-            "policy": content_digest(cell.policy.manifest),
+            "policy": policies_digest(
+                cell.policy.manifest, [s.policy.manifest for s in cell.swapped.values()]
+            ),
             "target": content_digest(target.target_name()),
         },
     )
+    for number, swapped in cell.swapped.items():
+        folder.write_text(folder.swapped_policy(number), swapped.text)
     predict_run(folder, cell.scenario, cell.policy)
     return {
         "run_id": run_id,

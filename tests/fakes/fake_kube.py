@@ -77,6 +77,16 @@ class FakeKube:
             del self.objects[key]
         return True
 
+    def elsewhere(self, namespace: str) -> FakeKube:
+        """Return itself: names are unique in here."""
+        return self
+
+    def merge(self, kind: str, name: str, changes: Manifest) -> Manifest:
+        """Merge as RFC 7396 says."""
+        self._up()
+        self.calls.append(f"merge {kind}/{name}")
+        return self._store(_merged(self.objects[kind, name], changes))
+
     def pod_logs(self, pod: str) -> str:
         """Return the log, or fail as a server does for a pod that is gone."""
         self._up()
@@ -171,3 +181,15 @@ class FakeKube:
 def _has_label(item: Manifest, key: str, value: str) -> bool:
     labels = item["metadata"].get("labels") or {}
     return key in labels and (not value or labels[key] == value)
+
+
+def _merged(target: Manifest, changes: Manifest) -> Manifest:
+    merged = copy.deepcopy(target)
+    for key, value in changes.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, dict):
+            merged[key] = _merged(merged.get(key) or {}, value)
+        else:
+            merged[key] = value
+    return merged

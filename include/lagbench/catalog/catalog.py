@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from lagbench.catalog.scenario_errors import wrong_scenario
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_text
 from lagbench.core.policy import CheckedPolicy, check_fit, check_policy
-from lagbench.core.scenario import EARLIER_NAMES, Scenario, trace_points
+from lagbench.core.scenario import EARLIER_NAMES, Scenario, SwapPolicy, trace_points
 from lagbench.core.scenario.stream import offered_load
 from lagbench.errors import WrongInput
 from lagbench.project import PROJECT_ROOT
@@ -28,6 +28,15 @@ from lagbench.project import PROJECT_ROOT
 CATALOG_VARIABLE, POLICIES_VARIABLE = "LAGBENCH_CATALOG", "LAGBENCH_POLICIES"
 SETTING = "--set"
 _SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True)
+class SwappedPolicy:
+    """A policy that an action puts in place of another."""
+
+    name: str
+    policy: CheckedPolicy
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +48,8 @@ class Cell:
     policy: CheckedPolicy
     scenario_text: str
     policy_text: str
+    swapped: Mapping[int, SwappedPolicy] = field(default_factory=dict)
+    """By the number of the action."""
 
 
 def catalog_folder() -> Path:
@@ -135,7 +146,22 @@ def checked_cell(
         policy=checked,
         scenario_text=yaml.safe_dump(effective, sort_keys=False, allow_unicode=True),
         policy_text=text,
+        swapped=_swapped(loaded),
     )
+
+
+def _swapped(scenario: Scenario) -> dict[int, SwappedPolicy]:
+    """Return the policies of the scenario's swaps, each checked as the first one is."""
+    found = {}
+    for number, action in enumerate(scenario.actions):
+        if isinstance(action, SwapPolicy):
+            field = f"actions.{number}.policy"
+            path = _find(action.policy, policies_folder(), field)
+            text = read_text(path)
+            checked = _checked_policy(text, path)
+            check_fit(scenario, checked)
+            found[number] = SwappedPolicy(path.stem, checked, text)
+    return found
 
 
 def _names(folder: Path) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from lagbench.core.scenario import Profile, Scenario
+from lagbench.core.scenario import Profile, Scenario, action_models
 from lagbench.errors import WrongInput
 
 _PROFILES: dict[str, type[BaseModel]] = {
@@ -23,7 +23,7 @@ _PARTS: dict[str, type[BaseModel]] = {"": Scenario} | {
     if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
 }
 # A rule over several fields says "FIELD must be …".
-_RULE = re.compile(r"(?:Value error, )?([a-z_.]+) must be (.+)")
+_RULE = re.compile(r"(?:Value error, )?([a-z0-9_.]+) must be (.+)")
 
 
 def wrong_scenario(error: ValidationError, data: Mapping[str, Any], *, where: str) -> WrongInput:
@@ -44,6 +44,11 @@ def _described(  # noqa: PLR0911 - one return a kind of problem
     if len(path) > 1 and path[0] == "profile":
         model = _PROFILES.get(path[1])
         path = [path[0], *path[2:]]
+    kinds = _PROFILES
+    if path[:1] == ["actions"]:
+        kinds = dict(action_models())
+        model = kinds.get(path[2]) if len(path) > 2 else None
+        path = [*path[:2], *path[3:]]
     field = ".".join(path)
     match problem["type"]:
         case "extra_forbidden" if model is not None:
@@ -55,12 +60,15 @@ def _described(  # noqa: PLR0911 - one return a kind of problem
             return field, None, "a value: this field is required"
         case "union_tag_invalid":
             tag = problem.get("ctx", {}).get("tag")
-            return f"{field}.kind", tag, ", ".join(_PROFILES)
+            return f"{field}.kind", tag, ", ".join(kinds)
         case "union_tag_not_found" | "model_attributes_type":
-            allowed = f"a profile with kind {', '.join(_PROFILES)}"
+            allowed = f"a {'profile' if kinds is _PROFILES else 'mapping'} with kind "
+            allowed += ", ".join(kinds)
             return field, problem["input"], allowed
         case "model_type":
             return field, problem["input"], "a mapping of fields"
+        case "tuple_type":
+            return field, problem["input"], "a list"
         case "value_error" if match := _RULE.fullmatch(problem["msg"]):
             return match[1], _value_at(data, match[1]), match[2]
         case _:
@@ -71,5 +79,8 @@ def _described(  # noqa: PLR0911 - one return a kind of problem
 def _value_at(data: Mapping[str, Any], field: str) -> Any:
     value: Any = data
     for part in field.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
+        if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            value = value.get(part) if isinstance(value, Mapping) else None
     return value

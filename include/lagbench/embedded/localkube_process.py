@@ -15,12 +15,9 @@ import yaml
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.process.process_priority import CONTROL_PLANE
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.core.scenario import NAMESPACE
+from lagbench.core.scenario import AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE, NAMESPACE
 from lagbench.embedded.bench_state import BenchFiles, PartState
 from lagbench.errors import NotReady
-
-AUTOSCALER_NAMESPACE = "keda"
-AUTOSCALER_DEPLOYMENT = "lagbench-autoscaler"
 
 _SERVE_TIMEOUT_SECONDS = 60.0
 _READY_TIMEOUT_SECONDS = 60.0

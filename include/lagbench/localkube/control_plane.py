@@ -19,6 +19,7 @@ from lagbench.localkube.node.node import Node
 from lagbench.localkube.node.pod_environment import NodeEnvironment, inheritable
 from lagbench.localkube.node.pod_logs import PodLogs
 from lagbench.localkube.node.pod_metrics import PodMetrics
+from lagbench.localkube.node.pod_signals import PodSignals
 from lagbench.localkube.node.pod_worker import NodeParts
 from lagbench.localkube.storage.deletion import Deletion
 from lagbench.localkube.storage.registry import Registry
@@ -82,6 +83,7 @@ def build(state_dir: Path, *, token: str, first_version: int) -> ControlPlane:
         writes=Writes(registry),
         logs=logs,
         metrics=PodMetrics(node.workers),
+        signals=PodSignals(node.workers),
         token=token,
     )
     services = ServiceForwarder(registry, ports)

@@ -15,7 +15,13 @@ DESIRED, READY = "#52606d", "#2f6f4f"
 OFFERED, CONSUMED = "#9aa5b1", "#2563a8"
 LATENCY = "#7c4d9e"
 CPU, CPU_HIGHEST = "#0f766e", "#99d0ca"
-EPISODE = {"scale_up": "#2f6f4f", "scale_down": "#b44d12", "pod_death": "#a61b1b"}
+ACTION = "#6b21a8"
+EPISODE = {
+    "scale_up": "#2f6f4f",
+    "scale_down": "#b44d12",
+    "pod_death": "#a61b1b",
+    "action": ACTION,
+}
 CHAIN = ("#334e68", "#486581", "#627d98", "#829ab1", "#9fb3c8", "#bcccdc", "#d9e2ec", "#e9b99b")
 TITLE_ROWS = (
     "lag (messages)",
@@ -48,6 +54,7 @@ def timeline(series: RunSeries, measures: Measures) -> go.Figure:
     _line(figure, 5, series.cpu_mean, "CPU, mean", CPU, width=1.8)
     _assignment(figure, 6, series)
     _spike(figure, series, measures)
+    _actions(figure, series, measures)
     _episodes(figure, series, measures)
     _scale_steps(figure, series, measures)
     _phases(figure, series)
@@ -194,6 +201,37 @@ def _spike(figure: go.Figure, series: RunSeries, measures: Measures) -> None:
         row=1,
         col=1,
     )
+
+
+def _actions(figure: go.Figure, series: RunSeries, measures: Measures) -> None:
+    """Draw each action over all panels, from the stamp of its begin to that of its end."""
+    for action in measures.actions:
+        if action.started_at is None:
+            continue
+        start = _seconds(series, action.started_at)
+        end = start if action.ended_at is None else _seconds(series, action.ended_at)
+        figure.add_vrect(
+            x0=start,
+            x1=max(end, start + 0.2),
+            fillcolor=ACTION,
+            opacity=0.10,
+            line={"color": ACTION, "width": 1},
+            row="all",
+            col=1,
+        )
+        figure.add_annotation(
+            x=start,
+            y=1,
+            yref="y domain",
+            yanchor="top",
+            xanchor="right",
+            text=action.kind.replace("_", " "),
+            textangle=-90,
+            showarrow=False,
+            font={"size": 10, "color": ACTION},
+            row=1,
+            col=1,
+        )
 
 
 def _episodes(figure: go.Figure, series: RunSeries, measures: Measures) -> None:

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
+from lagbench.adapters.kube.policy_swap import put_policy, refuse_foreign_policy
 from lagbench.adapters.runs.run_manifest import add_versions
 from lagbench.core.cluster import (
-    HPA,
-    POLICY_KINDS,
-    SCALED_OBJECT,
     RunTarget,
     asks_lag_scaler,
     asks_prometheus,
     claim_for_cluster,
     companion_for_run,
-    is_foreign,
     lag_scaler_for_run,
     policy_for_run,
     prometheus_for_run,
 )
-from lagbench.core.keda.loop import is_driven, is_handed_over
-from lagbench.core.policy import PolicyLimits
 from lagbench.core.scenario import (
-    POLICY_OBJECT,
     RECORDER_DEPLOYMENT,
-    RUN_ID_ANNOTATION,
     RUN_ID_LABEL,
 )
 from lagbench.errors import NotReady
@@ -41,9 +33,7 @@ from lagbench_airflow.operators.run_consumers import wait_ready
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-TAKEN_UP_TIMEOUT_SECONDS = 120.0
 RECORDER_METRICS_ANNOTATION = "lagbench.io/port-metrics"
-KEDA_HPA = f"keda-hpa-{POLICY_OBJECT}"
 
 
 class ApplyScalingPolicyOperator(CellOperator):
@@ -65,30 +55,28 @@ class ApplyScalingPolicyOperator(CellOperator):
         manifest = policy_for_run(cell.policy.manifest, target, is_embedded=is_embedded)
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         try:
-            _refuse_foreign_policy(kube)
-            before = _policy_in_force(kube)
-            if asks_lag_scaler(manifest):
+            refuse_foreign_policy(kube)
+            policies = [manifest, *(policy.manifest for policy in cell.swapped.values())]
+            if any(asks_lag_scaler(policy) for policy in policies):
                 _start_lag_scaler(kube, target, is_embedded=is_embedded)
-            if is_embedded and asks_prometheus(manifest):
+            if is_embedded and any(asks_prometheus(policy) for policy in policies):
                 _start_prometheus(kube, target)
-            _delete_other_kind(kube, manifest["kind"])
-            applied = kube.apply(manifest)
-            difference = policy_diff(before, applied)
-            hpa = _wait_taken_up(kube, manifest, cell.policy.limits, is_changed=bool(difference))
+            put = put_policy(kube, manifest, cell.policy.limits)
         finally:
             kube.close()
-        self.log.info("policy in force, old -> new:\n%s", difference or "(no change)")
+        self.log.info("policy in force, old -> new:\n%s", put.difference or "(no change)")
         cell.folder.write_text(cell.folder.policy, yaml.safe_dump(manifest, sort_keys=False))
-        cell.folder.write_text("policy.diff", difference)
+        cell.folder.write_text("policy.diff", put.difference)
+        hpa = dict(put.hpa)
         versions = autoscaler_version(manifest, hpa, is_embedded=is_embedded)
         add_versions(cell.folder, versions)
         del hpa["metadata"]
         cell.folder.write_json("hpa.json", hpa)
         return {
             "kind": manifest["kind"],
-            "generation": applied["metadata"].get("generation"),
+            "generation": put.generation,
             "hpa": hpa["name"],
-            "diff": difference,
+            "diff": put.difference,
         }
 
 
@@ -123,97 +111,3 @@ def _start_prometheus(kube: Kube, target: RunTarget) -> None:
     )
     kube.apply(deployment)
     wait_ready(kube, deployment["metadata"]["name"], 1)
-
-
-def policy_diff(before: dict[str, Any] | None, after: dict[str, Any]) -> str:
-    """Return the change of the part that a person writes, as a unified diff."""
-    old, new = (_written(manifest).splitlines() for manifest in (before, after))
-    return "\n".join(difflib.unified_diff(old, new, "before", "after", lineterm=""))
-
-
-def _written(manifest: dict[str, Any] | None) -> str:
-    if manifest is None:
-        return ""
-    kept = {key: manifest.get(key) for key in ("apiVersion", "kind", "spec")}
-    return yaml.safe_dump(kept, sort_keys=True)
-
-
-def _policy_in_force(kube: Kube) -> dict[str, Any] | None:
-    for kind in POLICY_KINDS:
-        found = kube.get(kind, POLICY_OBJECT)
-        if found is not None:
-            return found
-    return None
-
-
-def _refuse_foreign_policy(kube: Kube) -> None:
-    """Reject a policy that the check of the cluster missed: created since, or here by hand."""
-    for kind in POLICY_KINDS:
-        found = kube.get(kind, POLICY_OBJECT)
-        if found is not None and is_foreign(found):
-            raise NotReady(
-                f"{kind}/{POLICY_OBJECT} exists, and no run created it (it has no label "
-                f"{RUN_ID_LABEL}): the run's policy would replace it. Delete it, or rehearse in "
-                "another namespace"
-            )
-
-
-def _delete_other_kind(kube: Kube, kind: str) -> None:
-    """Delete the other kind, and KEDA's HPA with its ScaledObject: two autoscalers would fight."""
-    other = HPA if kind == SCALED_OBJECT else SCALED_OBJECT
-    if not kube.delete(other, POLICY_OBJECT):
-        return
-    left = [(other, POLICY_OBJECT)] + ([(HPA, KEDA_HPA)] if other == SCALED_OBJECT else [])
-    kube.wait_until(
-        lambda kube: all(kube.get(*object_) is None for object_ in left),
-        timeout_seconds=TAKEN_UP_TIMEOUT_SECONDS,
-        what=f"the former {other}/{POLICY_OBJECT} to be deleted",
-    )
-
-
-def _wait_taken_up(
-    kube: Kube, manifest: dict[str, Any], limits: PolicyLimits, *, is_changed: bool
-) -> dict[str, Any]:
-    """Wait until the autoscaler has read this policy; return the content of its HPA.
-
-    That is name, spec, conditions and metadata (None while the HPA is in a controller's memory).
-
-    KEDA has read the policy when the ScaledObject is Ready and its HPA has the policy's bounds and,
-    if the policy changed, the run's id, copied from it: a swap in place may leave the bounds
-    unchanged. The HPA controller has read it when it has written conditions, at its first sync
-    (15 s); KEDA's HPA may not have them yet.
-    """
-    kind = manifest["kind"]
-    name = KEDA_HPA if kind == SCALED_OBJECT else POLICY_OBJECT
-    wanted = (max(limits.floor_replicas, 1), limits.ceiling_replicas)
-    seen: dict[str, Any] = {}
-    found: dict[str, Any] = {}
-
-    def is_taken_up(kube: Kube) -> bool:
-        policy, hpa = kube.get(kind, POLICY_OBJECT) or {}, kube.get(HPA, name) or {}
-        spec = hpa.get("spec") or {}
-        bounds = (spec.get("minReplicas") or 1, spec.get("maxReplicas"))
-        conditions = (policy.get("status") or {}).get("conditions") or []
-        seen.update(hpa_bounds=bounds, wanted_bounds=wanted, conditions=conditions)
-        found.update(name=name, spec=spec, conditions=(hpa.get("status") or {}).get("conditions"))
-        found.update(metadata=hpa.get("metadata"))
-        if is_handed_over(manifest):  # its HPA is in the controller's memory
-            return is_driven(policy)
-        if kind != SCALED_OBJECT:
-            return bool(conditions)
-        is_ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
-        is_of_run = not is_changed or _run_id(hpa) == _run_id(manifest)
-        return is_ready and bounds == wanted and is_of_run
-
-    kube.wait_until(
-        is_taken_up,
-        timeout_seconds=TAKEN_UP_TIMEOUT_SECONDS,
-        what=f"the autoscaler to take up {kind}/{POLICY_OBJECT}",
-        last_seen=lambda: str(seen),
-    )
-    return found
-
-
-def _run_id(manifest: dict[str, Any]) -> str | None:
-    annotations = (manifest.get("metadata") or {}).get("annotations") or {}
-    return annotations.get(RUN_ID_ANNOTATION)

@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka.telemetry_read import read_records
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.cluster import GRACE_MARGIN_SECONDS, POLICY_KINDS, is_foreign
@@ -17,6 +18,7 @@ from lagbench.core.scenario import (
     RECORDER_DEPLOYMENT,
     RUN_ID_LABEL,
 )
+from lagbench.core.telemetry import ActionEnded
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 RECORDER_GRACE_SECONDS = 30.0
+PLAYER_GRACE_SECONDS = 30.0
+SWAPPED = "# swapped by actions."
+"""Begins the part of a swap in ``policy.diff``; the number of the action follows."""
 # A killed pod's transaction ends after its own 30 s; the broker checks every 10 s.
 OPEN_TRANSACTIONS_SECONDS = 90.0
 _TRANSACTION_POLL_SECONDS = 1.0
@@ -52,6 +57,7 @@ class FenceRunOperator(CellOperator):
             keep_autoscaler_status(kube, cell.folder)
             _delete_policies(kube)
             collect_pod_logs(kube, cell.folder)
+            self._stop_player(kube, cell)
             kube.delete("Job", cell.names.producer_job)
             kube.delete("Deployment", CONSUMER_DEPLOYMENT)
             wait_pods_gone(kube, cell, CONSUMER_DEPLOYMENT, shutdown_seconds + 30)
@@ -60,9 +66,16 @@ class FenceRunOperator(CellOperator):
             wait_pods_gone(kube, cell, RECORDER_DEPLOYMENT, RECORDER_GRACE_SECONDS + 30)
         finally:
             kube.close()
+        if cell.swapped:
+            keep_differences(cell, self.bootstrap_servers())
         fence = self._fence(cell)
         cell.folder.write_json(cell.folder.fence, fence)
         return {topic: sum(fence[topic].values()) for topic in ("events", "processed", "telemetry")}
+
+    def _stop_player(self, kube: Kube, cell: CellRun) -> None:
+        """Stop the player of actions, which undoes and reports what still lasts."""
+        if kube.delete("Job", cell.names.actions_job):
+            wait_pods_gone(kube, cell, cell.names.actions_job, PLAYER_GRACE_SECONDS + 30)
 
     def _fence(self, cell: CellRun) -> dict[str, Any]:
         from lagbench_airflow.hooks.kafka import KafkaHook
@@ -107,6 +120,22 @@ def _await_transactions_over(admin: KafkaAdmin, topic: str) -> None:
 def _open_partitions(admin: KafkaAdmin, topic: str) -> list[int]:
     readable, ends = admin.committed_end_offsets(topic), admin.end_offsets(topic)
     return sorted(partition for partition, end in ends.items() if readable[partition] < end)
+
+
+def keep_differences(cell: CellRun, bootstrap_servers: str) -> None:
+    """Write the difference of each swap: all in ``policy.diff``, and each in a file of its own."""
+    ended = {
+        record.number: record
+        for record in read_records(bootstrap_servers, cell.names.telemetry_topic)
+        if isinstance(record, ActionEnded) and record.number in cell.swapped
+    }
+    at_start = cell.folder.path / "policy.diff"
+    first = cell.folder.read_text(at_start) if at_start.exists() else ""
+    parts = [first.partition(SWAPPED)[0].rstrip("\n")]
+    for record in sorted(ended.values(), key=lambda record: record.at):
+        cell.folder.write_text(f"policy-{record.number}.diff", record.detail)
+        parts.append(f"{SWAPPED}{record.number}\n{record.detail}")
+    cell.folder.write_text(at_start, "\n".join(part for part in parts if part))
 
 
 def collect_pod_logs(kube: Kube, folder: RunFolder) -> list[str]:

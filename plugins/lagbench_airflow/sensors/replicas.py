@@ -27,7 +27,7 @@ class ReplicasSettledSensor(CellSensor):
 
     def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
         """Return the condition: at rest, nothing terminating."""
-        tail, limits = cell.tail, cell.policy.limits
+        tail, limits = cell.tail, cell.last_policy.limits
         least, most = resting_replicas(
             cell.scenario,
             tail,

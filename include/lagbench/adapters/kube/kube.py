@@ -17,7 +17,7 @@ from lagbench.adapters.kube.client.kube_errors import describe, translated
 from lagbench.adapters.kube.client.kube_kinds import KubeKinds
 from lagbench.adapters.kube.client.kube_retries import patient_retries
 from lagbench.core.scenario import NAMESPACE
-from lagbench.errors import StillWaiting
+from lagbench.errors import NotReady, StillWaiting
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -85,6 +85,16 @@ class Kube:
             advice="Bring the bench up (lagbench up) or correct the connection kubernetes_default",
         )
         return cls(api_client, namespace=namespace)
+
+    def elsewhere(self, namespace: str) -> Kube:
+        """Return a client of another namespace of the same server, over the same connections."""
+        other = Kube(
+            self.api_client,
+            namespace=namespace,
+            request_timeout_seconds=self._request_timeout_seconds,
+        )
+        other._kinds = self._kinds
+        return other
 
     def close(self) -> None:
         """Close the connections and drop the discovery cache."""
@@ -196,6 +206,40 @@ class Kube:
                 name=name,
                 namespace=self.namespace,
                 content_type="application/merge-patch+json",
+                _request_timeout=self._request_timeout_seconds,
+            )
+
+    def merge(self, kind: str, name: str, changes: Manifest) -> Manifest:
+        """Merge ``changes`` into the object (a null removes a field); returns it as stored."""
+        with self._translated(f"change {kind}/{name}"):
+            return _plain(
+                self._resource(kind).patch(
+                    body=changes,
+                    name=name,
+                    namespace=self.namespace,
+                    content_type="application/merge-patch+json",
+                    field_manager=FIELD_MANAGER,
+                    _request_timeout=self._request_timeout_seconds,
+                )
+            )
+
+    def signal_pod(self, pod: str, name: str, *, seconds: float | None = None) -> None:
+        """Send the signal ``name`` to the pod's processes, SIGSTOP for ``seconds`` at most.
+
+        :raises NotReady: the API server does not serve it: only localkube does.
+        """
+        with self._translated(f"send {name} to Pod/{pod}"):
+            served = self._resource("Pod").subresources
+            if "signal" not in served:
+                raise NotReady(
+                    f"cannot send {name} to Pod/{pod}: only the embedded bench's API sends signals "
+                    "to the processes of a pod"
+                )
+            body = {"signal": name} | ({} if seconds is None else {"seconds": seconds})
+            served["signal"].create(
+                body=body,
+                name=pod,
+                namespace=self.namespace,
                 _request_timeout=self._request_timeout_seconds,
             )
 

@@ -72,6 +72,10 @@ class RunFolder:
         """The policy as applied."""
         return self.path / "policy.yaml"
 
+    def swapped_policy(self, number: int) -> Path:
+        """Return the file of the policy that action ``number`` puts in place of another."""
+        return self.path / f"policy-{number}.yaml"
+
     @property
     def conf(self) -> Path:
         """The Dag run's conf."""

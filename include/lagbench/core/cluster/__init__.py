@@ -1,6 +1,7 @@
 """Define the objects of a run on a cluster: manifests, settings, rights, Lease."""
 
 from lagbench.core.cluster import manifests
+from lagbench.core.cluster.actions_job import actions_job_for_run, swapped_policy_for_run
 from lagbench.core.cluster.lease import (
     LEASE,
     SWEEP_SECONDS,
@@ -61,6 +62,7 @@ __all__ = [
     "Right",
     "RunTarget",
     "Standing",
+    "actions_job_for_run",
     "asks_lag_scaler",
     "asks_prometheus",
     "claim_for_cluster",
@@ -81,4 +83,5 @@ __all__ = [
     "prometheus_for_run",
     "recorder_for_run",
     "rights_of_run",
+    "swapped_policy_for_run",
 ]

@@ -27,7 +27,7 @@ from enum import StrEnum
 from typing import Any
 
 from lagbench.core.kubernetes import NS_PER_SECOND, format_instant, parse_instant_ns
-from lagbench.core.scenario import RUN_ID_ANNOTATION, Scenario
+from lagbench.core.scenario import RUN_ID_ANNOTATION, Scenario, actions_seconds
 from lagbench.core.scenario.stream import offered_load
 
 LEASE = "lagbench"
@@ -159,7 +159,9 @@ def longest_run_seconds(scenario: Scenario) -> int:
     after the tail.
     """
     load = 2 * offered_load(scenario.profile).duration_seconds
-    waits = 2 * scenario.timeouts.drain_seconds + scenario.timeouts.settle_seconds
+    timeouts = scenario.timeouts
+    waits = 2 * timeouts.drain_seconds + timeouts.settle_seconds
+    waits += actions_seconds(scenario.actions, timeouts.drain_seconds)
     return math.ceil(TRIES * (load + waits)) + AROUND_THE_LOAD_SECONDS
 
 

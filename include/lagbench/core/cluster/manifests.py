@@ -152,22 +152,13 @@ def producer_job_for_run(
     The profile is passed as JSON in a variable, because a trace does not fit into flags. With a
     ``tail`` the base load continues until the Job is deleted.
     """
-    manifest = copy.deepcopy(dict(job))
-    _named(manifest, target.names.producer_job, target)
-    manifest["spec"]["backoffLimit"] = 0  # a restarted producer is a second spike
-    pod = _pod_template(manifest, target)
-    pod["restartPolicy"] = "Never"
-    container = _first_container(pod)
-    _set_environment(
-        container,
-        {
-            "KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers,
-            "PROFILE_JSON": json.dumps(scenario.profile.model_dump(mode="json", exclude_none=True)),
-        },
-    )
-    _set_arguments(
-        container,
-        {
+    profile = scenario.profile.model_dump(mode="json", exclude_none=True)
+    return job_for_run(
+        job,
+        target,
+        name=target.names.producer_job,
+        environment={"PROFILE_JSON": json.dumps(profile)},
+        arguments={
             "run-id": target.names.run_id,
             "partitions": str(scenario.partitions),
             "seed": str(scenario.seed),
@@ -176,6 +167,26 @@ def producer_job_for_run(
             **(_tail_arguments(tail) if tail is not None else {}),
         },
     )
+
+
+def job_for_run(
+    job: Mapping[str, Any],
+    target: RunTarget,
+    *,
+    name: str,
+    environment: Mapping[str, str],
+    arguments: Mapping[str, str],
+) -> Manifest:
+    """Return a Job of the run that is tried once: a second try would do its work twice."""
+    manifest = copy.deepcopy(dict(job))
+    _named(manifest, name, target)
+    manifest["spec"]["backoffLimit"] = 0
+    pod = _pod_template(manifest, target)
+    pod["restartPolicy"] = "Never"
+    container = _first_container(pod)
+    servers = {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers}
+    _set_environment(container, {**servers, **environment})
+    _set_arguments(container, arguments)
     return manifest
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lagbench.core.measures import Fidelity
@@ -24,6 +25,11 @@ def content_digest(content: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def policies_digest(policy: Mapping[str, Any], swapped: Sequence[Mapping[str, Any]]) -> str:
+    """Return the digest of a cell's policies: the first one, and those that actions swap in."""
+    return content_digest([policy, *swapped] if swapped else policy)
+
+
 def cell_id(
     scenario: Scenario, *, policy_digest: str, target_digest: str, fidelity: Fidelity
 ) -> str:
@@ -32,7 +38,7 @@ def cell_id(
     Fields at their default are left out, so a field that is added later changes no digest. Renamed
     fields count under their earlier name, so that the runs before and after are of one cell.
 
-    :param policy_digest: of the policy file's content, before a run's names are inserted.
+    :param policy_digest: of the policy files' contents, before a run's names are inserted.
     :param target_digest: of the target's name, e.g. ``embedded`` or ``context:NAME``.
     """
     effective = scenario.model_dump(mode="json", exclude_defaults=True, exclude=NOT_RUN)

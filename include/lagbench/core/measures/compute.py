@@ -22,6 +22,7 @@ from lagbench.core.measures.evidence import (
     contradictions_of_the_end,
     contradictions_of_the_producer,
     contradictions_of_time_lag,
+    doubts_of_the_actions,
     doubts_of_the_load,
     folder_format,
     generator,
@@ -110,13 +111,15 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             contradictions=_contradictions(run, from_at, until_at),
             work_unknown=_work_unknown(run),
             rate_doubt=run.work.doubt,
-            group_strangers=group_strangers(run.records),
+            group_strangers=group_strangers(run.records, run.hidden),
             group_gaps=group_gaps(
                 run.records,
                 from_at=from_at,
                 until_at=until_at,
                 names_members=folder_format(run.manifest) >= MEMBERS_FORMAT,
+                hidden=run.hidden,
             ),
+            actions=run.actions,
         ),
         run,
     )
@@ -147,7 +150,7 @@ def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
         timelines=run.timelines,
         changes=group.changes,
         load=run.load,
-        limits=run.limits,
+        limits=run.policies.at(run.load.first_spike_started_at),
         replicas_at_step=None,
         until_at=until_at,
         clocks=run.clocks,
@@ -160,14 +163,15 @@ def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
 def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
     gaps = telemetry_gaps(run.records, from_at=from_at, until_at=until_at)
     doubts = [
-        *doubts_of_the_load(run.records, run.offered, run.load, run.recorded_starts_at),
+        *doubts_of_the_actions(run.actions, run.records, run.scenario.actions),
+        *doubts_of_the_load(run.records, run.offered, run.load, run.recorded_starts_at, run.hidden),
         *contradictions_of_the_producer(
             run.records,
             scenario_total=run.offered.total,
             tail=tail_of(run.scenario, started_replicas=run.limits.started_replicas),
             noted_tail=run.manifest.get("tail"),
         ),
-        *log_behind(run.lag, run.offered, run.load.stream_started_at),
+        *log_behind(run.lag, run.offered, run.load.stream_started_at, run.hidden),
         *log_ahead(run.lag, run.offered, run.load.stream_started_at),
         *clock_steps(run.records, from_at, until_at, run.load.stream_started_at),
         *_done_before_due(run),
@@ -186,11 +190,12 @@ def _contradictions(run: RunEvidence, from_at: int, until_at: int) -> tuple[str,
             run.records,
             until_at,
             session_seconds=session_timeout_seconds(run.scenario.consumer.balancer),
+            hidden=run.hidden,
         ),
-        *contradictions_of_an_empty_group(run.records, run.rate, until_at),
+        *contradictions_of_an_empty_group(run.records, run.rate, until_at, run.hidden),
         *contradictions_of_scalings(run.records, until_at),
         *contradictions_of_policy(
-            run.records, run.limits, run.hpas, from_at=from_at, until_at=until_at
+            run.records, run.policies, run.hpas, from_at=from_at, until_at=until_at
         ),
         *contradictions_of_plan(run.records, run.scenario),
         *contradictions_of_time_lag(run.accounting, run.latest_seconds),
@@ -237,13 +242,14 @@ def _lag(run: RunEvidence, group: Group, from_at: int, until_at: int) -> Lag:
 
 def _drain(run: RunEvidence, until_at: int) -> Drain:
     clock = run.producers_clock
+    limits = run.policies.at(run.load.last_spike_ended_at)
     return drain_measure(
         run.lag,
         run.replica_samples,
         run.rate,
         spike_ended_at=run.load.last_spike_ended_at,
         until_at=until_at,
-        threshold=DrainThreshold(run.limits.lag_threshold_records, run.limits.threshold_rule),
+        threshold=DrainThreshold(limits.lag_threshold_records, limits.threshold_rule),
         pod_rate=run.pod_rate_per_second,
         held=held_back(run.records, run.offered, run.load.stream_started_at),
         clock_error_seconds=None if clock is None else clock.error_ns / NANOSECONDS,
@@ -273,7 +279,7 @@ def _end_state(run: RunEvidence, until_at: int) -> EndState:
         run.records,
         ends=_by_partition(fence.get("events")),
         committed=_by_partition(fence.get("committed")),
-        floor=run.limits.floor_replicas,
+        floor=run.policies.last.floor_replicas,
         until_at=until_at,
     )
 

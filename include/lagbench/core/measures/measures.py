@@ -10,7 +10,13 @@ from pydantic import AliasChoices, Field
 
 from lagbench.core.measures.accounting import Accounting
 from lagbench.core.measures.end_state import EndState
-from lagbench.core.measures.evidence import GroupStranger, LoadWindow, TelemetryGap, Validity
+from lagbench.core.measures.evidence import (
+    GroupStranger,
+    LoadWindow,
+    PlayedAction,
+    TelemetryGap,
+    Validity,
+)
 from lagbench.core.measures.lag import Drain, Lag
 from lagbench.core.measures.model import Fidelity, MeasureModel
 from lagbench.core.measures.observer_cost import ObserverCost
@@ -50,6 +56,7 @@ class Measures(MeasureModel):
         description="gaps in which the group's members are unknown",
         validation_alias=AliasChoices("group_gaps", "group_unseen"),  # the name in older folders
     )
+    actions: tuple[PlayedAction, ...] = ()  # of the scenario, as they were played
     standstill: Standstill | None = None  # None: measured before this field existed
     work_unknown: str = ""  # gaps in the records of the group's work; empty: none
     contradictions: tuple[str, ...] = ()  # between files of the run folder

@@ -47,6 +47,7 @@ def rebalance_measures(
         until_at=until_at,
         nominal_rate_per_second=pod_rate_per_second(settings.process_ms, settings.concurrency),
         message_seconds=cost_seconds,
+        hidden=run.hidden,
     )
     episodes = rebalance_episodes(group.spans, found, rebalance_protocol(settings.balancer))
     handovers = [handover for handover in run.handovers if handover.next_done_at <= until_at]

@@ -12,15 +12,20 @@ from lagbench.core.measures.evidence import (
     Clock,
     ClockSet,
     GroupEvent,
+    Hidden,
     LagSeries,
     LoadWindow,
+    PlayedAction,
     PodTimeline,
+    PoliciesInForce,
     RateSeries,
     clock_set,
     group_events,
     load_window,
     measured_until,
+    played_actions,
     pod_timelines,
+    policies_in_force,
 )
 from lagbench.core.measures.lag import pod_rate_per_second
 from lagbench.core.measures.model import NANOSECONDS
@@ -64,6 +69,7 @@ class RunEvidence:
     commit_moves: Sequence[CommitMove] = ()
     timeline_gaps: str = ""
     latest_seconds: float | None = None  # the longest time lag of any bin
+    swapped: Mapping[int, PolicyLimits] = field(default_factory=dict)  # by number of the action
     hpas: Mapping[str, Any] = field(default_factory=dict)  # spec and status by name, as last seen
 
     @cached_property
@@ -153,6 +159,25 @@ class RunEvidence:
     def clocks(self) -> ClockSet:
         """The clocks that stamped the run."""
         return clock_set(self.records, self.manifest["fidelity"])
+
+    @cached_property
+    def actions(self) -> tuple[PlayedAction, ...]:
+        """The scenario's actions with their stamps."""
+        return played_actions(
+            self.records,
+            self.scenario.actions,
+            stream_started_at=self.load.stream_started_at,
+        )
+
+    @cached_property
+    def hidden(self) -> Hidden:
+        """What the actions hide, and when."""
+        return Hidden(self.actions)
+
+    @cached_property
+    def policies(self) -> PoliciesInForce:
+        """The limits in force at each instant; ``limits`` are those at the start."""
+        return policies_in_force(self.limits, self.swapped, self.actions)
 
     @cached_property
     def replica_samples(self) -> list[ReplicaSample]:

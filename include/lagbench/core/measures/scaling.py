@@ -55,13 +55,14 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
     pod_seconds = _pod_seconds(run, from_at, sample_until_at)
     seconds_after = _pod_seconds(run, sample_until_at, until_at)
     empty = zero_partition_seconds(run.events, run.timelines, from_at, until_at)
+    at_start = run.policies.at(run.load.first_spike_started_at)
     is_at_floor, baseline_text = baseline_at_floor(
         run.records,
         group.changes,
         # Any load keeps a policy that scales to zero at one replica.
-        floor=run.limits.started_replicas
+        floor=at_start.started_replicas
         if run.offered.rate_at(0.0) > 0
-        else run.limits.floor_replicas,
+        else at_start.floor_replicas,
         stream_started_at=run.load.stream_started_at,
         first_spike_started_at=run.load.first_spike_started_at,
         until_at=until_at,
@@ -79,7 +80,7 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         reversals=sum(change.is_reversal for change in group.changes),
         flips=sum(change.is_flip for change in group.changes),
         floor_replicas=run.limits.floor_replicas,
-        ceiling_replicas=run.limits.ceiling_replicas,
+        ceiling_replicas=run.policies.highest_ceiling,
         max_replicas=max(wanted, default=None),
         max_ready_replicas=max((sample.ready for sample in samples), default=None),
         partitions=run.partitions,
@@ -106,7 +107,9 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
             (
                 record.members
                 for record in run.records
-                if isinstance(record, GroupSample) and from_at <= record.at <= until_at
+                if isinstance(record, GroupSample)
+                and from_at <= record.at <= until_at
+                and not run.hidden.by("members", record.at)
             ),
             default=None,
         ),
@@ -161,7 +164,7 @@ class Scaling(MeasureModel):
     )
     pod_minutes_after: float | None = None  # after the planned window
     has_baseline: bool = True  # False: the load begins with a spike
-    max_group_members: int | None = None  # as the broker counted them
+    max_group_members: int | None = None  # as the broker counted them, unless an action hid it
 
     named: ClassVar[tuple[NamedMeasure[Scaling], ...]] = (
         NamedMeasure("flips", "Flapping", "flips", 0, lambda scaling: scaling.flips),

@@ -14,6 +14,8 @@ from lagbench.errors import WrongInput
 NAMESPACE = "lagbench"
 CONSUMER_DEPLOYMENT = "consumer"
 RECORDER_DEPLOYMENT = "recorder"
+AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE = "lagbench-autoscaler", "keda"
+"""The embedded bench's own autoscaler."""
 LAG_SCALER = "lagbench-lag-scaler"
 """Deployment and Service of the lag scaler: policies name it in ``scalerAddress``."""
 EARLIER_LAG_SCALER = "lagbench-external-scaler"
@@ -25,6 +27,8 @@ POLICY_OBJECT = "consumer"
 
 RUN_ID_LABEL = "lagbench.io/run-id"
 RUN_ID_ANNOTATION = "lagbench.io/run-id"
+SWAP_ANNOTATION = "lagbench.io/swap"
+"""On a policy that replaces another in a run: the number of the action."""
 TELEMETRY_TOPIC_ANNOTATION = "lagbench.io/telemetry-topic"
 BOOTSTRAP_ANNOTATION = "lagbench.io/bootstrap-servers"
 POD_ORDINAL_ANNOTATION = "lagbench.io/ordinal"
@@ -95,3 +99,8 @@ class RunNames:
     def producer_job(self) -> str:
         """Job that injects the spike; one name per run, so a retry cannot inject a second one."""
         return f"producer-{self.run_id}"
+
+    @property
+    def actions_job(self) -> str:
+        """Job that plays the scenario's actions, once."""
+        return f"actions-{self.run_id}"

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
+from lagbench.core.scenario.actions import Action, problem_of_begin
 from lagbench.core.scenario.flag import Flag
 
 MAX_SEED = 2**63 - 1
@@ -198,9 +199,19 @@ class Scenario(_Model):
     tail: Literal["until_settled", "none"] = Field(
         "until_settled", description="the base load continues until the replicas are back at rest"
     )
+    actions: tuple[Action, ...] = Field(
+        (), max_length=100, description="what a program of the run does to it, and when"
+    )
 
     @model_validator(mode="after")
     def _spike_is_a_spike(self) -> Scenario:
         if isinstance(self.profile, StepProfile | BurstyProfile) and self.profile.spike_mult < 1:
             raise ValueError("profile.spike_mult must be at least 1")
+        return self
+
+    @model_validator(mode="after")
+    def _actions_begin_once(self) -> Scenario:
+        for number, action in enumerate(self.actions):
+            if problem := problem_of_begin(number, action):
+                raise ValueError(problem)
         return self

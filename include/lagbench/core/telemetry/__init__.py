@@ -4,6 +4,8 @@ from lagbench.core.telemetry import records
 from lagbench.core.telemetry.producer import FAILED_RANGES_REPORTED
 from lagbench.core.telemetry.recorder import What
 from lagbench.core.telemetry.records import (
+    ActionEnded,
+    ActionStarted,
     ClockOffset,
     ClockStepped,
     ConsumerProgress,
@@ -44,6 +46,8 @@ from lagbench.core.telemetry.records import (
 
 __all__ = [
     "FAILED_RANGES_REPORTED",
+    "ActionEnded",
+    "ActionStarted",
     "ClockOffset",
     "ClockStepped",
     "ConsumerProgress",

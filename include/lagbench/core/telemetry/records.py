@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import msgspec
 
+from lagbench.core.telemetry.actions import (
+    ActionEnded,
+    ActionStarted,
+)
 from lagbench.core.telemetry.autoscaler import (
     HpaSync,
     KedaPoll,
@@ -55,6 +59,8 @@ from lagbench.core.telemetry.recorder import (
 )
 
 __all__ = [
+    "ActionEnded",
+    "ActionStarted",
     "ClockOffset",
     "ClockStepped",
     "CommitFailed",
@@ -129,6 +135,8 @@ TelemetryRecord = (
     | KedaPoll
     | HpaSync
     | Scaled
+    | ActionStarted
+    | ActionEnded
 )
 
 _encoder = msgspec.json.Encoder()

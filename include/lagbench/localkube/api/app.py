@@ -22,6 +22,7 @@ from lagbench.localkube.api_error import ApiError, bad_request, no_such_path
 from lagbench.localkube.merging import patch
 from lagbench.localkube.node.pod_logs import PodLogs, whole_number
 from lagbench.localkube.node.pod_metrics import PodMetrics
+from lagbench.localkube.node.pod_signals import PodSignals
 from lagbench.localkube.objects import JsonObject, JsonValue, name_of
 from lagbench.localkube.storage.deletion import Deletion
 from lagbench.localkube.storage.registry import Asked, Registry
@@ -48,6 +49,7 @@ class ApiServer:
     writes: Writes
     logs: PodLogs
     metrics: PodMetrics
+    signals: PodSignals
     token: str
 
     def application(self) -> Starlette:
@@ -92,9 +94,7 @@ class ApiServer:
         if request.method == "DELETE":
             return self._delete(request, target, body, options)
         if request.method == "POST":
-            if target.name:
-                raise no_such_path(path)
-            return _written(self.writes.create(target, _object(body), options), options, 201)
+            return self._create(path, target, _object(body), options)
         if not target.name:
             raise ApiError(405, "MethodNotAllowed", f"{request.method} needs the name of an object")
         if request.method == "PUT":
@@ -103,6 +103,16 @@ class ApiServer:
         existed = self.registry.store.find(target.resource, target.namespace, target.name)
         result = self.writes.patch(target, body, content_type, options)
         return _written(result, options, 200 if existed else 201)
+
+    def _create(
+        self, path: str, target: Target, body: JsonObject, options: WriteOptions
+    ) -> Response:
+        if target.subresource == "signal":
+            pod = self.registry.store.get(target.resource, target.namespace, target.name)
+            return _json(self.signals.send(pod, body), 201)
+        if target.name:
+            raise no_such_path(path)
+        return _written(self.writes.create(target, body, options), options, 201)
 
     def _read(self, request: Request, target: Target) -> Response:
         query = request.query_params

@@ -86,6 +86,8 @@ def _entries(row: Resource) -> list[JsonObject]:
         entries.append({**scale, "group": "autoscaling", "version": "v1", "kind": "Scale"})
     if row.has_log:
         entries.append(_subresource(row, "log", ["get"]))
+    if row.has_signal:
+        entries.append(_subresource(row, "signal", ["create"]))
     return entries
 
 

@@ -39,7 +39,11 @@ class ContainerProcess:
         return self._popen is None
 
     def terminate(self) -> None:
-        """Send SIGTERM to the main process only, as kubelet does, not to its children."""
+        """Send SIGTERM to the main process only, as kubelet does, not to its children.
+
+        A stopped process would not see it: its group continues first.
+        """
+        self.send_signal(signal.SIGCONT)
         self._send(signal.SIGTERM)
 
     def kill(self) -> None:
@@ -49,6 +53,11 @@ class ContainerProcess:
         signal_group(self.pid, signal.SIGKILL)
         # Before its setsid the process does not have its own group yet.
         self._send(signal.SIGKILL)
+
+    def send_signal(self, signum: signal.Signals) -> None:
+        """Send ``signum`` to the whole process group."""
+        if not self.exited.done():
+            signal_group(self.pid, signum)
 
     def _send(self, signum: signal.Signals) -> None:
         if not self.ended_at_ns:  # not reaped yet: the pid is still its own

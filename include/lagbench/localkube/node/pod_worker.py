@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from dataclasses import dataclass
 
 from lagbench.localkube.controllers.events import EventRecorder
@@ -76,6 +77,13 @@ class PodWorker:
             for runner in self._mains
             if runner.process is not None and not runner.process.exited.done()
         }
+
+    def send_signal(self, signum: signal.Signals) -> None:
+        """Send ``signum`` to the processes of all running containers."""
+        for runner in self._mains:
+            if runner.process is not None:
+                runner.process.send_signal(signum)
+        self._event("Normal", "Signalled", f"Sent {signum.name} to the pod's processes")
 
     async def run(self) -> None:
         """Run the pod until all its containers have ended."""

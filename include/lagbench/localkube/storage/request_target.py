@@ -42,6 +42,7 @@ def parse_path(path: str) -> Target:
         "status": resource.has_status,
         "scale": resource.has_scale,
         "log": resource.has_log,
+        "signal": resource.has_signal,
         "finalize": resource == NAMESPACE,
     }
     if subresource and not served.get(subresource, False):

@@ -36,6 +36,7 @@ class Resource:
     has_status: bool = False
     has_scale: bool = False
     has_log: bool = False
+    has_signal: bool = False  # localkube's own: no cluster serves it
     is_custom: bool = (
         False  # a CustomResourceDefinition elsewhere: lists atomic, no strategic merge
     )
@@ -71,6 +72,7 @@ POD = Resource(
     ("po",),
     has_status=True,
     has_log=True,
+    has_signal=True,
     in_all=True,
     apply_defaults=defaults.default_pod,
     find_faults=validation.pod_faults,

@@ -40,8 +40,8 @@ def _run(
     from lagbench.programs.recorder.metrics import Exposition
     from lagbench.programs.recorder.newest_readings import NewestReadings
     from lagbench.programs.recorder.sources import build_sources
-    from lagbench.programs.recorder.telemetry_follower import TelemetryFollower
     from lagbench.programs.steady_clock import ClockWatch
+    from lagbench.programs.telemetry_follower import TelemetryFollower
 
     servers, topic = options.bootstrap_servers, options.telemetry_topic
     telemetry = TelemetryLog(servers, topic)

@@ -1,5 +1,12 @@
 """Read a run's records on one clock, and decide whether they can be trusted."""
 
+from lagbench.core.measures.evidence.actions import (
+    NOTHING_HIDDEN,
+    Hidden,
+    PlayedAction,
+    doubts_of_the_actions,
+    played_actions,
+)
 from lagbench.core.measures.evidence.clock_offset import RunningBound, answer_bound, probe_at
 from lagbench.core.measures.evidence.clock_step import ClockReading, ClockSteps, closest_reading
 from lagbench.core.measures.evidence.clocks import (
@@ -65,6 +72,7 @@ from lagbench.core.measures.evidence.load_taken import (
 from lagbench.core.measures.evidence.load_window import LoadWindow, SpikeWindow, load_window
 from lagbench.core.measures.evidence.measurement_window import measured_until
 from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES, PodTimeline, pod_timelines
+from lagbench.core.measures.evidence.policies_in_force import PoliciesInForce, policies_in_force
 from lagbench.core.measures.evidence.producer_records import contradictions_of_the_producer
 from lagbench.core.measures.evidence.seq_ranges import SeqRanges
 from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries, lag_series
@@ -77,6 +85,7 @@ __all__ = [
     "FORMAT_FIELD",
     "GAP_SECONDS",
     "MEMBERS_FORMAT",
+    "NOTHING_HIDDEN",
     "ONE_CLOCK",
     "Clock",
     "ClockReading",
@@ -88,9 +97,12 @@ __all__ = [
     "GroupState",
     "GroupStranger",
     "HeldBack",
+    "Hidden",
     "LagSeries",
     "LoadWindow",
+    "PlayedAction",
     "PodTimeline",
+    "PoliciesInForce",
     "RateSeries",
     "RunningBound",
     "SeqRanges",
@@ -112,6 +124,7 @@ __all__ = [
     "contradictions_of_the_end",
     "contradictions_of_the_producer",
     "contradictions_of_time_lag",
+    "doubts_of_the_actions",
     "doubts_of_the_load",
     "fell_behind",
     "folder_format",
@@ -130,7 +143,9 @@ __all__ = [
     "lost_rebalances",
     "measured_until",
     "on_recorders_clock",
+    "played_actions",
     "pod_timelines",
+    "policies_in_force",
     "probe_at",
     "telemetry_gaps",
     "timeline_gaps",

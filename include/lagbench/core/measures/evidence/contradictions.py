@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from lagbench.core.measures.evidence.actions import NOTHING_HIDDEN, Hidden
 from lagbench.core.measures.evidence.load_taken import FEWEST_WAITING
 from lagbench.core.measures.evidence.measurement_window import STOPPING_PHASE
+from lagbench.core.measures.evidence.policies_in_force import PoliciesInForce
 from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.statistics import Ints
-from lagbench.core.policy import PolicyLimits
 from lagbench.core.scenario import Scenario
 from lagbench.core.telemetry import (
     GroupSample,
@@ -147,11 +148,22 @@ def contradictions_of_commits(
 
 
 def contradictions_of_members(
-    records: Sequence[TelemetryRecord], until_at: int, *, session_seconds: float
+    records: Sequence[TelemetryRecord],
+    until_at: int,
+    *,
+    session_seconds: float,
+    hidden: Hidden = NOTHING_HIDDEN,
 ) -> list[str]:
-    """Return where the broker's members and the Deployment's replicas contradict each other."""
+    """Return where the broker's members and the Deployment's replicas contradict each other.
+
+    Samples in which an action hides the number of members are left out.
+    """
     samples = [r for r in records if isinstance(r, ReplicaSample) and r.at <= until_at]
-    groups = [r for r in records if isinstance(r, GroupSample) and r.at <= until_at]
+    groups = [
+        r
+        for r in records
+        if isinstance(r, GroupSample) and r.at <= until_at and not hidden.by("members", r.at)
+    ]
     steps = [r.replicas_after for r in records if isinstance(r, Scaled | ReplicasChanged)]
     if not samples or not groups:
         return []
@@ -180,11 +192,19 @@ def contradictions_of_members(
 
 
 def contradictions_of_an_empty_group(
-    records: Sequence[TelemetryRecord], rate: RateSeries, until_at: int
+    records: Sequence[TelemetryRecord],
+    rate: RateSeries,
+    until_at: int,
+    hidden: Hidden = NOTHING_HIDDEN,
 ) -> list[str]:
-    """Return where work was done for long while the broker reported no member of the group."""
+    """Return where work was done for long while the broker reported no member of the group.
+
+    Samples in which an action hides the number of members are left out.
+    """
     since: int | None = None
     for group in (r for r in records if isinstance(r, GroupSample) and r.at <= until_at):
+        if hidden.by("members", group.at):
+            continue
         place = (group.at - rate.started_at) // BIN_NS
         second = rate.processed[max(0, place - _BINS_OF_A_SECOND) : max(0, place)]
         if group.members or not second.sum():
@@ -214,7 +234,7 @@ def contradictions_of_scalings(records: Sequence[TelemetryRecord], until_at: int
 
 def contradictions_of_policy(
     records: Sequence[TelemetryRecord],
-    limits: PolicyLimits,
+    policies: PoliciesInForce,
     hpas: Mapping[str, Any],
     *,
     from_at: int,
@@ -224,15 +244,17 @@ def contradictions_of_policy(
 
     One sample above the ceiling may be older than the policy; a second one means another policy.
     """
-    ceiling = limits.ceiling_replicas
-    wanted = [
-        record.spec
+    above = [
+        (record.spec, ceiling)
         for record in records
         if isinstance(record, ReplicaSample) and from_at <= record.at <= until_at
+        for ceiling in [policies.ceiling_at(record.at)]
+        if record.spec > ceiling
     ]
-    above = [replicas for replicas in wanted if replicas > ceiling]
     if len(above) > 1:
-        return [f"{max(above)} replicas were wanted; the policy allows {ceiling}"]
+        replicas, ceiling = max(above)
+        return [f"{replicas} replicas were wanted; the policy allows {ceiling}"]
+    ceiling = policies.last.ceiling_replicas
     for name, found in sorted(hpas.items()):
         most = (found.get("spec") or {}).get("maxReplicas")
         if most is not None and most != ceiling:

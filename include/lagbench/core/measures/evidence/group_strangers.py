@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
+from lagbench.core.measures.evidence.actions import NOTHING_HIDDEN, Hidden
 from lagbench.core.measures.evidence.gaps import (
     GAP_SECONDS,
     Gap,
@@ -58,8 +59,14 @@ class GroupStranger(MeasureModel):
     precision_seconds: float
 
 
-def group_strangers(records: Iterable[TelemetryRecord]) -> tuple[GroupStranger, ...]:
-    """Return every stranger, first seen first; empty when all members were the run's own."""
+def group_strangers(
+    records: Iterable[TelemetryRecord], hidden: Hidden = NOTHING_HIDDEN
+) -> tuple[GroupStranger, ...]:
+    """Return every stranger, first seen first; empty when all members were the run's own.
+
+    Members that are only counted are left out while an action hides the number of members. A
+    stranger with a name is nobody's doing.
+    """
     by_time = sorted(records, key=lambda record: record.at)
     own = own_clients(by_time)
     reported = [record for record in by_time if isinstance(record, GroupMembers)]
@@ -77,7 +84,8 @@ def group_strangers(records: Iterable[TelemetryRecord]) -> tuple[GroupStranger, 
         (record.at, len(there) + _rejoined(record.members, ids))
         for record, there in zip(reported, foreign, strict=True)
     ]
-    found += _unnamed(by_time, samples, explained)
+    counted = [sample for sample in samples if not hidden.by("members", sample.at)]
+    found += _unnamed(by_time, counted, explained)
     return tuple(sorted(found, key=lambda one: (one.first_seen_at, one.client_id or "")))
 
 
@@ -95,13 +103,18 @@ def own_clients(records: Iterable[TelemetryRecord]) -> frozenset[str]:
 
 
 def group_gaps(
-    records: Iterable[TelemetryRecord], *, from_at: int, until_at: int, names_members: bool
+    records: Iterable[TelemetryRecord],
+    *,
+    from_at: int,
+    until_at: int,
+    names_members: bool,
+    hidden: Hidden = NOTHING_HIDDEN,
 ) -> tuple[TelemetryGap, ...]:
     """Return the gaps in [from_at, until_at] in which the members of the group are unknown.
 
     A gap is more than ``MEMBERS_GAP_SECONDS`` without a reading. With ``names_members`` (the
     folder's format has such records), any reading that long after the last one with names counts
-    too.
+    too. A gap that an action hides is left out.
     """
     by_time = sorted(records, key=lambda record: record.at)
     named_at: int | None = None
@@ -117,6 +130,7 @@ def group_gaps(
     return tuple(
         _gap(gap, "no record of its members" if lacks else "no reading of the group")
         for gap in gaps_between(known, from_at, until_at)
+        if not hidden.reading("group", gap.started_at, gap.ended_at)
         for lacks in [any(gap.started_at < at < gap.ended_at for at in unnamed)]
         if lacks or gap.seconds > MEMBERS_GAP_SECONDS
     )

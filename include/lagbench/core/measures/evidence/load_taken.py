@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lagbench.core.measures.evidence.actions import NOTHING_HIDDEN, Hidden
 from lagbench.core.measures.evidence.gaps import Gap, gaps_between, gaps_text
 from lagbench.core.measures.evidence.load_window import LoadWindow
 from lagbench.core.measures.evidence.series import LagSeries
@@ -80,8 +81,11 @@ def doubts_of_the_load(
     load: OfferedLoad,
     window: LoadWindow,
     recorded_starts_at: Sequence[int] = (),
+    hidden: Hidden = NOTHING_HIDDEN,
 ) -> list[str]:
     """Return why Kafka did not take the planned load, or why this is unknown.
+
+    A backlog of the client that an action hides is left out.
 
     ``recorded_starts_at``: the stream's start from sources other than the producer's record.
     """
@@ -94,7 +98,7 @@ def doubts_of_the_load(
     apart = max((abs(at - started_at) for at in recorded_starts_at), default=0) / NANOSECONDS
     if apart > _STEP_SLACK_SECONDS:
         reasons.append(f"two records of the stream's start are {apart:.1f} s apart")
-    held = held_back(records, load, started_at)
+    held = [h for h in held_back(records, load, started_at) if not hidden.by("backlog", h.at)]
     if held:
         worst = max(held, key=lambda found: found.waiting)
         reasons.append(
@@ -110,8 +114,16 @@ def doubts_of_the_load(
     return reasons
 
 
-def log_behind(lag: LagSeries, load: OfferedLoad, stream_started_at: int | None) -> list[str]:
-    """Return where the log held less than planned by then, by more than may wait."""
+def log_behind(
+    lag: LagSeries,
+    load: OfferedLoad,
+    stream_started_at: int | None,
+    hidden: Hidden = NOTHING_HIDDEN,
+) -> list[str]:
+    """Return where the log held less than planned by then, by more than may wait.
+
+    Samples in which an action hides a backlog of the client are left out.
+    """
     if stream_started_at is None:
         return []
     ends = lag.end_offsets.sum(axis=1)
@@ -119,6 +131,8 @@ def log_behind(lag: LagSeries, load: OfferedLoad, stream_started_at: int | None)
     for at, held in zip(lag.at.tolist(), ends.tolist(), strict=True):
         second = (at - stream_started_at) / NANOSECONDS
         if np.isnan(held) or not 0 <= second <= load.duration_seconds + _READING_SECONDS:
+            continue
+        if hidden.by("backlog", at):
             continue
         due = load.planned_count_at(round((second - _READING_SECONDS) * NANOSECONDS))
         allowed = max(FEWEST_WAITING, WAITING_SECONDS * _highest_rate(load, 0.0, second))

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lagbench.core.measures.evidence import GroupEvent, GroupState
+from lagbench.core.measures.evidence import GroupEvent, GroupState, Hidden
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.replicas import ReplicaChange, ReplicaPods
 
@@ -26,7 +26,7 @@ HEARTBEAT_SECONDS = 6.0
 LONGEST_PAUSE_SECONDS = 60.0
 
 
-EpisodeTrigger = Literal["start", "scale_up", "scale_down", "pod_death", "other"]
+EpisodeTrigger = Literal["start", "scale_up", "scale_down", "pod_death", "action", "other"]
 
 RebalanceProtocol = Literal["eager", "cooperative", "consumer"]
 
@@ -179,6 +179,20 @@ def episode_trigger(
     if span.died:
         return "pod_death", f"{', '.join(span.died)} died without leaving the group", ()
     return "other", _unexplained(span), ()
+
+
+def caused_by_action(
+    span: EpisodeSpan, trigger: EpisodeTrigger, text: str, hidden: Hidden
+) -> tuple[EpisodeTrigger, str]:
+    """Return trigger and text, as those of an action if no scaling explains the episode.
+
+    It must have begun in the action's window, and all pods that it concerns must be the action's.
+    """
+    if trigger not in ("pod_death", "other"):
+        return trigger, text
+    pods = {*span.joined, *span.left, *span.died}
+    action = hidden.by("rebalance", span.started_at, pods=pods)
+    return (trigger, text) if action is None else ("action", f"{action.name}: {text}")
 
 
 def _steps(found: Sequence[ReplicaChange | None]) -> tuple[ReplicaChange, ...]:

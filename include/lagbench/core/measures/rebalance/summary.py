@@ -8,7 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from lagbench.core.measures.evidence import GroupEvent, PodTimeline, RateSeries
+from lagbench.core.measures.evidence import (
+    NOTHING_HIDDEN,
+    GroupEvent,
+    Hidden,
+    PodTimeline,
+    RateSeries,
+)
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure
 from lagbench.core.measures.rebalance.counterfactual import Counterfactual, pod_rate_per_second
 from lagbench.core.measures.rebalance.counting_owners import counting_owners
@@ -16,6 +22,7 @@ from lagbench.core.measures.rebalance.episodes import (
     EpisodeSpan,
     RebalanceEpisode,
     RebalanceProtocol,
+    caused_by_action,
     episode_trigger,
 )
 from lagbench.core.measures.rebalance.partition_gaps import PartitionGaps
@@ -81,6 +88,7 @@ class GroupWork:
     until_at: int
     nominal_rate_per_second: float | None  # of one pod; None: the settings do not limit it
     message_seconds: float
+    hidden: Hidden = NOTHING_HIDDEN  # by the run's actions
 
 
 def rebalance_episodes(
@@ -96,6 +104,7 @@ def rebalance_episodes(
                 _pods(group),
                 RateDip(None, 0.0, "there is no sample of the rate"),
                 None,
+                hidden=group.hidden,
             )
             for number, span in enumerate(spans, start=1)
         )
@@ -119,7 +128,7 @@ def rebalance_episodes(
             bins = round(dip.window_seconds * WINDOW_BINS)
             noise = calm.noise(bins, dip.expected_rate_per_second)
         mean = mean_rate_before(rate, span.started_at)
-        found = _episode(number, span, pods, dip, noise)
+        found = _episode(number, span, pods, dip, noise, hidden=group.hidden)
         update = {"mean_rate_before_per_second": mean, "protocol": protocol}
         episodes.append(found.model_copy(update=update))
     return tuple(episodes)
@@ -259,9 +268,16 @@ def _had_work(group: GroupWork, at: int) -> bool:
 
 
 def _episode(
-    number: int, span: EpisodeSpan, pods: ReplicaPods, dip: RateDip, noise: Noise | None
+    number: int,
+    span: EpisodeSpan,
+    pods: ReplicaPods,
+    dip: RateDip,
+    noise: Noise | None,
+    *,
+    hidden: Hidden,
 ) -> RebalanceEpisode:
     trigger, text, steps = episode_trigger(span, pods)
+    trigger, text = caused_by_action(span, trigger, text, hidden)
     unowned = ""
     if span.ended_at is None:
         unowned = f"partitions {list(span.unowned)} were left without an owner"

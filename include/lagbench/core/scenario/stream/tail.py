@@ -14,6 +14,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from lagbench.core.scenario.actions import actions_seconds
 from lagbench.core.scenario.scenario import (
     ConsumerSettings,
     Profile,
@@ -55,6 +56,7 @@ def tail_of(scenario: Scenario, *, started_replicas: int) -> Tail | None:
     rate = _rate_after(scenario.profile, offered_load(scenario.profile), floor_rate)
     timeouts = scenario.timeouts
     most_seconds = timeouts.drain_seconds + timeouts.settle_seconds + TAIL_MARGIN_SECONDS
+    most_seconds += actions_seconds(scenario.actions, timeouts.drain_seconds)
     return Tail(rate, most_seconds) if rate > 0 else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lagbench.core.telemetry.records import Phase, ReadGap, Record, encode_record
-from lagbench.programs.recorder.telemetry_follower import TelemetryFollower
+from lagbench.programs.telemetry_follower import TelemetryFollower
 
 
 @pytest.fixture

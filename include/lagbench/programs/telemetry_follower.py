@@ -23,19 +23,30 @@ class TelemetryFollower(threading.Thread):
     """Hands every record of the topic to ``take``, from its beginning; joins no group."""
 
     def __init__(
-        self, bootstrap_servers: str, topic: str, take: Callable[[Record], None], source: str
+        self,
+        bootstrap_servers: str,
+        topic: str,
+        take: Callable[[Record], None],
+        source: str,
+        *,
+        is_prompt: bool = False,
     ) -> None:
-        """Leave out what ``source`` sent itself: that is known already."""
+        """Leave out what ``source`` sent itself: that is known already.
+
+        ``is_prompt``: hand a record over as soon as it is there, for more requests.
+        """
         super().__init__(name="follow-telemetry", daemon=True)
         self._place = TopicPartition(topic, 0, OFFSET_BEGINNING)
         self._take = take
         self._source = source
         self._stopping = threading.Event()
+        # consume() returns when the batch is full or the time is over.
+        self._batch = 1 if is_prompt else _BATCH_RECORDS
         self._settings = {
             "bootstrap.servers": bootstrap_servers,
             "group.id": "lagbench-telemetry-follow",  # required, never joined
             "enable.auto.commit": False,
-            "fetch.min.bytes": _FETCH_BYTES,
+            "fetch.min.bytes": 1 if is_prompt else _FETCH_BYTES,
             "fetch.wait.max.ms": _FETCH_WAIT_MS,
             "reconnect.backoff.max.ms": 1_000,
             "log_level": 2,  # a broker that is away is the recorder's to tell, once a second
@@ -46,7 +57,7 @@ class TelemetryFollower(threading.Thread):
         consumer = Consumer(self._settings)
         consumer.assign([self._place])
         while not self._stopping.is_set():
-            for message in consumer.consume(_BATCH_RECORDS, timeout=_POLL_SECONDS):
+            for message in consumer.consume(self._batch, timeout=_POLL_SECONDS):
                 value = message.value()
                 if message.error() is None and value is not None:
                     self.hand_over(value)

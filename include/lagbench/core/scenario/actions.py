@@ -1,0 +1,142 @@
+"""Define the actions of a scenario: things that a program of the run does to it on purpose.
+
+Each kind is a model of its own, chosen by ``kind``. An action begins at a second of the stream
+(``at_seconds``) or in a state of the run (``at``). One that lasts has ``for_seconds``, and is
+undone after that time. Its pods are drawn by the run's seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Annotated, Literal, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+RunState = Literal["lag_drained"]
+"""``lag_drained``: after the last spike, the lag is what a group at rest has."""
+LONGEST_SECONDS = 86_400
+ROLLOUT_SECONDS = 600.0
+"""The longest that a rollout of the consumers may take."""
+AROUND_SECONDS = 60.0
+"""For the begin and the end of the last action: a pod's restart, the player's own end."""
+Drawn = TypeVar("Drawn")
+
+
+ActionKind = Literal[
+    "kill_pod",
+    "pause_pod",
+    "swap_policy",
+    "autoscaler_down",
+    "lag_scaler_down",
+    "rolling_restart",
+]
+
+
+class ActionBase(BaseModel):
+    """The fields of every action: its begin."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    kind: ActionKind
+    at_seconds: float | None = Field(
+        None, ge=0, le=LONGEST_SECONDS, description="second of the stream at which it begins"
+    )
+    at: RunState | None = Field(None, description="state of the run in which it begins")
+
+
+class LastingAction(ActionBase):
+    """An action that ends by itself after a time."""
+
+    for_seconds: float = Field(gt=0, le=LONGEST_SECONDS, description="until it is undone")
+
+
+class KillPod(ActionBase):
+    """SIGKILL to the processes of consumer pods; their containers start again."""
+
+    kind: Literal["kill_pod"]
+    pods: int = Field(1, ge=1, le=1000, description="how many, drawn by the seed")
+
+
+class PausePod(LastingAction):
+    """SIGSTOP to the processes of consumer pods, and SIGCONT after ``for_seconds``."""
+
+    kind: Literal["pause_pod"]
+    pods: int = Field(1, ge=1, le=1000, description="how many, drawn by the seed")
+
+
+class SwapPolicy(ActionBase):
+    """Another policy in place of the one in force; it stays until the run's end."""
+
+    kind: Literal["swap_policy"]
+    policy: str = Field(
+        pattern=r"^[a-z0-9][a-z0-9-]*$", description="a file of k8s/policies: the new policy"
+    )
+
+
+class AutoscalerDown(LastingAction):
+    """No autoscaler for ``for_seconds``: its Deployment has no replica."""
+
+    kind: Literal["autoscaler_down"]
+
+
+class LagScalerDown(LastingAction):
+    """No lag scaler for ``for_seconds``: the run's Deployment of it has no replica."""
+
+    kind: Literal["lag_scaler_down"]
+
+
+class RollingRestart(ActionBase):
+    """All consumer pods are replaced by the Deployment's rollout; it ends with the rollout."""
+
+    kind: Literal["rolling_restart"]
+
+
+Action = Annotated[
+    KillPod | PausePod | SwapPolicy | AutoscalerDown | LagScalerDown | RollingRestart,
+    Field(discriminator="kind"),
+]
+
+
+def action_models() -> dict[str, type[ActionBase]]:
+    """Return the model of each kind."""
+    models: tuple[type[ActionBase], ...] = get_args(get_args(Action)[0])
+    return {get_args(model.model_fields["kind"].annotation)[0]: model for model in models}
+
+
+def actions_seconds(actions: Sequence[ActionBase], drain_seconds: float) -> float:
+    """Return how long the actions may take after the planned window; 0 without actions.
+
+    The last one may wait for the drain, and lasts then.
+    """
+    if not actions:
+        return 0.0
+    lasting = sum(action.for_seconds for action in actions if isinstance(action, LastingAction))
+    return drain_seconds + lasting + ROLLOUT_SECONDS + AROUND_SECONDS
+
+
+def begin_text(action: ActionBase) -> str:
+    """Return when the action begins, in words."""
+    if action.at is not None:
+        return f"when the state is {action.at}"
+    return f"at {action.at_seconds:g} s"
+
+
+def drawn(candidates: Sequence[Drawn], count: int, *, seed: int, number: int) -> list[Drawn]:
+    """Return ``count`` of ``candidates``, or all if there are fewer, in their order.
+
+    The draw depends on the seed, the action's number and how many candidates there are.
+    """
+
+    def rank(place: int) -> bytes:
+        return hashlib.sha256(f"{seed}:{number}:{place}".encode()).digest()
+
+    places = sorted(range(len(candidates)), key=rank)[:count]
+    return [candidates[place] for place in sorted(places)]
+
+
+def problem_of_begin(number: int, action: ActionBase) -> str:
+    """Return what is wrong with the begin of action ``number``; empty: nothing."""
+    if (action.at_seconds is None) == (action.at is None):
+        return f"actions.{number}.at_seconds must be given, or at, and not both"
+    return ""

@@ -1,0 +1,90 @@
+"""``python -m lagbench.programs.actions``: play a run's actions; ends after the last of them.
+
+Exit code 0 after the last action, whatever its outcome: each is in its record. SIGTERM undoes the
+actions that last.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+
+from lagbench.errors import ExitCode, LagbenchError
+from lagbench.programs.actions.settings import PlayerOptions, parse_options
+
+KUBE_TIMEOUT_SECONDS = 5.0
+UNDO_SECONDS, FLUSH_SECONDS = 12.0, 10.0
+"""After SIGTERM; together below the pod's grace period."""
+_LOOK_SECONDS = 0.25
+
+
+def main() -> int:
+    """Run the player; returns the exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    stopping = threading.Event()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, lambda *_: stopping.set())
+    try:
+        options = parse_options(sys.argv[1:], os.environ)
+        _run(options, os.environ, stopping)
+    except LagbenchError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    return ExitCode.PASS
+
+
+def _run(options: PlayerOptions, environment: Mapping[str, str], stopping: threading.Event) -> None:
+    from lagbench.adapters.kafka.telemetry_log import TelemetryLog
+    from lagbench.adapters.kube.client.kube_connection import log_in
+    from lagbench.adapters.kube.kube import Kube
+    from lagbench.programs.actions.performer import Stage
+    from lagbench.programs.actions.player import Player
+    from lagbench.programs.actions.registry import performer
+    from lagbench.programs.actions.stream_state import StreamState
+    from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
+    from lagbench.programs.steady_clock import ClockWatch, SteadyClock
+    from lagbench.programs.telemetry_follower import TelemetryFollower
+
+    client = log_in(
+        is_in_cluster="KUBECONFIG" not in environment,
+        retries=0,
+        advice="Set KUBECONFIG, or run in a pod with a service account",
+    )
+    kube = Kube(client, namespace=options.namespace, request_timeout_seconds=KUBE_TIMEOUT_SECONDS)
+    stage = Stage(kube, options)
+    performers = [performer(number, one, stage) for number, one in enumerate(options.actions)]
+    telemetry = TelemetryLog(options.bootstrap_servers, options.telemetry_topic)
+    clock = SteadyClock()
+    clock_watch = ClockWatch(options.source, telemetry.send)
+    state = StreamState(
+        clock.now_ns,
+        drained_records=options.drained_records,
+        drained_after_seconds=options.drained_after_seconds,
+    )
+    follower = TelemetryFollower(
+        options.bootstrap_servers,
+        options.telemetry_topic,
+        state.take,
+        options.source,
+        is_prompt=True,
+    )
+    stage.ready_pods()  # the client asks the API for its kinds now, not when an action is due
+    follower.start()
+    player = Player(state, telemetry.send, clock.now_ns, options.source)
+    player.start(performers)
+    HttpEndpoint(*address_and_port(environment), probe_routes(lambda: True))
+    while not stopping.wait(_LOOK_SECONDS) and not player.is_done():
+        clock_watch.look()
+    player.stop(UNDO_SECONDS)
+    telemetry.flush(FLUSH_SECONDS)
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # a thread that hangs in a client holds nothing up

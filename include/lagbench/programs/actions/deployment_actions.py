@@ -1,0 +1,104 @@
+"""Actions on Deployments: none of their pods for a time, or all of them replaced."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.set_aside import bring_back, set_aside
+from lagbench.core.scenario import (
+    AUTOSCALER_DEPLOYMENT,
+    AUTOSCALER_NAMESPACE,
+    LAG_SCALER,
+    ROLLOUT_SECONDS,
+    AutoscalerDown,
+    LagScalerDown,
+    RollingRestart,
+)
+from lagbench.errors import NotReady
+from lagbench.programs.actions.performer import Performer
+
+_RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
+"""The annotation that ``kubectl rollout restart`` writes."""
+
+
+class AutoscalerIsDown(Performer[AutoscalerDown]):
+    """Takes the embedded bench's autoscaler away, and brings it back."""
+
+    def choose(self) -> list[str]:
+        """Name the Deployment."""
+        return [AUTOSCALER_DEPLOYMENT]
+
+    def act(self) -> None:
+        """Scale it to zero; return when its pod is gone."""
+        set_aside(self.stage.kube.elsewhere(AUTOSCALER_NAMESPACE), AUTOSCALER_DEPLOYMENT)
+
+    def undo(self) -> None:
+        """Scale it back; return when its pod is Ready."""
+        bring_back(self.stage.kube.elsewhere(AUTOSCALER_NAMESPACE), AUTOSCALER_DEPLOYMENT)
+
+
+class LagScalerIsDown(Performer[LagScalerDown]):
+    """Takes the run's lag scaler away, and brings it back."""
+
+    def choose(self) -> list[str]:
+        """Name the Deployment.
+
+        :raises NotReady: the run has no lag scaler.
+        """
+        if self.stage.kube.get("Deployment", LAG_SCALER) is None:
+            raise NotReady(f"there is no Deployment {LAG_SCALER}: no trigger of the policy asks it")
+        return [LAG_SCALER]
+
+    def act(self) -> None:
+        """Scale it to zero; return when its pod is gone."""
+        set_aside(self.stage.kube, LAG_SCALER)
+
+    def undo(self) -> None:
+        """Scale it back; return when its pod is Ready."""
+        bring_back(self.stage.kube, LAG_SCALER)
+
+
+class RollingRestarts(Performer[RollingRestart]):
+    """Restarts the consumers' Deployment; ends when the rollout is complete."""
+
+    def choose(self) -> list[str]:
+        """Name the pods that are to go."""
+        self._before = self._names()
+        return self._before
+
+    def act(self) -> None:
+        """Write the annotation, and wait for the rollout."""
+        name = self.stage.options.deployment
+        stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
+        template = {"metadata": {"annotations": {_RESTARTED_AT: stamp}}}
+        self.stage.kube.merge("Deployment", name, {"spec": {"template": template}})
+        seen: dict[str, Any] = {}
+
+        def is_rolled_out(kube: Kube) -> bool:
+            found = kube.get("Deployment", name) or {}
+            seen.update(found.get("status") or {})
+            return _is_rolled_out(found) and not {*self._before} & {*self._names()}
+
+        self.stage.kube.wait_until(
+            is_rolled_out,
+            timeout_seconds=ROLLOUT_SECONDS,
+            what=f"the rollout of Deployment/{name}",
+            last_seen=lambda: str({k: v for k, v in seen.items() if k != "conditions"}),
+        )
+        self.came = self._names()
+
+    def _names(self) -> list[str]:
+        pods = self.stage.kube.list("Pod", label_selector=self.stage.options.pod_selector)
+        return sorted(str(pod["metadata"]["name"]) for pod in pods)
+
+
+def _is_rolled_out(deployment: dict[str, Any]) -> bool:
+    """Return whether all replicas are of the newest template, and available."""
+    metadata, status = deployment.get("metadata") or {}, deployment.get("status") or {}
+    if int(status.get("observedGeneration") or 0) < int(metadata.get("generation") or 0):
+        return False
+    wanted = int((deployment.get("spec") or {}).get("replicas", 1))
+    counts = ("updatedReplicas", "replicas", "availableReplicas")
+    return all(int(status.get(count) or 0) == wanted for count in counts)

@@ -1,0 +1,79 @@
+"""The base of each kind of action: choose targets, act, hold, undo."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from lagbench.adapters.kube.kube import Kube
+from lagbench.core.scenario import POD_ORDINAL_ANNOTATION, ActionBase, LastingAction, drawn
+from lagbench.errors import NotReady
+from lagbench.programs.actions.settings import PlayerOptions
+
+Of = TypeVar("Of", bound=ActionBase)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The parts of the run that an action may use."""
+
+    kube: Kube
+    options: PlayerOptions
+
+    def ready_pods(self) -> list[str]:
+        """Return the consumer pods that are Ready and not asked to stop, in order of creation."""
+        found = self.kube.list("Pod", label_selector=self.options.pod_selector)
+        return [str(p["metadata"]["name"]) for p in sorted(found, key=_order) if _is_ready(p)]
+
+
+class Performer(ABC, Generic[Of]):
+    """Plays one action. Each method may raise ``NotReady``; ``undo`` is called in any case.
+
+    ``came`` and ``detail`` go into the record of the action's end.
+    """
+
+    def __init__(self, number: int, action: Of, stage: Stage) -> None:
+        """Keep the parts; nothing is done."""
+        self.number, self.action, self.stage = number, action, stage
+        self.came: list[str] = []
+        self.detail = ""
+
+    @abstractmethod
+    def choose(self) -> list[str]:
+        """Return the targets; nothing is changed yet."""
+
+    @abstractmethod
+    def act(self) -> None:
+        """Begin: return when the effect is there."""
+
+    def hold(self, stopping: threading.Event) -> None:
+        """Wait for the action's end: its time is over, or the program ends."""
+        if isinstance(self.action, LastingAction):
+            stopping.wait(self.action.for_seconds)
+
+    def undo(self) -> None:
+        """Take the effect back, as far as the action does; also after a failure of ``act``."""
+
+    def draw_pods(self, count: int) -> list[str]:
+        """Return ``count`` Ready consumer pods, drawn by the run's seed.
+
+        :raises NotReady: no pod is Ready.
+        """
+        candidates = self.stage.ready_pods()
+        if not candidates:
+            raise NotReady("no consumer pod is Ready: there is no target")
+        return drawn(candidates, count, seed=self.stage.options.seed, number=self.number)
+
+
+def _order(pod: dict[str, Any]) -> tuple[int, str, str]:
+    metadata = pod["metadata"]
+    ordinal = (metadata.get("annotations") or {}).get(POD_ORDINAL_ANNOTATION, "0")
+    return int(ordinal), str(metadata.get("creationTimestamp")), str(metadata["name"])
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    is_ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+    return is_ready and not pod["metadata"].get("deletionTimestamp")

@@ -1,0 +1,40 @@
+"""The performer of each kind of action."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lagbench.core.scenario import ActionBase, ActionKind
+from lagbench.errors import WrongInput
+from lagbench.programs.actions.deployment_actions import (
+    AutoscalerIsDown,
+    LagScalerIsDown,
+    RollingRestarts,
+)
+from lagbench.programs.actions.performer import Performer, Stage
+from lagbench.programs.actions.pod_actions import KillPods, PausePods
+from lagbench.programs.actions.policy_actions import SwapPolicies
+
+PERFORMERS: Mapping[ActionKind, type[Performer[Any]]] = {
+    "kill_pod": KillPods,
+    "pause_pod": PausePods,
+    "swap_policy": SwapPolicies,
+    "autoscaler_down": AutoscalerIsDown,
+    "lag_scaler_down": LagScalerIsDown,
+    "rolling_restart": RollingRestarts,
+}
+
+
+def performer(number: int, action: ActionBase, stage: Stage) -> Performer[Any]:
+    """Return the performer of action ``number``.
+
+    :raises WrongInput: no program plays this kind.
+    """
+    kind = str(getattr(action, "kind", ""))
+    for known, of_kind in PERFORMERS.items():
+        if known == kind:
+            return of_kind(number, action, stage)
+    raise WrongInput(
+        where="scenario", field=f"actions.{number}.kind", value=kind, allowed=", ".join(PERFORMERS)
+    )

@@ -1,0 +1,59 @@
+"""Define the settings of the player and read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field, Json
+
+from lagbench.core.scenario import (
+    CONSUMER_DEPLOYMENT,
+    MAX_SEED,
+    NAMESPACE,
+    RUN_ID_LABEL,
+    Action,
+    Flag,
+)
+from lagbench.programs.flags import CommandLine, Settings
+from lagbench.programs.run_flags import RunFlags
+
+ACTIONS, POLICIES = "ACTIONS_JSON", "POLICIES_JSON"
+
+
+class PlayerOptions(RunFlags, Settings):
+    """lagbench's player of a run's actions."""
+
+    telemetry_topic: str = Field(
+        description="topic of the telemetry; default: the run's, by --run-id"
+    )
+    namespace: str = Field(NAMESPACE, description="namespace of the consumers")
+    deployment: str = Field(CONSUMER_DEPLOYMENT, description="Deployment of the consumers")
+    seed: int = Field(1, ge=0, le=MAX_SEED, description="draws the pods of an action")
+    drained_records: int = Field(0, ge=0, description="lag at which the group has drained")
+    drained_after_seconds: float = Field(
+        0.0, ge=0, description="second of the stream before which it has not drained"
+    )
+    source: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
+        "actions", description="the pod's metadata.name"
+    )
+    actions: Annotated[
+        Json[tuple[Action, ...]], Flag(variables=(ACTIONS,), is_variable_only=True)
+    ] = Field(description="the scenario's actions as JSON")
+    policies: Annotated[
+        Json[dict[int, dict[str, Any]]], Flag(variables=(POLICIES,), is_variable_only=True)
+    ] = Field({}, description="a JSON object of new policies by the number of their action")
+
+    @property
+    def pod_selector(self) -> str:
+        """The label selector of the run's consumers."""
+        return f"app={self.deployment},{RUN_ID_LABEL}={self.run_id}"
+
+
+def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> PlayerOptions:
+    """Return the options that ``arguments`` and the pod's environment state.
+
+    :raises WrongInput: a flag is unknown, missing or out of range.
+    """
+    line = CommandLine(PlayerOptions, module="lagbench.programs.actions")
+    return line.read(arguments, environment)

@@ -1,0 +1,86 @@
+"""Start the player of the scenario's actions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
+from lagbench.core.cluster import (
+    actions_job_for_run,
+    companion_for_run,
+    swapped_policy_for_run,
+)
+from lagbench.core.scenario import RUN_ID_LABEL
+from lagbench.errors import NotReady
+from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.operators.cell_operator import CellOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+READY_SECONDS = 60.0
+
+
+class StartActionsOperator(CellOperator):
+    """Create the player's Job, which then waits for the stream; nothing without actions.
+
+    After success: the player is Ready. On failure the Job may exist; the teardown deletes it. A
+    retry finds the Job of the run and waits for the same pod: no action is played twice.
+    """
+
+    def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
+        """Create the Job with its account and wait until its pod is Ready."""
+        from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, embedded_access, open_kube
+
+        if not cell.scenario.actions:
+            return {"actions": 0}
+        target = self.target(cell)
+        is_embedded = embedded_access(self.kubernetes_conn_id) is not None
+        policies = {
+            number: swapped_policy_for_run(
+                policy.manifest, target, number=number, is_embedded=is_embedded
+            )
+            for number, policy in cell.swapped.items()
+        }
+        for number, manifest in policies.items():
+            text = yaml.safe_dump(manifest, sort_keys=False)
+            cell.folder.write_text(cell.folder.swapped_policy(number), text)
+        job = actions_job_for_run(
+            base_manifest("actions", "Job"),
+            target,
+            cell.scenario,
+            cell.policy.limits,
+            policies=policies,
+        )
+        kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
+        try:
+            if not is_embedded:  # localkube has no accounts
+                for companion in base_objects("actions"):
+                    kube.apply(companion_for_run(companion, target))
+            kube.create(job)
+            _wait_ready(kube, cell)
+        finally:
+            kube.close()
+        return {"actions": len(cell.scenario.actions), "job": cell.names.actions_job}
+
+
+def _wait_ready(kube: Kube, cell: CellRun) -> None:
+    job = cell.names.actions_job
+
+    def is_ready(kube: Kube) -> bool:
+        pods = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={cell.names.run_id}")
+        own = [pod for pod in pods if str(pod["metadata"]["name"]).startswith(f"{job}-")]
+        for pod in own:
+            status = pod.get("status") or {}
+            if status.get("phase") == "Failed":
+                words = kube.pod_logs(str(pod["metadata"]["name"]))[-1000:]
+                raise NotReady(f"the player of the actions ended before the stream: {words}")
+            conditions = status.get("conditions") or []
+            if any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):
+                return True
+        return False
+
+    kube.wait_until(is_ready, timeout_seconds=READY_SECONDS, what=f"the pod of Job/{job}")
