@@ -11,8 +11,10 @@ from typing import Any, Literal
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.catalog.catalog import checked_cell
+from lagbench.core.cluster import require_own_broker
 from lagbench.core.compare import content_digest, policies_digest
 from lagbench.core.scenario import RunNames, new_run_id
+from lagbench.embedded import bench
 from lagbench.embedded.prometheus_program import require_prometheus
 from lagbench.errors import WrongInput
 from lagbench.results.prediction import predict_run
@@ -28,6 +30,11 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     overrides = settings_of(params)
     cell = checked_cell(
         str(params["scenario"]), policy=params.get("policy") or None, overrides=overrides
+    )
+    require_own_broker(
+        cell.scenario.actions,
+        is_embedded=target.is_embedded(),
+        has_own_broker=bench.has_own_broker(bench.state_dir()),
     )
     if target.is_embedded():
         require_prometheus(cell.policy.manifest, where=cell.policy_name)

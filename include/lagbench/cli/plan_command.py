@@ -130,7 +130,7 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     """Return the manifests of the run; run id and broker are known only when it starts."""
     from lagbench.adapters.kube.manifest_files import base_manifest
     from lagbench.core.cluster import manifests as patch
-    from lagbench.core.scenario import RunNames
+    from lagbench.core.scenario import RunNames, downstream_pace
     from lagbench.core.scenario.stream import tail_of
 
     target = patch.RunTarget(RunNames("planned"), "kafka:9092")
@@ -139,7 +139,11 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     tail = tail_of(cell.scenario, started_replicas=limits.started_replicas)
     return [
         patch.consumer_for_run(
-            consumer, target, cell.scenario.consumer, replicas=limits.started_replicas
+            consumer,
+            target,
+            cell.scenario.consumer,
+            replicas=limits.started_replicas,
+            pace=downstream_pace(cell.scenario.actions),
         ),
         patch.recorder_for_run(base_manifest("recorder", "Deployment"), target),
         patch.policy_for_run(cell.policy.manifest, target, is_embedded=True),

@@ -54,7 +54,6 @@ def run(
     from lagbench.adapters.runs.run_folder import runs_root
     from lagbench.catalog.catalog import checked_cell, from_any_folder, parse_settings
     from lagbench.embedded import bench
-    from lagbench.embedded.prometheus_program import require_prometheus
     from lagbench.orchestrator.airflow_server import require_target, running_server
     from lagbench.orchestrator.opened_clusters import ClusterNote, has_removed_workloads
     from lagbench.orchestrator.target import find_target
@@ -65,10 +64,9 @@ def run(
         overrides["seed"] = str(seed)
     cell = checked_cell(scenario, policy=policy, overrides=overrides)
     cluster = find_target(target, target_settings)
-    if cluster is None:
-        require_prometheus(cell.policy.manifest, where=cell.policy_name)
-    _require_disk(cell)
     state_dir = bench.state_dir()
+    _require_playable(cell, state_dir, is_embedded=cluster is None)
+    _require_disk(cell)
     run_id = new_run_id(
         cell.scenario.name, planned_at=datetime.now(UTC), unique_digits=secrets.token_hex(2)
     )
@@ -114,6 +112,21 @@ class Reach:
 
     connections: Mapping[str, str]
     bootstrap_servers: str
+
+
+def _require_playable(cell: Cell, state_dir: Path, *, is_embedded: bool) -> None:
+    """Reject what the target cannot play, before anything is started."""
+    from lagbench.core.cluster import require_own_broker
+    from lagbench.embedded import bench
+    from lagbench.embedded.prometheus_program import require_prometheus
+
+    require_own_broker(
+        cell.scenario.actions,
+        is_embedded=is_embedded,
+        has_own_broker=bench.has_own_broker(state_dir),
+    )
+    if is_embedded:
+        require_prometheus(cell.policy.manifest, where=cell.policy_name)
 
 
 def _require_disk(cell: Cell) -> None:

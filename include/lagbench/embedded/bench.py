@@ -47,6 +47,7 @@ __all__ = [
     "connections",
     "doctor",
     "down",
+    "has_own_broker",
     "restart_broker",
     "running",
     "start_broker",
@@ -159,6 +160,14 @@ def await_broker(state_dir: Path, *, timeout_seconds: float) -> BenchState:
     :raises NotReady: the bench has ended, or its broker is not back in time.
     """
     return _await_broker(state_dir, "running", timeout_seconds)
+
+
+def has_own_broker(state_dir: Path) -> bool:
+    """Return whether the bench of this state folder runs its own broker, now or when it starts."""
+    state = running(state_dir)
+    if state is not None:
+        return state.kafka == "embedded"
+    return foreign_cluster(BenchFiles(state_dir).kafka_port) is None
 
 
 def connections(state: BenchState) -> dict[str, str]:

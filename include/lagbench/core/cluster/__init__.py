@@ -2,6 +2,7 @@
 
 from lagbench.core.cluster import manifests
 from lagbench.core.cluster.actions_job import actions_job_for_run, swapped_policy_for_run
+from lagbench.core.cluster.broker_proxy import broker_proxy_for_run, require_own_broker
 from lagbench.core.cluster.lease import (
     LEASE,
     SWEEP_SECONDS,
@@ -18,6 +19,7 @@ from lagbench.core.cluster.manifests import (
     HPA,
     POLICY_KINDS,
     SCALED_OBJECT,
+    ConsumersWay,
     RunTarget,
     asks_lag_scaler,
     asks_prometheus,
@@ -58,6 +60,7 @@ __all__ = [
     "STORAGE_CLASS_FIELD",
     "SWEEP_SECONDS",
     "ClusterSettings",
+    "ConsumersWay",
     "LeaseClaim",
     "Right",
     "RunTarget",
@@ -65,6 +68,7 @@ __all__ = [
     "actions_job_for_run",
     "asks_lag_scaler",
     "asks_prometheus",
+    "broker_proxy_for_run",
     "claim_for_cluster",
     "claimed_lease",
     "cluster_settings",
@@ -82,6 +86,7 @@ __all__ = [
     "producer_job_for_run",
     "prometheus_for_run",
     "recorder_for_run",
+    "require_own_broker",
     "rights_of_run",
     "swapped_policy_for_run",
 ]

@@ -28,6 +28,7 @@ from lagbench.core.scenario import (
     TELEMETRY_TOPIC_ANNOTATION,
     ConsumerFlags,
     ConsumerSettings,
+    DownstreamPace,
     RunNames,
     Scenario,
     StartDelay,
@@ -54,6 +55,16 @@ class RunTarget:
     names: RunNames
     bootstrap_servers: str
     cluster: ClusterSettings = _AS_COMMITTED
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumersWay:
+    """How the run's consumers reach Kafka, if not directly; both addresses are host:port."""
+
+    proxied_servers: str
+    """For their work: the address that the broker advertises for the proxy."""
+    telemetry_servers: str
+    """For their reports: Kafka itself."""
 
 
 def policy_for_run(
@@ -109,10 +120,13 @@ def consumer_for_run(
     *,
     replicas: int,
     start: StartDelay | None = None,
+    pace: DownstreamPace | None = None,
+    way: ConsumersWay | None = None,
 ) -> Manifest:
     """Return the consumers' Deployment: settings as arguments, ``replicas`` as the start.
 
-    With ``start`` each pod waits before it joins; localkube notes the pod's number in the run.
+    With a ``way`` the pods reach Kafka through the broker proxy. With ``start`` each pod waits
+    before it joins; localkube notes the pod's number in the run.
     The grace period exceeds the shutdown timeout, else the kubelet would kill a pod that finishes
     its work.
     """
@@ -128,7 +142,11 @@ def consumer_for_run(
         "cpu": f"{settings.cpu_request_millicores}m",
         "memory": f"{settings.memory_request_mebibytes}Mi",
     }
-    _set_environment(container, {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers})
+    servers = {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers}
+    if way is not None:
+        servers["KAFKA_BOOTSTRAP_SERVERS"] = way.proxied_servers
+        servers["TELEMETRY_BOOTSTRAP_SERVERS"] = way.telemetry_servers
+    _set_environment(container, servers)
     _set_arguments(
         container,
         {
@@ -136,6 +154,8 @@ def consumer_for_run(
             **flag_values(settings, ConsumerFlags),
         },
     )
+    if pace is not None and not pace.is_even:
+        _set_arguments(container, {"slow-downstream": pace.text})
     if start is not None:
         waits = {"start-seconds": flag_text(start.mean_seconds), "start-seed": str(start.seed)}
         _set_arguments(container, waits)
@@ -167,6 +187,16 @@ def producer_job_for_run(
             **(_tail_arguments(tail) if tail is not None else {}),
         },
     )
+
+
+def deployment_for_run(
+    deployment: Mapping[str, Any], target: RunTarget, *, arguments: Mapping[str, str]
+) -> Manifest:
+    """Return a Deployment of the run with its arguments."""
+    manifest = copy.deepcopy(dict(deployment))
+    _named(manifest, manifest["metadata"]["name"], target)
+    _set_arguments(_first_container(_pod_template(manifest, target)), arguments)
+    return manifest
 
 
 def job_for_run(

@@ -14,6 +14,8 @@ from lagbench.errors import WrongInput
 NAMESPACE = "lagbench"
 CONSUMER_DEPLOYMENT = "consumer"
 RECORDER_DEPLOYMENT = "recorder"
+BROKER_PROXY = "broker-proxy"
+"""The Deployment of the proxy between the consumers and the embedded broker."""
 AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE = "lagbench-autoscaler", "keda"
 """The embedded bench's own autoscaler."""
 LAG_SCALER = "lagbench-lag-scaler"

@@ -10,7 +10,12 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
-from lagbench.core.scenario.actions import Action, problem_of_begin
+from lagbench.core.scenario.actions import (
+    Action,
+    SlowDownstream,
+    problem_of_begin,
+    problem_of_overlap,
+)
 from lagbench.core.scenario.flag import Flag
 
 MAX_SEED = 2**63 - 1
@@ -214,4 +219,11 @@ class Scenario(_Model):
         for number, action in enumerate(self.actions):
             if problem := problem_of_begin(number, action):
                 raise ValueError(problem)
+            if isinstance(action, SlowDownstream) and not self.consumer.process_ms:
+                raise ValueError(
+                    f"actions.{number}.kind must be another one: consumer.process_ms is 0, and a "
+                    "multiple of nothing is nothing"
+                )
+        if problem := problem_of_overlap(self.actions):
+            raise ValueError(problem)
         return self

@@ -10,7 +10,14 @@ from lagbench.core.keda.loop import TargetView
 from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.measures import Reals
 from lagbench.core.measures.lag import pod_rate_per_second
-from lagbench.core.scenario import Keys, Profile, Scenario, StartDelay, mean_start_seconds
+from lagbench.core.scenario import (
+    Keys,
+    Profile,
+    Scenario,
+    StartDelay,
+    downstream_pace,
+    mean_start_seconds,
+)
 from lagbench.core.scenario.stream import OfferedLoad, Tail, offered_load, partition_shares, tail_of
 from lagbench.core.simulation.backlog import Backlog
 from lagbench.core.simulation.environment import SimulatedEnvironment
@@ -63,11 +70,13 @@ class World:
         self.traffic = Traffic(load, shares)
         rate = pod_rate_per_second(consumer.process_ms, consumer.concurrency)
         self.pod_rate = np.inf if rate is None else rate
+        self._pace = downstream_pace(scenario.actions)
         self.backlog = Backlog(
             self.traffic,
             pod_rate=self.pod_rate,
             commit_seconds=environment.commit_seconds,
             starts_at=self.second,
+            pace=self._pace,
         )
         self.fleet = Fleet(
             self.backlog,
@@ -102,7 +111,8 @@ class World:
         ready = self.fleet.ready_count
         if not ready or not np.isfinite(self.pod_rate):
             return round(around.cpu_idle_millicores)
-        busy = self.backlog.served_per_second / (ready * self.pod_rate)
+        pod_rate = self.pod_rate / self._pace.factor_at(self.second)
+        busy = self.backlog.served_per_second / (ready * pod_rate)
         added = around.cpu_busy_millicores - around.cpu_idle_millicores
         return round(around.cpu_idle_millicores + busy * added)
 

@@ -18,11 +18,14 @@ from lagbench.programs.tcp_proxy.control import orders_taken
 from lagbench.programs.tcp_proxy.proxy import Proxy
 from lagbench.programs.tcp_proxy.settings import ProxySettings, parse_settings
 
+_LONGEST_END_SECONDS = 30.0
+"""After SIGTERM connections may end by themselves: consumers commit and leave meanwhile."""
+
 log = logging.getLogger("lagbench.programs.tcp_proxy")
 
 
 async def run(settings: ProxySettings, environment: Mapping[str, str]) -> None:
-    """Carry connections until a signal comes."""
+    """Carry connections until a signal comes, then those that are left until they end."""
     until = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, until.set)
@@ -37,6 +40,7 @@ async def run(settings: ProxySettings, environment: Mapping[str, str]) -> None:
         if environment.get("PORT_METRICS"):  # a pod's probes; a plain process has none
             HttpEndpoint(*address_and_port(environment), probe_routes(lambda: True))
         await until.wait()
+        await proxy.emptied(_LONGEST_END_SECONDS)
 
 
 def main() -> int:

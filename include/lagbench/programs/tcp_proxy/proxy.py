@@ -51,6 +51,7 @@ class Proxy:
         self._since = time.time_ns()
         self._undo: asyncio.TimerHandle | None = None
         self._server: asyncio.Server | None = None
+        self._no_connection = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         """Listen.
@@ -89,6 +90,28 @@ class Proxy:
             to_clients_bytes=self.counts.to_clients_bytes,
         )
 
+    async def emptied(self, timeout_seconds: float) -> bool:
+        """Let everything pass and wait until no connection is left; False: some are left then."""
+        self.obey(ProxyOrder(mode="pass"))
+        if not self.connections:
+            self._no_connection.set()
+        try:
+            await asyncio.wait_for(self._no_connection.wait(), timeout_seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def remember(self, connection: _Connection) -> None:
+        """Take a new connection in."""
+        self.connections.add(connection)
+        self._no_connection.clear()
+
+    def forget(self, connection: _Connection) -> None:
+        """Take a connection out that has ended."""
+        self.connections.discard(connection)
+        if not self.connections:
+            self._no_connection.set()
+
     def obey(self, order: ProxyOrder) -> ProxyState:
         """Put an order in force and return the state after it."""
         if order.mode is not None:
@@ -117,7 +140,7 @@ class _Connection:
         self._opening: asyncio.Task[None] | None = None
         self.to_broker = Way(client, proxy.counts.add_to_broker)
         self.to_client: Way | None = None
-        proxy.connections.add(self)
+        proxy.remember(self)
         self.disturb(proxy.fault)
 
     def disturb(self, fault: Fault) -> None:
@@ -133,7 +156,7 @@ class _Connection:
 
     def close(self) -> None:
         """End both sides."""
-        self._proxy.connections.discard(self)
+        self._proxy.forget(self)
         if self._opening is not None:
             self._opening.cancel()
         for transport in (self._client, self._broker):
@@ -155,7 +178,7 @@ class _Connection:
         """Forget the connection once both sides have ended."""
         sides = (self._client, self._broker)
         if all(side is None or side.is_closing() for side in sides):
-            self._proxy.connections.discard(self)
+            self._proxy.forget(self)
 
     def broker_opened(self, broker: asyncio.Transport) -> None:
         """Let bytes flow both ways, under the fault that is in force by now."""
@@ -178,7 +201,7 @@ class _Connection:
 
     def _reset(self) -> None:
         self._proxy.counts.reset_connections += 1
-        self._proxy.connections.discard(self)
+        self._proxy.forget(self)
         if self._opening is not None:
             self._opening.cancel()
         for way in (self.to_broker, self.to_client):

@@ -47,6 +47,17 @@ HIDES: Mapping[ActionKind, Hides] = {
     "lag_scaler_down": Hides(),
     # Pods that did not leave in order stay members until their sessions end.
     "rolling_restart": Hides(_OF_MEMBERS, recovery_seconds=60.0),
+    # Everything can still be read, and the expected work is that of the slow downstream.
+    "slow_downstream": Hides(),
+    # Members whose sessions have ended join again; a session may last 45 s.
+    "broker_unreachable": Hides(_OF_MEMBERS, recovery_seconds=60.0),
+    # The producer's client sends what it held within 2 s of the broker's start (measured); clients
+    # look for a broker every second, for leaders every 10 s, and sessions may last 45 s.
+    "broker_restart": Hides(
+        _OF_MEMBERS | {"backlog"},
+        frozenset({"lag", "group", "broker"}),
+        recovery_seconds=60.0,
+    ),
 }
 
 
