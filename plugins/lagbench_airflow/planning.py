@@ -11,7 +11,7 @@ from typing import Any, Literal
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.catalog.catalog import checked_cell
-from lagbench.core.cluster import require_own_broker
+from lagbench.core.cluster import refuse_on_cluster, refuse_without_own_broker
 from lagbench.core.compare import content_digest, policies_digest
 from lagbench.core.scenario import RunNames, new_run_id
 from lagbench.embedded import bench
@@ -31,15 +31,14 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     cell = checked_cell(
         str(params["scenario"]), policy=params.get("policy") or None, overrides=overrides
     )
-    require_own_broker(
-        cell.scenario.actions,
-        is_embedded=target.is_embedded(),
-        has_own_broker=bench.has_own_broker(bench.state_dir()),
-    )
     if target.is_embedded():
+        if not bench.has_own_broker(bench.state_dir()):
+            refuse_without_own_broker(cell.scenario)
         require_prometheus(cell.policy.manifest, where=cell.policy_name)
         for swapped in cell.swapped.values():
             require_prometheus(swapped.policy.manifest, where=swapped.name)
+    else:
+        refuse_on_cluster(cell.scenario)
     run_id = params.get("run_id") or new_run_id(
         cell.scenario.name, planned_at=datetime.now(UTC), unique_digits=secrets.token_hex(2)
     )

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from lagbench.catalog.scenario_errors import wrong_scenario
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_text
+from lagbench.core.cluster import check_actions
 from lagbench.core.policy import CheckedPolicy, check_fit, check_policy
 from lagbench.core.scenario import EARLIER_NAMES, Scenario, SwapPolicy, trace_points
 from lagbench.core.scenario.stream import offered_load
@@ -139,6 +140,12 @@ def checked_cell(
     text = read_text(path)
     checked = _checked_policy(text, path)
     check_fit(loaded, checked)
+    swapped = _swapped(loaded)
+    check_actions(
+        loaded,
+        [checked.manifest, *(one.policy.manifest for one in swapped.values())],
+        started_replicas=checked.limits.started_replicas,
+    )
     effective = loaded.model_dump(mode="json")
     return Cell(
         scenario=loaded,
@@ -146,7 +153,7 @@ def checked_cell(
         policy=checked,
         scenario_text=yaml.safe_dump(effective, sort_keys=False, allow_unicode=True),
         policy_text=text,
-        swapped=_swapped(loaded),
+        swapped=swapped,
     )
 
 

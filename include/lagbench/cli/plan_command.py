@@ -93,6 +93,7 @@ def _table(title: str, rows: Sequence[tuple[str, str]]) -> Table:
 def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -> None:
     from lagbench.adapters.process.processor_speed import this_processor
     from lagbench.core.plan import cannot_carry
+    from lagbench.core.simulation import PREDICTED_ACTIONS
 
     scenario = cell.scenario
     rows = [
@@ -101,6 +102,7 @@ def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -
         ("stream", f"{plan.stream_seconds:,.0f} s"),
         ("tail", _tail(plan)),
         ("spikes", _spikes(plan.spikes)),
+        *(("actions", line) for line in _actions(cell)),
         ("one pod does", f"{_number(plan.pod_rate)}/s"),
         ("pods needed", f"{plan.pods_needed_at_base} at the base, {plan.pods_needed_at_peak} peak"),
         ("replicas", f"{plan.min_replicas} to {plan.max_replicas}, {plan.partitions} partitions"),
@@ -110,6 +112,11 @@ def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -
         ("disk", f"at most {plan.disk_bytes / 2**20:,.0f} MiB, free {free_bytes / 2**30:,.0f} GiB"),
     ]
     console.print(_table("needs and limits", rows))
+    left_out = sorted({a.kind for a in scenario.actions} - PREDICTED_ACTIONS)
+    if left_out:
+        console.print(
+            f"[yellow]![/yellow] the prediction leaves out {', '.join(left_out)}", highlight=False
+        )
     for warning in plan.warnings:
         console.print(f"[yellow]![/yellow] {warning}", highlight=False)
     here = this_processor()
@@ -162,6 +169,24 @@ def _spikes(spikes: Sequence[Spike]) -> str:
     ]
     more = len(spikes) - len(shown)
     return "; ".join(shown) + (f"; {more} more" if more > 0 else "")
+
+
+def _actions(cell: Cell) -> list[str]:
+    """Return a line for each action of the scenario."""
+    from lagbench.core.cluster import ONLY_EMBEDDED
+    from lagbench.core.scenario import LastingAction, SwapPolicy, begin_text
+
+    lines = []
+    for number, action in enumerate(cell.scenario.actions):
+        parts = [f"{number}: {action.kind} {begin_text(action)}"]
+        if isinstance(action, LastingAction):
+            parts.append(f"for {action.for_seconds:g} s")
+        if isinstance(action, SwapPolicy):
+            parts.append(f"to {action.policy}")
+        if action.kind in ONLY_EMBEDDED:
+            parts.append("(embedded bench only)")
+        lines.append(" ".join(parts))
+    return lines
 
 
 def _predicted(name: str, plan: Plan, predicted: Prediction) -> str:

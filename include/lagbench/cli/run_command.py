@@ -115,18 +115,19 @@ class Reach:
 
 
 def _require_playable(cell: Cell, state_dir: Path, *, is_embedded: bool) -> None:
-    """Reject what the target cannot play, before anything is started."""
-    from lagbench.core.cluster import require_own_broker
+    """Reject a cell that this target lacks a part for."""
+    from lagbench.core.cluster import refuse_on_cluster, refuse_without_own_broker
     from lagbench.embedded import bench
     from lagbench.embedded.prometheus_program import require_prometheus
 
-    require_own_broker(
-        cell.scenario.actions,
-        is_embedded=is_embedded,
-        has_own_broker=bench.has_own_broker(state_dir),
-    )
-    if is_embedded:
-        require_prometheus(cell.policy.manifest, where=cell.policy_name)
+    if not is_embedded:
+        refuse_on_cluster(cell.scenario)
+        return
+    if not bench.has_own_broker(state_dir):
+        refuse_without_own_broker(cell.scenario)
+    require_prometheus(cell.policy.manifest, where=cell.policy_name)
+    for swapped in cell.swapped.values():
+        require_prometheus(swapped.policy.manifest, where=swapped.name)
 
 
 def _require_disk(cell: Cell) -> None:

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.k8s.base_pods import base_objects, pod_spec, workloads
 
 WORKLOADS = workloads()
-RUN_ONCE = {"Job/producer"}
+RUN_ONCE = {"Job/producer", "Job/actions"}
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -92,11 +92,12 @@ def test_rights_are_named_one_by_one() -> None:
         assert kind == "Role" or rule["resourceNames"]
 
 
-def test_the_runner_may_grant_what_the_recorder_gets() -> None:
+@pytest.mark.parametrize("name", ["recorder", "actions"])
+def test_the_runner_may_grant_what_the_programs_of_a_run_get(name: str) -> None:
     """RBAC rejects a role that grants more than its creator has."""
     roles = {o["metadata"]["name"]: o["rules"] for o in base_objects() if o["kind"] == "Role"}
 
-    assert _rights(roles["recorder"]) <= _rights(roles["runner"])
+    assert _rights(roles[name]) <= _rights(roles["runner"])
 
 
 def _rights(rules: list[dict[str, list[str]]]) -> set[tuple[str, str, str]]:

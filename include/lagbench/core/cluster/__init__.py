@@ -1,8 +1,14 @@
 """Define the objects of a run on a cluster: manifests, settings, rights, Lease."""
 
 from lagbench.core.cluster import manifests
+from lagbench.core.cluster.action_rights import (
+    ONLY_EMBEDDED,
+    check_actions,
+    refuse_on_cluster,
+    refuse_without_own_broker,
+)
 from lagbench.core.cluster.actions_job import actions_job_for_run, swapped_policy_for_run
-from lagbench.core.cluster.broker_proxy import broker_proxy_for_run, require_own_broker
+from lagbench.core.cluster.broker_proxy import broker_proxy_for_run
 from lagbench.core.cluster.lease import (
     LEASE,
     SWEEP_SECONDS,
@@ -53,6 +59,7 @@ __all__ = [
     "IMAGE_FIELD",
     "LEASE",
     "NAMESPACE_FIELD",
+    "ONLY_EMBEDDED",
     "POLICY_KINDS",
     "REPLICATION_FIELD",
     "SCALED_OBJECT",
@@ -69,6 +76,7 @@ __all__ = [
     "asks_lag_scaler",
     "asks_prometheus",
     "broker_proxy_for_run",
+    "check_actions",
     "claim_for_cluster",
     "claimed_lease",
     "cluster_settings",
@@ -86,7 +94,8 @@ __all__ = [
     "producer_job_for_run",
     "prometheus_for_run",
     "recorder_for_run",
-    "require_own_broker",
+    "refuse_on_cluster",
+    "refuse_without_own_broker",
     "rights_of_run",
     "swapped_policy_for_run",
 ]

@@ -15,9 +15,11 @@ from lagbench.core.simulation.prediction import (
 )
 from lagbench.core.simulation.simulate import simulate
 from lagbench.core.simulation.summary import spreads
+from lagbench.core.simulation.world import PREDICTED_ACTIONS
 
 __all__ = [
     "COMPARED",
+    "PREDICTED_ACTIONS",
     "Prediction",
     "Residual",
     "RunPrediction",

@@ -1,0 +1,96 @@
+"""Reject actions that a run cannot play: outside of its load, without target, on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from lagbench.core.cluster.manifests import asks_lag_scaler
+from lagbench.core.scenario import (
+    ActionKind,
+    LagScalerDown,
+    LastingAction,
+    Scenario,
+)
+from lagbench.core.scenario.stream import offered_load, tail_of
+from lagbench.errors import WrongInput
+
+_SIGNAL = (
+    "the embedded bench: no API of a cluster sends a signal to a pod's processes (a deletion "
+    "without grace still sends SIGTERM, and the first process of a container ignores SIGKILL and "
+    "SIGSTOP from inside)"
+)
+_OTHER_NAMESPACE = (
+    "the embedded bench: on a cluster KEDA is in a namespace of its own, where the run's account "
+    "has no rights"
+)
+_OWN_BROKER = (
+    "the embedded bench with its own broker: elsewhere no right allows to stop a broker, and clients "
+    "follow the addresses that it advertises, around any proxy"
+)
+ONLY_EMBEDDED: Mapping[ActionKind, str] = {
+    "kill_pod": _SIGNAL,
+    "pause_pod": _SIGNAL,
+    "autoscaler_down": _OTHER_NAMESPACE,
+    "broker_restart": _OWN_BROKER,
+    "broker_unreachable": _OWN_BROKER,
+}
+"""Kinds that no cluster plays, and where they are played instead."""
+
+
+def refuse_on_cluster(scenario: Scenario) -> None:
+    """Reject actions that the rights of a run's account on a cluster do not allow.
+
+    :raises WrongInput: names the first of them.
+    """
+    _refuse(scenario, {*ONLY_EMBEDDED}, "on a cluster")
+
+
+def refuse_without_own_broker(scenario: Scenario) -> None:
+    """Reject actions on the broker where Kafka is not the bench's own.
+
+    :raises WrongInput: names the first of them.
+    """
+    needy = {kind for kind, where in ONLY_EMBEDDED.items() if where == _OWN_BROKER}
+    _refuse(scenario, needy, "with a Kafka of others")
+
+
+def _refuse(scenario: Scenario, kinds: Collection[ActionKind], place: str) -> None:
+    for number, action in enumerate(scenario.actions):
+        if action.kind in kinds:
+            raise WrongInput(
+                where=f"scenario {scenario.name} {place}",
+                field=f"actions.{number}.kind",
+                value=action.kind,
+                allowed=ONLY_EMBEDDED[action.kind],
+            )
+
+
+def check_actions(
+    scenario: Scenario, policies: Sequence[Mapping[str, Any]], *, started_replicas: int
+) -> None:
+    """Reject actions without load or without a target.
+
+    :param policies: the manifests of the run's policy, and of those that actions swap in.
+    :raises WrongInput: names the field.
+    """
+    seconds = offered_load(scenario.profile).duration_seconds
+    has_tail = tail_of(scenario, started_replicas=started_replicas) is not None
+    for number, action in enumerate(scenario.actions):
+        field, lasting = f"actions.{number}", 0.0
+        if isinstance(action, LastingAction) and not has_tail:
+            lasting = action.for_seconds
+        if action.at is not None and not has_tail:
+            allowed = "at_seconds: without a tail no load follows the drain"
+            raise _wrong(scenario, f"{field}.at", action.at, allowed)
+        if action.at_seconds is not None and action.at_seconds + lasting > seconds:
+            allowed = f"a second of the planned window, up to {seconds - lasting:g}"
+            allowed += " (the action ends in it, too)" if lasting else "; later: at: lag_drained"
+            raise _wrong(scenario, f"{field}.at_seconds", action.at_seconds, allowed)
+        if isinstance(action, LagScalerDown) and not any(map(asks_lag_scaler, policies)):
+            allowed = "a policy with a trigger that calls the lag scaler"
+            raise _wrong(scenario, f"{field}.kind", action.kind, allowed)
+
+
+def _wrong(scenario: Scenario, field: str, value: object, allowed: str) -> WrongInput:
+    return WrongInput(where=f"scenario {scenario.name}", field=field, value=value, allowed=allowed)
