@@ -25,8 +25,8 @@ _OTHER_NAMESPACE = (
     "has no rights"
 )
 _OWN_BROKER = (
-    "the embedded bench with its own broker: elsewhere no right allows to stop a broker, and clients "
-    "follow the addresses that it advertises, around any proxy"
+    "the embedded bench with its own broker: elsewhere no right allows to stop a broker, and its "
+    "clients follow the addresses that it advertises, around any proxy"
 )
 ONLY_EMBEDDED: Mapping[ActionKind, str] = {
     "kill_pod": _SIGNAL,

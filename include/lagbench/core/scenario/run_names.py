@@ -14,6 +14,8 @@ from lagbench.errors import WrongInput
 NAMESPACE = "lagbench"
 CONSUMER_DEPLOYMENT = "consumer"
 RECORDER_DEPLOYMENT = "recorder"
+PORT_ANNOTATION = "lagbench.io/port-"
+"""With a port's name after it: where localkube notes the loopback port of a pod or a Service."""
 BROKER_PROXY = "broker-proxy"
 """The Deployment of the proxy between the consumers and the embedded broker."""
 AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE = "lagbench-autoscaler", "keda"

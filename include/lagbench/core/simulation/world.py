@@ -26,7 +26,6 @@ from lagbench.core.simulation.fleet import Fleet
 from lagbench.core.simulation.lag_arrays import TopicOffsets
 from lagbench.core.simulation.traffic import Traffic
 
-
 PREDICTED_ACTIONS: frozenset[ActionKind] = frozenset({"slow_downstream"})
 """Kinds of actions that the simulation plays; it leaves the others out."""
 

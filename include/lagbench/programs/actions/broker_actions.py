@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import threading
 from typing import Any
 
 from lagbench.core.scenario import (
     BROKER_PROXY,
+    PORT_ANNOTATION,
     RUN_ID_LABEL,
     BrokerRestart,
     BrokerUnreachable,
     SlowDownstream,
 )
-from lagbench.embedded import bench
-from lagbench.embedded.bench_state import BenchState
 from lagbench.errors import NotReady
-from lagbench.localkube.objects import PORT_PREFIX
 from lagbench.programs.actions.performer import Performer
 from lagbench.programs.tcp_proxy.orders import ProxyOrder, ProxyState
 from lagbench.programs.tcp_proxy.proxy_client import order_proxy
 
 BROKER = "broker"
+_OUTAGE = ("-m", "lagbench.embedded.broker_outage")
 _NET_SECONDS = 5.0
 """If the player cannot end the mode, the proxy does, this time later."""
-_BACK_SECONDS = 120.0
 _LOOK_SECONDS = 0.2
 _NS = 1_000_000_000
 
@@ -79,56 +80,66 @@ class DisturbedConnections(Performer[BrokerUnreachable]):
     def _control_port(self) -> int:
         selector = f"app={BROKER_PROXY},{RUN_ID_LABEL}={self.stage.options.run_id}"
         for pod in self.stage.kube.list("Pod", label_selector=selector):
-            port = _annotations(pod).get(f"{PORT_PREFIX}control")
+            port = _annotations(pod).get(f"{PORT_ANNOTATION}control")
             if port is not None:
                 return int(port)
         raise NotReady(f"the run has no pod of Deployment {BROKER_PROXY}: there is no target")
 
 
 class RestartedBroker(Performer[BrokerRestart]):
-    """Asks the embedded bench's supervisor, which starts the broker again by itself."""
+    """Stops the embedded broker; the bench's supervisor starts it again, also without the player.
+
+    The bench is another program, which only the embedded bench has.
+    """
+
+    _outage: subprocess.Popen[str] | None = None
 
     def choose(self) -> list[str]:
-        """Name the broker and the consumers, which all lose their connections.
-
-        :raises NotReady: this machine runs no embedded broker.
-        """
+        """Name the broker and the consumers, which all lose their connections."""
         self._targets = self.stage.ready_pods()
-        if self._bench().broker_state != "running":
-            raise NotReady("the embedded broker does not run: there is no target")
         return [BROKER, *self._targets]
 
     def act(self) -> None:
         """Return when the broker has ended."""
-        state = bench.restart_broker(bench.state_dir(), outage_seconds=self.action.for_seconds)
-        self._stopped_at = state.broker_changed_at
+        self._outage = subprocess.Popen(
+            [sys.executable, *_OUTAGE, f"--seconds={self.action.for_seconds!r}"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._stopped_at = self._line("stopped_at")
 
     def hold(self, stopping: threading.Event) -> None:
         """Wait until the broker answers clients again.
 
-        :raises NotReady: it is not back in time.
+        :raises NotReady: it does not come back.
         """
-        ends_by = self.action.for_seconds + _BACK_SECONDS
-        for _ in range(int(ends_by / _LOOK_SECONDS)):
-            if self._bench().broker_state == "running":
-                break
+        while self._outage is not None and self._outage.poll() is None:
             if stopping.wait(_LOOK_SECONDS):
                 return
-        state = bench.await_broker(bench.state_dir(), timeout_seconds=_LOOK_SECONDS)
-        away_seconds = (state.broker_changed_at - self._stopped_at) / _NS
-        self.detail = f"the broker was down for {away_seconds:.1f} s"
+        down_seconds = (self._line("back_at") - self._stopped_at) / _NS
+        self.detail = f"the broker was down for {down_seconds:.1f} s"
 
     def undo(self) -> None:
-        """Start the broker unless it runs."""
+        """End the wait; the supervisor starts the broker at its time."""
         self.came = sorted({*self.stage.pods()} - {*self._targets})
-        if self._bench().broker_state != "running":
-            bench.start_broker(bench.state_dir())
+        if self._outage is not None:
+            self._outage.terminate()
+            self._outage.communicate()
 
-    def _bench(self) -> BenchState:
-        state = bench.running(bench.state_dir())
-        if state is None or state.kafka != "embedded":
-            raise NotReady("there is no embedded bench with a broker of its own here")
-        return state
+    def _line(self, name: str) -> int:
+        """Return the instant in the next line of the program.
+
+        :raises NotReady: it has ended without that line; the message has its reason.
+        """
+        outage = self._outage
+        if outage is None or outage.stdout is None or outage.stderr is None:
+            raise NotReady("the broker was not asked to stop")
+        line = outage.stdout.readline()
+        if not line:
+            raise NotReady(outage.stderr.read().strip() or "the broker was not stopped")
+        return int(json.loads(line)[name])
 
 
 def _annotations(pod: dict[str, Any]) -> dict[str, str]:

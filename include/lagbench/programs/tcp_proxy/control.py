@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator, Callable
 
 from pydantic import ValidationError
 
-from lagbench.embedded.ports import LOOPBACK
 from lagbench.errors import NotReady
-from lagbench.programs.tcp_proxy.orders import ProxyOrder, ProxyRefusal, ProxyState
+from lagbench.programs.tcp_proxy.orders import LOOPBACK, ProxyOrder, ProxyRefusal, ProxyState
 
 Obey = Callable[[ProxyOrder], ProxyState]
 

@@ -6,6 +6,8 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+LOOPBACK = "127.0.0.1"
+"""All ports of the proxy."""
 ProxyMode = Literal["pass", "latency", "blackhole", "reset"]
 MOST_LATENCY_MS = 60_000
 LONGEST_ORDER_SECONDS = 86_400

@@ -11,10 +11,9 @@ import time
 from dataclasses import dataclass
 from typing import Self
 
-from lagbench.embedded.ports import LOOPBACK
 from lagbench.errors import NotReady
 from lagbench.programs.tcp_proxy.fault import Fault
-from lagbench.programs.tcp_proxy.orders import ProxyOrder, ProxyState
+from lagbench.programs.tcp_proxy.orders import LOOPBACK, ProxyOrder, ProxyState
 from lagbench.programs.tcp_proxy.way import Way
 
 log = logging.getLogger(__name__)

@@ -6,9 +6,8 @@ import socket
 
 from pydantic import TypeAdapter, ValidationError
 
-from lagbench.embedded.ports import LOOPBACK
 from lagbench.errors import NotReady
-from lagbench.programs.tcp_proxy.orders import ProxyOrder, ProxyRefusal, ProxyState
+from lagbench.programs.tcp_proxy.orders import LOOPBACK, ProxyOrder, ProxyRefusal, ProxyState
 
 _ANSWER: TypeAdapter[ProxyState | ProxyRefusal] = TypeAdapter(ProxyState | ProxyRefusal)
 _ANSWER_SECONDS = 5.0
