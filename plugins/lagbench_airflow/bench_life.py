@@ -69,7 +69,7 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
         if cell is not None:
             with nullcontext() if embedded else _leased(kube, cell):
                 if embedded:
-                    _bring_autoscaler_back(kube, say)
+                    bring_autoscaler_back(kube, say)
                 swept = asdict(remove_everything(kube, admin, say, is_embedded=embedded))
     return {
         "is_started": is_started,
@@ -108,7 +108,7 @@ def clean_up(say: Say, *, folder: RunFolder) -> dict[str, Any]:
     ):
         if target.is_embedded():
             removed = remove_everything(kube, admin, say, is_embedded=True)
-            _bring_autoscaler_back(kube, say)
+            bring_autoscaler_back(kube, say)
             return asdict(removed)
         return asdict(clear_cluster(kube, admin, say, holder=lease_holder(), run_id=folder.run_id))
 
@@ -121,7 +121,7 @@ def _start_broker(say: Say) -> None:
         say("started the broker, which an action had stopped")
 
 
-def _bring_autoscaler_back(kube: Kube, say: Say) -> None:
+def bring_autoscaler_back(kube: Kube, say: Say) -> None:
     """Undo an action whose player was killed: the bench's own autoscaler has its replicas again."""
     if bring_back(kube.elsewhere(AUTOSCALER_NAMESPACE), AUTOSCALER_DEPLOYMENT):
         say("brought the autoscaler back, which an action had left at no replica")

@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,11 +19,13 @@ from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_ru
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.process.processes import end_process, start_tied
+from lagbench.core.scenario import PORT_ANNOTATION, BrokerUnreachable
 from lagbench.core.telemetry import ConsumerProgress, PartitionsRevoked
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.broker_settings import ProxiedListener
 from lagbench.embedded.ports import free_port
 from lagbench.errors import NotReady
+from lagbench.programs.actions.broker_actions import DisturbedConnections
 from lagbench.programs.tcp_proxy.orders import ProxyOrder, ProxyState
 from lagbench.programs.tcp_proxy.proxy_client import order_proxy
 
@@ -152,6 +156,44 @@ def test_reset_connections_are_made_again(proxied: ProxiedBroker, run: ConsumerG
     # The two clients of each pod, and each of their attempts meanwhile.
     assert proxied.obey().reset_connections - before.reset_connections >= 4
     assert [run.terminate(pod) for pod in list(run.pods)] == [0, 0]
+
+
+def test_the_player_disturbs_the_connections_and_ends_it(proxied: ProxiedBroker) -> None:
+    """It finds the proxy by its pod, and reports how many connections were reset."""
+    annotations = {f"{PORT_ANNOTATION}control": str(proxied.control_port)}
+    kube = SimpleNamespace(list=lambda *_, **__: [{"metadata": {"annotations": annotations}}])
+    stage = SimpleNamespace(
+        kube=kube,
+        options=SimpleNamespace(run_id="q-1"),
+        ready_pods=lambda: ["consumer-0"],
+        pods=lambda: ["consumer-0", "consumer-1"],
+    )
+    action = BrokerUnreachable(
+        kind="broker_unreachable", at_seconds=1, for_seconds=0.5, mode="reset"
+    )
+    performer = DisturbedConnections(0, action, cast("Any", stage))
+    client = AdminClient({"bootstrap.servers": proxied.listener.bootstrap_servers})
+    client.list_topics(timeout=20)
+
+    assert performer.choose() == ["consumer-0"]
+    performer.act()
+    assert proxied.obey().mode == "reset"
+    performer.hold(threading.Event())
+    performer.undo()
+
+    assert proxied.obey().mode == "pass"
+    assert int(performer.detail.split()[0]) >= 1
+    assert performer.came == ["consumer-1"]
+
+
+def test_a_run_without_a_proxy_has_no_target() -> None:
+    """The action is not stamped as played."""
+    kube = SimpleNamespace(list=lambda *_, **__: [])
+    stage = SimpleNamespace(kube=kube, options=SimpleNamespace(run_id="q-1"))
+    action = BrokerUnreachable(kind="broker_unreachable", at_seconds=1, for_seconds=1)
+
+    with pytest.raises(NotReady, match="broker-proxy"):
+        DisturbedConnections(0, action, cast("Any", stage)).choose()
 
 
 def test_latency_is_on_every_request(proxied: ProxiedBroker) -> None:

@@ -10,7 +10,7 @@ from lagbench_airflow.triggers.condition import ConditionTrigger
 
 
 class ActionsPlayedSensor(CellSensor):
-    """Succeed when the player has ended: each action is over; at once without actions.
+    """Succeed when the player has ended: each action has ended; at once without actions.
 
     Leaves nothing behind; safe to retry. After the time limit the run continues: the verdict
     reports the actions that were not played.

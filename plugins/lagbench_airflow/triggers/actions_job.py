@@ -9,7 +9,7 @@ from lagbench_airflow.triggers.producer_job import job_end
 
 
 class ActionsPlayedTrigger(ConditionTrigger):
-    """Fires when the Job has completed, failed or is gone; at once if there is none (empty)."""
+    """Fires when the Job has completed, failed or was deleted; at once if there is none (empty)."""
 
     def __init__(self, *, job: str, kubernetes_conn_id: str, **bounds: float) -> None:
         """Name the Job and the connection."""

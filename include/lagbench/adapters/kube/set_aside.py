@@ -1,4 +1,4 @@
-"""Take a Deployment's pods away for a time, and bring them back, whoever survives.
+"""Take a Deployment's pods away for a time, and bring them back.
 
 The Deployment itself notes the replicas that it had. So a later run, or the end of this one, brings
 back what a killed player left at zero.

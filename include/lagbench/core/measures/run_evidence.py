@@ -171,7 +171,7 @@ class RunEvidence:
 
     @cached_property
     def hidden(self) -> Hidden:
-        """What the actions hide, and when."""
+        """The windows of the actions."""
         return Hidden(self.actions)
 
     @cached_property

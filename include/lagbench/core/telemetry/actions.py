@@ -20,7 +20,7 @@ class ActionStarted(Record, tag="action_started"):
 
 
 class ActionEnded(Record, tag="action_ended"):
-    """An action is over: what it did is undone, or complete; ``at`` is after its last effect.
+    """An action has ended: its effect is undone, or complete; ``at`` is after its last effect.
 
     ``error`` is why it was not played as planned; empty: it was.
     """

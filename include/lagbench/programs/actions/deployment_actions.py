@@ -31,7 +31,7 @@ class AutoscalerIsDown(Performer[AutoscalerDown]):
         return [AUTOSCALER_DEPLOYMENT]
 
     def act(self) -> None:
-        """Scale it to zero; return when its pod is gone."""
+        """Scale it to zero; return when its pod has ended."""
         set_aside(self.stage.kube.elsewhere(AUTOSCALER_NAMESPACE), AUTOSCALER_DEPLOYMENT)
 
     def undo(self) -> None:
@@ -52,7 +52,7 @@ class LagScalerIsDown(Performer[LagScalerDown]):
         return [LAG_SCALER]
 
     def act(self) -> None:
-        """Scale it to zero; return when its pod is gone."""
+        """Scale it to zero; return when its pod has ended."""
         set_aside(self.stage.kube, LAG_SCALER)
 
     def undo(self) -> None:

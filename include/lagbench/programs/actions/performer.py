@@ -54,7 +54,7 @@ class Performer(ABC, Generic[Of]):
         """Begin: return when the effect is there."""
 
     def hold(self, stopping: threading.Event) -> None:
-        """Wait for the action's end: its time is over, or the program ends."""
+        """Wait for the action's end: its time has passed, or the program ends."""
         if isinstance(self.action, LastingAction):
             stopping.wait(self.action.for_seconds)
 

@@ -10,7 +10,7 @@ from lagbench.programs.actions.performer import Performer
 
 _KILLED_SECONDS = 30.0
 _NET_SECONDS = 5.0
-"""The API itself ends a pause so much later, if the player cannot."""
+"""The API itself ends a pause this long after its time, if the player cannot."""
 
 
 class KillPods(Performer[KillPod]):
@@ -40,13 +40,13 @@ class KillPods(Performer[KillPod]):
         return count is None or count > self._restarts[pod]
 
     def _restart_count(self, pod: str) -> int | None:
-        """Return how often the pod's containers were started again; None: the pod is gone."""
+        """Return how often the pod's containers were started again; None: there is no such pod."""
         found = self.stage.kube.get("Pod", pod)
         return None if found is None else _restarts(found)
 
 
 class PausePods(Performer[PausePod]):
-    """Sends SIGSTOP, and SIGCONT when its time is over or the player ends."""
+    """Sends SIGSTOP, and SIGCONT when its time has passed or the player ends."""
 
     _paused: list[str]
 

@@ -18,7 +18,7 @@ class StreamState:
     def __init__(
         self, now_ns: Callable[[], int], *, drained_records: int, drained_after_seconds: float
     ) -> None:
-        """Know nothing yet; the lag is drained at ``drained_records``, not before that second."""
+        """Begin without a stream; the lag is drained at ``drained_records``, not before that second."""
         self._now_ns = now_ns
         self._drained_records = drained_records
         self._drained_after_ns = round(drained_after_seconds * _NS)
@@ -53,15 +53,18 @@ class StreamState:
         """Wait until the action is due; False: the program ends before."""
         with self._changed:
             while not stopping.is_set():
-                due_at = self._due_at(action)
-                left_seconds = _LOOK_SECONDS if due_at is None else (due_at - self._now_ns()) / _NS
-                if left_seconds <= 0:
+                left_seconds = self.left_seconds(action)
+                if left_seconds is not None and left_seconds <= 0:
                     return True
-                self._changed.wait(min(left_seconds, _LOOK_SECONDS))
+                self._changed.wait(min(left_seconds or _LOOK_SECONDS, _LOOK_SECONDS))
         return False
 
-    def _due_at(self, action: ActionBase) -> int | None:
-        return self.planned_at(action) if action.at is None else self._drained_at
+    def left_seconds(self, action: ActionBase) -> float | None:
+        """Return the seconds until the action is due, 0 or less: it is; None: not known yet."""
+        if action.at is not None:
+            return None if self._drained_at is None else 0.0
+        planned_at = self.planned_at(action)
+        return None if planned_at is None else (planned_at - self._now_ns()) / _NS
 
     def _is_drained(self, sample: LagSample) -> bool:
         started_at = self._started_at

@@ -29,7 +29,7 @@ LATE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Hides:
-    """What a kind of action may hide, until ``recovery_seconds`` after its end."""
+    """The evidence that a kind of action may hide, until ``recovery_seconds`` after its end."""
 
     disturbances: frozenset[Disturbance] = frozenset()
     readings: frozenset[What] = frozenset()  # that may fail meanwhile

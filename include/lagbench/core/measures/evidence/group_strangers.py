@@ -65,7 +65,7 @@ def group_strangers(
     """Return every stranger, first seen first; empty when all members were the run's own.
 
     Members that are only counted are left out while an action hides the number of members. A
-    stranger with a name is nobody's doing.
+    stranger with a name never is.
     """
     by_time = sorted(records, key=lambda record: record.at)
     own = own_clients(by_time)

@@ -1,0 +1,185 @@
+"""The player of actions beside a real broker and a real localkube: it undoes, or others do."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
+from tests.integration.localkube_process import LocalkubeProcess, eventually, running_localkube
+from tests.integration.pod_manifests import FOREVER, deployment
+
+from lagbench.adapters.kafka.telemetry_log import TelemetryLog
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.set_aside import HAD_REPLICAS
+from lagbench.adapters.process.processes import end_process, start_tied
+from lagbench.core.scenario.run_names import (
+    AUTOSCALER_DEPLOYMENT,
+    AUTOSCALER_NAMESPACE,
+    RUN_ID_LABEL,
+)
+from lagbench.core.telemetry.records import ActionEnded, ActionStarted, StreamStarted
+from lagbench.embedded.broker import Broker
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
+    """Provide a run's topics."""
+    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=1) as found:
+        yield found
+
+
+@pytest.fixture
+def localkube(tmp_path: Path) -> Iterator[LocalkubeProcess]:
+    """Provide a localkube with the namespaces of a bench."""
+    with running_localkube(tmp_path / "localkube") as running:
+        yield running
+
+
+@pytest.fixture
+def kube(localkube: LocalkubeProcess, run: ConsumerGroupRun) -> Iterator[Kube]:
+    """Provide a client of a bench with two consumers of the run and an autoscaler."""
+    client = Kube.from_kubeconfig(localkube.kubeconfig)
+    for name in (client.namespace, AUTOSCALER_NAMESPACE):
+        client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    consumers = deployment("consumer", 2, FOREVER)
+    labels = consumers["spec"]["template"]["metadata"]["labels"]
+    labels[RUN_ID_LABEL] = run.names.run_id
+    client.apply(consumers)
+    client.elsewhere(AUTOSCALER_NAMESPACE).apply(deployment(AUTOSCALER_DEPLOYMENT, 1, FOREVER))
+    eventually(lambda: len(processes(client, run)) == 2, "two consumers", within_seconds=20)
+    yield client
+    client.close()
+
+
+def processes(kube: Kube, run: ConsumerGroupRun) -> dict[str, psutil.Process]:
+    """Return the process of each consumer pod that runs."""
+    found = {}
+    for pod in kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={run.names.run_id}"):
+        for status in (pod.get("status") or {}).get("containerStatuses") or []:
+            if "running" in status["state"]:
+                pid = int(status["containerID"].removeprefix("process://"))
+                found[pod["metadata"]["name"]] = psutil.Process(pid)
+    return found
+
+
+@contextmanager
+def player(
+    run: ConsumerGroupRun, localkube: LocalkubeProcess, *actions: dict[str, Any]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a player for the time of the block; the stream starts with it."""
+    environment = os.environ | {
+        "POD_NAME": "actions-1",
+        "KAFKA_BOOTSTRAP_SERVERS": run.bootstrap_servers,
+        "KUBECONFIG": str(localkube.kubeconfig),
+        "PORT_METRICS": "0",
+        "ACTIONS_JSON": json.dumps(actions),
+    }
+    command = [sys.executable, "-m", "lagbench.programs.actions", "--run-id", run.names.run_id]
+    with (run.log_dir / "actions.log").open("ab") as log:
+        process = start_tied(command, log=log, env=environment)
+    telemetry = TelemetryLog(run.bootstrap_servers, run.names.telemetry_topic)
+    telemetry.send(
+        StreamStarted(
+            at=time.time_ns(),
+            source="producer-1",
+            stream_started_at=time.time_ns(),
+            seed=1,
+            profile="steady",
+            planned_total=1,
+            planned_seconds=1.0,
+            partitions=1,
+        )
+    )
+    telemetry.flush()
+    try:
+        yield process
+    finally:
+        end_process(process.pid, grace_seconds=25)
+        process.wait(timeout=10)
+
+
+def ends(run: ConsumerGroupRun) -> list[ActionEnded]:
+    """Return the ends that were stamped so far."""
+    return sorted(run.telemetry(ActionEnded), key=lambda record: record.number)
+
+
+def test_actions_are_played_once_in_a_real_run(
+    run: ConsumerGroupRun, kube: Kube, localkube: LocalkubeProcess
+) -> None:
+    """Kill, pause and restart: each has its effect, two stamps, and the player ends by itself."""
+    before = processes(kube, run)
+    actions = (
+        {"kind": "kill_pod", "at_seconds": 0},
+        {"kind": "pause_pod", "at_seconds": 4, "for_seconds": 1, "pods": 2},
+        {"kind": "rolling_restart", "at_seconds": 8},
+    )
+
+    with player(run, localkube, *actions) as process:
+        assert process.wait(timeout=60) == 0
+
+    starts = sorted(run.telemetry(ActionStarted), key=lambda record: record.number)
+    assert [record.action for record in starts] == [action["kind"] for action in actions]
+    assert [record.error for record in ends(run)] == ["", "", ""]
+    assert len(starts[0].targets) == 1
+    assert set(starts[1].targets) == set(starts[2].targets) == set(before)
+    assert ends(run)[1].at - starts[1].at >= 1_000_000_000
+    after = processes(kube, run)
+    assert set(ends(run)[2].came) == set(after)
+    assert not set(after) & set(before)
+
+
+def test_sigterm_undoes_what_lasts(
+    run: ConsumerGroupRun, kube: Kube, localkube: LocalkubeProcess
+) -> None:
+    """The paused pods continue, and the end is stamped as one before its time."""
+    pause = {"kind": "pause_pod", "at_seconds": 0, "for_seconds": 600, "pods": 2}
+    found = processes(kube, run)
+
+    with player(run, localkube, pause) as process:
+        eventually(
+            lambda: {p.status() for p in found.values()} == {psutil.STATUS_STOPPED},
+            "the pause",
+            within_seconds=30,
+        )
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=30)
+
+    assert all(p.status() != psutil.STATUS_STOPPED for p in found.values())
+    (end,) = eventually(lambda: ends(run), "the stamp of its end", within_seconds=10)
+    assert "the run ended before" in end.error
+
+
+def test_what_a_killed_player_left_is_brought_back_at_the_end(
+    run: ConsumerGroupRun, kube: Kube, localkube: LocalkubeProcess
+) -> None:
+    """After SIGKILL nothing is stamped; the clean-up of the run finds the note."""
+    from lagbench_airflow.bench_life import bring_autoscaler_back
+
+    down = {"kind": "autoscaler_down", "at_seconds": 0, "for_seconds": 600}
+    keda = kube.elsewhere(AUTOSCALER_NAMESPACE)
+
+    with player(run, localkube, down) as process:
+        eventually(lambda: keda.list("Pod") == [], "no autoscaler", within_seconds=30)
+        process.kill()
+        process.wait(timeout=10)
+    assert (keda.get("Deployment", AUTOSCALER_DEPLOYMENT) or {})["spec"]["replicas"] == 0
+
+    bring_autoscaler_back(kube, lambda _: None)
+
+    assert len(keda.list("Pod")) == 1
+    metadata = (keda.get("Deployment", AUTOSCALER_DEPLOYMENT) or {})["metadata"]
+    assert HAD_REPLICAS not in metadata.get("annotations", {})
+    assert ends(run) == []

@@ -1,0 +1,161 @@
+"""Signals to the processes of a pod: localkube's own subresource."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from kubernetes.client import ApiException
+from tests.integration.localkube_process import LocalkubeProcess, eventually, running_localkube
+from tests.integration.pod_manifests import FOREVER, NAMESPACE, deployment
+
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.set_aside import HAD_REPLICAS, bring_back, set_aside
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def localkube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalkubeProcess]:
+    """Provide one running localkube for this module; each test uses names of its own."""
+    with running_localkube(tmp_path_factory.mktemp("localkube")) as running:
+        yield running
+
+
+@pytest.fixture
+def kube(localkube: LocalkubeProcess) -> Iterator[Kube]:
+    """Provide a client of its default namespace."""
+    client = Kube.from_kubeconfig(localkube.kubeconfig)
+    client.namespace = NAMESPACE
+    yield client
+    client.close()
+
+
+def running_pod(kube: Kube, name: str, replicas: int = 1) -> Callable[[], dict[str, Any]]:
+    """Start a Deployment and return how to read its first pod, which runs."""
+    kube.apply(deployment(name, replicas, FOREVER))
+
+    def pod() -> dict[str, Any]:
+        return kube.list("Pod", label_selector=f"app={name}")[0]
+
+    eventually(lambda: kube.list("Pod", label_selector=f"app={name}"), "the pod")
+    eventually(lambda: pid_of(pod()) is not None, "its process")
+    return pod
+
+
+def pid_of(pod: dict[str, Any]) -> int | None:
+    """Return the number of the pod's process; None: it has none."""
+    for status in (pod.get("status") or {}).get("containerStatuses") or []:
+        if "running" in status["state"]:
+            return int(status["containerID"].removeprefix("process://"))
+    return None
+
+
+def test_a_killed_container_starts_again_in_its_pod(kube: Kube) -> None:
+    """SIGKILL leaves no chance for a graceful end: exit code 137, and a restart."""
+    pod = running_pod(kube, "killed")
+    name, before = pod()["metadata"]["name"], pid_of(pod())
+
+    kube.signal_pod(name, "SIGKILL")
+
+    eventually(lambda: pid_of(pod()) not in (None, before), "another process")
+    status = pod()["status"]["containerStatuses"][0]
+    assert pod()["metadata"]["name"] == name
+    assert status["restartCount"] == 1
+    assert status["lastState"]["terminated"]["exitCode"] == 128 + signal.SIGKILL
+    kube.delete("Deployment", "killed")
+
+
+def test_a_stopped_pod_continues_when_it_is_told_to(kube: Kube) -> None:
+    """SIGSTOP stops the process itself, SIGCONT lets it go on."""
+    pod = running_pod(kube, "stopped")
+    name = pod()["metadata"]["name"]
+    process = psutil.Process(pid_of(pod()))
+
+    kube.signal_pod(name, "SIGSTOP", seconds=60)
+    eventually(lambda: process.status() == psutil.STATUS_STOPPED, "the stop")
+    kube.signal_pod(name, "SIGCONT")
+
+    eventually(lambda: process.status() != psutil.STATUS_STOPPED, "the end of the stop")
+    kube.delete("Deployment", "stopped")
+
+
+def test_a_stop_ends_without_its_sender(kube: Kube) -> None:
+    """A player that was killed undoes nothing: after the time localkube lets the pod continue."""
+    pod = running_pod(kube, "left")
+    process = psutil.Process(pid_of(pod()))
+
+    kube.signal_pod(pod()["metadata"]["name"], "SIGSTOP", seconds=0.5)
+
+    eventually(lambda: process.status() == psutil.STATUS_STOPPED, "the stop", within_seconds=0.5)
+    eventually(lambda: process.status() != psutil.STATUS_STOPPED, "the end of the stop")
+    kube.delete("Deployment", "left")
+
+
+def test_a_stopped_pod_can_shut_down(kube: Kube, tmp_path: Path) -> None:
+    """A deletion lets it continue first: it sees SIGTERM, and needs no SIGKILL."""
+    noted = tmp_path / "sigterm"
+    script = (
+        "import pathlib, signal, sys\n"
+        "def end(*_):\n"
+        f"    pathlib.Path({str(noted)!r}).touch()\n"
+        "    sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "print('listening', flush=True)\n"
+        "while True: signal.pause()"
+    )
+    manifest = deployment("ends", 1, script)
+    manifest["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 30
+    kube.apply(manifest)
+    pod = eventually(lambda: kube.list("Pod", label_selector="app=ends"), "the pod")[0]
+    name = pod["metadata"]["name"]
+    eventually(lambda: "listening" in kube.pod_logs(name), "its handler")
+    kube.signal_pod(name, "SIGSTOP", seconds=60)
+
+    kube.delete("Deployment", "ends")
+
+    eventually(noted.exists, "the pod's own end", within_seconds=20)
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ({"signal": "SIGHUP"}, "SIGKILL"),
+        ({"signal": "SIGSTOP"}, "seconds"),
+        ({"signal": "SIGSTOP", "seconds": 0}, "seconds"),
+    ],
+)
+def test_a_wrong_signal_is_named(
+    localkube: LocalkubeProcess, kube: Kube, body: dict[str, Any], word: str
+) -> None:
+    """Only these three signals are sent, and a stop has an end."""
+    pod = running_pod(kube, "named")
+    pods = localkube.client().resources.get(api_version="v1", kind="Pod")
+
+    with pytest.raises(ApiException) as refused:
+        pods.subresources["signal"].create(
+            body=body, name=pod()["metadata"]["name"], namespace=NAMESPACE
+        )
+
+    assert refused.value.status == 400
+    assert word in str(refused.value.body)
+
+
+def test_a_deployment_comes_back_from_its_own_note(kube: Kube) -> None:
+    """Whoever set it aside need not survive: another client brings the replicas back."""
+    running_pod(kube, "aside", replicas=2)
+
+    set_aside(kube, "aside")
+    set_aside(kube, "aside")  # a second one does not forget the first one's note
+    assert kube.list("Pod", label_selector="app=aside") == []
+
+    manifest = kube.get("Deployment", "aside") or {}
+    assert manifest["metadata"]["annotations"][HAD_REPLICAS] == "2"
+    assert bring_back(kube, "aside")
+    assert len(kube.list("Pod", label_selector="app=aside")) == 2
+    assert not bring_back(kube, "aside")
+    kube.delete("Deployment", "aside")

@@ -1,0 +1,198 @@
+"""What planned actions excuse: by time, by cause, by target, and never by a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from lagbench.core.measures.evidence.actions import (
+    HIDES,
+    Hidden,
+    PlayedAction,
+    doubts_of_the_actions,
+    played_actions,
+)
+from lagbench.core.measures.evidence.contradictions import contradictions_of_members
+from lagbench.core.measures.evidence.group_strangers import group_strangers
+from lagbench.core.measures.rebalance.episodes import EpisodeSpan, caused_by_action
+from lagbench.core.scenario.actions import ActionBase, ActionKind, AutoscalerDown, KillPod
+from lagbench.core.telemetry import records as t
+
+NS = 1_000_000_000
+KILL = KillPod(kind="kill_pod", at_seconds=10)
+
+
+def started(second: float, *, number: int = 0, action: str = "kill_pod") -> t.ActionStarted:
+    """Stamp the begin of an action on pod-a."""
+    at = round(second * NS)
+    return t.ActionStarted(
+        at=at, source="actions", number=number, action=action, targets=["pod-a"], planned_at=None
+    )
+
+
+def ended(
+    second: float, *, number: int = 0, action: str = "kill_pod", error: str = ""
+) -> t.ActionEnded:
+    """Stamp the end of an action."""
+    at = round(second * NS)
+    return t.ActionEnded(at=at, source="actions", number=number, action=action, error=error)
+
+
+def play(records: Sequence[t.Record], *planned: ActionBase) -> list[str]:
+    """Return the doubts of the actions; the stream began at 0."""
+    found = played_actions(records, planned, stream_started_at=0)  # type: ignore[arg-type]
+    return doubts_of_the_actions(found, records, planned)  # type: ignore[arg-type]
+
+
+def window(kind: ActionKind, from_second: float, to_second: float) -> Hidden:
+    """Return an action on pod-a with a window of these seconds."""
+    action = PlayedAction(
+        number=0,
+        kind=kind,
+        targets=("pod-a",),
+        started_at=round(from_second * NS),
+        ended_at=round(from_second * NS),
+        hidden_until_at=round(to_second * NS),
+    )
+    return Hidden((action,))
+
+
+def test_an_action_as_planned_leaves_no_doubt() -> None:
+    """Its window ends with its own bound for the recovery."""
+    (action,) = played_actions([started(10.2), ended(10.6)], [KILL], stream_started_at=0)
+
+    assert not action.problem
+    assert action.hidden_until_at == round((10.6 + HIDES["kill_pod"].recovery_seconds) * NS)
+    assert play([started(10.2), ended(10.6)], KILL) == []
+
+
+@pytest.mark.parametrize(
+    ("records", "reason"),
+    [
+        ([], "was not played"),
+        ([started(10)], "began and never ended"),
+        ([started(10), ended(11, error="no pod is Ready")], "failed: no pod is Ready"),
+        ([started(10), ended(11), started(12), ended(13)], "was played 2 times"),
+        ([started(10, action="pause_pod"), ended(11)], "is stamped as another kind"),
+        ([started(16), ended(17)], "began +6.0 s from its planned instant"),
+        ([started(10), ended(9)], "is stamped as ended before it began"),
+        ([started(10), ended(11), started(12, number=7)], "the scenario does not plan them"),
+    ],
+)
+def test_an_action_that_was_not_played_as_planned_is_a_doubt(
+    records: list[t.Record], reason: str
+) -> None:
+    """The run did not have the conditions of its plan."""
+    (doubt,) = play(records, KILL)
+
+    assert reason in doubt
+
+
+def test_an_action_that_was_not_played_as_planned_hides_nothing() -> None:
+    """Without both stamps there is no window."""
+    actions = played_actions([started(10)], [KILL], stream_started_at=0)
+
+    assert Hidden(actions).by("members", 10 * NS) is None
+
+
+def test_a_window_is_of_its_time_its_cause_and_its_targets() -> None:
+    """Outside of it, for another disturbance, or of another pod nothing is hidden."""
+    hidden = window("kill_pod", 10, 20)
+
+    assert hidden.by("members", 15 * NS)
+    assert hidden.by("members", 12 * NS, 18 * NS)
+    assert hidden.by("rebalance", 15 * NS, pods={"pod-a"})
+    assert not hidden.by("members", 9 * NS)
+    assert not hidden.by("members", 15 * NS, 21 * NS)
+    assert not hidden.by("backlog", 15 * NS)
+    assert not hidden.by("rebalance", 15 * NS, pods={"pod-a", "pod-b"})
+    assert not hidden.reading("lag", 12 * NS, 18 * NS)
+
+
+def _surplus_members(hidden: Hidden) -> list[str]:
+    """Return the contradictions of a group with a member too many from 10 s to 50 s."""
+    records: list[t.TelemetryRecord] = []
+    for second in range(70):
+        members = 3 if 10 <= second < 50 else 2
+        at, source = second * NS, "recorder"
+        records.append(t.ReplicaSample(at=at, source=source, spec=2, current=2, ready=2))
+        records.append(
+            t.GroupSample(
+                at=at, source=source, state="STABLE", members=members, members_without_partitions=0
+            )
+        )
+    strangers = group_strangers(records, hidden)
+    found = contradictions_of_members(records, 70 * NS, session_seconds=10, hidden=hidden)
+    return [*found, *(f"{one.members} strangers" for one in strangers)]
+
+
+MEMBERS_KINDS: tuple[ActionKind, ...] = ("kill_pod", "pause_pod", "rolling_restart")
+
+
+@pytest.mark.parametrize("kind", MEMBERS_KINDS)
+def test_an_action_on_pods_excuses_the_members_in_its_window(kind: ActionKind) -> None:
+    """With it the surplus is its doing; without it, or outside of it, somebody else's."""
+    assert _surplus_members(window(kind, 10, 50)) == []
+    assert len(_surplus_members(Hidden())) == 2
+    assert len(_surplus_members(window(kind, 51, 69))) == 2
+    assert len(_surplus_members(window(kind, 10, 20))) == 2  # it lasts longer than the window
+
+
+@pytest.mark.parametrize("kind", sorted(set(HIDES) - set(MEMBERS_KINDS)))
+def test_an_action_of_another_cause_excuses_no_member(kind: ActionKind) -> None:
+    """It stays the contradiction that it is without an action."""
+    assert len(_surplus_members(window(kind, 10, 50))) == 2
+
+
+def span(second: float, *died: str) -> EpisodeSpan:
+    """Return an episode in which pods died."""
+    at = round(second * NS)
+    return EpisodeSpan(
+        started_at=at,
+        ended_at=at,
+        joined=(),
+        left=(),
+        died=died,
+        members_before=2,
+        members_after=1,
+        partitions_moved=2,
+        unowned=(),
+        last_at=at,
+        settled_at=at,
+    )
+
+
+@pytest.mark.parametrize(
+    ("hidden", "of", "trigger"),
+    [
+        (lambda: window("kill_pod", 10, 20), span(12, "pod-a"), "action"),
+        (Hidden, span(12, "pod-a"), "pod_death"),
+        (lambda: window("kill_pod", 10, 20), span(25, "pod-a"), "pod_death"),
+        (lambda: window("kill_pod", 10, 20), span(12, "pod-b"), "pod_death"),
+        (lambda: window("autoscaler_down", 10, 20), span(12, "pod-a"), "pod_death"),
+    ],
+    ids=["with", "without", "outside", "another-pod", "another-cause"],
+)
+def test_a_rebalance_by_an_action_has_its_name(
+    hidden: Callable[[], Hidden], of: EpisodeSpan, trigger: str
+) -> None:
+    """Only in the window, and only for the pods of the action."""
+    found, text = caused_by_action(of, "pod_death", "pod died", hidden())
+
+    assert found == trigger
+    assert ("kill_pod (actions.0)" in text) is (trigger == "action")
+
+
+def test_a_scale_step_stays_a_scale_step() -> None:
+    """Its cost is judged, whatever action happened beside it."""
+    found, _ = caused_by_action(span(12, "pod-a"), "scale_up", "2 to 4", window("kill_pod", 10, 20))
+
+    assert found == "scale_up"
+
+
+def test_an_action_that_hides_nothing_has_a_row_of_its_own() -> None:
+    """Without autoscaler everything stays readable, so every SLO judges through it."""
+    assert AutoscalerDown(kind="autoscaler_down", at_seconds=1, for_seconds=1).kind in HIDES
+    assert not HIDES["autoscaler_down"].disturbances
+    assert not HIDES["lag_scaler_down"].disturbances

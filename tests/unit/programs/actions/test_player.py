@@ -1,0 +1,191 @@
+"""Actions are played once, stamped, and undone."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from tests.fakes.fake_kube import FakeKube
+
+from lagbench.core.scenario.actions import AutoscalerDown, KillPod, LagScalerDown, SwapPolicy
+from lagbench.core.scenario.run_names import POD_ORDINAL_ANNOTATION
+from lagbench.core.telemetry.records import ActionEnded, ActionStarted, Record
+from lagbench.errors import NotReady
+from lagbench.programs.actions.performer import Performer, Stage
+from lagbench.programs.actions.player import Player
+from lagbench.programs.actions.registry import performer
+from lagbench.programs.actions.settings import PlayerOptions, parse_options
+from lagbench.programs.actions.stream_state import StreamState
+
+KILL = KillPod(kind="kill_pod", at_seconds=0)
+DOWN = AutoscalerDown(kind="autoscaler_down", at_seconds=0, for_seconds=3600)
+
+
+class Scripted(Performer[Any]):
+    """An action that notes what is asked of it, and fails where it is told to."""
+
+    def __init__(self, action: Any, fails_in: str = "") -> None:
+        """Fail in the method of this name."""
+        super().__init__(0, action, None)  # type: ignore[arg-type]
+        self.calls: list[str] = []
+        self.fails_in = fails_in
+        self.is_held = threading.Event()
+
+    def choose(self) -> list[str]:
+        """Choose one target."""
+        self._note("choose")
+        return ["pod-a"]
+
+    def act(self) -> None:
+        """Act."""
+        self._note("act")
+
+    def hold(self, stopping: threading.Event) -> None:
+        """Hold as the kind does."""
+        self._note("hold")
+        self.is_held.set()
+        super().hold(stopping)
+
+    def undo(self) -> None:
+        """Undo."""
+        self._note("undo")
+
+    def _note(self, what: str) -> None:
+        self.calls.append(what)
+        if what == self.fails_in:
+            raise NotReady(f"{what} does not work")
+
+
+def due_now() -> StreamState:
+    """Return a stream that started long ago."""
+    state = StreamState(lambda: 10, drained_records=0, drained_after_seconds=0)
+    state._started_at = 0
+    return state
+
+
+def player(sent: list[Record], state: StreamState | None = None) -> Player:
+    """Return a player that sends into ``sent``."""
+    return Player(state or due_now(), sent.append, lambda: 10, "actions-0")
+
+
+def played(scripted: Scripted) -> tuple[ActionStarted, ActionEnded]:
+    """Play one action to its end and return its two stamps."""
+    sent: list[Record] = []
+    own = player(sent)
+    own.start([scripted])
+    own._threads[0].join(10)
+    started, ended = sent
+    assert isinstance(started, ActionStarted)
+    assert isinstance(ended, ActionEnded)
+    assert own.is_done()
+    return started, ended
+
+
+def test_an_action_is_stamped_before_and_after() -> None:
+    """Targets in the first stamp, no error in the second; undo comes last."""
+    scripted = Scripted(KILL)
+
+    started, ended = played(scripted)
+
+    assert (started.targets, started.planned_at, started.action) == (["pod-a"], 0, "kill_pod")
+    assert (ended.error, ended.number) == ("", 0)
+    assert scripted.calls == ["choose", "act", "hold", "undo"]
+
+
+@pytest.mark.parametrize("fails_in", ["choose", "act", "hold", "undo"])
+def test_an_action_that_fails_says_so_and_is_undone(fails_in: str) -> None:
+    """Both stamps are sent, the end with the error; without a target nothing is to be undone."""
+    scripted = Scripted(KILL, fails_in)
+
+    _, ended = played(scripted)
+
+    assert f"{fails_in} does not work" in ended.error
+    assert ("undo" in scripted.calls) is (fails_in != "choose")
+
+
+def test_a_stop_undoes_what_lasts_and_begins_nothing_more() -> None:
+    """SIGTERM in an action that lasts an hour: undone, and stamped as ended too early."""
+    sent: list[Record] = []
+    lasting, waiting = Scripted(DOWN), Scripted(KillPod(kind="kill_pod", at_seconds=3600))
+    own = player(sent)
+    own.start([lasting, waiting])
+    assert lasting.is_held.wait(10)
+
+    assert own.stop(10)
+
+    assert lasting.calls[-1] == "undo"
+    assert waiting.calls == []
+    assert [type(record) for record in sent] == [ActionStarted, ActionEnded]
+    assert isinstance(sent[1], ActionEnded)
+    assert "the run ended before" in sent[1].error
+
+
+def options(**environment: str) -> PlayerOptions:
+    """Return the player's options for a run."""
+    variables = {"ACTIONS_JSON": "[]", "KAFKA_BOOTSTRAP_SERVERS": "kafka:9092"} | environment
+    return parse_options(["--run-id=r-1", "--seed=3"], variables)
+
+
+def pod(name: str, ordinal: int, *, is_ready: bool = True) -> dict[str, Any]:
+    """Return a consumer pod of the run."""
+    return {
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": {"app": "consumer"},
+            "annotations": {POD_ORDINAL_ANNOTATION: str(ordinal)},
+        },
+        "status": {"conditions": [{"type": "Ready", "status": str(is_ready)}]},
+    }
+
+
+class PodsKube(FakeKube):
+    """A cluster with pods whose labels are not looked at."""
+
+    def list(self, kind: str, *, label_selector: str = "") -> list[dict[str, Any]]:
+        """Return all of a kind."""
+        return super().list(kind)
+
+
+def stage_of(*pods: dict[str, Any]) -> Stage:
+    """Return a stage with these pods."""
+    kube = PodsKube()
+    kube.objects = {("Pod", one["metadata"]["name"]): one for one in pods}
+    return Stage(kube, options())  # type: ignore[arg-type]
+
+
+def test_pods_are_drawn_among_the_ready_ones_by_creation() -> None:
+    """Names are random: the order of creation makes the same seed draw the same pod."""
+    one = stage_of(pod("x", 1), pod("b", 0), pod("c", 2, is_ready=False))
+    other = stage_of(pod("k", 0), pod("a", 1))
+
+    first, second = (performer(0, KILL, stage).draw_pods(1) for stage in (one, other))
+
+    assert [one.ready_pods(), other.ready_pods()] == [["b", "x"], ["k", "a"]]
+    assert one.ready_pods().index(first[0]) == other.ready_pods().index(second[0])
+    with pytest.raises(NotReady, match="no consumer pod is Ready"):
+        performer(0, KILL, stage_of()).choose()
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        LagScalerDown(kind="lag_scaler_down", at_seconds=0, for_seconds=1),
+        SwapPolicy(kind="swap_policy", at_seconds=0, policy="x"),
+    ],
+    ids=["lag-scaler", "policy"],
+)
+def test_a_target_that_is_missing_is_named(action: Any) -> None:
+    """Nothing is done to a run that lacks the target."""
+    with pytest.raises(NotReady, match=r"lagbench-lag-scaler|policy x"):
+        performer(0, action, stage_of()).choose()
+
+
+def test_the_actions_come_as_json() -> None:
+    """The Job hands over what the scenario says."""
+    found = options(ACTIONS_JSON='[{"kind": "kill_pod", "at_seconds": 4}]', POD_NAME="actions-x")
+
+    assert found.actions == (KillPod(kind="kill_pod", at_seconds=4),)
+    assert (found.seed, found.source) == (3, "actions-x")
+    assert found.telemetry_topic == "lagbench.r-1.telemetry"
