@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import threading
@@ -172,14 +173,16 @@ def test_the_player_disturbs_the_connections_and_ends_it(proxied: ProxiedBroker)
         kind="broker_unreachable", at_seconds=1, for_seconds=0.5, mode="reset"
     )
     performer = DisturbedConnections(0, action, cast("Any", stage))
-    client = AdminClient({"bootstrap.servers": proxied.listener.bootstrap_servers})
-    client.list_topics(timeout=20)
-
-    assert performer.choose() == ["consumer-0"]
-    performer.act()
-    assert proxied.obey().mode == "reset"
-    performer.hold(threading.Event())
-    performer.undo()
+    before = proxied.obey().connections
+    with socket.create_connection(("127.0.0.1", proxied.listener.advertised_port)):
+        eventually(
+            lambda: proxied.obey().connections > before or None, "a connection", within_seconds=20
+        )
+        assert performer.choose() == ["consumer-0"]
+        performer.act()
+        assert proxied.obey().mode == "reset"
+        performer.hold(threading.Event())
+        performer.undo()
 
     assert proxied.obey().mode == "pass"
     assert int(performer.detail.split()[0]) >= 1

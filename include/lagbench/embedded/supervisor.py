@@ -46,6 +46,9 @@ MARK_VARIABLE = "LAGBENCH_SUPERVISED_IN"
 
 # Interval of the check for the end of a part, or of the process that the bench is attached to.
 _TICK_SECONDS = 0.5
+# A start competes with a whole run for two cores: over 90 s were seen at a load of 25.
+_RESTART_SECONDS = 240.0
+_TRY_AGAIN_SECONDS = 2.0
 _HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _ENDING = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 
@@ -180,15 +183,18 @@ class Supervisor:
             self._start_broker_at = time.monotonic() + outage.seconds
 
     def _start_broker(self, broker: Broker) -> None:
+        is_due = self._outage_is_over()
         self._start_broker_at = None
         log.info("starting the broker on request")
         if broker.state() == "died":
             self._forget_group(broker.pid)
             broker.stop()
         try:
-            broker.start()
+            broker.start(timeout_seconds=_RESTART_SECONDS)
         except NotReady as error:
             log.error("%s", error)
+            # Else every client would wait for a broker that nobody starts, until its limits.
+            self._start_broker_at = time.monotonic() + _TRY_AGAIN_SECONDS if is_due else None
             return
         self._watch_group(broker.pid)
 
