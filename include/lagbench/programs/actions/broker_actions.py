@@ -44,7 +44,8 @@ class DisturbedConnections(Performer[BrokerUnreachable]):
     """Orders the broker proxy, through which all connections of the consumers go."""
 
     _port: int
-    _begun: ProxyState
+    _before: ProxyState
+    _begun: ProxyState | None = None
 
     def choose(self) -> list[str]:
         """Return the consumers that are Ready.
@@ -52,7 +53,7 @@ class DisturbedConnections(Performer[BrokerUnreachable]):
         :raises NotReady: the run has no broker proxy.
         """
         self._port = self._control_port()
-        self._begun = order_proxy(self._port, ProxyOrder())
+        self._before = order_proxy(self._port, ProxyOrder())
         self._targets = self.stage.ready_pods()
         return self._targets
 
@@ -61,21 +62,24 @@ class DisturbedConnections(Performer[BrokerUnreachable]):
         seconds = self.action.for_seconds + _NET_SECONDS
         mode, latency_ms = self.action.mode, self.action.latency_ms
         order = ProxyOrder(mode=mode, latency_ms=latency_ms, seconds=seconds)
-        order_proxy(self._port, order)
+        self._begun = order_proxy(self._port, order)
 
     def undo(self) -> None:
         """Let everything pass again."""
-        ended = order_proxy(self._port, ProxyOrder(mode="pass"))
-        begun = self._begun
         self.came = sorted({*self.stage.pods()} - {*self._targets})
-        reset = ended.reset_connections - begun.reset_connections
-        passed = ended.to_broker_bytes - begun.to_broker_bytes
+        if self._begun is not None:
+            self.detail = self._seen(order_proxy(self._port, ProxyOrder()), self._begun)
+        order_proxy(self._port, ProxyOrder(mode="pass"))
+
+    def _seen(self, now: ProxyState, begun: ProxyState) -> str:
+        """Return what the proxy did; ``now`` is its state just before the end."""
         if self.action.mode == "reset":
-            self.detail = f"{reset} connections were reset while it lasted"
-        elif self.action.mode == "blackhole":
-            self.detail = f"{ended.connections} connections held, {passed} bytes passed"
-        else:
-            self.detail = f"{ended.connections} connections, {self.action.latency_ms:g} ms each way"
+            return f"{now.reset_connections - self._before.reset_connections} connections reset"
+        if self.action.mode == "latency":
+            return f"{now.connections} connections, {self.action.latency_ms:g} ms each way"
+        passed = now.to_broker_bytes - begun.to_broker_bytes
+        passed += now.to_clients_bytes - begun.to_clients_bytes
+        return f"{now.connections} connections held, {passed} bytes passed"
 
     def _control_port(self) -> int:
         selector = f"app={BROKER_PROXY},{RUN_ID_LABEL}={self.stage.options.run_id}"
