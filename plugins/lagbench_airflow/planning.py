@@ -71,7 +71,8 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     )
     for number, swapped in cell.swapped.items():
         folder.write_text(folder.swapped_policy(number), swapped.text)
-    predict_run(folder, cell.scenario, cell.policy)
+    swapped_policies = {number: one.policy for number, one in cell.swapped.items()}
+    predict_run(folder, cell.scenario, cell.policy, swapped_policies)
     return {
         "run_id": run_id,
         "run_folder": str(folder.path),

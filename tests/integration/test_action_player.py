@@ -21,12 +21,17 @@ from tests.integration.pod_manifests import FOREVER, deployment
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.policy_swap import put_policy
 from lagbench.adapters.kube.set_aside import HAD_REPLICAS
 from lagbench.adapters.process.processes import end_process, start_tied
+from lagbench.core.policy import CheckedPolicy
 from lagbench.core.scenario.run_names import (
     AUTOSCALER_DEPLOYMENT,
     AUTOSCALER_NAMESPACE,
+    POLICY_OBJECT,
+    RUN_ID_ANNOTATION,
     RUN_ID_LABEL,
+    SWAP_ANNOTATION,
 )
 from lagbench.core.telemetry.records import ActionEnded, ActionStarted, StreamStarted
 from lagbench.embedded.broker import Broker
@@ -77,7 +82,10 @@ def processes(kube: Kube, run: ConsumerGroupRun) -> dict[str, psutil.Process]:
 
 @contextmanager
 def player(
-    run: ConsumerGroupRun, localkube: LocalkubeProcess, *actions: dict[str, Any]
+    run: ConsumerGroupRun,
+    localkube: LocalkubeProcess,
+    *actions: dict[str, Any],
+    policies: dict[int, dict[str, Any]] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a player for the time of the block; the stream starts with it."""
     environment = os.environ | {
@@ -86,6 +94,7 @@ def player(
         "KUBECONFIG": str(localkube.kubeconfig),
         "PORT_METRICS": "0",
         "ACTIONS_JSON": json.dumps(actions),
+        "POLICIES_JSON": json.dumps(policies or {}),
     }
     command = [sys.executable, "-m", "lagbench.programs.actions", "--run-id", run.names.run_id]
     with (run.log_dir / "actions.log").open("ab") as log:
@@ -183,3 +192,81 @@ def test_what_a_killed_player_left_is_brought_back_at_the_end(
     metadata = (keda.get("Deployment", AUTOSCALER_DEPLOYMENT) or {})["metadata"]
     assert HAD_REPLICAS not in metadata.get("annotations", {})
     assert ends(run) == []
+
+
+def scaled_object(run: ConsumerGroupRun, most: int, swap: int | None) -> dict[str, Any]:
+    """Return a policy of the run on its lag."""
+    trigger = {
+        "bootstrapServers": run.bootstrap_servers,
+        "topic": run.names.events_topic,
+        "consumerGroup": run.names.group,
+        "lagThreshold": "10",
+    }
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": _policy_metadata(run, swap),
+        "spec": {
+            "scaleTargetRef": {"name": "consumer"},
+            "minReplicaCount": 2,
+            "maxReplicaCount": most,
+            "triggers": [{"type": "kafka", "metadata": trigger}],
+        },
+    }
+
+
+def plain_hpa(run: ConsumerGroupRun, most: int, swap: int) -> dict[str, Any]:
+    """Return a policy of the run on CPU."""
+    target = {"type": "Utilization", "averageUtilization": 50}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": _policy_metadata(run, swap),
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "consumer"},
+            "minReplicas": 2,
+            "maxReplicas": most,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],
+        },
+    }
+
+
+def _policy_metadata(run: ConsumerGroupRun, swap: int | None) -> dict[str, Any]:
+    number = {} if swap is None else {SWAP_ANNOTATION: str(swap)}
+    return {
+        "name": POLICY_OBJECT,
+        "namespace": "lagbench",
+        "labels": {RUN_ID_LABEL: run.names.run_id},
+        "annotations": {RUN_ID_ANNOTATION: run.names.run_id, **number},
+    }
+
+
+def test_policies_are_swapped_in_place(
+    run: ConsumerGroupRun, kube: Kube, localkube: LocalkubeProcess
+) -> None:
+    """Twice in a run: the autoscaler follows each, and each leaves a difference of its own."""
+    command = [sys.executable, "-m", "lagbench.programs.autoscaler", "--hpa-sync-seconds=1"]
+    environment = os.environ | {"KUBECONFIG": str(localkube.kubeconfig)}
+    with (run.log_dir / "autoscaler.log").open("ab") as log:
+        autoscaler = start_tied(command, log=log, env=environment)
+    first = scaled_object(run, 4, None)
+    policy = CheckedPolicy.of_run(first, where="test")
+    put_policy(kube, first, policy.limits)
+    swaps = (
+        {"kind": "swap_policy", "at_seconds": 0, "policy": "wider"},
+        {"kind": "swap_policy", "at_seconds": 15, "policy": "on-cpu"},
+    )
+    policies = {0: scaled_object(run, 6, 0), 1: plain_hpa(run, 5, 1)}
+
+    with player(run, localkube, *swaps, policies=policies) as process:
+        assert process.wait(timeout=120) == 0
+    end_process(autoscaler.pid, grace_seconds=10)
+
+    assert [record.error for record in ends(run)] == ["", ""]
+    wider, on_cpu = (record.detail for record in ends(run))
+    assert "-  maxReplicaCount: 4\n" in wider
+    assert "+  maxReplicaCount: 6\n" in wider
+    assert "-kind: ScaledObject\n" in on_cpu
+    assert "+kind: HorizontalPodAutoscaler\n" in on_cpu
+    assert kube.get("ScaledObject", POLICY_OBJECT) is None
+    assert (kube.get("HorizontalPodAutoscaler", POLICY_OBJECT) or {})["spec"]["maxReplicas"] == 5

@@ -54,7 +54,8 @@ def plan(
         overrides["seed"] = str(seed)
     cell = checked_cell(scenario, policy=policy, overrides=overrides)
     needs = plan_cell(cell.scenario, cell.policy)
-    predicted = predict(cell.scenario, cell.policy)
+    swapped = {number: one.policy for number, one in cell.swapped.items()}
+    predicted = predict(cell.scenario, cell.policy, swapped=swapped)
     console = Console()
     _print_prediction(console, cell, needs, predicted)
     root = runs_root()
@@ -93,7 +94,7 @@ def _table(title: str, rows: Sequence[tuple[str, str]]) -> Table:
 def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -> None:
     from lagbench.adapters.process.processor_speed import this_processor
     from lagbench.core.plan import cannot_carry
-    from lagbench.core.simulation import PREDICTED_ACTIONS
+    from lagbench.core.simulation import is_simulated
 
     scenario = cell.scenario
     rows = [
@@ -112,11 +113,9 @@ def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -
         ("disk", f"at most {plan.disk_bytes / 2**20:,.0f} MiB, free {free_bytes / 2**30:,.0f} GiB"),
     ]
     console.print(_table("needs and limits", rows))
-    left_out = sorted({a.kind for a in scenario.actions} - PREDICTED_ACTIONS)
-    if left_out:
-        console.print(
-            f"[yellow]![/yellow] the prediction leaves out {', '.join(left_out)}", highlight=False
-        )
+    if left_out := [str(n) for n, one in enumerate(scenario.actions) if not is_simulated(one)]:
+        text = f"the prediction leaves out actions {', '.join(left_out)}"
+        console.print(f"[yellow]![/yellow] {text}", highlight=False)
     for warning in plan.warnings:
         console.print(f"[yellow]![/yellow] {warning}", highlight=False)
     here = this_processor()

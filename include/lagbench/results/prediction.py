@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import RunEvidence, hpa_sync_at_seconds
 from lagbench.core.policy import CheckedPolicy
@@ -12,13 +14,18 @@ from lagbench.errors import WrongInput
 _NO_PHASE = "no sync of the HPA was recorded"
 
 
-def predict_run(folder: RunFolder, scenario: Scenario, policy: CheckedPolicy) -> RunPrediction:
+def predict_run(
+    folder: RunFolder,
+    scenario: Scenario,
+    policy: CheckedPolicy,
+    swapped: Mapping[int, CheckedPolicy] | None = None,
+) -> RunPrediction:
     """Write the simulator's prediction of the cell before the run starts.
 
     A policy that the simulator cannot play has no prediction; the file gives the reason.
     """
     try:
-        made = RunPrediction(before=predict(scenario, policy))
+        made = RunPrediction(before=predict(scenario, policy, swapped=swapped))
     except WrongInput as refused:
         made = RunPrediction(before=None, before_reason=str(refused))
     folder.write_json(folder.prediction, made.model_dump(mode="json"))
@@ -41,6 +48,6 @@ def predict_again(folder: RunFolder, run: RunEvidence) -> None:
     if phase is None:
         made = made.model_copy(update={"after": None, "after_reason": _NO_PHASE})
     else:
-        again = predict(run.scenario, run.policy, hpa_sync_at_seconds=phase)
+        again = predict(run.scenario, run.policy, hpa_sync_at_seconds=phase, swapped=run.swapped)
         made = made.model_copy(update={"after": again, "after_reason": ""})
     folder.write_json(folder.prediction, made.model_dump(mode="json"))

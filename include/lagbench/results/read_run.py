@@ -14,7 +14,7 @@ from lagbench.core.measures.accounting import CommitMove, commits_moved_back
 from lagbench.core.measures.evidence import clock_set, on_recorders_clock, timeline_gaps
 from lagbench.core.measures.lag import last_committed
 from lagbench.core.measures.rebalance import work_by_lag
-from lagbench.core.policy import CheckedPolicy, PolicyLimits
+from lagbench.core.policy import CheckedPolicy
 from lagbench.core.scenario import Scenario, SwapPolicy
 from lagbench.errors import WrongInput
 from lagbench.results import run_tables
@@ -60,15 +60,15 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     )
 
 
-def _swapped(folder: RunFolder, scenario: Scenario) -> dict[int, PolicyLimits]:
-    """Return the limits of the policies that actions put in place, by the action's number."""
+def _swapped(folder: RunFolder, scenario: Scenario) -> dict[int, CheckedPolicy]:
+    """Return the policies that actions put in place, by the action's number."""
     found = {}
     for number, action in enumerate(scenario.actions):
         if isinstance(action, SwapPolicy):
             name = folder.swapped_policy(number).name
             content = _yaml(folder, folder.read_text(folder.swapped_policy(number)), name)
             where = f"run {folder.run_id}: {name}"
-            found[number] = CheckedPolicy.of_run(content, where=where).limits
+            found[number] = CheckedPolicy.of_run(content, where=where)
     return found
 
 

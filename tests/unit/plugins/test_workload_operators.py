@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import yaml
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World
@@ -13,7 +15,9 @@ from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
 from lagbench.core.keda.loop.scale_loop import READY
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
+from lagbench.core.telemetry.records import ActionEnded
 from lagbench.errors import NotReady, StillWaiting
+from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators import fence_run
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.run_consumers import RunConsumersOperator, wait_ready
@@ -230,3 +234,28 @@ def test_the_last_word_of_the_autoscaler_is_kept(world: World, fence: FenceRunOp
     conditions = kept["ScaledObject"]["consumer"]["status"]["conditions"]
     assert conditions == [{"type": "Ready", "status": "True", "message": READY.message}]
     assert not world.kube.list("ScaledObject")
+
+
+def test_each_swap_keeps_its_difference(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two swaps to one policy leave two files, and policy.diff has all; a retry repeats nothing."""
+    ends = [
+        ActionEnded(at=at, source="a", number=at, action="swap_policy", detail=f"diff {at}")
+        for at in (1, 0)
+    ]
+    monkeypatch.setattr(fence_run, "read_records", lambda *_: iter(ends))
+    world.folder.write_text("policy.diff", "+first")
+    opened = CellRun.open(str(world.folder.path))
+    cell = replace(opened, swapped={0: opened.policy, 1: opened.policy})
+
+    for _ in range(2):
+        fence_run.keep_differences(cell, "kafka:9092")
+
+    kept = [world.folder.read_text(f"policy-{number}.diff") for number in (0, 1)]
+    assert kept == ["diff 0", "diff 1"]
+    assert world.folder.read_text("policy.diff").splitlines() == [
+        "+first",
+        "# swapped by actions.0",
+        "diff 0",
+        "# swapped by actions.1",
+        "diff 1",
+    ]

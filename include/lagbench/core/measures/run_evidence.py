@@ -69,7 +69,7 @@ class RunEvidence:
     commit_moves: Sequence[CommitMove] = ()
     timeline_gaps: str = ""
     latest_seconds: float | None = None  # the longest time lag of any bin
-    swapped: Mapping[int, PolicyLimits] = field(default_factory=dict)  # by number of the action
+    swapped: Mapping[int, CheckedPolicy] = field(default_factory=dict)  # by the action's number
     hpas: Mapping[str, Any] = field(default_factory=dict)  # spec and status by name, as last seen
 
     @cached_property
@@ -177,7 +177,8 @@ class RunEvidence:
     @cached_property
     def policies(self) -> PoliciesInForce:
         """The limits in force at each instant; ``limits`` are those at the start."""
-        return policies_in_force(self.limits, self.swapped, self.actions)
+        swapped = {number: policy.limits for number, policy in self.swapped.items()}
+        return policies_in_force(self.limits, swapped, self.actions)
 
     @cached_property
     def replica_samples(self) -> list[ReplicaSample]:

@@ -109,7 +109,7 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
                 for record in run.records
                 if isinstance(record, GroupSample)
                 and from_at <= record.at <= until_at
-                and not run.hidden.by("members", record.at)
+                and not run.hidden.by("members", record.at, count=record.members - run.partitions)
             ),
             default=None,
         ),

@@ -14,17 +14,17 @@ from lagbench.core.simulation.prediction import (
     residuals,
 )
 from lagbench.core.simulation.simulate import simulate
+from lagbench.core.simulation.simulated_actions import is_simulated
 from lagbench.core.simulation.summary import spreads
-from lagbench.core.simulation.world import PREDICTED_ACTIONS
 
 __all__ = [
     "COMPARED",
-    "PREDICTED_ACTIONS",
     "Prediction",
     "Residual",
     "RunPrediction",
     "SimulatedEnvironment",
     "Simulation",
+    "is_simulated",
     "predict",
     "residuals",
     "simulate",

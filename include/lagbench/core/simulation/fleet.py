@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Literal
@@ -105,6 +106,18 @@ class Fleet:
             self._plan(second + self._start.of_pod(pod.number), "ready", pod.number)
         if len(self._alive) > replicas:
             self._stop(len(self._alive) - replicas, second)
+
+    def kill(self, numbers: Sequence[int], second: float, *, for_seconds: float) -> None:
+        """Let the partitions of these pods wait for ``for_seconds``; the pods start again.
+
+        A rebalance in between gives each partition an owner earlier.
+        """
+        killed = set(numbers)
+        kept = [NOBODY if owner in killed else owner for owner in self._working]
+        self._give(second, kept)
+        if not self._is_handing_over:
+            self._version += 1
+            self._plan(second + for_seconds, "resume", self._version)
 
     def advance(self, second: float) -> None:
         """Let everything happen that is due up to ``second``."""

@@ -8,6 +8,7 @@ is that of the other draws alone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from lagbench.core.measures import NAMED, MeasureModel, Measures, NamedMeasure
@@ -96,6 +97,7 @@ def predict(
     *,
     hpa_sync_at_seconds: float | None = None,
     environment: SimulatedEnvironment | None = None,
+    swapped: Mapping[int, CheckedPolicy] | None = None,
 ) -> Prediction:
     """Return the prediction for a cell; ``hpa_sync_at_seconds`` is the one known phase.
 
@@ -113,6 +115,7 @@ def predict(
             policy,
             environment=replace(around, hpa_sync_at_seconds=phase),
             draw=number,
+            swapped=swapped,
         )
         for number, phase in enumerate(phases)
     ]

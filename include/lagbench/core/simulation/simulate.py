@@ -6,6 +6,7 @@ start-up times, and the same seed gives every policy the same ones.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import nan
 from operator import attrgetter
 
@@ -16,6 +17,7 @@ from lagbench.core.scenario import Scenario
 from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.measure import measure
 from lagbench.core.simulation.outcome import Simulation, Timeline
+from lagbench.core.simulation.simulated_actions import SimulatedActions
 from lagbench.core.simulation.simulated_autoscaler import SimulatedAutoscaler
 from lagbench.core.simulation.world import World
 
@@ -33,11 +35,13 @@ def simulate(
     slo_seconds: float | None = None,
     environment: SimulatedEnvironment | None = None,
     draw: int = 0,
+    swapped: Mapping[int, CheckedPolicy] | None = None,
 ) -> Simulation:
     """Return one simulated cell.
 
     ``seed`` replaces the scenario's; ``slo_seconds`` defaults to the scenario's limit on the time
     lag, else to 30 s. Every ``draw`` is another one of phases and start-up times on the same keys.
+    ``swapped`` are the policies that actions put in place, by the action's number.
 
     :raises WrongInput: the simulator cannot play the policy.
     """
@@ -48,9 +52,15 @@ def simulate(
     limits = policy.limits
     random = np.random.Generator(np.random.Philox(scenario.seed).jumped(draw))
     world = World(scenario, around, random, replicas=limits.floor_replicas)
-    scaler = SimulatedAutoscaler(policy, world, random)
+    actions = SimulatedActions(
+        scenario,
+        world,
+        lambda in_force: SimulatedAutoscaler(in_force, world, random),
+        policy,
+        swapped or {},
+    )
     until = world.planned.duration_seconds + around.tail_seconds
-    timeline = _run(world, scaler, until)
+    timeline = _run(world, actions, until)
     threshold = limits.lag_threshold_records
     return Simulation(
         scenario=scenario.name,
@@ -62,12 +72,12 @@ def simulate(
     )
 
 
-def _run(world: World, scaler: SimulatedAutoscaler, until: float) -> Timeline:
+def _run(world: World, actions: SimulatedActions, until: float) -> Timeline:
     """Let the clocks act in the order of their instants; one row per sync and per change."""
-    fleet, backlog, clocks = world.fleet, world.backlog, scaler.clocks
+    fleet, backlog = world.fleet, world.backlog
     rows: list[_Row] = []
     shown = -1
-    while clocks:
+    while clocks := actions.clocks:
         clock = min(clocks, key=_due)
         if clock.next_at > until:
             break
@@ -76,7 +86,7 @@ def _run(world: World, scaler: SimulatedAutoscaler, until: float) -> Timeline:
         if not clock.is_shown and fleet.spec_replicas == shown:
             continue
         shown = fleet.spec_replicas
-        wish = nan if scaler.wish is None else float(scaler.wish)
+        wish = nan if actions.scaler.wish is None else float(actions.scaler.wish)
         lag = backlog.lag_at(world.second)
         rows.append((world.second, lag, fleet.spec_replicas, fleet.ready_count, wish))
     world.advance(until)

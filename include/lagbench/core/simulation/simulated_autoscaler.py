@@ -37,6 +37,7 @@ class SimulatedAutoscaler:
         self._hpa: SimulatedHpa | None = None
         self.clocks: list[SimulatedClock] = []
         self.wish: int | None = None
+        self.is_down = False  # an action has taken it away
         # All phases are drawn, wanted or not: the same seed gives every policy the same ones.
         hpa_phase, keda_phase, self._sampler_phase = random.uniform(size=3)
         spec = policy.spec
@@ -108,13 +109,13 @@ class SimulatedAutoscaler:
         return self._keda.read_for_hpa(metric_name, target)
 
     def _sync(self) -> None:
-        if self._hpa is not None:
+        if self._hpa is not None and not self.is_down:
             self.wish = self._hpa.sync().proposal
 
     def _tick(self) -> None:
         """Do one round of KEDA's scale loop; scalers that cannot be built leave it at that."""
         world = self._world
-        if self._keda is None or self._hpa is None:
+        if self._keda is None or self._hpa is None or self.is_down:
             return
         try:
             tick = self._keda.tick(world.target(), world.now_ns, is_hpa_active=self._hpa.is_active)

@@ -11,7 +11,6 @@ from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.measures import Reals
 from lagbench.core.measures.lag import pod_rate_per_second
 from lagbench.core.scenario import (
-    ActionKind,
     Keys,
     Profile,
     Scenario,
@@ -25,9 +24,6 @@ from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.fleet import Fleet
 from lagbench.core.simulation.lag_arrays import TopicOffsets
 from lagbench.core.simulation.traffic import Traffic
-
-PREDICTED_ACTIONS: frozenset[ActionKind] = frozenset({"slow_downstream"})
-"""Kinds of actions that the simulation plays; it leaves the others out."""
 
 
 @lru_cache(maxsize=64)  # 25 ms each, and every policy on a seed has the same

@@ -99,14 +99,17 @@ class Hidden:
         until_at: int | None = None,
         *,
         pods: Collection[str] = (),
+        count: int = 0,
     ) -> PlayedAction | None:
         """Return the action whose window holds this disturbance, at an instant or all the time.
 
-        With ``pods``, all of them must be its targets or have come in their place.
+        With ``pods``, all of them must be its targets or have come in their place. With ``count``
+        (of members), it must have as many targets.
         """
         for action in self._around(from_at, from_at if until_at is None else until_at):
             is_of_kind = disturbance in HIDES[action.kind].disturbances
-            if is_of_kind and {*pods} <= {*action.targets, *action.came}:
+            is_of_pods = {*pods} <= {*action.targets, *action.came}
+            if is_of_kind and is_of_pods and count <= len(action.targets):
                 return action
         return None
 

@@ -48,6 +48,7 @@ _SESSION_SLACK_SECONDS = 10.0
 _EARLIER_PHASES = (
     "traffic_finished",
     "lag_at_rest",
+    "actions_played",
     "replicas_settled",
     "stop_tail",
     "lag_drained",
@@ -159,36 +160,43 @@ def contradictions_of_members(
     Samples in which an action hides the number of members are left out.
     """
     samples = [r for r in records if isinstance(r, ReplicaSample) and r.at <= until_at]
-    groups = [
-        r
-        for r in records
-        if isinstance(r, GroupSample) and r.at <= until_at and not hidden.by("members", r.at)
-    ]
+    groups = [r for r in records if isinstance(r, GroupSample) and r.at <= until_at]
     steps = [r.replicas_after for r in records if isinstance(r, Scaled | ReplicasChanged)]
     if not samples or not groups:
         return []
     most = max(*(sample.spec for sample in samples), *steps, 1)
-    since: int | None = None
-    for group in groups:  # a dead pod stays a member until its session ends
-        if group.members <= most:
-            since = None
-        elif since is None:
-            since = group.at
-        elif group.at - since > (session_seconds + _SESSION_SLACK_SECONDS) * NANOSECONDS:
-            return [f"the group had {group.members} members, but never more than {most} replicas"]
     at = np.asarray([sample.at for sample in samples])
-    since = None
-    for group in groups:
-        place = int(np.searchsorted(at, group.at, side="right")) - 1
-        is_short = place >= 0 and group.members < samples[place].ready
-        if not is_short:
+    places = [int(np.searchsorted(at, group.at, side="right")) - 1 for group in groups]
+    ready = [samples[place].ready if place >= 0 else 0 for place in places]
+    # A dead pod stays a member until its session ends.
+    extra = [group.members - most for group in groups]
+    found = _lasting(groups, extra, session_seconds + _SESSION_SLACK_SECONDS, hidden)
+    if found is not None:
+        members = groups[found].members
+        return [f"the group had {members} members, but never more than {most} replicas"]
+    short = [due - group.members for due, group in zip(ready, groups, strict=True)]
+    found = _lasting(groups, short, _MISSING_MEMBERS_SECONDS, hidden)
+    if found is not None:
+        members = groups[found].members
+        return [f"{ready[found]} pods were Ready for a minute, but the group had {members}"]
+    return []
+
+
+def _lasting(
+    groups: Sequence[GroupSample], counts: Sequence[int], seconds: float, hidden: Hidden
+) -> int | None:
+    """Return the first sample at which ``counts`` were above 0 for longer than ``seconds``."""
+    since: int | None = None
+    for place, (group, count) in enumerate(zip(groups, counts, strict=True)):
+        if hidden.by("members", group.at, count=count):
+            continue
+        if count <= 0:
             since = None
         elif since is None:
             since = group.at
-        elif group.at - since > _MISSING_MEMBERS_SECONDS * NANOSECONDS:
-            ready = samples[place].ready
-            return [f"{ready} pods were Ready for a minute, but the group had {group.members}"]
-    return []
+        elif group.at - since > seconds * NANOSECONDS:
+            return place
+    return None
 
 
 def contradictions_of_an_empty_group(

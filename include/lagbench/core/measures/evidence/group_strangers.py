@@ -84,8 +84,7 @@ def group_strangers(
         (record.at, len(there) + _rejoined(record.members, ids))
         for record, there in zip(reported, foreign, strict=True)
     ]
-    counted = [sample for sample in samples if not hidden.by("members", sample.at)]
-    found += _unnamed(by_time, counted, explained)
+    found += _unnamed(by_time, samples, explained, hidden)
     return tuple(sorted(found, key=lambda one: (one.first_seen_at, one.client_id or "")))
 
 
@@ -163,6 +162,7 @@ def _unnamed(
     by_time: Sequence[TelemetryRecord],
     samples: Sequence[GroupSample],
     explained: Sequence[tuple[int, int]],
+    hidden: Hidden,
 ) -> Iterator[GroupStranger]:
     """Yield the surplus of members beyond the run's pods and the ``explained`` ones.
 
@@ -175,7 +175,9 @@ def _unnamed(
     for sample in samples:
         while next_named is not None and next_named[0] <= sample.at:
             known, next_named = next_named[1], next(named, None)
-        changes.append((sample.at, max(0, sample.members - known - limit_at(sample.at))))
+        surplus = max(0, sample.members - known - limit_at(sample.at))
+        if not hidden.by("members", sample.at, count=surplus):
+            changes.append((sample.at, surplus))
     long = [
         change
         for is_surplus, group in groupby(changes, key=lambda change: change[1] > 0)

@@ -106,6 +106,8 @@ def test_a_window_is_of_its_time_its_cause_and_its_targets() -> None:
     assert not hidden.by("members", 9 * NS)
     assert not hidden.by("members", 15 * NS, 21 * NS)
     assert not hidden.by("backlog", 15 * NS)
+    assert hidden.by("members", 15 * NS, count=1)
+    assert not hidden.by("members", 15 * NS, count=2)
     assert not hidden.by("rebalance", 15 * NS, pods={"pod-a", "pod-b"})
     assert not hidden.reading("lag", 12 * NS, 18 * NS)
 

@@ -1,0 +1,67 @@
+"""Actions in the simulated world."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from lagbench.catalog.catalog import Cell, checked_cell
+from lagbench.core.simulation.outcome import Simulation
+from lagbench.core.simulation.simulate import simulate
+from lagbench.core.simulation.simulated_actions import is_simulated
+
+
+def cell(actions: str) -> Cell:
+    """Return quick_spike with actions."""
+    return checked_cell("quick_spike", overrides={"actions": f"[{actions}]"})
+
+
+@cache
+def simulated(actions: str = "") -> Simulation:
+    """Return one simulation of it."""
+    made = cell(actions)
+    swapped = {number: one.policy for number, one in made.swapped.items()}
+    return simulate(made.scenario, made.policy, swapped=swapped)
+
+
+def replicas_at(found: Simulation, second: float) -> int:
+    """Return the wanted replicas at an instant."""
+    place = int(np.searchsorted(found.timeline.second, second, side="right")) - 1
+    return int(found.timeline.spec_replicas[place])
+
+
+def test_without_an_autoscaler_nothing_scales() -> None:
+    """From its begin until its end the replicas stay, and the lag grows meanwhile."""
+    down = simulated("{kind: autoscaler_down, at_seconds: 10, for_seconds: 40}")
+
+    assert replicas_at(simulated(), 49) > 2
+    assert replicas_at(down, 49) == 2
+    assert down.measures.peak_lag_records > simulated().measures.peak_lag_records
+    assert replicas_at(down, 80) == 12
+
+
+def test_killed_pods_leave_their_partitions_waiting() -> None:
+    """The lag is higher for a session, and the replicas are not changed."""
+    killed = simulated("{kind: kill_pod, at_seconds: 60, pods: 6}")
+
+    assert killed.measures.peak_lag_records > simulated().measures.peak_lag_records
+    assert killed.measures.max_replicas == simulated().measures.max_replicas
+    assert killed.measures.drain_seconds is not None
+
+
+def test_a_swap_follows_the_new_policy() -> None:
+    """persistent-lag waits two minutes before it adds a pod: a spike of 60 s adds none."""
+    swapped = simulated("{kind: swap_policy, at_seconds: 5, policy: persistent-lag}")
+
+    assert replicas_at(simulated(), 60) > 2
+    assert replicas_at(swapped, 60) == 2
+
+
+def test_the_rest_is_left_out() -> None:
+    """A kind without effect on replicas or capacity here, and a state that is not known before."""
+    actions = cell(
+        "{kind: pause_pod, at_seconds: 1, for_seconds: 1}, {kind: kill_pod, at: lag_drained}"
+    ).scenario.actions
+
+    assert [is_simulated(action) for action in actions] == [False, False]

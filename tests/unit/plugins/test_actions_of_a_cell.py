@@ -1,0 +1,166 @@
+"""The tasks around the player of actions: start it, wait for it, stop it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.unit.plugins.conftest import SCALED_OBJECT, SCENARIO, World, workload
+
+from lagbench.adapters.kube import manifest_files
+from lagbench.core.scenario.run_names import RUN_ID_LABEL, SWAP_ANNOTATION
+from lagbench.errors import NotReady
+from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.operators.start_actions import StartActionsOperator
+from lagbench_airflow.sensors.actions_played import ActionsPlayedSensor
+from lagbench_airflow.triggers.actions_job import ActionsPlayedTrigger
+from lagbench_airflow.triggers.condition import Reading
+
+KILL = {"kind": "kill_pod", "at_seconds": 5}
+SWAP = {"kind": "swap_policy", "at_seconds": 6, "policy": "other"}
+PAUSE = {"kind": "pause_pod", "at_seconds": 5, "for_seconds": 40}
+
+
+def plan(world: World, *actions: dict[str, Any]) -> None:
+    """Give the run actions, and a manifest for their player."""
+    world.folder.write_text(
+        world.folder.scenario, yaml.safe_dump({**SCENARIO, "actions": list(actions)})
+    )
+    base: Path = manifest_files.BASE / "actions"
+    base.mkdir()
+    (base / "job.yaml").write_text(yaml.safe_dump(workload("Job", "actions")))
+
+
+def player_pod(world: World, *, is_ready: bool = True, phase: str = "Running") -> None:
+    """Let the player's pod exist."""
+    name = f"{world.names.actions_job}-x"
+    world.kube.objects["Pod", name] = {
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {RUN_ID_LABEL: world.names.run_id}},
+        "status": {
+            "phase": phase,
+            "conditions": [{"type": "Ready", "status": str(is_ready)}],
+        },
+    }
+    world.kube.logs[name] = "no broker"
+
+
+def start(world: World) -> dict[str, Any]:
+    """Run the task."""
+    operator = StartActionsOperator(task_id="start_actions", run_folder=str(world.folder.path))
+    found: dict[str, Any] = operator.execute(world.context)
+    return found
+
+
+def environment(world: World) -> dict[str, Any]:
+    """Return the variables of the player."""
+    job = world.kube.objects["Job", world.names.actions_job]
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    return {entry["name"]: entry.get("value") for entry in container["env"]}
+
+
+def test_without_actions_nothing_is_started(world: World) -> None:
+    """The task of every run ends at once."""
+    assert start(world) == {"actions": 0}
+    assert world.kube.calls == []
+
+
+def test_the_player_gets_the_actions_and_is_tried_once(world: World) -> None:
+    """A retry of the task finds the Job of the run, and creates no second one."""
+    plan(world, KILL)
+    player_pod(world)
+
+    start(world)
+    start(world)
+
+    assert json.loads(environment(world)["ACTIONS_JSON"]) == [{**KILL, "pods": 1}]
+    job = world.kube.objects["Job", world.names.actions_job]["spec"]
+    assert job["backoffLimit"] == 0
+    assert job["template"]["spec"]["restartPolicy"] == "Never"
+    assert world.kube.calls.count(f"create Job/{world.names.actions_job}") == 1
+
+
+def test_the_player_gets_the_policies_of_swaps(world: World) -> None:
+    """As a run applies them, with the action's number, by which KEDA's HPA shows the swap."""
+    plan(world, KILL, SWAP)
+    world.folder.write_text(world.folder.swapped_policy(1), yaml.safe_dump(SCALED_OBJECT))
+    player_pod(world)
+
+    start(world)
+
+    (number, policy), *others = json.loads(environment(world)["POLICIES_JSON"]).items()
+    assert (number, others) == ("1", [])
+    assert policy["metadata"]["annotations"][SWAP_ANNOTATION] == "1"
+    assert policy["spec"]["triggers"][0]["metadata"]["topic"] == world.names.events_topic
+    kept = yaml.safe_load(world.folder.read_text(world.folder.swapped_policy(1)))
+    assert kept == policy
+
+
+def test_a_player_that_ended_before_the_stream_is_named(world: World) -> None:
+    """The message has its last words, and no load is offered."""
+    plan(world, KILL)
+    player_pod(world, is_ready=False, phase="Failed")
+
+    with pytest.raises(NotReady, match="no broker"):
+        start(world)
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_met", "is_moot"),
+    [("", False, False), ("Complete", True, False), ("Failed", False, True)],
+)
+def test_the_wait_ends_with_the_player(
+    world: World, condition: str, is_met: bool, is_moot: bool
+) -> None:
+    """A player that failed plays no more: the run goes on, and its verdict says so."""
+    job = world.names.actions_job
+    world.kube.create(workload("Job", job))
+    if condition:
+        world.kube.finish_job(job, condition)
+
+    reading = read(world, job)
+
+    assert (reading.is_met, reading.is_moot) == (is_met, is_moot)
+
+
+def test_without_actions_there_is_nothing_to_wait_for(world: World) -> None:
+    """Neither the cluster nor the time matters."""
+    world.kube.is_down = True
+    sensor = ActionsPlayedSensor(task_id="actions_played", run_folder=str(world.folder.path))
+
+    assert read(world, "").is_met
+    assert sensor.wait_seconds(CellRun.open(str(world.folder.path))) == 0
+
+
+def test_the_wait_allows_for_the_drain_and_for_what_lasts(world: World) -> None:
+    """An action may wait for the drain, and then lasts."""
+    plan(world, PAUSE)
+    sensor = ActionsPlayedSensor(task_id="actions_played", run_folder=str(world.folder.path))
+    cell = CellRun.open(str(world.folder.path))
+
+    assert sensor.wait_seconds(cell) > cell.scenario.timeouts.drain_seconds + 40
+
+
+def test_the_last_swap_in_time_is_the_policy_at_the_end(world: World) -> None:
+    """The replicas settle at its floor; a swap in a state comes after those at a second."""
+    late = {"kind": "swap_policy", "at": "lag_drained", "policy": "late"}
+    plan(world, late, SWAP)
+    for number, floor in ((0, 3), (1, 1)):
+        spec = {**SCALED_OBJECT["spec"], "minReplicaCount": floor}
+        world.folder.write_text(
+            world.folder.swapped_policy(number), yaml.safe_dump({**SCALED_OBJECT, "spec": spec})
+        )
+
+    assert CellRun.open(str(world.folder.path)).last_policy.limits.floor_replicas == 3
+
+
+def read(world: World, job: str) -> Reading:
+    """Read the condition once."""
+    trigger = ActionsPlayedTrigger(
+        job=job, kubernetes_conn_id="k", deadline_at=0.0, hold_seconds=0.0, poll_seconds=0.0
+    )
+    trigger.clients.kube = lambda *_: world.kube  # type: ignore[method-assign,assignment,return-value]
+    return trigger.read()
