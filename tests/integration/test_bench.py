@@ -175,7 +175,7 @@ def test_the_player_restarts_the_broker(state_dir: Path, monkeypatch: pytest.Mon
     action = BrokerRestart(kind="broker_restart", at_seconds=1, for_seconds=2)
     performer = RestartedBroker(0, action, cast("Any", PodsOnly()))
 
-    assert performer.choose() == ["broker", "consumer-0"]
+    assert performer.choose() == ["consumer-0"]
     performer.act()
     stopped = bench.running(state_dir)
     assert stopped is not None

@@ -21,7 +21,6 @@ from lagbench.programs.actions.performer import Performer
 from lagbench.programs.tcp_proxy.orders import ProxyOrder, ProxyState
 from lagbench.programs.tcp_proxy.proxy_client import order_proxy
 
-BROKER = "broker"
 _OUTAGE = ("-m", "lagbench.embedded.broker_outage")
 _NET_SECONDS = 5.0
 """If the player cannot end the mode, the proxy does, this time later."""
@@ -99,9 +98,9 @@ class RestartedBroker(Performer[BrokerRestart]):
     _outage: subprocess.Popen[str] | None = None
 
     def choose(self) -> list[str]:
-        """Name the broker and the consumers, which all lose their connections."""
+        """Return the consumers that are Ready: all of them lose their connections."""
         self._targets = self.stage.ready_pods()
-        return [BROKER, *self._targets]
+        return self._targets
 
     def act(self) -> None:
         """Return when the broker has ended."""
