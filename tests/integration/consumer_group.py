@@ -49,6 +49,8 @@ class ConsumerGroupRun:
     names: RunNames
     partitions: int
     log_dir: Path
+    proxied_servers: str = ""
+    """Where pods reach Kafka, if not directly; their telemetry is direct."""
     pods: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     sent: int = 0
 
@@ -56,7 +58,8 @@ class ConsumerGroupRun:
         """Start a pod by its name."""
         environment = os.environ | {
             "POD_NAME": pod,
-            "KAFKA_BOOTSTRAP_SERVERS": self.bootstrap_servers,
+            "KAFKA_BOOTSTRAP_SERVERS": self.proxied_servers or self.bootstrap_servers,
+            "TELEMETRY_BOOTSTRAP_SERVERS": self.bootstrap_servers,
             "PORT_METRICS": str(metrics_port),
         }
         command = [sys.executable, "-m", "lagbench.programs.consumer"]

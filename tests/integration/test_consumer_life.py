@@ -251,6 +251,27 @@ def test_a_broker_that_is_away_for_ten_seconds_costs_nothing(tmp_path: Path) -> 
         own.stop()
 
 
+def test_a_slow_downstream_slows_real_pods_on_the_streams_clock(
+    run: ConsumerGroupRun, kafka_admin: KafkaAdmin
+) -> None:
+    """A write costs five times as much for the first 6 s of the stream, and not after them."""
+    flags = ["--process-ms=4", "--slow-downstream=0-6x5"]
+    for pod in ("pod-a", "pod-b"):
+        run.start(pod, *flags)
+    run.await_members(kafka_admin, 2)
+    run.offer(3000)
+    rows = run.await_processed(3000, within_seconds=60)
+
+    cost_ms = (rows.done_at - rows.started_at) / 1e6
+    begun = rows.started_at.min()
+    second = (rows.started_at - begun) / 1e9
+    assert cost_ms[second < 5] == pytest.approx(20, abs=0.01)
+    assert cost_ms[second > 7] == pytest.approx(4, abs=0.01)
+    # Two pods of 50/s instead of 250/s.
+    assert 0 < ((second >= 2) & (second < 5)).sum() <= 3 * 2 * 50 + 2
+    assert np.unique(rows.pod).size == 2
+
+
 def test_metrics_and_readiness_are_served(run: ConsumerGroupRun) -> None:
     """The pod is ready once the broker answered, and Prometheus finds the lab's names."""
     port = free_port()

@@ -154,7 +154,7 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     """Return the manifests of the run; run id and broker are known only when it starts."""
     from lagbench.adapters.kube.manifest_files import base_manifest
     from lagbench.core.cluster import manifests as patch
-    from lagbench.core.scenario import RunNames
+    from lagbench.core.scenario import RunNames, downstream_pace
     from lagbench.core.scenario.stream import poisoned_key, tail_of
 
     target = patch.RunTarget(
@@ -171,6 +171,7 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
             replicas=limits.started_replicas,
             seed=cell.scenario.seed,
             poison=poisoned_key(cell.scenario),
+            pace=downstream_pace(cell.scenario.actions),
         ),
         patch.recorder_for_run(base_manifest("recorder", "Deployment"), target),
         patch.policy_for_run(cell.policy.manifest, target, is_embedded=True),

@@ -28,6 +28,7 @@ from lagbench.core.scenario import (
     TELEMETRY_TOPIC_ANNOTATION,
     ConsumerFlags,
     ConsumerSettings,
+    DownstreamPace,
     PoisonedKey,
     RunNames,
     Scenario,
@@ -59,6 +60,16 @@ class RunTarget:
     cluster: ClusterSettings = _AS_COMMITTED
     workload: Workload = "Deployment"
     """The kind of the consumers' workload, which the policy scales and the recorder observes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumersWay:
+    """How the run's consumers reach Kafka, if not directly; both addresses are host:port."""
+
+    proxied_servers: str
+    """For their work: the address that the broker advertises for the proxy."""
+    telemetry_servers: str
+    """For their reports: Kafka itself."""
 
 
 def policy_for_run(
@@ -127,6 +138,8 @@ def consumer_for_run(
     seed: int = 0,
     poison: PoisonedKey | None = None,
     start: StartDelay | None = None,
+    pace: DownstreamPace | None = None,
+    way: ConsumersWay | None = None,
 ) -> Manifest:
     """Return the consumers' workload: settings as arguments, ``replicas`` as the start.
 
@@ -134,7 +147,8 @@ def consumer_for_run(
     k8s/components/statefulset: no pod waits for another one, because the policy under test decides
     how many start at once.
 
-    ``seed`` draws the costs of messages. With ``start`` each pod waits before it joins; localkube
+    With a ``way`` the pods reach Kafka through the broker proxy. ``seed`` draws the costs of
+    messages. With ``start`` each pod waits before it joins; localkube
     notes the pod's number in the run.
     The grace period exceeds the shutdown timeout, else the kubelet would kill a pod that finishes
     its work.
@@ -154,7 +168,11 @@ def consumer_for_run(
         "cpu": f"{settings.cpu_request_millicores}m",
         "memory": f"{settings.memory_request_mebibytes}Mi",
     }
-    _set_environment(container, {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers})
+    servers = {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers}
+    if way is not None:
+        servers["KAFKA_BOOTSTRAP_SERVERS"] = way.proxied_servers
+        servers["TELEMETRY_BOOTSTRAP_SERVERS"] = way.telemetry_servers
+    _set_environment(container, servers)
     _set_arguments(
         container,
         {
@@ -165,6 +183,8 @@ def consumer_for_run(
     )
     if poison is not None:
         _set_arguments(container, {"poison": flag_text(poison)})
+    if pace is not None and not pace.is_even:
+        _set_arguments(container, {"slow-downstream": pace.text})
     if start is not None:
         waits = {"start-seconds": flag_text(start.mean_seconds), "start-seed": str(start.seed)}
         _set_arguments(container, waits)
@@ -203,6 +223,16 @@ def producer_job_for_run(
             **({} if starts_at_ns is None else {"starts-at-ns": str(starts_at_ns)}),
         },
     )
+
+
+def deployment_for_run(
+    deployment: Mapping[str, Any], target: RunTarget, *, arguments: Mapping[str, str]
+) -> Manifest:
+    """Return a Deployment of the run with its arguments."""
+    manifest = copy.deepcopy(dict(deployment))
+    _named(manifest, manifest["metadata"]["name"], target)
+    _set_arguments(_first_container(_pod_template(manifest, target)), arguments)
+    return manifest
 
 
 def job_for_run(

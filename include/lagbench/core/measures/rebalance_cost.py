@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from lagbench.core.measures.evidence import BIN_NS
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.rebalance import (
     GroupWork,
     RebalanceEpisode,
@@ -19,6 +23,8 @@ from lagbench.core.measures.rebalance import (
 )
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.measures.scaling import Group
+from lagbench.core.measures.statistics import Reals
+from lagbench.core.scenario import downstream_pace
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,16 @@ class RebalanceMeasures:
     episodes: tuple[RebalanceEpisode, ...]
     rebalances: Rebalances
     standstill: Standstill
+
+
+def _slowness(run: RunEvidence) -> Reals | None:
+    """Return by bin of the rate how many times a write cost what the settings say."""
+    pace = downstream_pace(run.scenario.actions)
+    if pace.is_even or run.load.stream_started_at is None:
+        return None
+    starts_at = run.rate.started_at + BIN_NS * np.arange(run.rate.processed.size)
+    seconds = (starts_at - run.load.stream_started_at) / NANOSECONDS
+    return np.array([pace.factor_at(second) for second in seconds.tolist()])
 
 
 def rebalance_measures(
@@ -47,6 +63,7 @@ def rebalance_measures(
         nominal_rate_per_second=settings.pod_rate_per_second,
         message_seconds=cost_seconds,
         hidden=run.hidden,
+        slowness=_slowness(run),
     )
     episodes = rebalance_episodes(group.spans, found, rebalance_protocol(settings.balancer))
     handovers = [handover for handover in run.handovers if handover.next_done_at <= until_at]

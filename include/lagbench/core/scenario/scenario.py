@@ -11,7 +11,12 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from lagbench.core.kubernetes import HPA_SYNC_SECONDS
-from lagbench.core.scenario.actions import Action, problem_of_begin
+from lagbench.core.scenario.actions import (
+    Action,
+    SlowDownstream,
+    problem_of_begin,
+    problem_of_overlap,
+)
 from lagbench.core.scenario.flag import Flag
 from lagbench.core.scenario.poison import Poison
 from lagbench.core.scenario.process_cost import ProcessMs
@@ -259,6 +264,18 @@ class Scenario(_Model):
         for number, action in enumerate(self.actions):
             if problem := problem_of_begin(number, action):
                 raise ValueError(problem)
+            if isinstance(action, SlowDownstream) and not self.consumer.process_ms:
+                raise ValueError(
+                    f"actions.{number}.kind must be another one: consumer.process_ms is 0, and a "
+                    "multiple of nothing is nothing"
+                )
+            if isinstance(action, SlowDownstream) and self.consumer.cpu_ms:
+                raise ValueError(
+                    f"actions.{number}.kind must be another one: consumer.cpu_ms is work of the "
+                    "pod itself, which a slow downstream does not slow"
+                )
+        if problem := problem_of_overlap(self.actions):
+            raise ValueError(problem)
         return self
 
     @model_validator(mode="after")

@@ -9,7 +9,14 @@ import numpy as np
 from lagbench.core.keda.loop import TargetView
 from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.measures import Reals
-from lagbench.core.scenario import Keys, Profile, Scenario, StartDelay, mean_start_seconds
+from lagbench.core.scenario import (
+    Keys,
+    Profile,
+    Scenario,
+    StartDelay,
+    downstream_pace,
+    mean_start_seconds,
+)
 from lagbench.core.scenario.stream import OfferedLoad, Tail, offered_load, partition_shares, tail_of
 from lagbench.core.simulation.backlog import Backlog
 from lagbench.core.simulation.environment import SimulatedEnvironment
@@ -61,11 +68,13 @@ class World:
         load = self.planned if tail is None else _load_with_tail(scenario.profile, tail)
         self.traffic = Traffic(load, shares)
         self.pod_rate = consumer.pod_rate_per_second or np.inf
+        self._pace = downstream_pace(scenario.actions)
         self.backlog = Backlog(
             self.traffic,
             pod_rate=self.pod_rate,
             commit_seconds=environment.commit_seconds,
             starts_at=self.second,
+            pace=self._pace,
         )
         self.fleet = Fleet(
             self.backlog,
@@ -100,7 +109,7 @@ class World:
         ready = self.fleet.ready_count
         if not ready or not np.isfinite(self.pod_rate):
             return round(around.cpu_idle_millicores)
-        busy = served / (ready * self.pod_rate)
+        busy = served / (ready * self.pod_rate / self._pace.factor_at(self.second))
         added = around.cpu_busy_millicores - around.cpu_idle_millicores
         work = served / ready * self.scenario.consumer.cpu_ms  # ms a second are millicores
         return round(around.cpu_idle_millicores + busy * added + work)

@@ -4,6 +4,7 @@ Instants are assigned by arithmetic, not by sleeping per record: a pod that has 
 ``concurrency`` divided by the mean cost, in records a second, however late its thread wakes up.
 Time in which nothing was queued is never made up for: a write starts no earlier than its record
 came.
+The schedule is kept in the downstream's own time, in which a message always costs the same.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from heapq import heapreplace
 
 import numpy as np
 import numpy.typing as npt
+
+from lagbench.core.scenario import DownstreamPace
+from lagbench.programs.consumer.downstream_clock import DownstreamClock
 
 Instants = npt.NDArray[np.int64]
 
@@ -25,8 +29,14 @@ FREE_BATCH_RECORDS = 2000
 class WriteSchedule:
     """The write slots of one pod; starts never go back in time."""
 
-    def __init__(self, process_ns: int, concurrency: int) -> None:
-        """All slots are free; ``process_ns`` is the mean cost of a message."""
+    def __init__(
+        self, process_ns: int, concurrency: int, downstream: DownstreamClock | None = None
+    ) -> None:
+        """All slots are free; ``process_ns`` is the mean cost of a message.
+
+        Without a ``downstream`` clock it is never slow.
+        """
+        self._downstream = downstream or DownstreamClock(DownstreamPace())
         self._process_ns = process_ns
         self._concurrency = concurrency
         self._free_at = np.zeros(concurrency, dtype=np.int64)  # ascending
@@ -35,7 +45,7 @@ class WriteSchedule:
     @property
     def next_start_at(self) -> int:
         """Earliest instant at which another write can start."""
-        return int(self._free_at[0])
+        return self._downstream.wall_at(int(self._free_at[0]))
 
     def room_until(self, horizon_at: int, arrived_at: int, now: int) -> int:
         """Return how many writes of records that came at ``arrived_at`` start before the horizon.
@@ -45,7 +55,8 @@ class WriteSchedule:
         if self._process_ns == 0:
             return FREE_BATCH_RECORDS
         earliest = np.maximum(self._free_at, self._floor(arrived_at, now))
-        starts = -((earliest - horizon_at) // self._process_ns)
+        horizon = self._downstream.work_at(horizon_at)
+        starts = -((earliest - horizon) // self._process_ns)
         return int(np.maximum(starts, 0).sum())
 
     def plan(self, count: int, arrived_at: int, now: int) -> tuple[Instants, Instants]:
@@ -61,7 +72,7 @@ class WriteSchedule:
         self._free_at[:used] = ends[-used:]
         self._free_at.sort()
         self._last_start_at = int(starts[-1])
-        return starts, ends
+        return self._downstream.wall(starts), self._downstream.wall(ends)
 
     def plan_each(
         self, costs_ns: Instants, horizon_at: int, arrived_at: int, now: int
@@ -70,18 +81,18 @@ class WriteSchedule:
 
         Each takes the slot that is free first, so starts ascend and ends need not.
         """
-        floor = self._floor(arrived_at, now)
+        floor, horizon = self._floor(arrived_at, now), self._downstream.work_at(horizon_at)
         if self._concurrency == 1:
             ends = np.add.accumulate(costs_ns) + max(int(self._free_at[0]), floor)
             starts = ends - costs_ns
-            count = int(np.searchsorted(starts, horizon_at))
+            count = int(np.searchsorted(starts, horizon))
             starts, ends = starts[:count], ends[:count]
             self._free_at = ends[-1:].copy() if count else self._free_at
         else:
-            starts, ends = self._shared_out(costs_ns.tolist(), horizon_at, floor)
+            starts, ends = self._shared_out(costs_ns.tolist(), horizon, floor)
         if len(starts):
             self._last_start_at = int(starts[-1])
-        return starts, ends
+        return self._downstream.wall(starts), self._downstream.wall(ends)
 
     def delay(self, late_ns: int) -> None:
         """Free every slot later: the CPU work of what was planned took longer."""
@@ -106,4 +117,5 @@ class WriteSchedule:
         return np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)
 
     def _floor(self, arrived_at: int, now: int) -> int:
-        return max(arrived_at, now - MAX_LATE_NS, self._last_start_at)
+        earliest = self._downstream.work_at(max(arrived_at, now - MAX_LATE_NS))
+        return max(earliest, self._last_start_at)

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Message
 from tests.unit.programs.consumer.records import chunk
 
-from lagbench.programs.consumer.pod import ConsumerPod, chunk_of, queue_records
+from lagbench.programs.consumer.pod import ConsumerPod, chunk_of, queue_records, stream_start_of
 
 VALUES = [bytes(event) for event in chunk(10, 4).events]
 
@@ -37,6 +37,23 @@ def test_records_that_are_no_events_are_skipped(stranger: bytes | None) -> None:
     assert found is not None
     assert list(found.offsets) == [10, 12]
     assert chunk_of([message(11, stranger)], 5) is None
+
+
+def test_the_streams_start_follows_from_an_event() -> None:
+    """The planned instant minus the planned offset; a foreign record before it does not count."""
+    planned_at_ms, found = 1_700_000_000_123, chunk(10, 2)
+    records = [StampedMessage(9, 1), StampedMessage(10, planned_at_ms)]
+
+    assert stream_start_of(cast("Any", records), found) == planned_at_ms * 1_000_000 - 110
+
+
+class StampedMessage:
+    """A message with a timestamp, which only the client itself can give one."""
+
+    def __init__(self, offset: int, at_ms: int) -> None:
+        """Answer with both."""
+        self.offset = lambda: offset
+        self.timestamp = lambda: (1, at_ms)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +104,7 @@ class LeavingPod:
             ),
             "pod_counts": SimpleNamespace(),
             "clock": SimpleNamespace(),
+            "downstream": SimpleNamespace(),
         }
         ConsumerPod(cast("Any", options), **parts).leave()
 

@@ -7,6 +7,8 @@ import random
 import numpy as np
 import pytest
 
+from lagbench.core.scenario import DownstreamPace
+from lagbench.programs.consumer.downstream_clock import DownstreamClock
 from lagbench.programs.consumer.write_schedule import MAX_LATE_NS, Instants, WriteSchedule
 
 MS = 1_000_000
@@ -52,6 +54,40 @@ def test_a_late_thread_costs_no_capacity() -> None:
         now += random_source.randrange(1, 60 * MS)  # sleeps too long, again and again
 
     assert total / ((last - first) / 1e9) == pytest.approx(2000, rel=1e-3)
+
+
+def test_a_slow_downstream_slows_the_pod_by_its_factor_and_only_then() -> None:
+    """At 2 ms and four slots a pod does 2,000/s, a third of it while writes cost three times."""
+    downstream = DownstreamClock(DownstreamPace.of_text("10-20x3"))
+    downstream.stream_started(NOW)
+    schedule = WriteSchedule(2 * MS, 4, downstream)
+    done: list[np.ndarray] = []
+    for now in range(NOW, NOW + 30_000 * MS, 20 * MS):
+        room = schedule.room_until(now + 20 * MS, NOW, now)
+        if room:
+            starts, ends = schedule.plan(room, arrived_at=NOW, now=now)
+            done.append(np.stack([starts, ends]))
+    starts, ends = (np.concatenate([part[row] for part in done]) - NOW for row in (0, 1))
+
+    in_seconds = np.histogram(ends / 1e9, bins=[0, 10, 20, 30])[0]
+    assert list(in_seconds) == pytest.approx([20_000, 20_000 / 3, 20_000], abs=8)
+    assert (np.diff(starts) >= 0).all()
+    assert (np.diff(ends) >= 0).all()
+    inside = (starts > 10_000 * MS) & (ends < 20_000 * MS)
+    assert np.abs(ends - starts - 6 * MS)[inside].max() <= 3
+    outside = (ends < 10_000 * MS) | (starts > 20_000 * MS)
+    assert set((ends - starts)[outside]) == {2 * MS}
+
+
+def test_nothing_is_slow_before_the_streams_start_is_known() -> None:
+    """A pod without a record yet keeps its pace; it asks for the start only if it needs it."""
+    downstream = DownstreamClock(DownstreamPace.of_text("0-20x3"))
+
+    starts, ends = WriteSchedule(2 * MS, 1, downstream).plan(2, arrived_at=NOW, now=NOW)
+
+    assert list(ends - starts) == [2 * MS] * 2
+    assert downstream.needs_stream_start
+    assert not DownstreamClock(DownstreamPace()).needs_stream_start
 
 
 def test_idle_time_is_never_made_up_for() -> None:
