@@ -17,6 +17,8 @@ import msgspec
 
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.telemetry import (
+    ActionEnded,
+    ActionStarted,
     ClockOffset,
     GroupJoined,
     GroupMembers,
@@ -28,6 +30,11 @@ from lagbench.core.telemetry import (
 )
 
 _SUFFIX = " (life "
+_FIELD_OF_PODS: Mapping[type[TelemetryRecord], str] = {
+    PodsListed: "pods",
+    ActionStarted: "targets",
+    ActionEnded: "came",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +104,9 @@ def _named_pods(
     if isinstance(record, PodSeen):
         created = lives.created_at.get(record.pod, (record.created_at,))
         return {"pod": _name(record.pod, list(created).index(record.created_at) + 1)}
-    if isinstance(record, PodsListed):
-        return {"pods": [lives.name_at(pod, record.at) for pod in record.pods]}
+    if isinstance(record, PodsListed | ActionStarted | ActionEnded):
+        field = _FIELD_OF_PODS[type(record)]
+        return {field: [lives.name_at(pod, record.at) for pod in getattr(record, field)]}
     if isinstance(record, ClockOffset):
         return {"pods": [name for pod in record.pods for name in lives.names(pod)]}
     if isinstance(record, GroupMembers):

@@ -14,6 +14,8 @@ from lagbench.core.measures.evidence.pod_lives import (
 from lagbench.core.measures.evidence.pod_timeline import pod_timelines
 from lagbench.core.measures.rebalance.partition_work import PodRates, rates_by_life
 from lagbench.core.telemetry.records import (
+    ActionEnded,
+    ActionStarted,
     GroupJoined,
     GroupMember,
     GroupMembers,
@@ -64,6 +66,27 @@ TWO_LIVES: list[TelemetryRecord] = [
     joined(33, "m-2"),
     seen(50, 30, 50),
 ]
+
+
+def test_an_action_names_the_lives_of_its_pods() -> None:
+    """A restart begins on the first life and ends with the second one in its place."""
+    started = ActionStarted(
+        at=10 * SECOND,
+        source="actions",
+        number=0,
+        action="rolling_restart",
+        targets=["c-1", "c-2"],
+        planned_at=None,
+    )
+    ended = ActionEnded(
+        at=35 * SECOND, source="actions", number=0, action="rolling_restart", came=["c-1"]
+    )
+    given = sorted([*TWO_LIVES, started, ended], key=lambda record: record.at)
+
+    found = by_life(given)
+
+    assert [r.targets for r in found if isinstance(r, ActionStarted)] == [["c-1", "c-2"]]
+    assert [r.came for r in found if isinstance(r, ActionEnded)] == [[SECOND_LIFE]]
 
 
 def test_one_life_changes_nothing() -> None:
