@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lagbench.cli.wide_table import print_whole
 from lagbench.core.compare import Difference, DifferenceVerdict, NoiseFloor, RunPair
 from lagbench.core.measures import NAMED, Measures, NamedMeasure
 
@@ -38,7 +39,7 @@ def print_two_runs(console: Console, pair: RunPair, floor: NoiseFloor | None) ->
             _noise(measure, floor),
         )
     _print_sides(console, [pair])
-    console.print(table)
+    print_whole(console, table)
     _print_floor_line(console, floor)
     _say(console, "two runs are one pair: nothing is tested")
 
@@ -67,7 +68,7 @@ def print_differences(
             Text(found.verdict, style=_COLOURS[found.verdict]),
         )
     _print_sides(console, pairs)
-    console.print(table)
+    print_whole(console, table)
     for found in differences:
         if found.verdict != "listed":
             _say(console, f"{found.title}: {found.text}")
@@ -84,7 +85,7 @@ def print_floor(console: Console, floor: NoiseFloor) -> None:
         found = floor.of_measure(measure.name)
         if found is not None:
             table.add_row(measure.heading, measure.number(found.half_width), str(found.n))
-    console.print(table)
+    print_whole(console, table)
     _print_floor_line(console, floor)
 
 
@@ -112,9 +113,7 @@ def _table(*headings: str) -> Table:
     table = Table(box=None)
     for heading in headings:
         is_text = heading in ("measure", "")
-        table.add_column(
-            heading, no_wrap=heading != "measure", justify="left" if is_text else "right"
-        )
+        table.add_column(heading, no_wrap=True, justify="left" if is_text else "right")
     return table
 
 

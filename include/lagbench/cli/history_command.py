@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from lagbench.cli.wide_table import print_whole
 from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
@@ -42,12 +43,16 @@ def history(
         lines, deleted = rebuild_history(runs_root())
         _say(console, f"history: {lines} runs, {deleted} of them without a folder any more")
         return ExitCode.PASS
-    cells = list(by_cell(read_history(runs_root())).values())
+    rows = read_history(runs_root())
+    cells = list(by_cell(rows).values())
     if cell is None:
         _print_cells(console, cells)
+        without = sum(row.cell is None for row in rows)
+        if without:
+            _say(console, f"runs without a readable cell: {without}")
         return ExitCode.PASS
-    for rows in _named(cell, cells):
-        _print_cell(console, cell_history(rows), rows)
+    for of_cell in _named(cell, cells):
+        _print_cell(console, cell_history(of_cell), of_cell)
     return ExitCode.PASS
 
 
@@ -91,7 +96,7 @@ def _print_cells(console: Console, cells: Sequence[list[HistoryRow]]) -> None:
             began,
             newest.verdict,
         )
-    console.print(table)
+    print_whole(console, table)
 
 
 def _print_cell(console: Console, found: CellHistory, rows: Sequence[HistoryRow]) -> None:
@@ -108,7 +113,7 @@ def _print_cell(console: Console, found: CellHistory, rows: Sequence[HistoryRow]
             row = by_id[run_id]
             values = (NAMED[name].number(row.measures.get(name)) for name in _SHOWN)
             table.add_row(run_id, instant(row.created_at), row.verdict, *values)
-        console.print(table)
+        print_whole(console, table)
         for change in segment.changes:
             _say(console, f"  {change.text}")
         if not segment.changes:
@@ -120,7 +125,7 @@ def _print_cell(console: Console, found: CellHistory, rows: Sequence[HistoryRow]
 def _table(*headings: str) -> Table:
     table = Table(box=None)
     for heading in headings:
-        table.add_column(heading, no_wrap=heading in ("run", "newest run", "cell"))
+        table.add_column(heading, no_wrap=True)
     return table
 
 

@@ -51,6 +51,27 @@ def test_each_cell_is_a_line(tmp_path: Path, history: Command) -> None:
     assert "2 run-1 1970-01-01" in text
 
 
+def test_a_run_id_is_whole_in_a_narrow_terminal(
+    tmp_path: Path, history: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ids and values are never cut, as the next command needs them."""
+    monkeypatch.setenv("COLUMNS", "40")
+    append_history(write_run(tmp_path, "quick-spike-20261123-170813-77de"))
+
+    assert "quick-spike-20261123-170813-77de" in history()[1]
+    assert "quick-spike-20261123-170813-77de" in history("quick_spike")[1]
+    assert "…" not in history("quick_spike")[1]
+
+
+def test_runs_without_a_readable_cell_are_counted(tmp_path: Path, history: Command) -> None:
+    """A folder whose scenario was changed is of no cell, and is not silently left out."""
+    folder = write_run(tmp_path, "run")
+    folder.write_text(folder.scenario, "name: 7")
+    append_history(folder)
+
+    assert history()[1].endswith("runs without a readable cell: 1")
+
+
 def test_a_cell_shows_its_runs_and_its_changes(tmp_path: Path, history: Command) -> None:
     """By scenario, policy and seed, or by the beginning of its name."""
     for night in range(26):

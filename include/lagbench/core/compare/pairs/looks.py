@@ -82,6 +82,25 @@ class Looks:
         return tuple(look for look in self.pairs if look > pairs)
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look of the plan: its pairs, its alpha, and the number of measures that it tests."""
+
+    pairs: int
+    alpha: float
+    family: int
+    plan: Looks
+
+    def candidates(self) -> list[tuple[int, float]]:
+        """Return later numbers of pairs, each with its alpha: the plan's, then plans of one look.
+
+        A plan of one look is for a new set of pairs: after the last look this one is closed.
+        """
+        planned = [(later, self.plan.alpha_at(later)) for later in self.plan.later(self.pairs)]
+        last = self.plan.pairs[-1]
+        return planned + [(n, self.plan.alpha) for n in range(last + 1, MOST_PAIRS + 1)]
+
+
 def _attainable(share: Fraction, pairs: int) -> Fraction:
     """Return the highest p-value of ``pairs`` pairs within ``share``; 0: there is none."""
     unit = Fraction(floor_of(pairs))
