@@ -9,12 +9,19 @@ from lagbench.core.scenario.stream.event_stream import (
 from lagbench.core.scenario.stream.key_skew import partition_shares, partitions_of
 from lagbench.core.scenario.stream.profile import NS, OfferedLoad, offered_load
 from lagbench.core.scenario.stream.spikes import SYNC_SECONDS, Spike, load_spikes
-from lagbench.core.scenario.stream.tail import Tail, resting_lag_records, resting_replicas, tail_of
+from lagbench.core.scenario.stream.tail import (
+    TAIL_MARGIN_SECONDS,
+    Tail,
+    resting_lag_records,
+    resting_replicas,
+    tail_of,
+)
 
 __all__ = [
     "BLOCK_EVENTS",
     "NS",
     "SYNC_SECONDS",
+    "TAIL_MARGIN_SECONDS",
     "EventBlock",
     "EventStream",
     "OfferedLoad",
