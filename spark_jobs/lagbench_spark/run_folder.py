@@ -65,12 +65,16 @@ class RunFolder:
         """Replace the table by the folder ``beside``, with only the named files of it.
 
         A task that failed and was repeated has left another file there.
+
+        :raises UnreadableRun: the driver does not see one of the files, or cannot rename the folder.
         """
         source, final = self._path(beside), self._path(self.table_path(name))
         file_system = self._file_system(final)
-        for status in file_system.listStatus(source):
-            if status.getPath().getName() not in files:
-                file_system.delete(status.getPath(), False)
+        found = {status.getPath().getName() for status in file_system.listStatus(source)}
+        if missing := sorted(set(files) - found):
+            raise UnreadableRun(f"{beside} lacks {missing[0]}, which an executor wrote")
+        for left_over in found - set(files):
+            file_system.delete(self._path(f"{beside}/{left_over}"), False)
         file_system.delete(final, True)
         if not file_system.rename(source, final):
             raise UnreadableRun(f"{beside} could not be renamed to {final.toString()}")
