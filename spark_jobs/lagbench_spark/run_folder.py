@@ -66,7 +66,7 @@ class RunFolder:
 
         A task that failed and was repeated has left another file there.
 
-        :raises UnreadableRun: the driver does not see one of the files, or cannot rename the folder.
+        :raises UnreadableRun: the driver does not see one of the files, or the rename fails.
         """
         source, final = self._path(beside), self._path(self.table_path(name))
         file_system = self._file_system(final)
