@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -73,7 +74,7 @@ def _writer(place: str, schema: pa.Schema, decode: Decoder) -> Decoder:
         name = f"part-{number:05}-{uuid.uuid4().hex}.parquet"
         Path(place).mkdir(parents=True, exist_ok=True)
         with pq.ParquetWriter(f"{place}/{name}", schema, **_encodings(schema)) as file:
-            for group in (first, *groups):
+            for group in chain((first,), groups):
                 file.write_table(group.cast(schema))
         yield pa.RecordBatch.from_pydict({_FILE: [name]})
 

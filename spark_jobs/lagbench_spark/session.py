@@ -18,6 +18,8 @@ _ARROW_ROWS = 65_536
 _ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 _LARGE_ROWS_BYTES = 16 * 1024 * 1024
 _NO_LIMIT = 2**31 - 1
+# About 2 million rows a task: enough tasks to keep all cores busy until the end of a scan.
+_SCAN_BYTES = 16 * 1024 * 1024
 # One shuffle partition per million messages keeps a task's sort in memory at 1 GiB heaps.
 _MESSAGES_PER_SHUFFLE_PARTITION = 1_000_000
 _MOST_SHUFFLE_PARTITIONS = 200
@@ -37,6 +39,7 @@ def open_session(name: str) -> SparkSession:
         .config("spark.sql.shuffle.partitions", _FEWEST_SHUFFLE_PARTITIONS)
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", _ARROW_ROWS)
         .config(_ARROW_BYTES, _NO_LIMIT)
+        .config("spark.sql.files.maxPartitionBytes", _SCAN_BYTES)
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("WARN")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -47,6 +48,25 @@ def test_one_file_has_all_rows_of_a_partition(
     assert written.schema_arrow.equals(SCHEMA)
     assert written.read().column("ledger_offset").to_pylist() == [0, 1, 0, 1, 0]
     assert written.num_row_groups <= 2
+
+
+def test_rows_are_written_while_others_are_decoded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A partition of any size needs the memory of a few row groups."""
+    monkeypatch.setattr(decoded_tables, "_ROWS_PER_GROUP", 10)
+    sizes = []
+
+    def watched(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in _decode(batches):
+            sizes.append(sum(file.stat().st_size for file in tmp_path.iterdir()))
+            yield batch
+
+    one_by_one = ([_stranger_records(70_000)] for _ in range(4))
+    list(_writer(str(tmp_path), SCHEMA, watched)(chain.from_iterable(one_by_one)))
+
+    assert sizes[0] == 0
+    assert sizes[-1] > sizes[1] > 0
 
 
 def test_a_partition_without_rows_has_no_file(tmp_path: Path) -> None:
