@@ -44,11 +44,12 @@ def write_decoded(
     ``decode`` gives batches with the columns of ``schema``; ``rows`` is their approximate number.
     """
     records = records.coalesce(file_count(rows))
-    beside = f"{folder.table_path('')}.{name}-{uuid.uuid4().hex}"
+    beside = folder.table_path(f".{name}")
     place = folder.local_path(beside)
     if place is None:
         folder.write_table(name, schema, records.mapInArrow(decode, schema), rows=rows)
         return
+    folder.discard(beside)  # of a job that was killed
     try:
         write = _writer(place, to_arrow_schema(schema), decode)
         files = [row[_FILE] for row in records.mapInArrow(write, f"{_FILE} string").collect()]

@@ -73,8 +73,11 @@ def test_both_ways_write_the_same_table(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_repetition_replaces_the_table(tmp_path: Path) -> None:
-    """The second table is all that is left, also when it has no row."""
+    """The second table is all that is left, also when it has no row; a killed job's files go."""
     folder = _folder(tmp_path)
+    left_over = tmp_path / "tables" / ".processed" / "part-00000-killed.parquet"
+    left_over.parent.mkdir(parents=True)
+    left_over.write_bytes(b"PAR1")
 
     for rows in (ROWS, 10, 0):
         write_decoded(folder, "processed", SCHEMA, _records(rows), _decode, rows=rows)
@@ -100,7 +103,7 @@ def test_a_failure_leaves_the_earlier_table(tmp_path: Path) -> None:
 def test_only_files_of_tasks_that_succeeded_are_the_table(tmp_path: Path) -> None:
     """The file of an attempt that failed is removed; a file that the driver lacks is an error."""
     folder = _folder(tmp_path)
-    beside = tmp_path / "tables" / ".processed-1"
+    beside = tmp_path / "tables" / ".processed"
     beside.mkdir(parents=True)
     for name in ("part-0.parquet", "part-0-failed.parquet"):
         (beside / name).write_bytes(b"")
