@@ -98,6 +98,8 @@ def clean_up(say: Say, *, folder: RunFolder) -> dict[str, Any]:
 
     Topics that are not accounted for are first copied into the run folder.
     """
+    if target.is_embedded():
+        _start_broker(say)
     for topic in keep_evidence(_kafka_settings, folder):
         say(f"copied {topic} to {folder.path / 'copies'}: lagbench account {folder.run_id}")
     with (
@@ -109,6 +111,14 @@ def clean_up(say: Say, *, folder: RunFolder) -> dict[str, Any]:
             bring_autoscaler_back(kube, say)
             return asdict(removed)
         return asdict(clear_cluster(kube, admin, say, holder=lease_holder(), run_id=folder.run_id))
+
+
+def _start_broker(say: Say) -> None:
+    """Start the bench's own broker if an action has stopped it and the run ended before its end."""
+    state = bench.running(bench.state_dir())
+    if state is not None and state.kafka == "embedded" and state.broker_state == "stopped":
+        bench.start_broker(bench.state_dir())
+        say("started the broker, which an action had stopped")
 
 
 def bring_autoscaler_back(kube: Kube, say: Say) -> None:

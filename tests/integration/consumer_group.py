@@ -38,6 +38,7 @@ class LedgerRows:
     seq: npt.NDArray[np.uint64]
     started_at: npt.NDArray[np.int64]
     done_at: npt.NDArray[np.int64]
+    failed_attempts: npt.NDArray[np.int64]  # 0: processed
 
 
 @dataclass
@@ -48,6 +49,8 @@ class ConsumerGroupRun:
     names: RunNames
     partitions: int
     log_dir: Path
+    proxied_servers: str = ""
+    """Where pods reach Kafka, if not directly; their telemetry is direct."""
     pods: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     sent: int = 0
 
@@ -55,7 +58,8 @@ class ConsumerGroupRun:
         """Start a pod by its name."""
         environment = os.environ | {
             "POD_NAME": pod,
-            "KAFKA_BOOTSTRAP_SERVERS": self.bootstrap_servers,
+            "KAFKA_BOOTSTRAP_SERVERS": self.proxied_servers or self.bootstrap_servers,
+            "TELEMETRY_BOOTSTRAP_SERVERS": self.bootstrap_servers,
             "PORT_METRICS": str(metrics_port),
         }
         command = [sys.executable, "-m", "lagbench.programs.consumer"]
@@ -108,8 +112,13 @@ class ConsumerGroupRun:
             pods.append(np.full(len(table), labels[b"pod"].decode(), "U64"))
         if not tables:
             empty = np.zeros(0, np.int64)
-            return LedgerRows(empty, empty.astype("U64"), empty, empty.astype("u8"), empty, empty)
-        whole = pa.concat_tables([table.replace_schema_metadata() for table in tables])
+            return LedgerRows(empty, empty.astype("U64"), empty, empty.astype("u8"), *[empty] * 3)
+        whole = pa.concat_tables(
+            [table.replace_schema_metadata() for table in tables], promote_options="default"
+        )
+        failed = np.zeros(len(whole), np.int64)
+        if "failed_attempts" in whole.column_names:
+            failed = whole["failed_attempts"].fill_null(0).to_numpy().astype(np.int64)
         columns = {name: whole[name].to_numpy() for name in whole.column_names}
         return LedgerRows(
             np.concatenate(partitions),
@@ -118,6 +127,7 @@ class ConsumerGroupRun:
             columns["seq"],
             columns["started_at"],
             columns["done_at"],
+            failed,
         )
 
     def telemetry(self, kind: type[Kind]) -> list[Kind]:

@@ -10,16 +10,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import psutil
 import pytest
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.process.processes import is_alive
+from lagbench.core.scenario import BrokerRestart
 from lagbench.embedded import bench
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.supervisor import MARK_VARIABLE
 from lagbench.errors import NotReady
+from lagbench.programs.actions.broker_actions import RestartedBroker
+from lagbench.project import STATE_VARIABLE
 
 pytestmark = pytest.mark.integration
 
@@ -130,6 +134,92 @@ def test_broker_is_taken_away_and_given_back(state_dir: Path) -> None:
     assert started.bootstrap_servers == state.bootstrap_servers
     with KafkaAdmin(started.bootstrap_servers) as admin:
         assert admin.topic_names() == ["lagbench.fault.events"]
+
+
+def test_a_restart_outlives_the_process_that_asked_for_it(state_dir: Path) -> None:
+    """The supervisor starts the broker again after the outage, and keeps its topics."""
+    state = bench.up(state_dir, attached=False, on_progress=_ignore)
+    with KafkaAdmin(state.bootstrap_servers) as admin:
+        admin.create_topics([TopicSpec("lagbench.fault.events", 2)])
+    program = (
+        "import os, pathlib, sys\n"
+        "from lagbench.embedded import bench\n"
+        "bench.restart_broker(pathlib.Path(sys.argv[1]), outage_seconds=3)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    asked_at = time.time_ns()
+    subprocess.run([sys.executable, "-c", program, str(state_dir)], check=False, timeout=60)
+
+    stopped = bench.running(state_dir)
+    assert stopped is not None
+    assert stopped.broker_state == "stopped"
+    assert asked_at < stopped.broker_changed_at < time.time_ns()
+    back = bench.await_broker(state_dir, timeout_seconds=90)
+    assert back.broker_changed_at - stopped.broker_changed_at >= 3_000_000_000
+    assert back.broker is not None
+    assert state.broker is not None
+    assert back.broker.pid != state.broker.pid
+    assert (back.bootstrap_servers, back.proxied) == (state.bootstrap_servers, state.proxied)
+    with KafkaAdmin(back.bootstrap_servers) as admin:
+        assert admin.topic_names() == ["lagbench.fault.events"]
+
+    bench.stop_broker(state_dir)  # an outage without a length, after one with a length
+    with pytest.raises(NotReady, match="still stopped"):
+        bench.await_broker(state_dir, timeout_seconds=4)
+
+
+def test_the_player_restarts_the_broker(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The action begins when the broker has ended, and lasts until it answers again."""
+    state = bench.up(state_dir, attached=False, on_progress=_ignore)
+    monkeypatch.setenv(STATE_VARIABLE, str(state_dir))
+    action = BrokerRestart(kind="broker_restart", at_seconds=1, for_seconds=2)
+    performer = RestartedBroker(0, action, cast("Any", PodsOnly()))
+
+    assert performer.choose() == ["consumer-0"]
+    performer.act()
+    stopped = bench.running(state_dir)
+    assert stopped is not None
+    assert stopped.broker_state == "stopped"
+    performer.hold(threading.Event())
+    performer.undo()
+
+    back = bench.running(state_dir)
+    assert back is not None
+    assert back.broker_state == "running"
+    assert back.bootstrap_servers == state.bootstrap_servers
+    assert performer.detail.startswith("the broker was down for ")
+    assert performer.came == ["consumer-1"]
+
+
+def test_a_player_that_ends_leaves_the_restart_to_the_bench(
+    state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked to stop in the outage, it waits no longer, and the broker comes back."""
+    bench.up(state_dir, attached=False, on_progress=_ignore)
+    monkeypatch.setenv(STATE_VARIABLE, str(state_dir))
+    action = BrokerRestart(kind="broker_restart", at_seconds=1, for_seconds=4)
+    performer = RestartedBroker(0, action, cast("Any", PodsOnly()))
+    stopping = threading.Event()
+    stopping.set()
+
+    performer.choose()
+    performer.act()
+    performer.hold(stopping)
+    performer.undo()
+
+    assert bench.await_broker(state_dir, timeout_seconds=90).broker is not None
+
+
+class PodsOnly:
+    """A stage with consumer pods, of which one comes later."""
+
+    def ready_pods(self) -> list[str]:
+        """Return the pod at the begin."""
+        return ["consumer-0"]
+
+    def pods(self) -> list[str]:
+        """Return the pods at the end."""
+        return ["consumer-0", "consumer-1"]
 
 
 def test_dead_broker_is_shown_and_replaced_by_up(state_dir: Path) -> None:

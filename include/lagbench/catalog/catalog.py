@@ -19,9 +19,9 @@ from lagbench.catalog.catalog_files import catalog_folder, find_file, policies_f
 from lagbench.catalog.scenario_errors import wrong_scenario
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_text
 from lagbench.core.cluster import check_actions
-from lagbench.core.policy import CheckedPolicy, check_fit, check_policy
+from lagbench.core.policy import CheckedPolicy, check_fit, check_policy, stream_windows
 from lagbench.core.scenario import EARLIER_NAMES, Scenario, SwapPolicy, trace_points
-from lagbench.core.scenario.stream import offered_load
+from lagbench.core.scenario.stream import offered_load, poisoned_seqs
 from lagbench.errors import WrongInput
 
 SETTING = "--set"
@@ -85,7 +85,19 @@ def load_scenario(name_or_path: str | Path, overrides: Mapping[str, str] | None 
         problem = wrong_scenario(error, data, where=where)
         raise _of_setting(problem, overrides or {}) from error
     offered_load(scenario.profile, where=where)
+    _require_poisoned_messages(scenario, where)
     return scenario
+
+
+def _require_poisoned_messages(scenario: Scenario, where: str) -> None:
+    if scenario.poison is None or len(poisoned_seqs(scenario)):
+        return
+    raise WrongInput(
+        where=where,
+        field="poison",
+        value=scenario.poison.model_dump(),
+        allowed="a key with messages in that part of the stream; key_rank 1 is the most frequent",
+    )
 
 
 def policy_file(name_or_path: str | Path) -> Path:
@@ -143,6 +155,13 @@ def _swapped(scenario: Scenario) -> dict[int, SwappedPolicy]:
             text = read_text(path)
             checked = _checked_policy(text, path)
             check_fit(scenario, checked)
+            if stream_windows(checked.manifest, where=checked.where):
+                raise WrongInput(
+                    where=checked.where,
+                    field=field,
+                    value=action.policy,
+                    allowed="a policy without cron windows: only the first policy's are placed",
+                )
             found[number] = SwappedPolicy(path.stem, checked, text)
     return found
 

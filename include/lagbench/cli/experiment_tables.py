@@ -15,11 +15,12 @@ from lagbench.core.experiment.result import (
     ExperimentResult,
     decidability_note,
     difference_row,
+    in_order,
     tested,
 )
 from lagbench.results.experiments import read_progress, read_result
 
-_COLOURS = {"differs": "yellow", "equivalent": "green", "undetermined": "dim"}
+_COLOURS = {"differs": "yellow", "equivalent": "green", "undetermined": "dim", "listed": "dim"}
 
 
 def print_experiments(console: Console) -> None:
@@ -91,7 +92,7 @@ def print_result(console: Console, result: ExperimentResult) -> None:
         for heading in HEADINGS:
             shown = heading.format(first=comparison.first, second=comparison.second)
             table.add_column(shown, justify="left" if heading == "measure" else "right")
-        for found in tested(comparison.differences):
+        for found in in_order(comparison.differences):
             *cells, verdict = difference_row(found, result.noise)
             table.add_row(*cells, Text(verdict, style=_COLOURS.get(found.verdict, "")))
         console.print(table)

@@ -17,23 +17,29 @@ from lagbench.cli.cell_options import (
     ScenarioArgument,
     SeedOption,
     SettingsOption,
+    StartOption,
+    environment_at,
 )
 from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
     from lagbench.core.plan import Plan
+    from lagbench.core.scenario import Scenario
     from lagbench.core.scenario.stream import Spike
     from lagbench.core.simulation import Prediction
 
 SPIKES_SHOWN = 4
+NANOSECONDS = 1_000_000_000
 _AFTER_A_SPIKE = ("reaction_seconds", "drain_seconds")
 
 
 def plan(
     scenario: ScenarioArgument,
+    *,
     policy: PolicyOption = None,
     seed: SeedOption = None,
+    start: StartOption = None,
     settings: SettingsOption = None,
     manifests: Annotated[
         bool, typer.Option("--manifests", help="Also print the manifests as applied.")
@@ -51,7 +57,9 @@ def plan(
     cell = checked_cell(scenario, policy=policy, overrides=overrides)
     needs = plan_cell(cell.scenario, cell.policy)
     swapped = {number: one.policy for number, one in cell.swapped.items()}
-    predicted = predict(cell.scenario, cell.policy, swapped=swapped)
+    predicted = predict(
+        cell.scenario, cell.policy, swapped=swapped, environment=environment_at(start)
+    )
     console = Console()
     _print_prediction(console, cell, needs, predicted)
     root = runs_root()
@@ -107,6 +115,7 @@ def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -
         ("useful replicas", f"{plan.useful_replicas} (a partition has one consumer)"),
         ("saturation", _saturation(plan)),
         ("hottest partition", f"{plan.hottest_share:.1%} of the load: {plan.hottest_rate:,.0f}/s"),
+        *_poison(scenario),
         ("disk", f"at most {plan.disk_bytes / 2**20:,.0f} MiB, free {free_bytes / 2**30:,.0f} GiB"),
     ]
     console.print(_table("needs and limits", rows))
@@ -122,6 +131,18 @@ def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -
         console.print("[red]✗[/red] this disk is too small for the run")
 
 
+def _poison(scenario: Scenario) -> list[tuple[str, str]]:
+    """Return the row of the poisoned key, if there is one."""
+    from lagbench.core.scenario.stream import poisoned_key, poisoned_seqs
+
+    poison, key = scenario.poison, poisoned_key(scenario)
+    if poison is None or key is None:
+        return []
+    window = f"{poison.from_seconds:g} to {key.until_offset_ns / NANOSECONDS:g} s"
+    named = f"messages of key {key.entity_id} (rank {poison.key_rank})"
+    return [("poison", f"{len(poisoned_seqs(scenario)):,} {named} {poison.effect}, {window}")]
+
+
 def _print_manifests(console: Console, cell: Cell) -> None:
     import yaml
 
@@ -133,8 +154,8 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     """Return the manifests of the run; run id and broker are known only when it starts."""
     from lagbench.adapters.kube.manifest_files import base_manifest
     from lagbench.core.cluster import manifests as patch
-    from lagbench.core.scenario import RunNames
-    from lagbench.core.scenario.stream import tail_of
+    from lagbench.core.scenario import RunNames, downstream_pace
+    from lagbench.core.scenario.stream import poisoned_key, tail_of
 
     target = patch.RunTarget(
         RunNames("planned"), "kafka:9092", workload=cell.scenario.consumer.workload
@@ -144,7 +165,13 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     tail = tail_of(cell.scenario, started_replicas=limits.started_replicas)
     return [
         patch.consumer_for_run(
-            consumer, target, cell.scenario.consumer, replicas=limits.started_replicas
+            consumer,
+            target,
+            cell.scenario.consumer,
+            replicas=limits.started_replicas,
+            seed=cell.scenario.seed,
+            poison=poisoned_key(cell.scenario),
+            pace=downstream_pace(cell.scenario.actions),
         ),
         patch.recorder_for_run(base_manifest("recorder", "Deployment"), target),
         patch.policy_for_run(cell.policy.manifest, target, is_embedded=True),

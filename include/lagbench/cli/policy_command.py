@@ -145,8 +145,8 @@ def _context(
         )
     cell = load_scenario(scenario)
     consumer = cell.consumer
-    if rate is None and consumer.process_ms:
-        rate = consumer.concurrency * 1000 / consumer.process_ms
+    if rate is None:
+        rate = consumer.pod_rate_per_second
     load = offered_load(cell.profile)
     return PolicyContext(
         partitions=partitions or cell.partitions,

@@ -59,7 +59,7 @@ def opened_target(
 
     cluster = find_target(target, target_settings)
     for cell in cells:
-        _require_playable(cell, is_embedded=cluster is None)
+        _require_playable(cell, bench.state_dir(), is_embedded=cluster is None)
     state_dir = bench.state_dir()
     with one_run_at_a_time(state_dir, purpose):
         server = running_server(state_dir)
@@ -106,15 +106,18 @@ def _on_cluster(
             note.forget()
 
 
-def _require_playable(cell: Cell, *, is_embedded: bool) -> None:
+def _require_playable(cell: Cell, state_dir: Path, *, is_embedded: bool) -> None:
     """Reject a cell that this kind of target lacks a part for."""
-    from lagbench.core.cluster import refuse_on_cluster
+    from lagbench.core.cluster import refuse_on_cluster, refuse_without_own_broker
+    from lagbench.embedded import bench
     from lagbench.embedded.prometheus_program import require_prometheus
 
     require_known_hpa(cell.scenario, is_embedded=is_embedded)
     if not is_embedded:
         refuse_on_cluster(cell.scenario)
         return
+    if not bench.has_own_broker(state_dir):
+        refuse_without_own_broker(cell.scenario)
     require_prometheus(cell.policy.manifest, where=cell.policy_name)
     for swapped in cell.swapped.values():
         require_prometheus(swapped.policy.manifest, where=swapped.name)

@@ -20,7 +20,13 @@ import psutil
 
 from lagbench.adapters.process.processes import end_process
 from lagbench.core.scenario import NAMESPACE
-from lagbench.embedded.bench_state import BenchFiles, BenchState, PartState, ProcessRecord
+from lagbench.embedded.bench_state import (
+    BenchFiles,
+    BenchState,
+    BrokerOutage,
+    PartState,
+    ProcessRecord,
+)
 from lagbench.embedded.bench_status import BenchStatus, PartStatus, status_of
 from lagbench.embedded.broker import require_disk
 from lagbench.embedded.cache import exclusive
@@ -37,9 +43,12 @@ __all__ = [
     "BenchStatus",
     "Check",
     "PartStatus",
+    "await_broker",
     "connections",
     "doctor",
     "down",
+    "has_own_broker",
+    "restart_broker",
     "running",
     "start_broker",
     "state_dir",
@@ -136,6 +145,31 @@ def start_broker(state_dir: Path) -> BenchState:
     return _change_broker(state_dir, signal.SIGUSR2, "running")
 
 
+def restart_broker(state_dir: Path, *, outage_seconds: float) -> BenchState:
+    """Have the broker stopped and, after the outage, started; return when it has ended.
+
+    The supervisor starts it, also if this process ends meanwhile; ``await_broker`` waits for that.
+    """
+    BenchFiles(state_dir).ask_for_outage(BrokerOutage(seconds=outage_seconds))
+    return _change_broker(state_dir, signal.SIGUSR1, "stopped")
+
+
+def await_broker(state_dir: Path, *, timeout_seconds: float) -> BenchState:
+    """Return when the embedded broker answers clients.
+
+    :raises NotReady: the bench has ended, or its broker is not back in time.
+    """
+    return _await_broker(state_dir, "running", timeout_seconds)
+
+
+def has_own_broker(state_dir: Path) -> bool:
+    """Return whether the bench of this state folder runs its own broker, now or when it starts."""
+    state = running(state_dir)
+    if state is not None:
+        return state.kafka == "embedded"
+    return foreign_cluster(BenchFiles(state_dir).kafka_port) is None
+
+
 def connections(state: BenchState) -> dict[str, str]:
     """Return the environment that connects Airflow and its tasks to the bench."""
     kubernetes = {"kube_config_path": str(state.kubeconfig), "namespace": NAMESPACE}
@@ -213,8 +247,12 @@ def _change_broker(state_dir: Path, signum: signal.Signals, wanted: PartState) -
             f"the Kafka cluster {state.bootstrap_servers} is not the bench's own: stop it yourself"
         )
     os.kill(state.supervisor.pid, signum)
-    deadline = time.monotonic() + _BROKER_CHANGE_TIMEOUT_SECONDS
-    seen: BenchState | None = state
+    return _await_broker(state_dir, wanted, _BROKER_CHANGE_TIMEOUT_SECONDS)
+
+
+def _await_broker(state_dir: Path, wanted: PartState, timeout_seconds: float) -> BenchState:
+    deadline = time.monotonic() + timeout_seconds
+    seen = running(state_dir)
     while seen is not None and time.monotonic() < deadline:
         if seen.broker_state == wanted:
             return seen
@@ -223,7 +261,7 @@ def _change_broker(state_dir: Path, signum: signal.Signals, wanted: PartState) -
     if seen is None:
         raise NotReady(f"the supervisor ended meanwhile; see {BenchFiles(state_dir).log}")
     raise StillWaiting(
-        f"the broker is still {seen.broker_state} after {_BROKER_CHANGE_TIMEOUT_SECONDS:.0f} s, "
+        f"the broker is still {seen.broker_state} after {timeout_seconds:.0f} s, "
         f"not {wanted}; see {BenchFiles(state_dir).log}"
     )
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 import psutil
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lagbench.adapters.process.processes import is_alive
+from lagbench.embedded.broker_settings import ProxiedListener
 from lagbench.embedded.cache import write_atomically
 
 PartState = Literal["running", "stopped", "died"]
@@ -59,10 +60,23 @@ class BenchState(BaseModel):
     kafka: Literal["embedded", "foreign"]
     broker: ProcessRecord | None
     broker_state: PartState
+    proxied: ProxiedListener | None = None
+    """The embedded broker's listener for clients behind the broker proxy."""
+    broker_changed_at: int = 0
+    """When ``broker_state`` became what it is, as seen by the supervisor (unix ns)."""
     kubeconfig: Path
     kubernetes_url: str
     localkube: ProcessRecord | None
     localkube_state: PartState
+
+
+class BrokerOutage(BaseModel):
+    """A request to stop the broker for a time; the supervisor starts it again by itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    seconds: float = Field(ge=0, le=3600)
+    """From the end of the broker's process to its next start."""
 
 
 class BenchFiles:
@@ -78,6 +92,7 @@ class BenchFiles:
         self.log = self.state_dir / "supervisor.log"
         self.progress = self.state_dir / "progress.log"
         self.failure = self.state_dir / "failure.txt"
+        self.broker_outage = self.state_dir / "broker-outage.json"
         self.kafka_port = self.state_dir / "kafka-port"
         self.broker = self.state_dir / "broker"
         self.localkube = self.state_dir / "localkube"
@@ -100,6 +115,16 @@ class BenchFiles:
     def write_supervisor(self, record: ProcessRecord) -> None:
         """Record the supervisor's process."""
         write_atomically(self.supervisor, record.model_dump_json() + "\n")
+
+    def ask_for_outage(self, outage: BrokerOutage) -> None:
+        """Write the request that the supervisor reads at its next SIGUSR1."""
+        write_atomically(self.broker_outage, outage.model_dump_json() + "\n")
+
+    def take_outage(self) -> BrokerOutage | None:
+        """Return the request and remove it; None: the broker stays away until it is started."""
+        outage = _read(self.broker_outage, BrokerOutage)
+        self.broker_outage.unlink(missing_ok=True)
+        return outage
 
     def forget(self) -> None:
         """Remove the files that describe a running bench."""

@@ -16,6 +16,7 @@ from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.embedded.broker_settings import (
     JVM_OPTIONS,
     BrokerLayout,
+    ProxiedListener,
     logging_properties,
     server_properties,
 )
@@ -68,12 +69,15 @@ class Broker:
         *,
         port: int | None = None,
         host: str = LOOPBACK,
+        proxied: ProxiedListener | None = None,
         free_bytes: FreeBytes = free_disk_bytes,
     ) -> None:
         """Keep all files below ``folder``; without ``port`` a free one is chosen, once.
 
         ``host`` is an address of this machine: the broker listens on it and advertises it.
+        ``proxied`` adds the listener for clients behind the broker proxy.
         """
+        self._proxied = proxied
         self._layout = BrokerLayout(folder.absolute())
         self._port = port
         self._host = host
@@ -114,14 +118,19 @@ class Broker:
             return
         require_disk(self._layout.folder, free_bytes=self._free_bytes)
         require_free(self.port, "Kafka broker", self._host)
+        taken = {self.port}
+        if self._proxied is not None:
+            require_free(self._proxied.port, "Kafka broker, behind the proxy")
+            taken |= {self._proxied.port, self._proxied.advertised_port}
         java, jars = find_java(), jar_paths(BROKER)
         layout = self._layout
         layout.data.mkdir(parents=True, exist_ok=True)
-        controller_port = free_port()
-        while controller_port == self.port:
-            controller_port = free_port()
         properties = server_properties(
-            layout, port=self.port, controller_port=controller_port, host=self._host
+            layout,
+            port=self.port,
+            controller_port=free_port(besides=taken),
+            host=self._host,
+            proxied=self._proxied,
         )
         layout.settings.write_text(properties, encoding="utf-8")
         layout.logging.write_text(logging_properties(layout), encoding="utf-8")

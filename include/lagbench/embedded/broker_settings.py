@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from lagbench.embedded.ports import LOOPBACK
 
 NODE_ID = 1
@@ -60,19 +62,47 @@ class BrokerLayout:
         return self.folder / "stdout.log"
 
 
+class ProxiedListener(BaseModel):
+    """A second listener for clients behind the broker proxy; both ports are on loopback.
+
+    Clients follow the advertised address, so this listener advertises the proxy's port.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    port: int = Field(description="the broker listens here, for the proxy")
+    advertised_port: int = Field(description="the proxy listens here, for clients")
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address for clients behind the proxy."""
+        return f"{LOOPBACK}:{self.advertised_port}"
+
+
 def server_properties(
-    layout: BrokerLayout, *, port: int, controller_port: int, host: str = LOOPBACK
+    layout: BrokerLayout,
+    *,
+    port: int,
+    controller_port: int,
+    host: str = LOOPBACK,
+    proxied: ProxiedListener | None = None,
 ) -> str:
     """Return server.properties for one node that is broker and controller.
 
-    ``host`` is the address of the clients' listener; the controller's stays on loopback.
+    ``host`` is the address of the clients' listener; the controller's stays on loopback, as does
+    the listener behind the proxy.
     """
+    listeners = {"PLAINTEXT": f"{host}:{port}", "CONTROLLER": f"{LOOPBACK}:{controller_port}"}
+    advertised = {"PLAINTEXT": f"{host}:{port}"}
+    if proxied is not None:
+        listeners["PROXIED"] = f"{LOOPBACK}:{proxied.port}"
+        advertised["PROXIED"] = proxied.bootstrap_servers
     settings: dict[str, object] = {
         "node.id": NODE_ID,
         "process.roles": "broker,controller",
-        "listeners": f"PLAINTEXT://{host}:{port},CONTROLLER://{LOOPBACK}:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{host}:{port}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listeners": ",".join(f"{name}://{place}" for name, place in listeners.items()),
+        "advertised.listeners": ",".join(f"{name}://{it}" for name, it in advertised.items()),
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in listeners),
         "inter.broker.listener.name": "PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": f"{NODE_ID}@{LOOPBACK}:{controller_port}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+from collections.abc import Collection
 from pathlib import Path
 
 import psutil
@@ -16,8 +17,8 @@ _TRIES = 200
 _EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
-def free_port() -> int:
-    """Return a free port below the kernel's range for outgoing connections.
+def free_port(*, besides: Collection[int] = ()) -> int:
+    """Return a free port below the kernel's range for outgoing connections, none of ``besides``.
 
     A server that restarts must find its port free again. A client that retries a closed port of the
     ephemeral range can get that same port as its own and connect to itself.
@@ -26,7 +27,7 @@ def free_port() -> int:
     chooser = random.SystemRandom()
     for _ in range(_TRIES):
         port = chooser.randint(min(_LOWEST_PORT, highest - 1000), highest)
-        if is_free(port):
+        if port not in besides and is_free(port):
             return port
     message = f"no free loopback port below {highest} in {_TRIES} tries; see `ss -ltn`"
     raise NotReady(message)

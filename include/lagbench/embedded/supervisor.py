@@ -2,7 +2,8 @@
 
 It restarts nothing by itself: the end of a part is recorded, because a bench that hides a
 lost broker would measure its own repair. SIGUSR1 stops the broker and SIGUSR2 starts it again on
-the same port and data (the fault rehearsal); SIGTERM ends the bench.
+the same port and data; SIGTERM ends the bench. If a request in a file gives the outage a length,
+the supervisor itself starts the broker again, also if the sender of the request has ended.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import queue
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +28,7 @@ from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.process.processes import GroupReaper
 from lagbench.embedded.bench_state import BenchFiles, BenchState, PartState, ProcessRecord
 from lagbench.embedded.broker import Broker
+from lagbench.embedded.broker_settings import ProxiedListener
 from lagbench.embedded.jars import BROKER, is_cached
 from lagbench.embedded.kafka_choice import (
     SERVERS_VARIABLE,
@@ -34,6 +37,7 @@ from lagbench.embedded.kafka_choice import (
     foreign_cluster,
 )
 from lagbench.embedded.localkube_process import LocalkubeProcess, install_autoscaler
+from lagbench.embedded.ports import free_port
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.project import PROJECT_ROOT, STATE_VARIABLE
 
@@ -42,6 +46,9 @@ MARK_VARIABLE = "LAGBENCH_SUPERVISED_IN"
 
 # Interval of the check for the end of a part, or of the process that the bench is attached to.
 _TICK_SECONDS = 0.5
+# A start competes with a whole run for two cores: over 90 s were seen at a load of 25.
+_RESTART_SECONDS = 240.0
+_TRY_AGAIN_SECONDS = 2.0
 _HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _ENDING = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 
@@ -65,9 +72,13 @@ class Supervisor:
         self._started_at = datetime.now(UTC)
         self._foreign: ForeignCluster | None = None
         self._broker: Broker | None = None
+        self._proxied: ProxiedListener | None = None
         self._localkube = LocalkubeProcess(self._files)
         self._reaper = GroupReaper()
         self._seen: tuple[PartState, PartState] = ("stopped", "stopped")
+        self._broker_changed_at = 0
+        self._start_broker_at: float | None = None
+        """End of an outage with a length, by the monotonic clock."""
 
     def run(self) -> int:
         """Serve until a signal or the owner's end; return the exit code."""
@@ -90,7 +101,12 @@ class Supervisor:
         self._foreign = foreign_cluster(self._files.kafka_port)
         shutil.rmtree(self._files.broker / "data", ignore_errors=True)
         if self._foreign is None:
-            self._broker = Broker(self._files.broker, port=embedded_port(self._files.kafka_port))
+            port = embedded_port(self._files.kafka_port)
+            behind_proxy = free_port(besides={port})
+            self._proxied = ProxiedListener(
+                port=behind_proxy, advertised_port=free_port(besides={port, behind_proxy})
+            )
+            self._broker = Broker(self._files.broker, port=port, proxied=self._proxied)
             servers = self._broker.bootstrap_servers
         else:
             servers = self._foreign.bootstrap_servers
@@ -121,7 +137,7 @@ class Supervisor:
         """Handle signals; record the end of a part; return when the owner has ended."""
         while True:
             try:
-                signum = self._signals.get(timeout=_TICK_SECONDS)
+                signum = self._signals.get(timeout=self._tick_seconds())
             except queue.Empty:
                 signum = None
             if signum in _ENDING:
@@ -135,10 +151,18 @@ class Supervisor:
                 return
             if signum == signal.SIGUSR1 and self._broker is not None:
                 self._stop_broker(self._broker)
-            elif signum == signal.SIGUSR2 and self._broker is not None:
+            elif self._broker is not None and (signum == signal.SIGUSR2 or self._outage_is_over()):
                 self._start_broker(self._broker)
             if self._part_states() != self._seen:
                 self._note_change()
+
+    def _tick_seconds(self) -> float:
+        if self._start_broker_at is None:
+            return _TICK_SECONDS
+        return min(_TICK_SECONDS, max(0.0, self._start_broker_at - time.monotonic()))
+
+    def _outage_is_over(self) -> bool:
+        return self._start_broker_at is not None and time.monotonic() >= self._start_broker_at
 
     def _note_change(self) -> None:
         broker, localkube = self._part_states()
@@ -150,19 +174,27 @@ class Supervisor:
         self._record()
 
     def _stop_broker(self, broker: Broker) -> None:
-        log.info("stopping the broker on request")
+        outage = self._files.take_outage()
+        length = "until it is started" if outage is None else f"for {outage.seconds:g} s"
+        log.info("stopping the broker on request, %s", length)
         self._forget_group(broker.pid)
         broker.stop()
+        if outage is not None:
+            self._start_broker_at = time.monotonic() + outage.seconds
 
     def _start_broker(self, broker: Broker) -> None:
+        is_due = self._outage_is_over()
+        self._start_broker_at = None
         log.info("starting the broker on request")
         if broker.state() == "died":
             self._forget_group(broker.pid)
             broker.stop()
         try:
-            broker.start()
+            broker.start(timeout_seconds=_RESTART_SECONDS)
         except NotReady as error:
             log.error("%s", error)
+            # Else every client would wait for a broker that nobody starts, until its limits.
+            self._start_broker_at = time.monotonic() + _TRY_AGAIN_SECONDS if is_due else None
             return
         self._watch_group(broker.pid)
 
@@ -182,7 +214,10 @@ class Supervisor:
         myself = ProcessRecord.of(os.getpid())
         if myself is None:
             raise NotReady("the supervisor cannot find itself in the process table")
-        broker, localkube = self._seen = self._part_states()
+        seen, self._seen = self._seen, self._part_states()
+        broker, localkube = self._seen
+        if broker != seen[0]:
+            self._broker_changed_at = time.time_ns()
         broker_pid = self._broker.pid if self._broker is not None else None
         servers = self._servers()
         settings = self._foreign.settings if self._foreign else {"bootstrap.servers": servers}
@@ -197,6 +232,8 @@ class Supervisor:
             kafka="foreign" if self._foreign else "embedded",
             broker=ProcessRecord.of(broker_pid) if broker_pid and broker == "running" else None,
             broker_state=broker,
+            broker_changed_at=self._broker_changed_at,
+            proxied=self._proxied,
             kubeconfig=self._files.kubeconfig,
             kubernetes_url=self._localkube.url(),
             localkube=_record_of(self._localkube.pid) if localkube == "running" else None,

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, TypeVar
 
+from lagbench.core.scenario import PORT_ANNOTATION
+
 JsonObject: TypeAlias = dict[str, Any]
 JsonValue: TypeAlias = Any
 _Copied = TypeVar("_Copied")
@@ -15,7 +17,7 @@ CREATED_AT_NS = "lagbench.io/created-at-ns"
 STARTED_AT_NS = "lagbench.io/started-at-ns"
 READY_AT_NS = "lagbench.io/ready-at-ns"
 DELETED_AT_NS = "lagbench.io/deleted-at-ns"
-PORT_PREFIX = "lagbench.io/port-"
+PORT_PREFIX = PORT_ANNOTATION
 COMES_FIRST = "lagbench.io/comes-first"
 """``true``: the pod gets processor time before others, as far as the machine allows it."""
 

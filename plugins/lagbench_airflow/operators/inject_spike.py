@@ -12,6 +12,7 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.core.cluster import producer_job_for_run
 from lagbench.core.kubernetes import HPA_SYNC_SECONDS
+from lagbench.core.measures import NANOSECONDS
 from lagbench.core.scenario import RUN_ID_LABEL, stream_start_at_ns
 from lagbench.core.telemetry import HpaSync, StreamStarted
 from lagbench_airflow.cell_run import CellRun
@@ -25,6 +26,16 @@ FIRST_SYNC_TIMEOUT_SECONDS = 4 * HPA_SYNC_SECONDS
 PREPARATION_SECONDS = 8
 """The producer's pod starts and prepares its first events in less: 3 s on a busy machine."""
 STORE_KEY = "spike"
+
+
+def _planned_start(cell: CellRun) -> int | None:
+    """Return the start that cron windows need, as the task before has noted it."""
+    noted = cell.folder.read_json(cell.folder.manifest).get("stream_planned_at")
+    return None if noted is None else int(noted)
+
+
+def _wait_seconds(starts_at_ns: int | None) -> float:
+    return max(0.0, ((starts_at_ns or 0) - time.time_ns()) / NANOSECONDS)
 
 
 class InjectSpikeOperator(CellOperator):
@@ -62,7 +73,7 @@ class InjectSpikeOperator(CellOperator):
                     target,
                     cell.scenario,
                     tail=cell.tail,
-                    start_at_ns=self._start_at(kube, cell, self.bootstrap_servers()),
+                    starts_at_ns=self._starts_at_ns(kube, cell, self.bootstrap_servers()),
                 )
                 is_new = kube.create(made)
                 if store is not None:
@@ -82,11 +93,11 @@ class InjectSpikeOperator(CellOperator):
                 "measurement. Start a new run"
             )
 
-    def _start_at(self, kube: Kube, cell: CellRun, bootstrap_servers: str) -> int | None:
-        """Return the start (unix ns) that has the planned phase; None: as soon as it can."""
+    def _starts_at_ns(self, kube: Kube, cell: CellRun, bootstrap_servers: str) -> int | None:
+        """Return the start that cron windows or the HPA's phase need; None: as soon as it can."""
         phase_seconds = cell.scenario.hpa_sync_at_seconds
         if phase_seconds is None:
-            return None
+            return _planned_start(cell)
         topic = cell.names.telemetry_topic
         sync: HpaSync = kube.wait_until(
             lambda _: last_record(bootstrap_servers, topic, HpaSync),
@@ -113,7 +124,7 @@ class InjectSpikeOperator(CellOperator):
 
         return kube.wait_until(
             found,
-            timeout_seconds=STREAM_START_TIMEOUT_SECONDS,
+            timeout_seconds=STREAM_START_TIMEOUT_SECONDS + _wait_seconds(_planned_start(cell)),
             what="the producer's stream to start",
         )
 

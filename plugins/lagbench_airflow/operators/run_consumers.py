@@ -6,8 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
-from lagbench.core.cluster import companion_for_run, consumer_for_run
-from lagbench.core.scenario import start_delay
+from lagbench.core.cluster import (
+    ConsumersWay,
+    broker_proxy_for_run,
+    companion_for_run,
+    consumer_for_run,
+)
+from lagbench.core.scenario import (
+    BROKER_PROXY,
+    BrokerUnreachable,
+    Scenario,
+    downstream_pace,
+    start_delay,
+)
+from lagbench.core.scenario.stream import poisoned_key
+from lagbench.embedded import bench
+from lagbench.embedded.broker_settings import ProxiedListener
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
@@ -22,6 +36,8 @@ LOG_LINES = 5
 class RunConsumersOperator(CellOperator):
     """Run the consumers' workload at the policy's floor.
 
+    If an action disturbs their connections to the broker, the broker proxy comes first.
+
     After success: every pod is Ready. On failure the workload stays, so that its pods can be
     inspected; the run's teardown deletes it. A retry applies the same manifest again and is safe.
     """
@@ -35,15 +51,32 @@ class RunConsumersOperator(CellOperator):
         is_embedded = embedded_access(self.kubernetes_conn_id) is not None
         settings = cell.scenario.consumer
         start = start_delay(settings, cell.scenario.seed, is_embedded=is_embedded)
+        listener = listener_behind_proxy(cell.scenario)
+        way = None
+        if listener is not None:
+            way = ConsumersWay(listener.bootstrap_servers, target.bootstrap_servers)
         manifest = consumer_for_run(
             base_manifest("consumer", "Deployment"),
             target,
             settings,
             replicas=replicas,
+            seed=cell.scenario.seed,
+            poison=poisoned_key(cell.scenario),
             start=start,
+            pace=downstream_pace(cell.scenario.actions),
+            way=way,
         )
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         try:
+            if listener is not None:
+                proxy = broker_proxy_for_run(
+                    base_manifest(BROKER_PROXY, "Deployment"),
+                    target,
+                    listen_port=listener.advertised_port,
+                    upstream_port=listener.port,
+                )
+                kube.apply(proxy)
+                wait_ready(kube, BROKER_PROXY, 1)
             if not is_embedded:  # localkube drains no nodes
                 for companion in base_objects("consumer"):
                     kube.apply(companion_for_run(companion, target))
@@ -57,6 +90,22 @@ class RunConsumersOperator(CellOperator):
             "replicas": replicas,
             "args": manifest["spec"]["template"]["spec"]["containers"][0]["args"],
         }
+
+
+def listener_behind_proxy(scenario: Scenario) -> ProxiedListener | None:
+    """Return the embedded broker's listener behind the proxy, if an action disturbs it.
+
+    :raises NotReady: the bench has none.
+    """
+    if not any(isinstance(action, BrokerUnreachable) for action in scenario.actions):
+        return None
+    state = bench.running(bench.state_dir())
+    if state is None or state.proxied is None:
+        raise NotReady(
+            "the running bench has no listener behind the broker proxy: an earlier version started "
+            "it. Stop it with `lagbench down` and start the run again"
+        )
+    return state.proxied
 
 
 def wait_ready(

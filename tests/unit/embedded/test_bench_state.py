@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lagbench.embedded import bench
-from lagbench.embedded.bench_state import BenchFiles, BenchState, ProcessRecord
+from lagbench.embedded.bench_state import BenchFiles, BenchState, BrokerOutage, ProcessRecord
 
 
 def test_state_survives_the_file(tmp_path: Path) -> None:
@@ -60,6 +60,27 @@ def test_connections_reach_the_bench(tmp_path: Path) -> None:
     assert found["KAFKA_BOOTSTRAP_SERVERS"] == "127.0.0.1:9092"
     assert found["SPARK_LOCAL_IP"] == "127.0.0.1"
     assert '"local[2]"' in found["AIRFLOW_CONN_SPARK_DEFAULT"]
+
+
+def test_a_request_for_an_outage_is_read_once(tmp_path: Path) -> None:
+    """The next stop of the broker has no length again."""
+    files = BenchFiles(tmp_path)
+    files.ask_for_outage(BrokerOutage(seconds=2.5))
+
+    assert files.take_outage() == BrokerOutage(seconds=2.5)
+    assert files.take_outage() is None
+
+
+def test_a_bench_of_an_earlier_version_has_no_listener_behind_the_proxy(tmp_path: Path) -> None:
+    """Its file stays readable; who needs the listener sees that it is missing."""
+    state = _state(tmp_path)
+    text = state.model_dump_json(exclude={"proxied", "broker_changed_at"})
+    BenchFiles(tmp_path).bench.write_text(text)
+
+    found = BenchFiles(tmp_path).read_bench()
+
+    assert found is not None
+    assert found.proxied is None
 
 
 def _state(folder: Path) -> BenchState:

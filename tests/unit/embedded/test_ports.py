@@ -20,6 +20,20 @@ def test_free_port_lies_below_the_ephemeral_range() -> None:
     assert all(1024 < ports.free_port() < lowest for _ in range(20))
 
 
+def test_free_port_leaves_out_what_is_promised_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port that nobody listens on yet, but somebody will, is not given out."""
+    drawn = iter([20_001, 20_001, 20_002])
+
+    class Chooser:
+        def randint(self, _low: int, _high: int) -> int:
+            return next(drawn)
+
+    monkeypatch.setattr(ports.random, "SystemRandom", Chooser)
+    monkeypatch.setattr(ports, "is_free", lambda _port: True)
+
+    assert ports.free_port(besides={20_001}) == 20_002
+
+
 def test_taken_port_is_named_with_its_owner() -> None:
     """The message has the port and the process that listens on it."""
     with socket.socket() as server:

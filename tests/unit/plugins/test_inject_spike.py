@@ -156,6 +156,19 @@ def test_the_stream_waits_for_its_phase(
 
     job = world.kube.get("Job", world.names.producer_job) or {}
     arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
-    start = next(float(a.partition("=")[2]) for a in arguments if a.startswith("--start-at="))
-    assert (start + 4.0 - sync.at / 1e9) % 15 == pytest.approx(0)
-    assert start > time.time()
+    start = next(int(a.partition("=")[2]) for a in arguments if a.startswith("--starts-at-ns="))
+    assert (start + 4_000_000_000 - sync.at) % 15_000_000_000 == 0
+    assert start > time.time_ns()
+
+
+def test_the_producer_waits_for_the_start_that_cron_windows_need(
+    world: World, operator: InjectSpikeOperator
+) -> None:
+    """The Job has the planned start as a flag; without one the stream starts at once."""
+    world.folder.update_manifest(stream_planned_at=1_795_423_187_000_000_000)
+
+    operator.execute(world.context)
+
+    job = world.kube.objects["Job", world.names.producer_job]
+    arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert "--starts-at-ns=1795423187000000000" in arguments

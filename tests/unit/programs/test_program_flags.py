@@ -23,6 +23,7 @@ from lagbench.programs.flags import CommandLine
 from lagbench.programs.lag_scaler import options as lag_scaler
 from lagbench.programs.producer import flags as producer
 from lagbench.programs.recorder import settings as recorder
+from lagbench.programs.tcp_proxy import settings as tcp_proxy
 
 RECORDED = json.loads((Path(__file__).parents[2] / "data" / "program_flags.json").read_text())
 PARSERS: Mapping[str, Callable[[Sequence[str], Mapping[str, str]], Any]] = {
@@ -32,6 +33,7 @@ PARSERS: Mapping[str, Callable[[Sequence[str], Mapping[str, str]], Any]] = {
     "localkube": CommandLine(ServerSettings, module="lagbench.localkube").read,
     "producer": producer.read_settings,
     "recorder": recorder.parse_options,
+    "tcp_proxy": tcp_proxy.parse_settings,
 }
 
 

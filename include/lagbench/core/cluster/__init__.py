@@ -1,8 +1,14 @@
 """Define the objects of a run on a cluster: manifests, settings, rights, Lease."""
 
 from lagbench.core.cluster import manifests
-from lagbench.core.cluster.action_rights import ONLY_EMBEDDED, check_actions, refuse_on_cluster
+from lagbench.core.cluster.action_rights import (
+    ONLY_EMBEDDED,
+    check_actions,
+    refuse_on_cluster,
+    refuse_without_own_broker,
+)
 from lagbench.core.cluster.actions_job import actions_job_for_run, swapped_policy_for_run
+from lagbench.core.cluster.broker_proxy import broker_proxy_for_run
 from lagbench.core.cluster.lease import (
     LEASE,
     SWEEP_SECONDS,
@@ -19,6 +25,7 @@ from lagbench.core.cluster.manifests import (
     HPA,
     POLICY_KINDS,
     SCALED_OBJECT,
+    ConsumersWay,
     RunTarget,
     asks_lag_scaler,
     asks_prometheus,
@@ -62,6 +69,7 @@ __all__ = [
     "STORAGE_CLASS_FIELD",
     "SWEEP_SECONDS",
     "ClusterSettings",
+    "ConsumersWay",
     "LeaseClaim",
     "Right",
     "RunTarget",
@@ -69,6 +77,7 @@ __all__ = [
     "actions_job_for_run",
     "asks_lag_scaler",
     "asks_prometheus",
+    "broker_proxy_for_run",
     "check_actions",
     "claim_for_cluster",
     "claimed_lease",
@@ -88,6 +97,7 @@ __all__ = [
     "prometheus_for_run",
     "recorder_for_run",
     "refuse_on_cluster",
+    "refuse_without_own_broker",
     "rights_of_run",
     "swapped_policy_for_run",
 ]

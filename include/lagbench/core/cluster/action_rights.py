@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from lagbench.core.cluster.manifests import asks_lag_scaler
@@ -24,10 +24,16 @@ _OTHER_NAMESPACE = (
     "the embedded bench: on a cluster KEDA is in a namespace of its own, where the run's account "
     "has no rights"
 )
+_OWN_BROKER = (
+    "the embedded bench with its own broker: elsewhere no right allows to stop a broker, and its "
+    "clients follow the addresses that it advertises, around any proxy"
+)
 ONLY_EMBEDDED: Mapping[ActionKind, str] = {
     "kill_pod": _SIGNAL,
     "pause_pod": _SIGNAL,
     "autoscaler_down": _OTHER_NAMESPACE,
+    "broker_restart": _OWN_BROKER,
+    "broker_unreachable": _OWN_BROKER,
 }
 """Kinds that no cluster plays, and where they are played instead."""
 
@@ -37,10 +43,23 @@ def refuse_on_cluster(scenario: Scenario) -> None:
 
     :raises WrongInput: names the first of them.
     """
+    _refuse(scenario, {*ONLY_EMBEDDED}, "on a cluster")
+
+
+def refuse_without_own_broker(scenario: Scenario) -> None:
+    """Reject actions on the broker where Kafka is not the bench's own.
+
+    :raises WrongInput: names the first of them.
+    """
+    needy = {kind for kind, where in ONLY_EMBEDDED.items() if where == _OWN_BROKER}
+    _refuse(scenario, needy, "with a Kafka of others")
+
+
+def _refuse(scenario: Scenario, kinds: Collection[ActionKind], place: str) -> None:
     for number, action in enumerate(scenario.actions):
-        if action.kind in ONLY_EMBEDDED:
+        if action.kind in kinds:
             raise WrongInput(
-                where=f"scenario {scenario.name} on a cluster",
+                where=f"scenario {scenario.name} {place}",
                 field=f"actions.{number}.kind",
                 value=action.kind,
                 allowed=ONLY_EMBEDDED[action.kind],

@@ -15,7 +15,7 @@ from typing import Any
 
 from lagbench.core.cluster.settings import NO_STORAGE, ClusterSettings
 from lagbench.core.keda.triggers import TRIGGER_TYPES, RunSources, kafka_metadata_for_run
-from lagbench.core.policy import is_lag_scaler
+from lagbench.core.policy import at_stream_start, is_lag_scaler
 from lagbench.core.scenario import (
     BOOTSTRAP_ANNOTATION,
     EARLIER_LAG_SCALER,
@@ -28,6 +28,8 @@ from lagbench.core.scenario import (
     TELEMETRY_TOPIC_ANNOTATION,
     ConsumerFlags,
     ConsumerSettings,
+    DownstreamPace,
+    PoisonedKey,
     RunNames,
     Scenario,
     StartDelay,
@@ -60,11 +62,26 @@ class RunTarget:
     """The kind of the consumers' workload, which the policy scales and the recorder observes."""
 
 
+@dataclass(frozen=True, slots=True)
+class ConsumersWay:
+    """How the run's consumers reach Kafka, if not directly; both addresses are host:port."""
+
+    proxied_servers: str
+    """For their work: the address that the broker advertises for the proxy."""
+    telemetry_servers: str
+    """For their reports: Kafka itself."""
+
+
 def policy_for_run(
-    policy: Mapping[str, Any], target: RunTarget, *, is_embedded: bool = False
+    policy: Mapping[str, Any],
+    target: RunTarget,
+    *,
+    is_embedded: bool = False,
+    starts_at_ns: int | None = None,
 ) -> Manifest:
     """Return the policy with the run's broker, topic and group in each trigger on lag.
 
+    ``starts_at_ns``: the planned start of the stream, in which cron windows are placed.
     Triggers on lag are kafka triggers, external ones that call the lag scaler for Kafka, and
     prometheus triggers; on the embedded bench these query its own Prometheus. A target without a
     kind gets that of the consumers' workload, because KEDA would look for a Deployment.
@@ -74,6 +91,8 @@ def policy_for_run(
     :raises WrongInput: the policy is neither a ScaledObject nor an HPA.
     """
     manifest = copy.deepcopy(dict(policy))
+    if starts_at_ns is not None:
+        manifest = at_stream_start(manifest, starts_at_ns, where="policy")
     kind = manifest.get("kind")
     if kind not in POLICY_KINDS:
         raise WrongInput(
@@ -116,7 +135,11 @@ def consumer_for_run(
     settings: ConsumerSettings,
     *,
     replicas: int,
+    seed: int = 0,
+    poison: PoisonedKey | None = None,
     start: StartDelay | None = None,
+    pace: DownstreamPace | None = None,
+    way: ConsumersWay | None = None,
 ) -> Manifest:
     """Return the consumers' workload: settings as arguments, ``replicas`` as the start.
 
@@ -124,7 +147,9 @@ def consumer_for_run(
     k8s/components/statefulset: no pod waits for another one, because the policy under test decides
     how many start at once.
 
-    With ``start`` each pod waits before it joins; localkube notes the pod's number in the run.
+    With a ``way`` the pods reach Kafka through the broker proxy. ``seed`` draws the costs of
+    messages. With ``start`` each pod waits before it joins; localkube
+    notes the pod's number in the run.
     The grace period exceeds the shutdown timeout, else the kubelet would kill a pod that finishes
     its work.
     """
@@ -143,14 +168,23 @@ def consumer_for_run(
         "cpu": f"{settings.cpu_request_millicores}m",
         "memory": f"{settings.memory_request_mebibytes}Mi",
     }
-    _set_environment(container, {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers})
+    servers = {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers}
+    if way is not None:
+        servers["KAFKA_BOOTSTRAP_SERVERS"] = way.proxied_servers
+        servers["TELEMETRY_BOOTSTRAP_SERVERS"] = way.telemetry_servers
+    _set_environment(container, servers)
     _set_arguments(
         container,
         {
             "run-id": target.names.run_id,
             **flag_values(settings, ConsumerFlags),
+            "work-seed": str(seed),
         },
     )
+    if poison is not None:
+        _set_arguments(container, {"poison": flag_text(poison)})
+    if pace is not None and not pace.is_even:
+        _set_arguments(container, {"slow-downstream": pace.text})
     if start is not None:
         waits = {"start-seconds": flag_text(start.mean_seconds), "start-seed": str(start.seed)}
         _set_arguments(container, waits)
@@ -165,13 +199,13 @@ def producer_job_for_run(
     scenario: Scenario,
     *,
     tail: Tail | None,
-    start_at_ns: int | None = None,
+    starts_at_ns: int | None = None,
 ) -> Manifest:
     """Return the producer's Job under the run's one name, so that creating it twice is a conflict.
 
     The profile is passed as JSON in a variable, because a trace does not fit into flags. With a
-    ``tail`` the base load continues until the Job is deleted. The stream starts at ``start_at_ns``
-    (unix ns), None: as soon as it can.
+    ``tail`` the base load continues until the Job is deleted. The stream starts at
+    ``starts_at_ns`` (unix ns), None: as soon as it can.
     """
     profile = scenario.profile.model_dump(mode="json", exclude_none=True)
     return job_for_run(
@@ -186,9 +220,19 @@ def producer_job_for_run(
             "entities": str(scenario.keys.entities),
             "zipf-s": flag_text(scenario.keys.zipf_s),
             **(_tail_arguments(tail) if tail is not None else {}),
-            **({} if start_at_ns is None else {"start-at": f"{start_at_ns / _NS:.3f}"}),
+            **({} if starts_at_ns is None else {"starts-at-ns": str(starts_at_ns)}),
         },
     )
+
+
+def deployment_for_run(
+    deployment: Mapping[str, Any], target: RunTarget, *, arguments: Mapping[str, str]
+) -> Manifest:
+    """Return a Deployment of the run with its arguments."""
+    manifest = copy.deepcopy(dict(deployment))
+    _named(manifest, manifest["metadata"]["name"], target)
+    _set_arguments(_first_container(_pod_template(manifest, target)), arguments)
+    return manifest
 
 
 def job_for_run(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lagbench.core.measures.lag import pod_rate_per_second
+import numpy as np
+
+from lagbench.core.measures.evidence import BIN_NS
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.rebalance import (
     GroupWork,
     RebalanceEpisode,
@@ -20,6 +23,8 @@ from lagbench.core.measures.rebalance import (
 )
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.measures.scaling import Group
+from lagbench.core.measures.statistics import Reals
+from lagbench.core.scenario import downstream_pace
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +36,22 @@ class RebalanceMeasures:
     standstill: Standstill
 
 
+def _slowness(run: RunEvidence) -> Reals | None:
+    """Return by bin of the rate how many times a write cost what the settings say."""
+    pace = downstream_pace(run.scenario.actions)
+    if pace.is_even or run.load.stream_started_at is None:
+        return None
+    starts_at = run.rate.started_at + BIN_NS * np.arange(run.rate.processed.size)
+    seconds = (starts_at - run.load.stream_started_at) / NANOSECONDS
+    return np.array([pace.factor_at(second) for second in seconds.tolist()])
+
+
 def rebalance_measures(
     run: RunEvidence, group: Group, from_at: int, until_at: int
 ) -> RebalanceMeasures:
     """Return the rebalances and standstills of the measurement window."""
     settings = run.scenario.consumer
-    cost_seconds = max(settings.process_ms / 1000, run.work.message_seconds or 0.0)
+    cost_seconds = max(settings.message_ms / 1000, run.work.message_seconds or 0.0)
     found = GroupWork(
         rate=run.rate,
         work=run.work,
@@ -45,9 +60,10 @@ def rebalance_measures(
         changes=group.changes,
         from_at=from_at,
         until_at=until_at,
-        nominal_rate_per_second=pod_rate_per_second(settings.process_ms, settings.concurrency),
+        nominal_rate_per_second=settings.pod_rate_per_second,
         message_seconds=cost_seconds,
         hidden=run.hidden,
+        slowness=_slowness(run),
     )
     episodes = rebalance_episodes(group.spans, found, rebalance_protocol(settings.balancer))
     handovers = [handover for handover in run.handovers if handover.next_done_at <= until_at]

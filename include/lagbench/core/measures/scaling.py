@@ -95,8 +95,7 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         else idle_ratio(
             pod_seconds,
             run.rate.processed_between(from_at, sample_until_at),
-            settings.process_ms,
-            settings.concurrency,
+            settings.pod_rate_per_second,
         ),
         zero_partition_pod_seconds=sum(empty.values()) if run.events else None,
         baseline_at_floor=is_at_floor,

@@ -48,7 +48,9 @@ class Plan:
     peak_rate: float
     spikes: tuple[Spike, ...]
     pod_rate: float
-    """Messages per second that one pod can process; infinite if process_ms is 0."""
+    """Messages per second that one pod can process; infinite if a message costs nothing."""
+    cpu_ms: float
+    """CPU time that the work on one message takes."""
     pods_needed_at_base: int
     pods_needed_at_peak: int
     partitions: int
@@ -78,14 +80,12 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
     tail = tail_of(scenario, started_replicas=limits.started_replicas)
     whole_load = load if tail is None else tail.after(load)
     consumer, partitions = scenario.consumer, scenario.partitions
-    pod_rate = (
-        consumer.concurrency * 1000 / consumer.process_ms if consumer.process_ms else math.inf
-    )
+    pod_rate = consumer.pod_rate_per_second or math.inf
     shares = partition_shares(scenario.keys, partitions, scenario.seed)
     hottest = int(np.argmax(shares))
     useful = min(limits.ceiling_replicas, partitions)
     spikes = load_spikes(load, floor_rate_per_second=limits.started_replicas * pod_rate)
-    # A policy on CPU is taken to stay at its floor: what its pods' work costs is not known here.
+    # A policy on CPU is taken to stay at its floor; the simulator plays what its pods' work costs.
     sees_lag = limits.scales_at_records is not None
     reachable = useful if sees_lag else min(limits.started_replicas, partitions)
     capacity = reachable * pod_rate
@@ -98,6 +98,7 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
         peak_rate=load.peak_rate,
         spikes=spikes,
         pod_rate=pod_rate,
+        cpu_ms=consumer.cpu_ms,
         pods_needed_at_base=max(1, math.ceil(load.base_rate / pod_rate)),
         pods_needed_at_peak=max(1, math.ceil(load.peak_rate / pod_rate)),
         partitions=partitions,

@@ -13,6 +13,7 @@ from lagbench.core.policy.admission import ClusterView, admit, refuse_unknown_hp
 from lagbench.core.policy.kinds import POLICY_VERSIONS
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
 from lagbench.core.policy.review import refusal_findings
+from lagbench.core.policy.stream_windows import stream_windows
 from lagbench.core.scenario import CONSUMER_DEPLOYMENT, Scenario, Workload
 from lagbench.errors import WrongInput
 
@@ -68,6 +69,7 @@ def check_policy(manifest: Mapping[str, Any], *, where: str) -> CheckedPolicy:
     else:
         _check_admission(manifest, where)
     _check_target(spec.target, where)
+    stream_windows(manifest, where=where)
     _ = checked.limits  # a threshold that is no number is wrong, too
     return checked
 
@@ -87,6 +89,14 @@ def check_fit(scenario: Scenario, policy: CheckedPolicy) -> None:
             value=kind,
             allowed=f"{scenario.consumer.workload}, the consumer.workload of scenario "
             f"{scenario.name} (or set consumer.workload: {kind} in the scenario)",
+        )
+    is_placed = stream_windows(policy.manifest, where=policy.where)
+    if is_placed and scenario.hpa_sync_at_seconds is not None:
+        raise WrongInput(
+            where=f"scenario {scenario.name}",
+            field="hpa_sync_at_seconds",
+            value=scenario.hpa_sync_at_seconds,
+            allowed="none with this policy: its cron windows fix the stream's start",
         )
     if limits.ceiling_replicas > scenario.partitions and not scenario.allow_overscale:
         raise WrongInput(

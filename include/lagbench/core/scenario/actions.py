@@ -13,6 +13,8 @@ from typing import Annotated, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from lagbench.core.scenario.downstream_pace import MOST_FACTOR, DownstreamPace, Slowdown
+
 RunState = Literal["lag_drained"]
 """``lag_drained``: after the last spike, the lag is what a group at rest has."""
 LONGEST_SECONDS = 86_400
@@ -30,6 +32,9 @@ ActionKind = Literal[
     "autoscaler_down",
     "lag_scaler_down",
     "rolling_restart",
+    "slow_downstream",
+    "broker_unreachable",
+    "broker_restart",
 ]
 
 
@@ -92,8 +97,49 @@ class RollingRestart(ActionBase):
     kind: Literal["rolling_restart"]
 
 
+class SlowDownstream(LastingAction):
+    """Each downstream write costs ``factor`` times ``consumer.process_ms`` for ``for_seconds``.
+
+    The consumers know its time from their start, so it begins at a second of the stream.
+    """
+
+    kind: Literal["slow_downstream"]
+    factor: float = Field(gt=1, le=MOST_FACTOR, description="cost of a write, as a multiple")
+
+
+class BrokerUnreachable(LastingAction):
+    """The consumers' connections to the broker are disturbed for ``for_seconds``; no others are."""
+
+    kind: Literal["broker_unreachable"]
+    mode: Literal["blackhole", "latency", "reset"] = Field(
+        "blackhole",
+        description="blackhole: connections stay open and nothing passes; reset: they are reset, "
+        "new ones too",
+    )
+    latency_ms: float = Field(
+        0, ge=0, le=60_000, description="mode latency: added each way, in milliseconds"
+    )
+
+
+class BrokerRestart(LastingAction):
+    """The embedded broker is stopped, and started again after ``for_seconds``."""
+
+    kind: Literal["broker_restart"]
+    for_seconds: float = Field(
+        ge=0, le=3600, description="from the end of the broker's process to its next start"
+    )
+
+
 Action = Annotated[
-    KillPod | PausePod | SwapPolicy | AutoscalerDown | LagScalerDown | RollingRestart,
+    KillPod
+    | PausePod
+    | SwapPolicy
+    | AutoscalerDown
+    | LagScalerDown
+    | RollingRestart
+    | SlowDownstream
+    | BrokerUnreachable
+    | BrokerRestart,
     Field(discriminator="kind"),
 ]
 
@@ -139,4 +185,43 @@ def problem_of_begin(number: int, action: ActionBase) -> str:
     """Return what is wrong with the begin of action ``number``; empty: nothing."""
     if (action.at_seconds is None) == (action.at is None):
         return f"actions.{number}.at_seconds must be given, or at, and not both"
+    if isinstance(action, SlowDownstream) and action.at_seconds is None:
+        return f"actions.{number}.at_seconds must be given: the pods know its time from their start"
+    if isinstance(action, BrokerUnreachable) and (action.mode == "latency") != (
+        action.latency_ms > 0
+    ):
+        return f"actions.{number}.latency_ms must be above 0 with mode latency, and 0 with others"
     return ""
+
+
+def problem_of_overlap(actions: Sequence[ActionBase]) -> str:
+    """Return which action begins while one of its kind lasts that cannot lie twice over the run."""
+    for number, action in enumerate(actions):
+        for other in actions[:number]:
+            if other.kind == action.kind and _overlap(other, action):
+                return (
+                    f"actions.{number}.at_seconds must be outside of the time of the other "
+                    f"{action.kind}"
+                )
+    return ""
+
+
+def downstream_pace(actions: Sequence[ActionBase]) -> DownstreamPace:
+    """Return the pace of the downstream under the actions."""
+    return DownstreamPace(
+        Slowdown(a.at_seconds, a.at_seconds + a.for_seconds, a.factor)
+        for a in actions
+        if isinstance(a, SlowDownstream) and a.at_seconds is not None
+    )
+
+
+def _overlap(first: ActionBase, second: ActionBase) -> bool:
+    if not isinstance(first, _ONCE) or not isinstance(second, _ONCE):
+        return False
+    if first.at_seconds is None or second.at_seconds is None:
+        return False
+    before, after = sorted((first, second), key=lambda action: action.at_seconds or 0.0)
+    return (after.at_seconds or 0.0) < (before.at_seconds or 0.0) + before.for_seconds
+
+
+_ONCE = (SlowDownstream, BrokerUnreachable, BrokerRestart)

@@ -1,21 +1,23 @@
 """The lag of each partition as straight lines between breakpoints, in closed form.
 
-A breakpoint is a change of the offered rate, of the owners, or a partition that runs empty. Between
-two of them every rate is constant, so the state at any instant is one multiplication away. Kept is
-the lag alone: what is done is what has arrived minus the lag. A pod that keeps up with all of its
-partitions has no line to change when the offered rate does, so it is passed over as long as it can.
-The others change a handful of numbers each, so they are kept in lists (numpy took four times as
-long); reads go over all partitions at once, in arrays.
+A breakpoint is a change of the offered rate, of the owners, of the downstream's pace, or a
+partition that runs empty. Between two of them every rate is constant, so the state at any instant
+is one multiplication away. Kept is the lag alone: what is done is what has arrived minus the lag.
+A pod that keeps up with all of its partitions has no line to change when the offered rate does, so
+it is passed over as long as it can. The others change a handful of numbers each, so they are kept
+in lists (numpy took four times as long); reads go over all partitions at once, in arrays.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
 import numpy as np
 
 from lagbench.core.measures import Ints, Reals
+from lagbench.core.scenario import DownstreamPace
 from lagbench.core.simulation.fair_shares import share_fairly
 from lagbench.core.simulation.traffic import Traffic
 
@@ -34,10 +36,21 @@ class Backlog:
     """Arrivals, work and commits of the group; ``advance`` moves time forward, never back."""
 
     def __init__(
-        self, traffic: Traffic, *, pod_rate: float, commit_seconds: float, starts_at: float
+        self,
+        traffic: Traffic,
+        *,
+        pod_rate: float,
+        commit_seconds: float,
+        starts_at: float,
+        pace: DownstreamPace | None = None,
     ) -> None:
-        """Start empty at ``starts_at`` (seconds; the stream starts at 0) with no owners."""
-        self._traffic, self._pod_rate = traffic, min(pod_rate, _UNBOUNDED_RATE)
+        """Start empty at ``starts_at`` (seconds; the stream starts at 0) with no owners.
+
+        ``pod_rate`` is that of a pod whose downstream is not slow; without a ``pace`` it never is.
+        """
+        self._traffic = traffic
+        self._full_pod_rate = self._pod_rate = min(pod_rate, _UNBOUNDED_RATE)
+        self._paces = deque(pace.changes if pace is not None else ())
         self._commit_seconds = commit_seconds
         self._shares: list[float] = traffic.shares.tolist()
         partitions = len(self._shares)
@@ -67,8 +80,12 @@ class Backlog:
         """Move on to ``second``, over every breakpoint on the way."""
         while self._next_at <= second:
             at = self._next_at
+            has_new_pace = False
+            while self._paces and self._paces[0][0] <= at:
+                _, factor = self._paces.popleft()
+                self._pod_rate, has_new_pace = self._full_pod_rate / factor, True
             segment = self._traffic.segment_at(at)
-            if segment != self._segment:
+            if segment != self._segment or has_new_pace:
                 self._segment = segment
                 self._break(at, self._held)
             else:
@@ -166,7 +183,8 @@ class Backlog:
                 self._share_out(pod, pod_rate, at)
         following = self._segment + 1
         change_at = traffic.starts[following] if following < len(traffic.starts) else inf
-        self._next_at = min(*self._empty_at.values(), change_at)
+        pace_at = self._paces[0][0] if self._paces else inf
+        self._next_at = min(*self._empty_at.values(), change_at, pace_at)
 
     def _share_out(self, pod: int, pod_rate: float, at: float) -> None:
         """Begin new lines for a pod's partitions, with what it does for each of them."""

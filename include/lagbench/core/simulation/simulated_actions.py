@@ -15,6 +15,7 @@ from lagbench.core.scenario import (
     AutoscalerDown,
     KillPod,
     Scenario,
+    SlowDownstream,
     SwapPolicy,
     drawn,
 )
@@ -27,8 +28,11 @@ SESSION_SECONDS = 10.0
 
 
 def is_simulated(action: ActionBase) -> bool:
-    """Return whether the simulator plays the action: its kind, at a second of the stream."""
-    is_known = isinstance(action, KillPod | SwapPolicy | AutoscalerDown)
+    """Return whether the simulator plays the action: its kind, at a second of the stream.
+
+    The backlog itself follows a slow downstream.
+    """
+    is_known = isinstance(action, KillPod | SwapPolicy | AutoscalerDown | SlowDownstream)
     return is_known and action.at_seconds is not None
 
 

@@ -22,6 +22,11 @@ class Stage:
     kube: Kube
     options: PlayerOptions
 
+    def pods(self) -> list[str]:
+        """Return all consumer pods that there are."""
+        found = self.kube.list("Pod", label_selector=self.options.pod_selector)
+        return [str(pod["metadata"]["name"]) for pod in found]
+
     def ready_pods(self) -> list[str]:
         """Return the consumer pods that are Ready and not asked to stop, in order of creation."""
         found = self.kube.list("Pod", label_selector=self.options.pod_selector)

@@ -7,6 +7,11 @@ from typing import Any
 
 from lagbench.core.scenario import ActionBase, ActionKind
 from lagbench.errors import WrongInput
+from lagbench.programs.actions.broker_actions import (
+    DisturbedConnections,
+    RestartedBroker,
+    SlowDownstreams,
+)
 from lagbench.programs.actions.deployment_actions import (
     AutoscalerIsDown,
     LagScalerIsDown,
@@ -23,6 +28,9 @@ PERFORMERS: Mapping[ActionKind, type[Performer[Any]]] = {
     "autoscaler_down": AutoscalerIsDown,
     "lag_scaler_down": LagScalerIsDown,
     "rolling_restart": RollingRestarts,
+    "slow_downstream": SlowDownstreams,
+    "broker_unreachable": DisturbedConnections,
+    "broker_restart": RestartedBroker,
 }
 
 

@@ -52,7 +52,9 @@ def open_endpoint(environment: Mapping[str, str]) -> PodCounts:
 @contextmanager
 def assemble(options: ConsumerOptions, pod_counts: PodCounts) -> Iterator[ConsumerPod]:
     """Yield a subscribed pod; telemetry is flushed at the end, with a failure's reason in it."""
-    telemetry = TelemetryLog(options.bootstrap_servers, options.telemetry_topic)
+    # What a pod reports is the bench's: it must not be lost in a disturbance of the workload.
+    servers = options.telemetry_servers or options.bootstrap_servers
+    telemetry = TelemetryLog(servers, options.telemetry_topic)
     clock = SteadyClock()
     reports = PodReports(options, telemetry, pod_counts, clock)
     reports.pod_started()
@@ -85,8 +87,10 @@ def _subscribed_pod(
         on_lost=lambda *given: parts[0].rebalancing.on_lost(*given),  # noqa: PLW0108
     )
     # numpy and pyarrow take 0.2 s to import; the client connects and joins meanwhile.
+    from lagbench.programs.consumer.downstream_clock import DownstreamClock
     from lagbench.programs.consumer.group_identity import GroupIdentity
     from lagbench.programs.consumer.ledger import Ledger, LedgerWriter
+    from lagbench.programs.consumer.message_costs import MessageCosts
     from lagbench.programs.consumer.offset_commits import OffsetCommits
     from lagbench.programs.consumer.pod import ConsumerPod
     from lagbench.programs.consumer.rebalance import Rebalancing
@@ -95,7 +99,9 @@ def _subscribed_pod(
     from lagbench.programs.consumer.write_schedule import WriteSchedule
 
     queues = WorkQueues(options.concurrency, on_acknowledged=reports.first_record_done)
-    schedule = WriteSchedule(round(options.process_ms * 1_000_000), options.concurrency)
+    downstream = DownstreamClock(options.pace)
+    costs = MessageCosts.of(options)
+    schedule = WriteSchedule(costs.mean_ns, options.concurrency, downstream)
     settings = ledger_settings(options)
     identity = GroupIdentity()
     ledger: LedgerWriter
@@ -114,11 +120,13 @@ def _subscribed_pod(
         options,
         consumer=consumer,
         queues=queues,
-        worker=Worker(queues, schedule, ledger, clock),
+        worker=Worker(queues, schedule, ledger, clock, cpu_ns=costs.cpu_ns),
+        costs=costs,
         commits=commits,
         rebalancing=rebalancing,
         identity=identity,
         reports=reports,
         pod_counts=pod_counts,
         clock=clock,
+        downstream=downstream,
     )

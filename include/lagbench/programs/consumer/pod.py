@@ -15,8 +15,10 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from lagbench.errors import NotReady
+from lagbench.programs.consumer.downstream_clock import DownstreamClock
 from lagbench.programs.consumer.fetch_wakeup import FetchWakeup
 from lagbench.programs.consumer.group_identity import GroupIdentity
+from lagbench.programs.consumer.message_costs import MessageCosts
 from lagbench.programs.consumer.offset_commits import OffsetCommits
 from lagbench.programs.consumer.partition_work import PartitionWork, RecordChunk
 from lagbench.programs.consumer.rebalance import Rebalancing
@@ -52,25 +54,29 @@ class ConsumerPod:
         consumer: Consumer,
         queues: WorkQueues,
         worker: Worker,
+        costs: MessageCosts,
         commits: OffsetCommits,
         rebalancing: Rebalancing,
         identity: GroupIdentity,
         reports: PodReports,
         pod_counts: PodCounts,
         clock: SteadyClock,
+        downstream: DownstreamClock,
     ) -> None:
         """Wire the parts; nothing is started."""
         self._options = options
         self._consumer = consumer
         self._queues = queues
         self._worker = worker
+        self._costs = costs
         self._commits = commits
         self._rebalancing = rebalancing
         self._identity = identity
         self._reports = reports
         self._pod_counts = pod_counts
         self._clock = clock
-        self._high_water = queue_records(options.process_ms, options.concurrency)
+        self._downstream = downstream
+        self._high_water = queue_records(options.pod_rate_per_second)
         self._wakeup = FetchWakeup(consumer, options.topic)
         self._stop_asked = ""
 
@@ -194,10 +200,13 @@ class ConsumerPod:
         arrived_at = self._clock.now_ns()
         if any(map(Message.error, messages)):
             messages = self._without_errors(messages)
-        for partition, run in groupby(messages, Message.partition):
-            chunk = chunk_of(list(run), arrived_at)
-            if chunk is None or partition is None:
-                continue
+        runs = [(n, list(run)) for n, run in groupby(messages, Message.partition)]
+        found = [(number, run, chunk_of(run, arrived_at)) for number, run in runs]
+        chunks = [(n, run, c) for n, run, c in found if n is not None and c is not None]
+        self._costs.draw([chunk for _, _, chunk in chunks])
+        for partition, records, chunk in chunks:
+            if self._downstream.needs_stream_start:
+                self._downstream.stream_started(stream_start_of(records, chunk))
             work = self._queues.offer(partition, chunk)
             if work is not None and work.queued > self._high_water and not work.is_paused:
                 self._consumer.pause([TopicPartition(self._options.topic, partition)])
@@ -237,12 +246,20 @@ _FINAL_ERRORS = frozenset(
 )
 
 
-def queue_records(process_ms: float, concurrency: int) -> int:
+def queue_records(pod_rate: float | None) -> int:
     """Return how many records of one partition may be queued: half a second of the pod's work."""
     low, high = _QUEUE_RECORDS
-    if process_ms == 0:
-        return high
-    return round(min(max(concurrency * 1000 / process_ms * _QUEUE_SECONDS, low), high))
+    return high if pod_rate is None else round(min(max(pod_rate * _QUEUE_SECONDS, low), high))
+
+
+def stream_start_of(messages: list[Message], chunk: RecordChunk) -> int:
+    """Return the start of the stream (unix ns), to a millisecond, by the chunk's first event.
+
+    An event's timestamp is its planned instant, and the event has that from the stream's start.
+    """
+    first = next(m for m in messages if m.offset() == int(chunk.offsets[0]))
+    _, planned_at_ms = first.timestamp()
+    return int(planned_at_ms) * 1_000_000 - int(chunk.events["planned_offset_ns"][0])
 
 
 def chunk_of(messages: list[Message], arrived_at: int) -> RecordChunk | None:

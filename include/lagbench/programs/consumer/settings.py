@@ -6,14 +6,25 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from lagbench.core.scenario import ConsumerFlags, Flag, StartDelay
+from lagbench.core.scenario import (
+    ConsumerFlags,
+    DownstreamPace,
+    Flag,
+    PoisonedKeyFlag,
+    StartDelay,
+)
 from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.run_flags import RunFlags
 
 # The broker's default group.(min|max).session.timeout.ms.
 _LEAST_SESSION_MS, _MOST_SESSION_MS = 6_000, 1_800_000
+
+
+def _checked_pace(text: str) -> str:
+    DownstreamPace.of_text(text)
+    return text
 
 
 class ConsumerOptions(ConsumerFlags, RunFlags, Settings):
@@ -22,6 +33,10 @@ class ConsumerOptions(ConsumerFlags, RunFlags, Settings):
     processed_topic: str = Field(description="topic of the ledger; default: the run's, by --run-id")
     telemetry_topic: str = Field(
         description="topic of the telemetry; default: the run's, by --run-id"
+    )
+    telemetry_servers: Annotated[str, Flag(variables=("TELEMETRY_BOOTSTRAP_SERVERS",))] = Field(
+        "",
+        description="host:port of Kafka for the telemetry, if the pod's own way there is disturbed",
     )
     group: str = Field(description="consumer group; default: the run's, by --run-id")
     commit_interval_seconds: Annotated[float, Flag("commit-interval")] = Field(
@@ -40,7 +55,15 @@ class ConsumerOptions(ConsumerFlags, RunFlags, Settings):
         description="mean delay from the process's start until it connects, for a real cluster's "
         "pull and node start",
     )
+    slow_downstream: Annotated[str, AfterValidator(_checked_pace)] = Field(
+        "",
+        description="when a write costs more, in seconds of the stream: FROM-UNTILxFACTOR,...",
+    )
     start_seed: int = Field(0, description="draws the delay, with the pod's number POD_ORDINAL")
+    work_seed: int = Field(0, description="draws the cost of each message from a distribution")
+    poison: Annotated[PoisonedKeyFlag | None, Flag(noun="a poisoned key as JSON")] = Field(
+        None, description="a key whose messages fail or hang, as JSON"
+    )
     pod_name: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
         description="the pod's metadata.name"
     )
@@ -59,6 +82,11 @@ class ConsumerOptions(ConsumerFlags, RunFlags, Settings):
         ordinal = self.pod_ordinal
         number = int(ordinal) if ordinal.isdecimal() else zlib.crc32(self.pod_name.encode())
         return StartDelay(self.start_seconds, self.start_seed).of_pod(number)
+
+    @property
+    def pace(self) -> DownstreamPace:
+        """The pace of the downstream over the stream."""
+        return DownstreamPace.of_text(self.slow_downstream)
 
     @property
     def is_incremental(self) -> bool:

@@ -121,8 +121,8 @@ class ProducerFlags(RunFlags, Settings):
     tail_most_seconds: Duration = like(
         Tail, "most_seconds", "tail: its longest duration", default=None
     )
-    start_at: float | None = Field(
-        None, ge=0, description="unix seconds of planned offset 0; default, and if past: at once"
+    starts_at_ns: int = Field(
+        0, ge=0, description="start of the stream as unix nanoseconds; 0, or past: at once"
     )
     count: int | None = Field(None, ge=1, le=10**10, description="flat-out: number of events")
     flat_out: bool = Field(False, description="no pacing")
@@ -151,8 +151,7 @@ class ProducerSettings:
     source: str
     is_flat_out: bool = False
     tail: Tail | None = None
-    start_at: float | None = None
-    """Unix seconds of planned offset 0; None, or past: at once."""
+    starts_at_ns: int = 0
 
     @property
     def whole_load(self) -> OfferedLoad:
@@ -177,7 +176,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> P
         source=flags.pod_name or f"producer-{flags.producer_id}",
         is_flat_out=flags.flat_out,
         tail=_tail(flags),
-        start_at=flags.start_at,
+        starts_at_ns=flags.starts_at_ns,
     )
 
 

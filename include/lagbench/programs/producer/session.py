@@ -29,6 +29,7 @@ _LONGEST_PAUSE_SECONDS = 0.2
 STOP_FLUSH_SECONDS = 20.0
 # Beyond its own timeout a message cannot wait: it has failed by then.
 _FLUSH_SECONDS = MESSAGE_TIMEOUT_SECONDS + 30.0
+_LOOK_SECONDS = 0.1  # at a request to stop, before the stream starts
 # The generating thread must give up the interpreter sooner than the default 5 ms, a whole tick.
 _SWITCH_SECONDS = 0.0005
 
@@ -117,8 +118,8 @@ class Pacer:
 
     def _await_start(self) -> None:
         """Wait for the planned start with everything prepared; a stop ends the wait."""
-        start_at_ns = round((self._settings.start_at or 0) * NS)
-        while not self._stop.is_set and (left_ns := start_at_ns - time.time_ns()) > 0:
+        starts_at_ns = self._settings.starts_at_ns
+        while not self._stop.is_set and (left_ns := starts_at_ns - time.time_ns()) > 0:
             self._outbox.serve()
             time.sleep(min(left_ns / NS, _LONGEST_PAUSE_SECONDS))
 

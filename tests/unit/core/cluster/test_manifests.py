@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, SCENARIO, workload
 
 from lagbench.adapters.kube.manifest_files import base_manifest
+from lagbench.core.cluster.broker_proxy import broker_proxy_for_run
 from lagbench.core.cluster.manifests import (
+    ConsumersWay,
     RunTarget,
     claim_for_cluster,
     companion_for_run,
@@ -21,15 +24,23 @@ from lagbench.core.cluster.manifests import (
     recorder_for_run,
 )
 from lagbench.core.cluster.settings import ClusterSettings
-from lagbench.core.scenario.run_names import BOOTSTRAP_ANNOTATION, RUN_ID_LABEL, RunNames
+from lagbench.core.scenario.downstream_pace import DownstreamPace
+from lagbench.core.scenario.poison import PoisonedKey
+from lagbench.core.scenario.run_names import (
+    BOOTSTRAP_ANNOTATION,
+    BROKER_PROXY,
+    RUN_ID_LABEL,
+    RunNames,
+)
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.core.scenario.start_delay import StartDelay
 from lagbench.core.scenario.stream.profile import offered_load
 from lagbench.core.scenario.stream.tail import Tail
 from lagbench.errors import WrongInput
-from lagbench.programs.consumer.settings import parse_options
+from lagbench.programs.consumer.settings import ConsumerOptions, parse_options
 from lagbench.programs.producer.flags import read_settings
 from lagbench.programs.recorder.settings import parse_options as parse_recorder_options
+from lagbench.programs.tcp_proxy.settings import parse_settings
 
 NAMES = RunNames("quick-spike-1")
 TARGET = RunTarget(NAMES, "127.0.0.1:19092")
@@ -120,6 +131,50 @@ def test_the_consumer_understands_its_arguments() -> None:
     assert options.shutdown_timeout_seconds == settings.shutdown_timeout_seconds
 
 
+def test_costs_and_poison_travel_to_the_pod() -> None:
+    """The pod reads distribution, CPU time, seed and poisoned key as the scenario has them."""
+    cost = {"kind": "lognormal", "mean_ms": 8, "p99_ms": 40}
+    settings = ConsumerSettings.model_validate({"process_ms": cost, "cpu_ms": 1.5})
+    poison = PoisonedKey(
+        entity_id=17,
+        effect="hang",
+        from_offset_ns=1,
+        until_offset_ns=2,
+        attempts=3,
+        hang_ns=4,
+    )
+
+    manifest = consumer_for_run(
+        workload("Deployment", "consumer"), TARGET, settings, replicas=2, seed=11, poison=poison
+    )
+
+    container = manifest["spec"]["template"]["spec"]["containers"][0]
+    arguments = [argument for argument in container["args"] if argument != "--kept=1"]
+    environment = {"POD_NAME": "consumer-x", "KAFKA_BOOTSTRAP_SERVERS": "b:1"}
+    options = parse_options(arguments, environment)
+    assert (options.process_ms, options.cpu_ms) == (settings.process_ms, 1.5)
+    assert (options.work_seed, options.poison) == (11, poison)
+
+
+def test_the_producer_starts_the_stream_when_it_is_planned() -> None:
+    """The instant reaches the producer as its flag; without one it starts at once."""
+    scenario = Scenario.model_validate(SCENARIO)
+    jobs = [
+        producer_job_for_run(
+            workload("Job", "producer"), TARGET, scenario, tail=None, starts_at_ns=at_ns
+        )
+        for at_ns in (None, 1_795_423_187_000_000_000)
+    ]
+
+    starts = []
+    for job in jobs:
+        container = job["spec"]["template"]["spec"]["containers"][0]
+        environment = {entry["name"]: entry["value"] for entry in container["env"]}
+        arguments = [argument for argument in container["args"] if argument != "--kept=1"]
+        starts.append(read_settings(arguments, environment).starts_at_ns)
+    assert starts == [0, 1_795_423_187_000_000_000]
+
+
 def test_a_start_delay_travels_with_mean_seed_and_the_pods_number() -> None:
     """The consumer draws from the manifest and localkube's note what the simulation draws."""
     start = StartDelay(1.2, seed=11)
@@ -135,6 +190,62 @@ def test_a_start_delay_travels_with_mean_seed_and_the_pods_number() -> None:
     environment = {"POD_NAME": "consumer-x", "KAFKA_BOOTSTRAP_SERVERS": "b:1", "POD_ORDINAL": "5"}
     options = parse_options(arguments, environment)
     assert options.start_delay_seconds == start.of_pod(5)
+
+
+def test_consumers_behind_the_proxy_report_over_the_direct_way() -> None:
+    """Work goes to the proxy's address, telemetry to Kafka's; without a way both are Kafka's."""
+    deployment = base_manifest("consumer", "Deployment")
+    way = ConsumersWay("127.0.0.1:9095", "127.0.0.1:9092")
+
+    behind = consumer_for_run(deployment, TARGET, ConsumerSettings(), replicas=2, way=way)
+    direct = consumer_for_run(deployment, TARGET, ConsumerSettings(), replicas=2)
+
+    found = options_of(behind)
+    assert (found.bootstrap_servers, found.telemetry_servers) == (
+        "127.0.0.1:9095",
+        "127.0.0.1:9092",
+    )
+    found = options_of(direct)
+    assert (found.bootstrap_servers, found.telemetry_servers) == ("127.0.0.1:19092", "")
+
+
+def test_a_slow_downstream_travels_to_each_pod() -> None:
+    """The consumer reads the pace that the scenario's actions give."""
+    pace = DownstreamPace.of_text("20-30x3,40-45x2.5")
+    deployment = base_manifest("consumer", "Deployment")
+
+    slow = consumer_for_run(deployment, TARGET, ConsumerSettings(), replicas=2, pace=pace)
+    even = consumer_for_run(
+        deployment, TARGET, ConsumerSettings(), replicas=2, pace=DownstreamPace()
+    )
+
+    assert options_of(slow).pace.slowdowns == pace.slowdowns
+    assert not any("slow" in text for text in _container(even)["args"])
+
+
+def test_the_proxy_stands_between_the_brokers_two_ports() -> None:
+    """Its own parser reads them; the committed ports are replaced, and it ends with the run."""
+    proxy = broker_proxy_for_run(
+        base_manifest("broker-proxy", "Deployment"), TARGET, listen_port=9095, upstream_port=9094
+    )
+
+    settings = parse_settings(_container(proxy)["args"], {"PORT_CONTROL": "7000"})
+    assert (settings.listen_port, settings.upstream_port) == (9095, 9094)
+    assert proxy["metadata"]["name"] == BROKER_PROXY
+    assert proxy["metadata"]["labels"][RUN_ID_LABEL] == NAMES.run_id
+    assert proxy["spec"]["template"]["metadata"]["labels"][RUN_ID_LABEL] == NAMES.run_id
+
+
+def options_of(manifest: dict[str, Any]) -> ConsumerOptions:
+    """Return what a pod of the Deployment reads."""
+    container = _container(manifest)
+    environment = {e["name"]: e["value"] for e in container["env"] if "value" in e}
+    return parse_options(container["args"], environment | {"POD_NAME": "consumer-0"})
+
+
+def _container(manifest: dict[str, Any]) -> dict[str, Any]:
+    container: dict[str, Any] = manifest["spec"]["template"]["spec"]["containers"][0]
+    return container
 
 
 def test_without_a_start_delay_a_pod_just_starts() -> None:

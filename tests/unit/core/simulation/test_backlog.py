@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lagbench.core.scenario import DownstreamPace
 from lagbench.core.scenario.stream.profile import OfferedLoad, Segment
 from lagbench.core.simulation.backlog import Backlog
 from lagbench.core.simulation.fair_shares import share_fairly
@@ -14,12 +15,18 @@ from lagbench.core.simulation.traffic import Traffic
 
 
 def backlog_of(
-    rates: list[float], *, partitions: int = 2, pod_rate: float = 100.0, seconds: float = 10.0
+    rates: list[float],
+    *,
+    partitions: int = 2,
+    pod_rate: float = 100.0,
+    seconds: float = 10.0,
+    slow: str = "",
 ) -> Backlog:
     """Return a backlog under rates that last ``seconds`` each, spread evenly."""
     parts = tuple(Segment(index * seconds, rate) for index, rate in enumerate(rates))
     traffic = Traffic(OfferedLoad(parts, len(rates) * seconds), np.full(partitions, 1 / partitions))
-    return Backlog(traffic, pod_rate=pod_rate, commit_seconds=1.0, starts_at=-5.0)
+    pace = DownstreamPace.of_text(slow)
+    return Backlog(traffic, pod_rate=pod_rate, commit_seconds=1.0, starts_at=-5.0, pace=pace)
 
 
 def fair_service(arrivals: np.ndarray, lag: np.ndarray, owner: list[int], pods: int) -> np.ndarray:
@@ -41,6 +48,20 @@ def lags_at(backlog: Backlog, second: float) -> list[float]:
 def own(backlog: Backlog, second: float, owner: list[int], *, phase: float = 0.0) -> None:
     """Give the partitions out."""
     backlog.set_owners(second, owner, dict.fromkeys(owner, phase))
+
+
+def test_a_slow_downstream_takes_the_pods_rate_for_its_time() -> None:
+    """At 60/s a pod of 100/s keeps up; slow by 4 from 12 to 20 it falls behind by 280."""
+    backlog = backlog_of([60, 60, 60], slow="12-20x4")
+    own(backlog, -5.0, [0, 0])
+
+    seen = []
+    for second in (12.0, 16.0, 20.0, 23.5, 27.0):
+        backlog.advance(second)
+        seen.append((backlog.lag_at(second), backlog.served_per_second))
+
+    assert [lag for lag, _ in seen] == pytest.approx([0, 140, 280, 140, 0])
+    assert [rate for _, rate in seen] == pytest.approx([25, 25, 100, 100, 60])
 
 
 def test_lag_grows_by_what_a_pod_cannot_do_and_drains_at_what_it_can_spare() -> None:

@@ -236,8 +236,8 @@ def test_a_cron_window_raises_the_floor_while_it_is_open() -> None:
     assert cell.measures.max_replicas == 5
 
 
-def test_cpu_does_not_see_the_lag() -> None:
-    """Consumers that wait use little CPU: an HPA on 70 % stays where it is."""
+def on_cpu() -> CheckedPolicy:
+    """Return an HPA on 70 % of the requested CPU."""
     metric = {
         "type": "Resource",
         "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}},
@@ -253,7 +253,37 @@ def test_cpu_does_not_see_the_lag() -> None:
             "metrics": [metric],
         },
     }
-    cell = simulate(scenario(), check_policy(hpa, where="tried"))
+    return check_policy(hpa, where="tried")
+
+
+def test_cpu_does_not_see_the_lag() -> None:
+    """Consumers that wait use little CPU: an HPA on 70 % stays where it is."""
+    cell = simulate(scenario(), on_cpu())
 
     assert cell.measures.replica_changes == 0
     assert cell.measures.peak_lag_records == pytest.approx(300_000)
+
+
+def test_cpu_sees_the_work_that_burns_it() -> None:
+    """At 2 ms of CPU a message 300/s a pod are 600 millicores of 1,000; the spike asks for all."""
+    burning = ConsumerSettings(process_ms=0, cpu_ms=2, cpu_request_millicores=1000)
+    cell = simulate(scenario().model_copy(update={"consumer": burning}), on_cpu())
+
+    assert counts(cell)[0] == 2
+    assert cell.measures.max_replicas == 12
+
+
+def test_a_cron_window_in_the_stream_is_open_there_at_any_start() -> None:
+    """The annotation places it; the hours of the trigger count on a cluster."""
+    hours = {"timezone": "Europe/Berlin", "start": "0 8 * * *", "end": "0 18 * * *"}
+    cron = {"type": "cron", "metadata": {**hours, "desiredReplicas": "5"}}
+    steady = SteadyProfile(kind="steady", rate_per_second=100, duration_seconds=300)
+    placed = policy(cron, annotations={"lagbench.io/cron-windows": "90-210"})
+    cell = simulate(
+        scenario(steady), placed, environment=SimulatedEnvironment(starts_at_seconds=1_795_423_187)
+    )
+
+    line = cell.timeline
+    inside = line.second[line.spec_replicas == 5]
+    assert 90 <= inside[0] <= 106
+    assert cell.measures.max_replicas == 5

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Message
 from tests.unit.programs.consumer.records import chunk
 
-from lagbench.programs.consumer.pod import ConsumerPod, chunk_of, queue_records
+from lagbench.programs.consumer.pod import ConsumerPod, chunk_of, queue_records, stream_start_of
 
 VALUES = [bytes(event) for event in chunk(10, 4).events]
 
@@ -39,15 +39,30 @@ def test_records_that_are_no_events_are_skipped(stranger: bytes | None) -> None:
     assert chunk_of([message(11, stranger)], 5) is None
 
 
+def test_the_streams_start_follows_from_an_event() -> None:
+    """The planned instant minus the planned offset; a foreign record before it does not count."""
+    planned_at_ms, found = 1_700_000_000_123, chunk(10, 2)
+    records = [StampedMessage(9, 1), StampedMessage(10, planned_at_ms)]
+
+    assert stream_start_of(cast("Any", records), found) == planned_at_ms * 1_000_000 - 110
+
+
+class StampedMessage:
+    """A message with a timestamp, which only the client itself can give one."""
+
+    def __init__(self, offset: int, at_ms: int) -> None:
+        """Answer with both."""
+        self.offset = lambda: offset
+        self.timestamp = lambda: (1, at_ms)
+
+
 @pytest.mark.parametrize(
-    ("process_ms", "concurrency", "records"),
-    [(2, 1, 250), (2, 8, 2000), (0, 1, 4000), (0.01, 64, 4000), (60_000, 1, 200)],
+    ("pod_rate", "records"),
+    [(500.0, 250), (4000.0, 2000), (None, 4000), (6_400_000.0, 4000), (0.01, 200)],
 )
-def test_a_queue_holds_half_a_second_of_work(
-    process_ms: float, concurrency: int, records: int
-) -> None:
+def test_a_queue_holds_half_a_second_of_work(pod_rate: float | None, records: int) -> None:
     """Queues are bounded by work, between 200 and 4000 records."""
-    assert queue_records(process_ms, concurrency) == records
+    assert queue_records(pod_rate) == records
 
 
 class LeavingPod:
@@ -65,8 +80,7 @@ class LeavingPod:
             processed_total=7,
         )
         options = SimpleNamespace(
-            process_ms=2.0,
-            concurrency=1,
+            pod_rate_per_second=500.0,
             topic="events",
             graceful_shutdown=True,
             shutdown_timeout_seconds=60.0,
@@ -80,6 +94,7 @@ class LeavingPod:
                 unsubscribe=self._noting("unsubscribed"), close=self._noting("closed")
             ),
             "queues": queues,
+            "costs": SimpleNamespace(),
             "worker": SimpleNamespace(stop=lambda **_: None),
             "commits": SimpleNamespace(commit_now=self._noting("committed", answer=True)),
             "rebalancing": SimpleNamespace(),
@@ -89,6 +104,7 @@ class LeavingPod:
             ),
             "pod_counts": SimpleNamespace(),
             "clock": SimpleNamespace(),
+            "downstream": SimpleNamespace(),
         }
         ConsumerPod(cast("Any", options), **parts).leave()
 

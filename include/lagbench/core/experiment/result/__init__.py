@@ -3,7 +3,7 @@
 from lagbench.core.experiment.result.experiment_result import ExperimentResult
 from lagbench.core.experiment.result.judge import decidability_note, judge_experiment, pairs_of
 from lagbench.core.experiment.result.markdown import as_markdown
-from lagbench.core.experiment.result.rows import HEADINGS, difference_row, tested
+from lagbench.core.experiment.result.rows import HEADINGS, difference_row, in_order, tested
 
 __all__ = [
     "HEADINGS",
@@ -11,6 +11,7 @@ __all__ = [
     "as_markdown",
     "decidability_note",
     "difference_row",
+    "in_order",
     "judge_experiment",
     "pairs_of",
     "tested",

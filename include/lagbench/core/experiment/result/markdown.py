@@ -9,7 +9,7 @@ from lagbench.core.experiment.result.experiment_result import (
     ExperimentResult,
     RunLine,
 )
-from lagbench.core.experiment.result.rows import HEADINGS, difference_row, tested
+from lagbench.core.experiment.result.rows import HEADINGS, difference_row, in_order, tested
 from lagbench.core.measures import NAMED
 
 
@@ -49,17 +49,11 @@ def _comparison(comparison: CellComparison, result: ExperimentResult) -> Iterato
         heading.format(first=comparison.first, second=comparison.second) for heading in HEADINGS
     ]
     yield from _section(title, headings)
-    for found in tested(comparison.differences):
+    for found in in_order(comparison.differences):
         yield _row(difference_row(found, result.noise))
     yield ""
-    yield from (f"* {found.heading}: {found.text}" for found in tested(comparison.differences))
+    yield from (f"* {found.title}: {found.text}" for found in tested(comparison.differences))
     yield from (f"* left out: {reason}" for reason in comparison.left_out)
-    others = [found for found in comparison.differences if found.verdict == "listed"]
-    if others:
-        yield ""
-        yield "Not tested:"
-        yield ""
-        yield from (f"* {found.heading}: {found.text}" for found in others)
 
 
 def _runs(runs: Sequence[RunLine]) -> Iterator[str]:

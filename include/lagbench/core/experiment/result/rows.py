@@ -25,6 +25,11 @@ def tested(differences: Sequence[Difference]) -> list[Difference]:
     return [found for found in differences if found.verdict != "listed"]
 
 
+def in_order(differences: Sequence[Difference]) -> list[Difference]:
+    """Return the differences that have a verdict, then those that are listed."""
+    return sorted(differences, key=lambda found: found.verdict == "listed")
+
+
 def difference_row(found: Difference, noise: NoiseFloor | None) -> tuple[str, ...]:
     """Return one measure's row; a dash where there is no value."""
     floor = None if noise is None else noise.of_measure(found.name)

@@ -21,6 +21,8 @@ Disturbance = Literal["backlog", "members", "bounds", "rebalance"]
 """``backlog``: messages wait in the producer's client, or are missing in the log, though they are
 due. ``members``: the group has other members than the run has Ready pods. ``bounds``: the replicas
 are those of the policy before. ``rebalance``: the group rebalances without a scaling."""
+_READING_NS = 2 * NANOSECONDS
+"""The recorder reads once a second; a reading may take a second."""
 LATE_SECONDS = 5.0
 """An action that begins later than this after its planned instant was not played as planned."""
 
@@ -49,6 +51,17 @@ HIDES: Mapping[ActionKind, Hides] = {
     "lag_scaler_down": Hides(),
     # Pods that did not leave in order stay members until their sessions end.
     "rolling_restart": Hides(_OF_MEMBERS, recovery_seconds=60.0, is_of_targets=True),
+    # Everything can still be read, and the expected work is that of the slow downstream.
+    "slow_downstream": Hides(),
+    # Members whose sessions have ended join again; a session may last 45 s.
+    "broker_unreachable": Hides(_OF_MEMBERS, recovery_seconds=60.0),
+    # The producer's client sends what it held within 2 s of the broker's start (measured); clients
+    # look for a broker every second, for leaders every 10 s, and sessions may last 45 s.
+    "broker_restart": Hides(
+        _OF_MEMBERS | {"backlog"},
+        frozenset({"lag", "group", "broker"}),
+        recovery_seconds=60.0,
+    ),
 }
 
 
@@ -104,8 +117,11 @@ class Hidden:
         return None
 
     def reading(self, what: What, from_at: int, until_at: int) -> PlayedAction | None:
-        """Return the action whose window holds the whole gap in the readings of ``what``."""
-        for action in self._around(from_at, until_at):
+        """Return the action whose window holds the whole gap in the readings of ``what``.
+
+        A gap begins with the last reading before it, which is one from before the action.
+        """
+        for action in self._around(from_at + _READING_NS, until_at):
             if what in HIDES[action.kind].readings:
                 return action
         return None

@@ -9,7 +9,7 @@ The lag came down after the last sample that is known to be above the threshold,
 precision is the distance to that sample (``above_until_at``): a gap in between widens it.
 
 Skew limit: a partition is read by one pod, so no drain is shorter than the hottest partition's
-backlog at the spike's end divided by one pod's rate (concurrency / process_ms).
+backlog at the spike's end divided by one pod's rate.
 """
 
 from __future__ import annotations
@@ -71,11 +71,6 @@ class DrainThreshold:
 
     records: float | None
     text: str
-
-
-def pod_rate_per_second(process_ms: float, concurrency: int) -> float | None:
-    """Return the highest rate of one pod; None when a record costs nothing."""
-    return None if process_ms == 0 else concurrency * 1000 / process_ms
 
 
 def drain_measure(

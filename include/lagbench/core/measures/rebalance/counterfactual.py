@@ -6,7 +6,7 @@ messages that really waited.
 
 The rate of one pod is what the pods of this run demonstrably did in a second while work waited for
 them and nothing moved (the median of seconds in which they did anything). It is at most the rate
-that the settings allow (concurrency / process_ms), and equal to it if no pod was ever busy.
+that the settings allow, and equal to it if no pod was ever busy.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class Counterfactual:
     work: PartitionWork
     owners: CountingOwners
     pod_rate_per_second: float
+    slowness: Reals | None = None
+    """By bin, the cost of a write as a multiple of the settings'; None: it always is theirs."""
 
     def expected(self, first: int, watch: int) -> Reals:
         """Return the expected work in each bin of [first, watch)."""
@@ -48,7 +50,8 @@ class Counterfactual:
                 following += 1
             backlog += arrivals[place]
             load = np.bincount(owner + 1, weights=backlog, minlength=count + 1)
-            share = np.minimum(1.0, limit / np.maximum(load, 1e-9))
+            slowness = 1.0 if self.slowness is None else self.slowness[first + place]
+            share = np.minimum(1.0, limit / slowness / np.maximum(load, 1e-9))
             share[NOBODY + 1] = 0.0
             done = backlog * share[owner + 1]
             backlog -= done
@@ -69,7 +72,7 @@ def pod_rate_per_second(
 ) -> float | None:
     """Return the rate of one pod; None: it is not limited by the settings and was never busy.
 
-    ``disturbed``: bins [first, last) in which partitions moved.
+    ``disturbed``: bins [first, last) in which partitions moved, or the downstream was slow.
     """
     busy = _busy_seconds(work, owners, disturbed)
     if len(busy) < FEWEST_BUSY_SECONDS:

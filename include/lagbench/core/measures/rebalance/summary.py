@@ -40,6 +40,7 @@ from lagbench.core.measures.rebalance.rate_dip import (
 )
 from lagbench.core.measures.rebalance.undisturbed import Noise, Undisturbed
 from lagbench.core.measures.replicas import ReplicaChange, ReplicaPods, replica_pods
+from lagbench.core.measures.statistics import Reals
 
 
 class Rebalances(MeasureModel):
@@ -89,6 +90,7 @@ class GroupWork:
     nominal_rate_per_second: float | None  # of one pod; None: the settings do not limit it
     message_seconds: float
     hidden: Hidden = NOTHING_HIDDEN  # by the run's actions
+    slowness: Reals | None = None  # by bin: cost of a write as a multiple of the settings'
 
 
 def rebalance_episodes(
@@ -110,8 +112,11 @@ def rebalance_episodes(
         )
     owners = counting_owners(group.events, rate.started_at, group.work.waiting.shape[0])
     moving = _disturbed(spans, rate, [0.0] * len(spans))
-    shown = pod_rate_per_second(group.work, owners, moving, group.nominal_rate_per_second)
-    expectation = Counterfactual(group.work, owners, float("inf") if shown is None else shown)
+    shown = pod_rate_per_second(
+        group.work, owners, [*moving, *_slow(group)], group.nominal_rate_per_second
+    )
+    rate_of_pod = float("inf") if shown is None else shown
+    expectation = Counterfactual(group.work, owners, rate_of_pod, group.slowness)
     starts = [*(span.started_at for span in spans[1:]), None]
     dips = [_dip(*pair, group, expectation) for pair in zip(spans, starts, strict=True)]
     calm = Undisturbed(
@@ -132,6 +137,15 @@ def rebalance_episodes(
         update = {"mean_rate_before_per_second": mean, "protocol": protocol}
         episodes.append(found.model_copy(update=update))
     return tuple(episodes)
+
+
+def _slow(group: GroupWork) -> list[tuple[int, int]]:
+    """Return the bins [first, last) in which the downstream was slow."""
+    if group.slowness is None:
+        return []
+    is_slow = np.concatenate([[False], group.slowness > 1.0, [False]])
+    turns = np.flatnonzero(np.diff(is_slow)).tolist()
+    return list(zip(turns[::2], turns[1::2], strict=True))
 
 
 def unanswered_steps(episodes: Sequence[RebalanceEpisode], group: GroupWork) -> tuple[int, ...]:

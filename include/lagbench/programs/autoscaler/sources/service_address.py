@@ -6,9 +6,8 @@ import re
 from urllib.parse import urlsplit
 
 from lagbench.adapters.kube.cluster_protocol import SERVICE, Cluster, ClusterError
+from lagbench.core.scenario import PORT_ANNOTATION
 
-# localkube writes the loopback port of each Service port into an annotation of the Service.
-_PORT_ANNOTATION = "lagbench.io/port-"
 _LOOPBACK = "127.0.0.1"
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _SERVICE_ADDRESS = re.compile(
@@ -51,6 +50,6 @@ def dialled_address(address: str, cluster: Cluster) -> str:
     annotations = service["metadata"].get("annotations") or {}
     for port in (service.get("spec") or {}).get("ports") or []:
         if port["port"] == int(match["port"]):
-            number = annotations.get(f"{_PORT_ANNOTATION}{port.get('name') or port['port']}")
+            number = annotations.get(f"{PORT_ANNOTATION}{port.get('name') or port['port']}")
             return address if number is None else f"{_LOOPBACK}:{number}"
     return address

@@ -129,7 +129,13 @@ def _surplus_members(hidden: Hidden) -> list[str]:
     return [*found, *(f"{one.members} strangers" for one in strangers)]
 
 
-MEMBERS_KINDS: tuple[ActionKind, ...] = ("kill_pod", "pause_pod", "rolling_restart")
+MEMBERS_KINDS: tuple[ActionKind, ...] = (
+    "broker_restart",
+    "broker_unreachable",
+    "kill_pod",
+    "pause_pod",
+    "rolling_restart",
+)
 
 
 @pytest.mark.parametrize("kind", MEMBERS_KINDS)

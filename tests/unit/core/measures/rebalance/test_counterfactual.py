@@ -52,6 +52,17 @@ def test_pods_do_what_waits_up_to_what_they_can() -> None:
     assert expected(work([0, 30], [9000, 0]), owners(*START), 1, 2) == [80.0] * 10
 
 
+def test_pods_are_expected_to_do_no_more_than_a_slow_downstream_lets_them() -> None:
+    """Slow by 4 from bin 15 on: each of the two pods of 50 a bin is expected to do 12.5."""
+    slowness = np.ones(BINS)
+    slowness[15:] = 4.0
+    busy = work([0, 0], [9000, 9000])
+
+    bins = Counterfactual(busy, owners(*START), 500.0, slowness).expected(10, 20)
+
+    assert bins.tolist() == [100.0] * 5 + [25.0] * 5
+
+
 def test_an_idle_group_is_expected_to_do_nothing() -> None:
     """No backlog and no arrivals."""
     assert expected(work([0, 0], [0, 0]), owners(*START), 1, 2) == [0.0] * 10

@@ -1,0 +1,1 @@
+"""The broker proxy: it carries the consumers' connections and disturbs them on request."""

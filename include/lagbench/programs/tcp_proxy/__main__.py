@@ -1,0 +1,58 @@
+"""``python -m lagbench.programs.tcp_proxy``: carry connections until SIGTERM.
+
+Exit code 0 after SIGTERM or SIGINT, 2 for wrong flags, 3 when a port is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping
+
+from lagbench.errors import LagbenchError
+from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
+from lagbench.programs.tcp_proxy.control import orders_taken
+from lagbench.programs.tcp_proxy.proxy import Proxy
+from lagbench.programs.tcp_proxy.settings import ProxySettings, parse_settings
+
+_LONGEST_END_SECONDS = 30.0
+"""After SIGTERM connections may end by themselves: consumers commit and leave meanwhile."""
+
+log = logging.getLogger("lagbench.programs.tcp_proxy")
+
+
+async def run(settings: ProxySettings, environment: Mapping[str, str]) -> None:
+    """Carry connections until a signal comes, then those that are left until they end."""
+    until = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, until.set)
+    listening = Proxy(listen_port=settings.listen_port, upstream_port=settings.upstream_port)
+    async with listening as proxy, orders_taken(settings.control_port, proxy.obey) as control_port:
+        log.info(
+            "port %d to port %d, orders on port %d",
+            settings.listen_port,
+            settings.upstream_port,
+            control_port,
+        )
+        if environment.get("PORT_METRICS"):  # a pod's probes; a plain process has none
+            HttpEndpoint(*address_and_port(environment), probe_routes(lambda: True))
+        await until.wait()
+        await proxy.emptied(_LONGEST_END_SECONDS)
+
+
+def main() -> int:
+    """Run as a program."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    try:
+        asyncio.run(run(parse_settings(sys.argv[1:], os.environ), os.environ))
+    except LagbenchError as error:
+        sys.stderr.write(f"{error}\n")
+        return int(error.exit_code)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""Define what the proxy can be asked to do, and its answer: one line of JSON each."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+LOOPBACK = "127.0.0.1"
+"""All ports of the proxy."""
+ProxyMode = Literal["pass", "latency", "blackhole", "reset"]
+MOST_LATENCY_MS = 60_000
+LONGEST_ORDER_SECONDS = 86_400
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class ProxyOrder(_Line):
+    """The treatment of all connections from now on; without ``mode`` it requests the state."""
+
+    mode: ProxyMode | None = Field(None, description="pass: nothing is disturbed")
+    latency_ms: float = Field(0, ge=0, le=MOST_LATENCY_MS, description="added each way")
+    seconds: float | None = Field(
+        None,
+        gt=0,
+        le=LONGEST_ORDER_SECONDS,
+        description="then pass again, also if the sender has ended; None: until the next order",
+    )
+
+    @model_validator(mode="after")
+    def _latency_is_of_its_mode(self) -> Self:
+        if (self.mode == "latency") != (self.latency_ms > 0):
+            raise ValueError("latency_ms goes with mode latency, and with no other")
+        if self.seconds is not None and self.mode in (None, "pass"):
+            raise ValueError("seconds goes with latency, blackhole or reset")
+        return self
+
+
+class ProxyState(_Line):
+    """The proxy after an order."""
+
+    mode: ProxyMode
+    latency_ms: float
+    since: int
+    """Start of the mode, unix nanoseconds."""
+    connections: int
+    """Client connections that are open, also those that nothing passes through."""
+    reset_connections: int
+    """Connections that the proxy has reset since it started."""
+    to_broker_bytes: int
+    """Bytes that were passed on to the broker since the proxy started."""
+    to_clients_bytes: int
+
+
+class ProxyRefusal(_Line):
+    """The answer to a line that is not an order."""
+
+    error: str

@@ -1,0 +1,34 @@
+"""Define the settings of the broker proxy and read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from lagbench.core.scenario import Flag
+from lagbench.programs.flags import CommandLine, Settings
+
+_HIGHEST_PORT = 65_535
+
+
+class ProxySettings(Settings):
+    """lagbench's proxy between consumers and the broker; all of its ports are on loopback."""
+
+    listen_port: int = Field(
+        ge=1, le=_HIGHEST_PORT, description="port that the broker advertises for this listener"
+    )
+    upstream_port: int = Field(ge=1, le=_HIGHEST_PORT, description="port of the broker's listener")
+    control_port: Annotated[int, Flag(variables=("PORT_CONTROL",))] = Field(
+        ge=0, le=_HIGHEST_PORT, description="port that takes orders; 0 takes a free one"
+    )
+
+
+def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> ProxySettings:
+    """Return the settings that the command line and the pod's environment state.
+
+    :raises WrongInput: a flag is unknown, missing or out of range.
+    """
+    line = CommandLine(ProxySettings, module="lagbench.programs.tcp_proxy")
+    return line.read(arguments, environment)

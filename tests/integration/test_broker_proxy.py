@@ -1,0 +1,217 @@
+"""Consumers behind the broker proxy: cut off and slowed down, with everybody else undisturbed."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from confluent_kafka.admin import AdminClient
+from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run, eventually
+
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
+from lagbench.adapters.process.processes import end_process, start_tied
+from lagbench.core.scenario import PORT_ANNOTATION, BrokerUnreachable
+from lagbench.core.telemetry import ConsumerProgress, PartitionsRevoked
+from lagbench.embedded.broker import Broker
+from lagbench.embedded.broker_settings import ProxiedListener
+from lagbench.embedded.ports import free_port
+from lagbench.errors import NotReady
+from lagbench.programs.actions.broker_actions import DisturbedConnections
+from lagbench.programs.tcp_proxy.orders import ProxyOrder, ProxyState
+from lagbench.programs.tcp_proxy.proxy_client import order_proxy
+
+pytestmark = pytest.mark.integration
+PARTITIONS = 6
+SESSION_SECONDS = 6
+
+
+@dataclass(frozen=True)
+class ProxiedBroker:
+    """A broker with the proxy before its second listener."""
+
+    broker: Broker
+    listener: ProxiedListener
+    control_port: int
+    process: subprocess.Popen[bytes]
+
+    def obey(self, **order: object) -> ProxyState:
+        """Give the proxy an order."""
+        return order_proxy(self.control_port, ProxyOrder.model_validate(order))
+
+
+@pytest.fixture(scope="module")
+def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
+    """Provide a broker whose second listener is behind a running proxy."""
+    folder = tmp_path_factory.mktemp("proxied")
+    port = free_port()
+    behind = free_port(besides={port})
+    advertised = free_port(besides={port, behind})
+    control = free_port(besides={port, behind, advertised})
+    listener = ProxiedListener(port=behind, advertised_port=advertised)
+    broker = Broker(folder / "broker", port=port, proxied=listener)
+    broker.start()
+    command = [sys.executable, "-m", "lagbench.programs.tcp_proxy"]
+    command += [f"--listen-port={advertised}", f"--upstream-port={behind}"]
+    with (folder / "proxy.log").open("ab") as log:
+        process = start_tied([*command, f"--control-port={control}"], log=log)
+    found = ProxiedBroker(broker, listener, control, process)
+
+    def answers() -> ProxyState | None:
+        try:
+            return found.obey()
+        except NotReady:
+            return None
+
+    try:
+        eventually(answers, "the proxy", within_seconds=20)
+        yield found
+    finally:
+        end_process(process.pid, grace_seconds=5)
+        broker.stop()
+
+
+@pytest.fixture
+def run(proxied: ProxiedBroker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
+    """Provide the topics of a run whose pods reach Kafka through the proxy."""
+    servers = proxied.broker.bootstrap_servers
+    with consumer_group_run(servers, tmp_path, partitions=PARTITIONS) as made:
+        made.proxied_servers = proxied.listener.bootstrap_servers
+        yield made
+    proxied.obey(mode="pass")
+
+
+def test_a_client_behind_the_proxy_is_told_of_no_other_way(proxied: ProxiedBroker) -> None:
+    """Metadata name the proxy's port to its clients, and the broker's own to all others."""
+
+    def ports(servers: str) -> set[int]:
+        metadata = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=20)
+        return {broker.port for broker in metadata.brokers.values()}
+
+    assert ports(proxied.listener.bootstrap_servers) == {proxied.listener.advertised_port}
+    assert ports(proxied.broker.bootstrap_servers) == {proxied.broker.port}
+
+
+def test_a_cut_off_pod_loses_its_place_and_comes_back(
+    proxied: ProxiedBroker, run: ConsumerGroupRun
+) -> None:
+    """A blackhole longer than the session: the group is empty, the pod lives, nothing is lost.
+
+    Its telemetry and everybody on the direct way go on.
+    """
+    flags = [f"--session-timeout-ms={SESSION_SECONDS * 1000}", "--process-ms=2"]
+    run.start("pod-a", *flags)
+    load = threading.Thread(target=run.offer, args=(6000,), kwargs={"rate_per_second": 300})
+    load.start()
+    run.await_processed(500, within_seconds=40)
+    with KafkaAdmin(proxied.broker.bootstrap_servers) as direct:
+        begun = proxied.obey(mode="blackhole", seconds=SESSION_SECONDS + 6)
+        assert begun.connections >= 2
+
+        def is_gone() -> bool | None:
+            return not direct.describe_group(run.names.group).members or None
+
+        eventually(is_gone, "the broker to forget the member", within_seconds=SESSION_SECONDS + 5)
+        held = proxied.obey()
+        assert held.mode == "blackhole"
+        assert held.to_broker_bytes == begun.to_broker_bytes
+        eventually(lambda: proxied.obey().mode == "pass" or None, "its end", within_seconds=20)
+        ended = proxied.obey()
+        load.join()
+        rows = run.await_processed(6000, within_seconds=60)
+
+    window = (begun.since, ended.since)
+    reported = [seen.at for seen in run.telemetry(ConsumerProgress)]
+    assert sum(window[0] < at < window[1] for at in reported) >= 5
+    # What had been fetched is finished; nothing is fetched while nothing passes.
+    late = window[0] + 5_000_000_000
+    assert not np.any((rows.started_at > late) & (rows.started_at < window[1]))
+    assert any(seen.is_lost for seen in run.telemetry(PartitionsRevoked))
+    assert run.pods["pod-a"].poll() is None
+    assert run.terminate("pod-a") == 0
+    assert np.array_equal(np.unique(rows.seq), np.arange(6000, dtype=np.uint64))
+
+
+def test_reset_connections_are_made_again(proxied: ProxiedBroker, run: ConsumerGroupRun) -> None:
+    """While connections are reset nothing is fetched; afterwards the pods go on by themselves."""
+    for pod in ("pod-a", "pod-b"):
+        run.start(pod, "--session-timeout-ms=30000", "--process-ms=2")
+    load = threading.Thread(target=run.offer, args=(4000,), kwargs={"rate_per_second": 300})
+    load.start()
+    run.await_processed(500, within_seconds=40)
+    before = proxied.obey()
+    proxied.obey(mode="reset", seconds=3)
+    eventually(lambda: proxied.obey().mode == "pass" or None, "its end", within_seconds=20)
+    load.join()
+    run.await_processed(4000, within_seconds=60)
+
+    # The two clients of each pod, and each of their attempts meanwhile.
+    assert proxied.obey().reset_connections - before.reset_connections >= 4
+    assert [run.terminate(pod) for pod in list(run.pods)] == [0, 0]
+
+
+def test_the_player_disturbs_the_connections_and_ends_it(proxied: ProxiedBroker) -> None:
+    """It finds the proxy by its pod, and reports how many connections were reset."""
+    annotations = {f"{PORT_ANNOTATION}control": str(proxied.control_port)}
+    kube = SimpleNamespace(list=lambda *_, **__: [{"metadata": {"annotations": annotations}}])
+    stage = SimpleNamespace(
+        kube=kube,
+        options=SimpleNamespace(run_id="q-1"),
+        ready_pods=lambda: ["consumer-0"],
+        pods=lambda: ["consumer-0", "consumer-1"],
+    )
+    action = BrokerUnreachable(
+        kind="broker_unreachable", at_seconds=1, for_seconds=0.5, mode="reset"
+    )
+    performer = DisturbedConnections(0, action, cast("Any", stage))
+    before = proxied.obey().connections
+    with socket.create_connection(("127.0.0.1", proxied.listener.advertised_port)):
+        eventually(
+            lambda: proxied.obey().connections > before or None, "a connection", within_seconds=20
+        )
+        assert performer.choose() == ["consumer-0"]
+        performer.act()
+        assert proxied.obey().mode == "reset"
+        performer.hold(threading.Event())
+        performer.undo()
+
+    assert proxied.obey().mode == "pass"
+    assert int(performer.detail.split()[0]) >= 1
+    assert performer.came == ["consumer-1"]
+
+
+def test_a_run_without_a_proxy_has_no_target() -> None:
+    """The action is not stamped as played."""
+    kube = SimpleNamespace(list=lambda *_, **__: [])
+    stage = SimpleNamespace(kube=kube, options=SimpleNamespace(run_id="q-1"))
+    action = BrokerUnreachable(kind="broker_unreachable", at_seconds=1, for_seconds=1)
+
+    with pytest.raises(NotReady, match="broker-proxy"):
+        DisturbedConnections(0, action, cast("Any", stage)).choose()
+
+
+def test_latency_is_on_every_request(proxied: ProxiedBroker) -> None:
+    """A request takes twice the latency and more on the proxy's way, on no other."""
+
+    def seconds_of_request(servers: str) -> float:
+        client = AdminClient({"bootstrap.servers": servers})
+        client.list_topics(timeout=20)  # connected
+        began = time.monotonic()
+        client.list_topics(timeout=20)
+        return time.monotonic() - began
+
+    proxied.obey(mode="latency", latency_ms=400)
+    try:
+        assert seconds_of_request(proxied.listener.bootstrap_servers) >= 0.8
+        assert seconds_of_request(proxied.broker.bootstrap_servers) < 0.8
+    finally:
+        proxied.obey(mode="pass")

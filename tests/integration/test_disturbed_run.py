@@ -1,0 +1,113 @@
+"""Consumer pods on localkube behind the broker proxy, disturbed by the player of actions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run
+from tests.integration.localkube_process import LocalkubeProcess, eventually, running_localkube
+from tests.integration.test_action_player import ends, player
+
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.manifest_files import base_manifest
+from lagbench.core.cluster import (
+    ConsumersWay,
+    RunTarget,
+    broker_proxy_for_run,
+    consumer_for_run,
+)
+from lagbench.core.scenario import ConsumerSettings, DownstreamPace
+from lagbench.core.telemetry import ActionStarted
+from lagbench.embedded.broker import Broker
+from lagbench.embedded.broker_settings import ProxiedListener
+from lagbench.embedded.ports import free_port
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+PARTITIONS = 6
+EVENTS = 4000
+
+
+@pytest.fixture
+def listener() -> ProxiedListener:
+    """Provide the ports of a listener behind the proxy."""
+    port = free_port()
+    return ProxiedListener(port=port, advertised_port=free_port(besides={port}))
+
+
+@pytest.fixture
+def broker(tmp_path: Path, listener: ProxiedListener) -> Iterator[Broker]:
+    """Provide a broker with that listener."""
+    own = Broker(tmp_path / "broker", proxied=listener)
+    own.start()
+    yield own
+    own.stop()
+
+
+@pytest.fixture
+def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
+    """Provide a run's topics."""
+    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=PARTITIONS) as found:
+        yield found
+
+
+@pytest.fixture
+def localkube(tmp_path: Path) -> Iterator[LocalkubeProcess]:
+    """Provide a localkube."""
+    with running_localkube(tmp_path / "localkube") as running:
+        yield running
+
+
+def test_pods_that_are_cut_off_come_back_and_lose_nothing(
+    run: ConsumerGroupRun, localkube: LocalkubeProcess, listener: ProxiedListener
+) -> None:
+    """A blackhole in a stream: both stamps, no byte passed meanwhile, every event processed."""
+    kube = Kube.from_kubeconfig(localkube.kubeconfig)
+    kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kube.namespace}})
+    target = RunTarget(run.names, run.bootstrap_servers)
+    ports = {"listen_port": listener.advertised_port, "upstream_port": listener.port}
+    proxy = base_manifest("broker-proxy", "Deployment")
+    kube.apply(broker_proxy_for_run(proxy, target, **ports))
+    _await_ready(kube, "broker-proxy", 1)
+    consumers = consumer_for_run(
+        base_manifest("consumer", "Deployment"),
+        target,
+        ConsumerSettings(process_ms=2),
+        replicas=2,
+        way=ConsumersWay(listener.bootstrap_servers, run.bootstrap_servers),
+        pace=DownstreamPace(),
+    )
+    kube.apply(consumers)
+    _await_ready(kube, "consumer", 2)
+    with KafkaAdmin(run.bootstrap_servers) as admin:
+        run.await_members(admin, 2, within_seconds=90)
+    load = threading.Thread(target=run.offer, args=(EVENTS,), kwargs={"rate_per_second": 200})
+    load.start()
+    cut = {"kind": "broker_unreachable", "at_seconds": 3, "for_seconds": 6}
+
+    with player(run, localkube, cut) as process:
+        assert process.wait(timeout=120) == 0
+    load.join()
+    rows = run.await_processed(EVENTS, within_seconds=120)
+
+    (end,), (start,) = ends(run), run.telemetry(ActionStarted)
+    assert (end.error, len(start.targets)) == ("", 2)
+    assert end.detail.endswith("0 bytes passed")
+    assert end.at - start.at >= 6_000_000_000
+    # 2 pods have at most half a second of work in hand when the way is cut.
+    inside = (rows.started_at > start.at + 3_000_000_000) & (rows.started_at < end.at)
+    assert not inside.any()
+    assert np.array_equal(np.unique(rows.seq), np.arange(EVENTS, dtype=np.uint64))
+    kube.close()
+
+
+def _await_ready(kube: Kube, deployment: str, replicas: int) -> None:
+    def ready() -> bool | None:
+        status = (kube.get("Deployment", deployment) or {}).get("status") or {}
+        return int(status.get("readyReplicas") or 0) >= replicas or None
+
+    eventually(ready, f"{replicas} Ready pods of {deployment}", within_seconds=120)
