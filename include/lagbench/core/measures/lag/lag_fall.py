@@ -46,6 +46,7 @@ class LagFall:
     tolerance_records: float | None
     longest_plateau_seconds: float | None
     text: str
+    lag_gaps: tuple[Gap, ...] = ()  # all that leaves the answer open
 
 
 def full_parallelism(
@@ -101,11 +102,12 @@ def lag_fall(
         f" minimum {plateau:.0f} s (limit {PLATEAU_SECONDS:.0f} s)"
     )
     falls: bool | None = rise <= tolerance and plateau <= PLATEAU_SECONDS
+    open_gaps: tuple[Gap, ...] = ()
     if falls and (lag_gaps or missing):
-        falls = None
+        falls, open_gaps = None, () if missing else tuple(lag_gaps)
         texts = [gaps_text("lag", lag_gaps), gaps_text("replicas", missing)]
         text = f"{text}; {' and '.join(filter(None, texts))}"
-    return LagFall(falls, int(rise), tolerance, plateau, text)
+    return LagFall(falls, int(rise), tolerance, plateau, text, open_gaps)
 
 
 def _pieces(at: Ints, gaps: Sequence[Gap]) -> list[slice]:
