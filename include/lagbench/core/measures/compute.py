@@ -267,6 +267,7 @@ def _drain(run: RunEvidence, until_at: int) -> Drain:
         threshold=DrainThreshold(limits.lag_threshold_records, limits.threshold_rule),
         pod_rate=run.pod_rate_per_second,
         held=held_back(run.records, run.offered, run.load.stream_started_at),
+        hidden=run.hidden,
         clock_error_seconds=None if clock is None else clock.error_ns / NANOSECONDS,
     )
 

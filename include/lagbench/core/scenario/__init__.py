@@ -127,7 +127,6 @@ __all__ = [
     "Scenario",
     "Slos",
     "SlowDownstream",
-    "Slowdown",
     "StartDelay",
     "SteadyProfile",
     "StepProfile",

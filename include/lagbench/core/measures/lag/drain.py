@@ -20,7 +20,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from lagbench.core.measures.evidence import HeldBack, LagSeries, RateSeries, gaps_between
+from lagbench.core.measures.evidence import (
+    NOTHING_HIDDEN,
+    HeldBack,
+    Hidden,
+    LagSeries,
+    RateSeries,
+    gaps_between,
+)
 from lagbench.core.measures.lag.lag_fall import full_parallelism, lag_fall
 from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel, NamedMeasure
 from lagbench.core.telemetry import ReplicaSample
@@ -43,8 +50,8 @@ class Drain(MeasureModel):
     skew_limited_seconds: float | None  # no drain can be shorter
     hottest_partition: int | None
     above_until_at: int | None = None  # lag was last known above the threshold (spike end, if not)
-    open_lag_gaps: tuple[tuple[int, int], ...] = ()  # they alone leave the monotone fall open
     clock_error_seconds: float | None = 0.0  # of the spike's end; None: that clock is not bounded
+    monotone_hidden_by: str = ""  # the action that hides whether it fell; empty: none does
 
     named: ClassVar[tuple[NamedMeasure[Drain], ...]] = (
         NamedMeasure(
@@ -85,6 +92,7 @@ def drain_measure(
     pod_rate: float | None,
     held: Sequence[HeldBack] = (),
     clock_error_seconds: float | None = 0.0,
+    hidden: Hidden = NOTHING_HIDDEN,
 ) -> Drain:
     """Return the drain after ``spike_ended_at``; all None without a spike or a threshold.
 
@@ -95,7 +103,7 @@ def drain_measure(
     window = full_parallelism(replicas, spike_ended_at, until_at)
     sampled = [sample.at for sample in replicas]
     gaps = [] if spike_ended_at is None else gaps_between(sampled, spike_ended_at, until_at)
-    fall = lag_fall(series, rate, window, drained_at, gaps)
+    fall = lag_fall(series, rate, window, drained_at, gaps, held=held, hidden=hidden)
     hottest, limit = _skew_limit(series, spike_ended_at, pod_rate)
     return Drain(
         spike_ended_at=spike_ended_at,
@@ -111,7 +119,7 @@ def drain_measure(
         tolerance_records=fall.tolerance_records,
         longest_plateau_seconds=fall.longest_plateau_seconds,
         monotone_text=fall.text,
-        open_lag_gaps=tuple((gap.started_at, gap.ended_at) for gap in fall.lag_gaps),
+        monotone_hidden_by=fall.hidden_by,
         skew_limited_seconds=limit,
         hottest_partition=hottest,
     )

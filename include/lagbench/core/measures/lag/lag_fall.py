@@ -6,7 +6,9 @@ replicas are at their maximum of the run and that many pods are Ready; it ends w
 lowered. The claim ends when the lag is drained.
 
 A gap in the samples of lag or replicas (evidence/gaps.py) is left out: lag that rose outside the
-gap did rise; lag that fell outside the gap is not known to have fallen throughout.
+gap did rise; lag that fell outside the gap is not known to have fallen throughout. Two
+effects of an action are left out, too: readings that fail, and lag while the producer's client
+holds messages back.
 
 The tolerance is the larger of 2 % of the peak lag and the group's work in one second. Committed
 offsets jump by a commit interval, so a sample of a steadily falling lag may be that much higher
@@ -22,7 +24,10 @@ from itertools import pairwise
 import numpy as np
 
 from lagbench.core.measures.evidence import (
+    NOTHING_HIDDEN,
     Gap,
+    HeldBack,
+    Hidden,
     LagSeries,
     RateSeries,
     gaps_between,
@@ -46,7 +51,8 @@ class LagFall:
     tolerance_records: float | None
     longest_plateau_seconds: float | None
     text: str
-    lag_gaps: tuple[Gap, ...] = ()  # all that leaves the answer open
+    hidden_by: str = ""
+    """The action without which it would be known; empty: there is none."""
 
 
 def full_parallelism(
@@ -71,10 +77,14 @@ def lag_fall(
     window: tuple[int, int] | None,
     drained_at: int | None,
     replicas_gaps: Sequence[Gap] = (),
+    *,
+    held: Sequence[HeldBack] = (),
+    hidden: Hidden = NOTHING_HIDDEN,
 ) -> LagFall:
     """Return whether lag fell monotonically in ``window`` until it was drained.
 
-    ``replicas_gaps``: gaps in the replica samples after the spike.
+    ``replicas_gaps``: gaps in the replica samples after the spike. ``held``: when too much waited
+    in the producer's client.
     """
     if window is None:
         return _unknown("never at full parallelism after the spike")
@@ -93,7 +103,8 @@ def lag_fall(
     per_second = rate.processed_between(start_at, end_at) * NANOSECONDS / (end_at - start_at)
     tolerance = max(PEAK_SHARE * float(np.nanmax(total)), per_second)
     lag_gaps = gaps_between(at.tolist(), start_at, end_at)
-    pieces = _pieces(at, [*lag_gaps, *missing])
+    of_actions, waits = _hidden(lag_gaps, held, (start_at, end_at), hidden)
+    pieces = _pieces(at, [*lag_gaps, *missing, *waits])
     rise = max((max_rise(at[piece], lag[piece]) for piece in pieces), default=0.0)
     plateaus = [longest_without_new_minimum(at[p] / NANOSECONDS, lag[p]) for p in pieces]
     plateau = max((seconds for seconds in plateaus if seconds is not None), default=0.0)
@@ -102,12 +113,37 @@ def lag_fall(
         f" minimum {plateau:.0f} s (limit {PLATEAU_SECONDS:.0f} s)"
     )
     falls: bool | None = rise <= tolerance and plateau <= PLATEAU_SECONDS
-    open_gaps: tuple[Gap, ...] = ()
-    if falls and (lag_gaps or missing):
-        falls, open_gaps = None, () if missing else tuple(lag_gaps)
+    hidden_by = ""
+    if falls and (lag_gaps or missing or waits):
+        falls = None
         texts = [gaps_text("lag", lag_gaps), gaps_text("replicas", missing)]
-        text = f"{text}; {' and '.join(filter(None, texts))}"
-    return LagFall(falls, int(rise), tolerance, plateau, text, open_gaps)
+        text = "; ".join([text, *filter(None, [" and ".join(filter(None, texts))])])
+        if not missing and None not in of_actions:
+            hidden_by = ", ".join(dict.fromkeys(filter(None, of_actions)))
+    return LagFall(falls, int(rise), tolerance, plateau, text, hidden_by)
+
+
+def _hidden(
+    lag_gaps: Sequence[Gap],
+    held: Sequence[HeldBack],
+    window: tuple[int, int],
+    hidden: Hidden,
+) -> tuple[list[str | None], list[Gap]]:
+    """Return the action of each gap (None: no action's) and of each wait, and these waits.
+
+    A wait is a time in which an action let messages wait in the producer's client.
+    """
+    actions: list[str | None] = []
+    for gap in lag_gaps:
+        action = hidden.reading("lag", gap.started_at, gap.ended_at)
+        actions.append(None if action is None else action.name)
+    waits = []
+    for one in held:
+        action = hidden.by("backlog", one.at)
+        if action is not None and one.started_at < window[1] and one.ended_at > window[0]:
+            actions.append(action.name)
+            waits.append(Gap(one.started_at, one.ended_at))
+    return actions, waits
 
 
 def _pieces(at: Ints, gaps: Sequence[Gap]) -> list[slice]:
