@@ -41,6 +41,8 @@ def compare_with_last_pass(triggered_run: str) -> dict[str, Any]:
         outcome = compare(triggered_run)
     for reason in outcome["reasons"]:
         log.warning("%s", reason)
+    for note in outcome["notes"]:
+        log.info("note: %s", note)
     if outcome["status"] in ("regressed", "undetermined"):
         raise AirflowFailException(
             f"{outcome['status']}: {'; '.join(outcome['reasons'])}. The gate fails every night "

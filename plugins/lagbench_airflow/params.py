@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, get_args
 
 from airflow.sdk import Param
 
+from lagbench.catalog.catalog_files import list_policies, list_scenarios
 from lagbench.core.scenario import MAX_SEED, Balancer
 from lagbench.errors import WrongInput
-from lagbench.project import PROJECT_ROOT
 
 DEFAULT_SCENARIO = "quick_spike"
 
@@ -28,21 +26,6 @@ _SETTING_OF_PARAM = {
 }
 
 
-def scenario_names() -> list[str]:
-    """Return the catalog's scenarios by file name.
-
-    Importing the catalog itself would import numpy in every parse of the Dag (0.2 s).
-    """
-    named = os.environ.get("LAGBENCH_CATALOG")
-    return _yaml_names(Path(named or PROJECT_ROOT / "include" / "catalog") / "scenarios")
-
-
-def policy_names() -> list[str]:
-    """Return the policies by file name."""
-    named = os.environ.get("LAGBENCH_POLICIES")
-    return _yaml_names(Path(named or PROJECT_ROOT / "k8s" / "policies"))
-
-
 def scenario_run_params() -> dict[str, Param]:
     """Return the form; an empty field keeps the value of the scenario's file."""
     balancers = list(get_args(Balancer))
@@ -50,14 +33,14 @@ def scenario_run_params() -> dict[str, Param]:
         "scenario": Param(
             DEFAULT_SCENARIO,
             type="string",
-            examples=scenario_names(),
+            examples=list_scenarios(),
             title="Scenario",
             description="A name from the catalog, or the path of a scenario file.",
         ),
         "policy": Param(
             None,
             type=["null", "string"],
-            examples=policy_names(),
+            examples=list_policies(),
             title="Scaling policy",
             description="A name from k8s/policies or a path; empty: the scenario's own.",
         ),
@@ -177,7 +160,3 @@ def _optional(section: str, *, type: str, enum: list[str] | None = None, **schem
     """Return a field that may stay empty."""
     extra: dict[str, Any] = {} if enum is None else {"enum": [None, "", *enum]}
     return Param(None, type=["null", type], section=section, **extra, **schema)
-
-
-def _yaml_names(folder: Path) -> list[str]:
-    return sorted(path.stem for path in folder.glob("*") if path.suffix in (".yaml", ".yml"))

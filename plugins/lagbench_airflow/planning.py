@@ -13,7 +13,7 @@ from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.catalog.catalog import checked_cell
 from lagbench.core.cluster import refuse_on_cluster, refuse_without_own_broker
 from lagbench.core.compare import content_digest, policies_digest
-from lagbench.core.scenario import RunNames, new_run_id
+from lagbench.core.scenario import RunNames, new_run_id, require_known_hpa
 from lagbench.embedded import bench
 from lagbench.embedded.prometheus_program import require_prometheus
 from lagbench.errors import WrongInput
@@ -31,6 +31,7 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     cell = checked_cell(
         str(params["scenario"]), policy=params.get("policy") or None, overrides=overrides
     )
+    require_known_hpa(cell.scenario, is_embedded=target.is_embedded())
     if target.is_embedded():
         if not bench.has_own_broker(bench.state_dir()):
             refuse_without_own_broker(cell.scenario)

@@ -32,4 +32,5 @@ def compare_with_last_pass(dag_run: str) -> dict[str, Any]:
         "baseline": None if record.baseline is None else record.baseline.reference_run_id,
         "last_night": None if record.last_night is None else record.last_night.reference_run_id,
         "reasons": list(record.reasons),
+        "notes": list(record.notes),
     }

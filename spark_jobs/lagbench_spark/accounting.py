@@ -7,6 +7,7 @@ run costs a few scans and no shuffle of messages.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -25,7 +26,7 @@ from lagbench_spark.transforms import bad_messages as shape
 from lagbench_spark.transforms.blocks import rows_in
 from lagbench_spark.transforms.digests import IDENTITY
 from lagbench_spark.transforms.identity import unknown, unprocessed
-from lagbench_spark.transforms.order import reordered
+from lagbench_spark.transforms.order import ROW, reordered
 from lagbench_spark.transforms.ownership import zombies
 from lagbench_spark.transforms.production import not_in_log, produced_twice
 from lagbench_spark.unledgered import unledgered_work
@@ -69,6 +70,14 @@ def _suspected(work: Work) -> tuple[Suspicion, DataFrame | None, DataFrame | Non
     return suspicion, *_bad_messages(work, suspicion)
 
 
+def _failed(work: Work, excluded: Sequence[DataFrame]) -> list[DataFrame]:
+    """Return the messages that were given up, without those of another class."""
+    if work.failed is None:
+        return []
+    beside = reduce(DataFrame.union, excluded).select(*ROW)
+    return [shape.from_failed(work.failed.join(beside, on=ROW, how="left_anti"))]
+
+
 def _bad_messages(work: Work, suspicion: Suspicion) -> tuple[DataFrame | None, DataFrame | None]:
     """Return the repeats, and rows of ``schemas.BAD_MESSAGES``; None: no suspicion."""
     processed, facts, repeats = work.processed, work.facts, work.repeats
@@ -87,6 +96,7 @@ def _bad_messages(work: Work, suspicion: Suspicion) -> tuple[DataFrame | None, D
     if repeats is not None:
         excluded.append(repeats.select(*processed.columns))
         bad.append(shape.from_repeats(repeats))
+    bad += _failed(work, excluded)
     if suspicion.disorder is not None:
         late = reordered(
             processed,

@@ -19,6 +19,7 @@ _LOSS_FOLLOWS_WITHIN_NS = 30_000_000_000
 _WITHOUT_CAUSE = frozenset(
     {
         message_classes.NOT_YET_CONSUMED,
+        message_classes.FAILED,
         *message_classes.ABSENT,
         message_classes.PRODUCED_TWICE,
         message_classes.FOREIGN,

@@ -45,6 +45,7 @@ PROCESSED = T.StructType(
         _optional("member_id", _TEXT),  # of the consumer group, rdkafka-0c5e…
         _required("ledger_partition", _INT),  # its place in the ledger, 3
         _required("ledger_offset", _LONG),  # one per finished batch, 88
+        _optional("failed_attempts", _INT),  # given up after 3; null: processed, or an older run
         _optional("foreign", _TEXT),  # why it is no ledger record: all above is null then
     ]
 )

@@ -72,7 +72,7 @@ def totals(counts: Counts, facts: RunFacts, fence: Fence) -> dict[str, Any]:
     partition_counts = {
         str(p): log[p].messages if p in log else 0 for p in sorted({*fence.events, *log})
     }
-    beside = (message_classes.DUPLICATED, message_classes.UNKNOWN_MESSAGE)
+    beside = (message_classes.DUPLICATED, message_classes.UNKNOWN_MESSAGE, message_classes.FAILED)
     distinct = processed - counts.processed_foreign - sum(by_class[kind] for kind in beside)
     result: dict[str, Any] = {
         "produced_acked": facts.acked,

@@ -24,6 +24,7 @@ from lagbench_spark.transforms.foreign import foreign_events, own_events, work_o
 from lagbench_spark.transforms.repeats import overlaps, repeats
 from lagbench_spark.transforms.work_runs import work_runs
 
+_IS_FAILED = "failed_attempts IS NOT NULL"
 _STAMPS = ("started_at", "done_at")
 _MARGIN_NS = 60_000_000_000
 _LONGEST_RUN_NS = 4 * 86_400 * 1_000_000_000
@@ -48,7 +49,8 @@ class Strangers:
 class Work:
     """A run's events and processings (rows of their schemas), the runs of work, the repeats.
 
-    ``repeats`` None: there are none. ``window`` is the time in which the run can have worked, unix
+    ``repeats`` None: there are none. ``failed`` are the processings that ended in a dead letter;
+    None: there are none. ``window`` is the time in which the run can have worked, unix
     ns; ``outside_run`` processings were stamped outside of it, and are moved to its edge.
     """
 
@@ -61,6 +63,7 @@ class Work:
     spans: Sequence[Span]
     runs: DataFrame
     repeats: DataFrame | None
+    failed: DataFrame | None
     window: tuple[int, int] | None
     outside_run: int
 
@@ -113,6 +116,7 @@ def read_work(folder: RunFolder, fence: Fence) -> Work:
         strangers=strangers,
         spans=spans,
         runs=runs,
+        failed=processed.filter(_IS_FAILED) if odd["failed"] else None,
         repeats=None if shared.isEmpty() else repeats(processed, shared).persist(),
         window=window,
         outside_run=odd["outside"],
@@ -173,13 +177,14 @@ def _no_ledger(ledger: DataFrame) -> DataFrame:
 
 
 def _odd_rows(whole: DataFrame, fence: Fence, window: tuple[int, int] | None) -> dict[str, int]:
-    """Count rows that are not ledger records, beyond the fence, and outside the run: one scan."""
+    """Count rows: no ledger records, beyond the fence, outside the run, dead letters: one scan."""
     is_ledger = F.col("foreign").isNull()
     is_outside = F.expr("false") if window is None else ~_is_within(window)
     row = whole.agg(
         F.count_if(~is_ledger).alias("foreign"),
         F.count_if(is_ledger & ~_is_below(fence)).alias("beyond"),
         F.count_if(is_ledger & is_outside).alias("outside"),
+        F.count_if(F.expr(_IS_FAILED)).alias("failed"),
     ).first()
     return {} if row is None else row.asDict()
 

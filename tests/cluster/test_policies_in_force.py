@@ -18,7 +18,8 @@ import grpc
 import pytest
 import yaml
 
-from lagbench.catalog.catalog import list_policies, policy_file
+from lagbench.catalog.catalog import policy_file
+from lagbench.catalog.catalog_files import list_policies
 from lagbench.catalog.strict_yaml import parse_yaml, read_text
 from lagbench.core.cluster.manifests import RunTarget, policy_for_run
 from lagbench.core.cluster.settings import ClusterSettings

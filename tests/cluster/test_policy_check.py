@@ -27,7 +27,6 @@ from tests.integration.localkube_process import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 _LIMIT_SECONDS = 60
-_CPU = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "50"}}
 _CRON = {"timezone": "UTC", "start": "0 6 * * *", "end": "0 7 * * *", "desiredReplicas": "2"}
 
 
@@ -140,11 +139,11 @@ def test_a_kind_that_no_operator_serves_is_refused(checker: Checker) -> None:
 
 
 def test_a_missing_right_is_named(checker: Checker) -> None:
-    """The runner may not read StatefulSets: exit code 3 with verb and resource, no answer."""
-    target = {"name": "w", "kind": "StatefulSet"}
+    """The runner may not read log-ins: exit code 3 with verb and resource, no answer."""
+    trigger = {"type": "cron", "metadata": _CRON, "authenticationRef": {"name": "login"}}
 
-    code, printed, error = checker.check(policy("second", scaleTargetRef=target, triggers=[_CPU]))
+    code, printed, error = checker.check(policy("second", triggers=[trigger]))
 
     assert (code, printed) == (ExitCode.NOT_READY, {})
     assert f"in namespace {NAMESPACE}" in error
-    assert "get on statefulsets.apps. Give it" in error
+    assert "get on triggerauthentications.keda.sh. Give it" in error

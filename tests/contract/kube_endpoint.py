@@ -84,6 +84,11 @@ class Endpoint:
             manifest["spec"]["replicas"] = replicas
         return manifest
 
+    def stateful_set(self, name: str, replicas: int | None = None, **spec: Any) -> dict[str, Any]:
+        """Return the manifest of a StatefulSet of the same pods."""
+        manifest = self.deployment(name, replicas)
+        return {**manifest, "kind": "StatefulSet", "spec": {**manifest["spec"], **spec}}
+
 
 def config_map(**data: str) -> dict[str, Any]:
     """Return the manifest of a ConfigMap named ``settings``."""

@@ -1,4 +1,4 @@
-"""An API server in memory that behaves: Deployments get pods, ScaledObjects get an HPA."""
+"""An API server in memory that behaves: workloads get pods, ScaledObjects get an HPA."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class FakeKube:
         generation = (before or {}).get("metadata", {}).get("generation", 0) + 1
         stored["metadata"]["generation"] = generation
         self.objects[kind, name] = stored
-        if kind == "Deployment":
+        if kind in {"Deployment", "StatefulSet"}:
             self._run_pods(stored, stored["spec"].get("replicas", 1))
         if kind == "Job":
             self._pod(f"{name}-x1", stored)

@@ -6,7 +6,7 @@ import numpy as np
 
 from lagbench.core.lag_scaler.decision import Decision
 from lagbench.core.lag_scaler.lag_source import GroupSample
-from lagbench.core.lag_scaler.rule import LagRule
+from lagbench.core.lag_scaler.rule_parameters import LagRule
 from lagbench.core.lag_scaler.window import GroupWindow
 
 START_NS = 1_700_000_000_000_000_000

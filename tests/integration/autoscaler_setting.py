@@ -24,6 +24,7 @@ API = {
     "Event": "v1",
     "Pod": "v1",
     "Deployment": "apps/v1",
+    "StatefulSet": "apps/v1",
     "HorizontalPodAutoscaler": "autoscaling/v2",
     "ScaledObject": "keda.sh/v1alpha1",
     "TriggerAuthentication": "keda.sh/v1alpha1",
@@ -98,11 +99,18 @@ class Setting:
             if event["involvedObject"]["name"] == name
         ]
 
-    def replicas(self, name: str) -> int:
-        """Return how many replicas a Deployment asks for."""
-        deployment = self.get("Deployment", name)
-        assert deployment is not None
-        return int(deployment["spec"]["replicas"])
+    def replicas(self, name: str, kind: str = "Deployment") -> int:
+        """Return how many replicas a workload asks for."""
+        workload = self.get(kind, name)
+        assert workload is not None
+        return int(workload["spec"]["replicas"])
+
+    def pods(self, app: str) -> list[str]:
+        """Return the names of an app's pods that are not being deleted."""
+        found = self._resource("Pod").get(namespace=NAMESPACE, label_selector=f"app={app}")
+        items = found.to_dict()["items"]
+        left = [item["metadata"] for item in items if "deletionTimestamp" not in item["metadata"]]
+        return sorted(metadata["name"] for metadata in left)
 
     def condition(self, kind: str, name: str, wanted: str) -> str:
         """Return a condition as ``status:reason``; empty when there is none."""
@@ -112,8 +120,16 @@ class Setting:
                 return f"{item['status']}:{item.get('reason', '')}"
         return ""
 
-    def deployment(self, name: str, *, replicas: int, code: str = IDLE, cpu: str = "100m") -> None:
-        """Create a Deployment whose pods run a line of Python."""
+    def deployment(
+        self,
+        name: str,
+        *,
+        replicas: int,
+        code: str = IDLE,
+        cpu: str = "100m",
+        kind: str = "Deployment",
+    ) -> None:
+        """Create a Deployment, or another workload, whose pods run a line of Python."""
         container = {
             "name": "main",
             "image": "lagbench",
@@ -125,8 +141,10 @@ class Setting:
             "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
         }
         selector = {"matchLabels": {"app": name}}
-        spec = {"replicas": replicas, "selector": selector, "template": template}
-        self.create("Deployment", name, spec)
+        spec: dict[str, Any] = {"replicas": replicas, "selector": selector, "template": template}
+        if kind == "StatefulSet":
+            spec["podManagementPolicy"] = "Parallel"
+        self.create(kind, name, spec)
 
     def clean(self) -> None:
         """Delete what the test made, scalers before their targets."""

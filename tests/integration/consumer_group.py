@@ -38,6 +38,7 @@ class LedgerRows:
     seq: npt.NDArray[np.uint64]
     started_at: npt.NDArray[np.int64]
     done_at: npt.NDArray[np.int64]
+    failed_attempts: npt.NDArray[np.int64]  # 0: processed
 
 
 @dataclass
@@ -111,8 +112,13 @@ class ConsumerGroupRun:
             pods.append(np.full(len(table), labels[b"pod"].decode(), "U64"))
         if not tables:
             empty = np.zeros(0, np.int64)
-            return LedgerRows(empty, empty.astype("U64"), empty, empty.astype("u8"), empty, empty)
-        whole = pa.concat_tables([table.replace_schema_metadata() for table in tables])
+            return LedgerRows(empty, empty.astype("U64"), empty, empty.astype("u8"), *[empty] * 3)
+        whole = pa.concat_tables(
+            [table.replace_schema_metadata() for table in tables], promote_options="default"
+        )
+        failed = np.zeros(len(whole), np.int64)
+        if "failed_attempts" in whole.column_names:
+            failed = whole["failed_attempts"].fill_null(0).to_numpy().astype(np.int64)
         columns = {name: whole[name].to_numpy() for name in whole.column_names}
         return LedgerRows(
             np.concatenate(partitions),
@@ -121,6 +127,7 @@ class ConsumerGroupRun:
             columns["seq"],
             columns["started_at"],
             columns["done_at"],
+            failed,
         )
 
     def telemetry(self, kind: type[Kind]) -> list[Kind]:

@@ -91,6 +91,7 @@ def test_clean_run_has_no_bad_message(spark: SparkSession, tmp_path: Path) -> No
 EXACT: list[tuple[Callable[[SyntheticRun], None], dict[str, int]]] = [
     (mutations.drop_one, {"lost": 1}),
     (mutations.duplicate_one, {"duplicated": 1}),
+    (mutations.give_up_three_and_do_one_of_them_again, {"failed": 3, "duplicated": 1}),
     (mutations.swap_two_starts, {"reordered": 1}),
     (mutations.lose_one_and_duplicate_another, {"lost": 1, "duplicated": 1}),
     (mutations.move_to_another_partition, {"lost": 1, "unknown_message": 1}),

@@ -86,6 +86,7 @@ def player(
     localkube: LocalkubeProcess,
     *actions: dict[str, Any],
     policies: dict[int, dict[str, Any]] | None = None,
+    workload: str = "Deployment",
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a player for the time of the block; the stream starts with it."""
     environment = os.environ | {
@@ -97,6 +98,7 @@ def player(
         "POLICIES_JSON": json.dumps(policies or {}),
     }
     command = [sys.executable, "-m", "lagbench.programs.actions", "--run-id", run.names.run_id]
+    command += ["--workload", workload]
     with (run.log_dir / "actions.log").open("ab") as log:
         process = start_tied(command, log=log, env=environment)
     telemetry = TelemetryLog(run.bootstrap_servers, run.names.telemetry_topic)
@@ -148,6 +150,31 @@ def test_actions_are_played_once_in_a_real_run(
     after = processes(kube, run)
     assert set(ends(run)[2].came) == set(after)
     assert not set(after) & set(before)
+
+
+def test_a_stateful_set_is_restarted_too(
+    run: ConsumerGroupRun, kube: Kube, localkube: LocalkubeProcess
+) -> None:
+    """Its new pods have the names of the earlier ones: the rollout ends when all are new."""
+    stateful = deployment("consumer", 2, FOREVER)
+    stateful["kind"] = "StatefulSet"
+    stateful["spec"]["serviceName"] = "consumer"
+    stateful["spec"]["template"]["metadata"]["labels"][RUN_ID_LABEL] = run.names.run_id
+    kube.delete("Deployment", "consumer")
+    eventually(lambda: not processes(kube, run), "no consumer")
+    kube.apply(stateful)
+    eventually(lambda: len(processes(kube, run)) == 2, "two consumers")
+    before = processes(kube, run)
+
+    restart = {"kind": "rolling_restart", "at_seconds": 0}
+    with player(run, localkube, restart, workload="StatefulSet") as process:
+        assert process.wait(timeout=60) == 0
+
+    (end,) = ends(run)
+    after = processes(kube, run)
+    assert end.error == ""
+    assert end.came == sorted(before) == sorted(after) == ["consumer-0", "consumer-1"]
+    assert all(after[name].pid != before[name].pid for name in after)
 
 
 def test_sigterm_undoes_what_lasts(

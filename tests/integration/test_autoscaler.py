@@ -132,6 +132,35 @@ def read_records(broker: Broker, topic: str) -> list[dict]:  # type: ignore[type
     return records
 
 
+def test_a_stateful_set_is_scaled_and_its_highest_pods_leave(
+    setting: Setting, broker: Broker
+) -> None:
+    """The target's kind decides which scale is written, also beside a Deployment of its name."""
+    lag = lag_control(broker)
+    setting.deployment("s", replicas=1)
+    setting.deployment("s", replicas=1, kind="StatefulSet")
+    spec = {
+        "scaleTargetRef": {"kind": "StatefulSet", "name": "s"},
+        "minReplicaCount": 1,
+        "maxReplicaCount": 4,
+        "pollingInterval": 1,
+        "triggers": [lag.trigger()],
+    }
+    setting.create(SO, "s", spec)
+
+    hpa = eventually(lambda: setting.get(HPA, "keda-hpa-s"), "the HPA")
+    lag.set_lag(60)
+    eventually(lambda: setting.replicas("s", "StatefulSet") == 4, "4 replicas", within_seconds=30)
+    numbered = {f"s-{ordinal}" for ordinal in range(4)}
+    eventually(lambda: numbered <= set(setting.pods("s")), "the four pods")
+    lag.set_lag(20)
+    eventually(lambda: setting.replicas("s", "StatefulSet") == 2, "2 replicas", within_seconds=40)
+    eventually(lambda: set(setting.pods("s")) & numbered == {"s-0", "s-1"}, "the lowest two")
+
+    assert hpa["spec"]["scaleTargetRef"]["kind"] == "StatefulSet"
+    assert setting.replicas("s") == 1
+
+
 def test_keda_wakes_from_zero_and_goes_back_after_the_cooldown(
     setting: Setting, broker: Broker
 ) -> None:

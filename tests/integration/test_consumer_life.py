@@ -14,6 +14,9 @@ import pytest
 from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_run, eventually
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
+from lagbench.core.scenario.poison import PoisonedKey
+from lagbench.core.scenario.process_cost import LognormalCost
+from lagbench.core.scenario.stream import process_ns
 from lagbench.core.telemetry.records import (
     ConsumerProgress,
     FirstRecordDone,
@@ -26,6 +29,7 @@ from lagbench.core.telemetry.records import (
 )
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.ports import free_port
+from lagbench.shared_with_spark.event import EVENT_DTYPE
 
 pytestmark = pytest.mark.integration
 
@@ -86,6 +90,55 @@ def test_the_pods_rate_is_its_capacity(run: ConsumerGroupRun) -> None:
         mine = rows.partition == partition
         order = np.argsort(rows.offset[mine])
         assert (np.diff(rows.started_at[mine][order]) >= 0).all()
+
+
+def test_a_message_costs_its_draw_and_its_cpu_time_is_burned(run: ConsumerGroupRun) -> None:
+    """Wait and CPU time of each message are those of its identity, however busy the machine is."""
+    cost = LognormalCost(kind="lognormal", mean_ms=2, p99_ms=10)
+    run.offer(1200)
+    flags = [f"--process-ms={cost.model_dump_json()}", "--cpu-ms=0.5", "--work-seed=7"]
+    run.start("pod-a", *flags, "--concurrency=4")
+    rows = run.await_processed(1200, within_seconds=60)
+    run.terminate("pod-a")
+
+    events = np.zeros(1200, EVENT_DTYPE)
+    events["seq"] = rows.seq
+    drawn = process_ns(cost, events, seed=7) + 500_000
+    assert ((rows.done_at - rows.started_at) == drawn).all()
+    for partition in range(PARTITIONS):
+        mine = rows.partition == partition
+        assert (np.diff(rows.offset[mine]) == 1).all()
+        assert (np.diff(rows.started_at[mine]) >= 0).all()
+    started, last = run.telemetry(PodStarted)[0], run.telemetry(ConsumerProgress)[-1]
+    assert started.start_cpu_seconds is not None
+    assert last.cpu_seconds - started.start_cpu_seconds > last.processed_total * 0.0005
+
+
+@pytest.mark.parametrize("commit", ["manual", "transactional"])
+def test_a_poisoned_message_becomes_a_dead_letter(run: ConsumerGroupRun, commit: str) -> None:
+    """It is tried three times, then settled: the ledger has it as failed, and offsets go on."""
+    poison = PoisonedKey(
+        entity_id=17,
+        effect="fail",
+        from_offset_ns=0,
+        until_offset_ns=1,
+        attempts=3,
+        hang_ns=0,
+    )
+    run.offer(3000)
+    flags = ["--process-ms=1", "--concurrency=2", f"--commit={commit}"]
+    run.start("pod-a", *flags, f"--poison={poison.model_dump_json()}")
+    rows = run.await_processed(3000, within_seconds=60)
+    run.terminate("pod-a")
+
+    is_poisoned = rows.seq % 1000 == 17
+    assert rows.failed_attempts.tolist() == np.where(is_poisoned, 3, 0).tolist()
+    assert set((rows.done_at - rows.started_at)[is_poisoned].tolist()) == {3_000_000}
+    assert (times_processed(run) == 1).all()
+    last: dict[str, int] = {}
+    for committed in run.telemetry(OffsetsCommitted):
+        last |= committed.offsets
+    assert last == {str(partition): 500 for partition in range(PARTITIONS)}
 
 
 def test_a_graceful_shutdown_hands_over_without_a_repetition(run: ConsumerGroupRun) -> None:

@@ -130,6 +130,19 @@ def test_two_runs_of_a_seed_are_the_same_stream(
     assert digests[0] == digests[1] != digests[2]
 
 
+def test_the_stream_starts_at_its_planned_instant(target: ProducerTarget) -> None:
+    """With everything prepared the producer waits, and planned offset 0 is at that instant."""
+    start_at = time.time() + 6
+
+    done = target.run(*SPIKE, f"--start-at={start_at:.3f}")
+
+    assert done.returncode == 0, done.stderr
+    started = target.records()[0]
+    assert isinstance(started, StreamStarted)
+    assert -0.001 <= started.stream_started_at / 1e9 - start_at < 1  # given to the millisecond
+    assert target.finished().sent == SPIKE_EVENTS
+
+
 def test_sigterm_stops_the_plan_and_accounts_for_what_was_sent(target: ProducerTarget) -> None:
     """After SIGTERM no event is planned, all sent ones are acknowledged, and the code is 143."""
     process = start_tied(target.command(*LONG))

@@ -22,6 +22,7 @@ from tests.integration.localkube_process import running_localkube
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.measures.evidence.group_strangers import group_strangers
+from lagbench.core.measures.evidence.pod_lives import by_life
 from lagbench.core.measures.evidence.pod_timeline import pod_timelines
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.core.telemetry.records import (
@@ -33,6 +34,7 @@ from lagbench.core.telemetry.records import (
     ReadGap,
     Record,
     ReplicaSample,
+    ReplicasChanged,
     UsageSample,
 )
 from lagbench.embedded.broker import Broker
@@ -82,7 +84,7 @@ def run(broker: Broker, tmp_path: Path) -> Iterator[ConsumerGroupRun]:
 
 @contextmanager
 def recorder(
-    run: ConsumerGroupRun, kubeconfig: Path, pids: dict[str, int]
+    run: ConsumerGroupRun, kubeconfig: Path, pids: dict[str, int], *flags: str
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a recorder for the time of the block."""
     environment = os.environ | {
@@ -94,7 +96,8 @@ def recorder(
     }
     command = [sys.executable, "-m", "lagbench.programs.recorder", "--interval-seconds=0.5"]
     with (run.log_dir / "recorder.log").open("ab") as log:
-        process = start_tied([*command, "--run-id", run.names.run_id], log=log, env=environment)
+        arguments = ["--run-id", run.names.run_id, *flags]
+        process = start_tied([*command, *arguments], log=log, env=environment)
     try:
         yield process
     finally:
@@ -190,6 +193,40 @@ def test_a_pod_that_went_away_without_a_recorder_has_an_end(
     assert {record.gone_at for record in records if isinstance(record, PodSeen)} == {None}
     assert timeline.gone_at is not None
     assert timeline.gone_at > away_at
+
+
+def test_a_stateful_set_is_recorded_with_the_lives_of_its_pods(
+    run: ConsumerGroupRun, tmp_path: Path
+) -> None:
+    """Replicas are read and watched; a pod that gets the name of a deleted one is another life."""
+    manifest = {**sleeper(run.names.run_id), "kind": "StatefulSet"}
+    with running_localkube(tmp_path / "localkube") as localkube:
+        kube = Kube.from_kubeconfig(localkube.kubeconfig)
+        kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lagbench"}})
+        kube.apply(manifest)
+        with recorder(run, localkube.kubeconfig, {}, "--workload=StatefulSet"):
+            first = await_record(run, PodSeen, lambda seen: seen.started_at, "a running pod")
+            await_record(run, ReplicaSample, lambda seen: seen.ready == 1, "a ready replica")
+            kube.delete("Pod", first.pod)
+            await_record(
+                run,
+                PodSeen,
+                lambda seen: seen.started_at and seen.created_at > first.created_at,
+                "the pod that follows",
+            )
+            kube.apply({**manifest, "spec": {**manifest["spec"], "replicas": 0}})
+            changed = await_record(run, ReplicasChanged, bool, "the change of replicas")
+        kube.close()
+
+    timelines = pod_timelines(by_life(run.telemetry(Record)))
+    assert list(timelines) == ["consumer-0", "consumer-0 (life 2)"]
+    before, after = timelines.values()
+    assert before.created_at == first.created_at
+    assert before.gone_at is not None
+    assert before.ready_at is not None
+    assert after.ready_at is not None
+    assert before.ready_at < after.created_at < after.ready_at
+    assert (changed.replicas_before, changed.replicas_after) == (1, 0)
 
 
 def test_what_cannot_be_read_is_a_gap_while_the_rest_goes_on(

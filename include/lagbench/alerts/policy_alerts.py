@@ -22,10 +22,10 @@ from lagbench.core.keda.triggers import (
     PrometheusTrigger,
     parse_lag_query,
 )
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.policy import LAG_SCALER_DEFAULT_THRESHOLD, POLICY_VERSIONS
 from lagbench.errors import WrongInput
 
-_SYNC_SECONDS = 15
 _SHORTEST_WAIT_SECONDS = 60
 
 
@@ -71,7 +71,7 @@ def rules_of_policy(manifest: Mapping[str, Any], *, where: str) -> list[AlertRul
         ceiling=spec.max_replica_count,
     )
     waits = Waits(
-        climb=max(climb + 2 * _SYNC_SECONDS, _SHORTEST_WAIT_SECONDS),
+        climb=max(climb + 2 * HPA_SYNC_SECONDS, _SHORTEST_WAIT_SECONDS),
         without_metric=_without_metric_seconds(spec),
         stand_in=_stand_in(spec),
     )
@@ -162,7 +162,7 @@ def _without_metric_seconds(spec: ScaledObjectSpec) -> int:
     if spec.valid_fallback is None:
         return _SHORTEST_WAIT_SECONDS
     polls = spec.valid_fallback.failure_threshold + 1
-    return polls * max(spec.polling_interval_seconds, _SYNC_SECONDS) + 2 * _SYNC_SECONDS
+    return polls * max(spec.polling_interval_seconds, HPA_SYNC_SECONDS) + 2 * HPA_SYNC_SECONDS
 
 
 def _stand_in(spec: ScaledObjectSpec) -> str:

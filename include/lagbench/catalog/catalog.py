@@ -7,28 +7,24 @@ A scenario or policy is given by name (a file of the catalog) or by path. Every 
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
+from lagbench.catalog.catalog_files import catalog_folder, find_file, policies_folder
 from lagbench.catalog.scenario_errors import wrong_scenario
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_text
 from lagbench.core.cluster import check_actions
-from lagbench.core.policy import CheckedPolicy, check_fit, check_policy
+from lagbench.core.policy import CheckedPolicy, check_fit, check_policy, stream_windows
 from lagbench.core.scenario import EARLIER_NAMES, Scenario, SwapPolicy, trace_points
-from lagbench.core.scenario.stream import offered_load
+from lagbench.core.scenario.stream import offered_load, poisoned_seqs
 from lagbench.errors import WrongInput
-from lagbench.project import PROJECT_ROOT
 
-CATALOG_VARIABLE, POLICIES_VARIABLE = "LAGBENCH_CATALOG", "LAGBENCH_POLICIES"
 SETTING = "--set"
-_SUFFIXES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +49,6 @@ class Cell:
     """By the number of the action."""
 
 
-def catalog_folder() -> Path:
-    """Return the folder that holds ``scenarios/`` and ``experiments/``."""
-    return Path(os.environ.get(CATALOG_VARIABLE) or PROJECT_ROOT / "include" / "catalog")
-
-
-def policies_folder() -> Path:
-    """Return the folder of the policies."""
-    return Path(os.environ.get(POLICIES_VARIABLE) or PROJECT_ROOT / "k8s" / "policies")
-
-
-def list_scenarios() -> list[str]:
-    """Return the names of the catalog's scenarios."""
-    return _names(catalog_folder() / "scenarios")
-
-
-def list_policies() -> list[str]:
-    """Return the names of the policies."""
-    return _names(policies_folder())
-
-
 def parse_settings(
     settings: Sequence[str], *, where: str = SETTING, field: str = "setting"
 ) -> dict[str, str]:
@@ -95,7 +71,7 @@ def load_scenario(name_or_path: str | Path, overrides: Mapping[str, str] | None 
 
     ``overrides`` replace fields by dotted key; their values are read as YAML.
     """
-    path = _find(name_or_path, catalog_folder() / "scenarios", "scenario")
+    path = find_file(name_or_path, catalog_folder() / "scenarios", "scenario")
     where = str(path)
     data = parse_mapping(read_text(path), where=where)
     for key, text in (overrides or {}).items():
@@ -109,12 +85,24 @@ def load_scenario(name_or_path: str | Path, overrides: Mapping[str, str] | None 
         problem = wrong_scenario(error, data, where=where)
         raise _of_setting(problem, overrides or {}) from error
     offered_load(scenario.profile, where=where)
+    _require_poisoned_messages(scenario, where)
     return scenario
+
+
+def _require_poisoned_messages(scenario: Scenario, where: str) -> None:
+    if scenario.poison is None or len(poisoned_seqs(scenario)):
+        return
+    raise WrongInput(
+        where=where,
+        field="poison",
+        value=scenario.poison.model_dump(),
+        allowed="a key with messages in that part of the stream; key_rank 1 is the most frequent",
+    )
 
 
 def policy_file(name_or_path: str | Path) -> Path:
     """Return a policy's file, given by name or path; ``WrongInput`` if there is none."""
-    return _find(name_or_path, policies_folder(), "policy")
+    return find_file(name_or_path, policies_folder(), "policy")
 
 
 def load_policy(name_or_path: str | Path) -> CheckedPolicy:
@@ -163,40 +151,19 @@ def _swapped(scenario: Scenario) -> dict[int, SwappedPolicy]:
     for number, action in enumerate(scenario.actions):
         if isinstance(action, SwapPolicy):
             field = f"actions.{number}.policy"
-            path = _find(action.policy, policies_folder(), field)
+            path = find_file(action.policy, policies_folder(), field)
             text = read_text(path)
             checked = _checked_policy(text, path)
             check_fit(scenario, checked)
+            if stream_windows(checked.manifest, where=checked.where):
+                raise WrongInput(
+                    where=checked.where,
+                    field=field,
+                    value=action.policy,
+                    allowed="a policy without cron windows: only the first policy's are placed",
+                )
             found[number] = SwappedPolicy(path.stem, checked, text)
     return found
-
-
-def _names(folder: Path) -> list[str]:
-    return sorted(path.stem for path in folder.glob("*") if path.suffix in _SUFFIXES)
-
-
-def from_any_folder(name_or_path: str) -> str:
-    """Return a path as an absolute one, for a process in another folder; a name unchanged."""
-    return str(Path(name_or_path).absolute()) if _is_path(name_or_path) else name_or_path
-
-
-def _is_path(text: str) -> bool:
-    return "/" in text or text.endswith(_SUFFIXES)
-
-
-def _find(name_or_path: str | Path, folder: Path, what: str) -> Path:
-    """Return the file: a path when it looks like one, else a name of the catalog."""
-    text = str(name_or_path)
-    if isinstance(name_or_path, Path) or _is_path(text):
-        return Path(text)
-    for suffix in _SUFFIXES:
-        if (folder / f"{text}{suffix}").is_file():
-            return folder / f"{text}{suffix}"
-    names = _names(folder)
-    close = get_close_matches(text, names, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]}? " if close else ""
-    allowed = f"{hint}a path, or one of: {', '.join(names) or 'none there'}"
-    raise WrongInput(where=str(folder), field=what, value=text, allowed=allowed)
 
 
 def _with_override(data: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from lagbench.core.scenario import Profile, Scenario, action_models
+from lagbench.core.scenario import ProcessCost, Profile, Scenario, action_models
 from lagbench.errors import WrongInput
 
 _PROFILES: dict[str, type[BaseModel]] = {
@@ -18,9 +19,14 @@ _PROFILES: dict[str, type[BaseModel]] = {
     for model in get_args(get_args(Profile)[0])
 }
 _PARTS: dict[str, type[BaseModel]] = {"": Scenario} | {
-    name: field.annotation
+    name: model
     for name, field in Scenario.model_fields.items()
-    if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+    for model in (field.annotation, *get_args(field.annotation)[:1])
+    if isinstance(model, type) and issubclass(model, BaseModel)
+}
+_COST = ["consumer", "process_ms"]
+_COSTS: dict[str, type[BaseModel]] = {
+    get_args(model.model_fields["kind"].annotation)[0]: model for model in get_args(ProcessCost)
 }
 # A rule over several fields says "FIELD must be …".
 _RULE = re.compile(r"(?:Value error, )?([a-z0-9_.]+) must be (.+)")
@@ -36,19 +42,37 @@ def wrong_scenario(error: ValidationError, data: Mapping[str, Any], *, where: st
     return WrongInput(where=where, field=field, value=value, allowed=allowed)
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a problem lies: the fields on the way, the model there, the kinds to choose from."""
+
+    path: list[str]
+    model: type[BaseModel] | None
+    kinds: Mapping[str, type[BaseModel]]
+    what: str  # that has a kind, in words
+
+    @classmethod
+    def of(cls, problem: ErrorDetails) -> _Place:
+        """Return the place without the kinds that pydantic puts into it."""
+        path = [str(part) for part in problem["loc"]]
+        if path[:1] == ["actions"]:
+            kinds: Mapping[str, type[BaseModel]] = action_models()
+            model = kinds.get(path[2]) if len(path) > 2 else None
+            return cls([*path[:2], *path[3:]], model, kinds, "a mapping")
+        if path[:2] == _COST:
+            model = _COSTS.get(path[2]) if len(path) > 3 else None
+            what = "a number of milliseconds, or a mapping"
+            return cls([*path[:2], *path[3:]], model, _COSTS, what)
+        if path[0:1] == ["profile"] and len(path) > 1:
+            return cls([path[0], *path[2:]], _PROFILES.get(path[1]), _PROFILES, "a profile")
+        return cls(path, _PARTS.get(path[0] if len(path) > 1 else ""), _PROFILES, "a profile")
+
+
 def _described(  # noqa: PLR0911 - one return a kind of problem
     problem: ErrorDetails, data: Mapping[str, Any]
 ) -> tuple[str, Any, str]:
-    path = [str(part) for part in problem["loc"]]
-    model = _PARTS.get(path[0] if len(path) > 1 else "")
-    if len(path) > 1 and path[0] == "profile":
-        model = _PROFILES.get(path[1])
-        path = [path[0], *path[2:]]
-    kinds = _PROFILES
-    if path[:1] == ["actions"]:
-        kinds = dict(action_models())
-        model = kinds.get(path[2]) if len(path) > 2 else None
-        path = [*path[:2], *path[3:]]
+    place = _Place.of(problem)
+    path, model, kinds = place.path, place.model, ", ".join(place.kinds)
     field = ".".join(path)
     match problem["type"]:
         case "extra_forbidden" if model is not None:
@@ -58,13 +82,12 @@ def _described(  # noqa: PLR0911 - one return a kind of problem
             return field, problem["input"], hint + ", ".join(known)
         case "missing":
             return field, None, "a value: this field is required"
+        case "union_tag_invalid" if path[:2] == _COST:
+            return field, problem["input"], f"{place.what} with kind {kinds}"
         case "union_tag_invalid":
-            tag = problem.get("ctx", {}).get("tag")
-            return f"{field}.kind", tag, ", ".join(kinds)
+            return f"{field}.kind", problem.get("ctx", {}).get("tag"), kinds
         case "union_tag_not_found" | "model_attributes_type":
-            allowed = f"a {'profile' if kinds is _PROFILES else 'mapping'} with kind "
-            allowed += ", ".join(kinds)
-            return field, problem["input"], allowed
+            return field, problem["input"], f"{place.what} with kind {kinds}"
         case "model_type":
             return field, problem["input"], "a mapping of fields"
         case "tuple_type":

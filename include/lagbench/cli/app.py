@@ -12,7 +12,10 @@ from lagbench.cli import (
     baseline_command,
     bench_commands,
     cell_commands,
+    compare_command,
+    experiment_command,
     explain_command,
+    history_command,
     plan_command,
     policy_command,
     run_command,
@@ -38,9 +41,12 @@ app.command()(bench_commands.ui)
 app.command()(run_command.run)
 app.command()(plan_command.plan)
 app.command()(simulate_command.simulate)
+app.command()(experiment_command.experiment)
 app.add_typer(policy_command.policy)
 app.command()(explain_command.explain)
 app.command()(cell_commands.show)
+app.command()(compare_command.compare)
+app.command()(history_command.history)
 app.command()(cell_commands.account)
 app.command()(cell_commands.report)
 app.command()(baseline_command.baseline)

@@ -1,11 +1,14 @@
-"""The arguments that name a cell, the same for ``run`` and ``plan``."""
+"""The arguments of several commands: those that name a cell, and the start of a simulation."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from lagbench.core.simulation import SimulatedEnvironment
 
 ScenarioArgument = Annotated[
     str, typer.Argument(help="A name from the catalog, or a YAML file.", metavar="SCENARIO")
@@ -15,6 +18,14 @@ SeedOption = Annotated[int | None, typer.Option(help="Seed instead of the scenar
 SettingsOption = Annotated[
     list[str] | None, typer.Option("--set", help="key=value, e.g. profile.spike_mult=5")
 ]
+StartOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="INSTANT",
+        help="The stream's start, for cron triggers, e.g. 2026-11-23T08:59:30Z; default: "
+        "2026-01-05T00:00:00Z, a Monday.",
+    ),
+]
 TargetOption = Annotated[
     str, typer.Option(help="embedded, kind (of make kind), or context:NAME of a kubeconfig.")
 ]
@@ -22,3 +33,24 @@ TargetSettingsOption = Annotated[
     Path | None,
     typer.Option(help="The cluster's settings; default k8s/overlays/context/settings/settings.env"),
 ]
+
+
+def environment_at(start: str | None) -> SimulatedEnvironment:
+    """Return the simulator's environment for a stream that starts at ``--start``.
+
+    :raises WrongInput: the text is not an instant with its time zone.
+    """
+    from lagbench.core.kubernetes import NS_PER_SECOND, parse_instant_ns
+    from lagbench.core.simulation import SimulatedEnvironment
+    from lagbench.errors import WrongInput
+
+    if start is None:
+        return SimulatedEnvironment()
+    try:
+        at_ns = parse_instant_ns(start)
+    except (TypeError, ValueError) as error:
+        allowed = "an instant with its time zone, e.g. 2026-11-23T08:59:30Z or …T09:59:30+01:00"
+        raise WrongInput(
+            where="command line", field="--start", value=start, allowed=allowed
+        ) from error
+    return SimulatedEnvironment(starts_at_seconds=at_ns // NS_PER_SECOND)

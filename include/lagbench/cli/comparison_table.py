@@ -31,6 +31,8 @@ def print_comparison(console: Console, folder: RunFolder) -> None:
     console.print(Text(f"gate: {record.status.upper()}", style=f"bold {colour}"))
     for reason in record.reasons:
         console.print(f"  {reason}", highlight=False, markup=False, soft_wrap=True)
+    for note in record.notes:
+        console.print(f"  note: {note}", highlight=False, markup=False, soft_wrap=True)
     baseline = read_baseline(folder)
     if baseline is not None and baseline.reason == "accepted":
         console.print("  this run was accepted as the baseline of its cell", highlight=False)

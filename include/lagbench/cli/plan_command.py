@@ -17,27 +17,29 @@ from lagbench.cli.cell_options import (
     ScenarioArgument,
     SeedOption,
     SettingsOption,
+    StartOption,
+    environment_at,
 )
 from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
     from lagbench.core.plan import Plan
+    from lagbench.core.scenario import Scenario
     from lagbench.core.scenario.stream import Spike
     from lagbench.core.simulation import Prediction
 
 SPIKES_SHOWN = 4
+NANOSECONDS = 1_000_000_000
 _AFTER_A_SPIKE = ("reaction_seconds", "drain_seconds")
-AROUND_SECONDS = 108
-"""quick_spike on 2 cores: 375 s in total, less 267 s from the stream's start to the last change of
-replicas (measured). The rest is bench up, Airflow, pipeline and report.
-"""
 
 
 def plan(
     scenario: ScenarioArgument,
+    *,
     policy: PolicyOption = None,
     seed: SeedOption = None,
+    start: StartOption = None,
     settings: SettingsOption = None,
     manifests: Annotated[
         bool, typer.Option("--manifests", help="Also print the manifests as applied.")
@@ -55,7 +57,9 @@ def plan(
     cell = checked_cell(scenario, policy=policy, overrides=overrides)
     needs = plan_cell(cell.scenario, cell.policy)
     swapped = {number: one.policy for number, one in cell.swapped.items()}
-    predicted = predict(cell.scenario, cell.policy, swapped=swapped)
+    predicted = predict(
+        cell.scenario, cell.policy, swapped=swapped, environment=environment_at(start)
+    )
     console = Console()
     _print_prediction(console, cell, needs, predicted)
     root = runs_root()
@@ -68,11 +72,12 @@ def plan(
 
 def _print_prediction(console: Console, cell: Cell, plan: Plan, predicted: Prediction) -> None:
     from lagbench.core.measures import NAMED
+    from lagbench.core.simulation import expected_run_seconds
 
     title = f"{cell.scenario.name} with {cell.policy_name}: prediction"
     rows = [(NAMED[name].heading, _predicted(name, plan, predicted)) for name in predicted.measures]
-    duration = _duration(plan, predicted, cell.scenario.timeouts.settle_seconds)
-    rows.append(("Duration", duration))
+    seconds = expected_run_seconds(cell.scenario, predicted)
+    rows.append(("Duration", f"about {seconds:,.0f} s with bench, scale-down and pipeline"))
     console.print(_table(title, rows))
     console.print(
         f"simulated over {predicted.phases} phases of the HPA's sync: median (lowest to highest); "
@@ -110,6 +115,7 @@ def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -
         ("useful replicas", f"{plan.useful_replicas} (a partition has one consumer)"),
         ("saturation", _saturation(plan)),
         ("hottest partition", f"{plan.hottest_share:.1%} of the load: {plan.hottest_rate:,.0f}/s"),
+        *_poison(scenario),
         ("disk", f"at most {plan.disk_bytes / 2**20:,.0f} MiB, free {free_bytes / 2**30:,.0f} GiB"),
     ]
     console.print(_table("needs and limits", rows))
@@ -125,6 +131,18 @@ def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -
         console.print("[red]✗[/red] this disk is too small for the run")
 
 
+def _poison(scenario: Scenario) -> list[tuple[str, str]]:
+    """Return the row of the poisoned key, if there is one."""
+    from lagbench.core.scenario.stream import poisoned_key, poisoned_seqs
+
+    poison, key = scenario.poison, poisoned_key(scenario)
+    if poison is None or key is None:
+        return []
+    window = f"{poison.from_seconds:g} to {key.until_offset_ns / NANOSECONDS:g} s"
+    named = f"messages of key {key.entity_id} (rank {poison.key_rank})"
+    return [("poison", f"{len(poisoned_seqs(scenario)):,} {named} {poison.effect}, {window}")]
+
+
 def _print_manifests(console: Console, cell: Cell) -> None:
     import yaml
 
@@ -137,9 +155,11 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     from lagbench.adapters.kube.manifest_files import base_manifest
     from lagbench.core.cluster import manifests as patch
     from lagbench.core.scenario import RunNames, downstream_pace
-    from lagbench.core.scenario.stream import tail_of
+    from lagbench.core.scenario.stream import poisoned_key, tail_of
 
-    target = patch.RunTarget(RunNames("planned"), "kafka:9092")
+    target = patch.RunTarget(
+        RunNames("planned"), "kafka:9092", workload=cell.scenario.consumer.workload
+    )
     consumer = base_manifest("consumer", "Deployment")
     limits = cell.policy.limits
     tail = tail_of(cell.scenario, started_replicas=limits.started_replicas)
@@ -149,6 +169,8 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
             target,
             cell.scenario.consumer,
             replicas=limits.started_replicas,
+            seed=cell.scenario.seed,
+            poison=poisoned_key(cell.scenario),
             pace=downstream_pace(cell.scenario.actions),
         ),
         patch.recorder_for_run(base_manifest("recorder", "Deployment"), target),
@@ -199,12 +221,6 @@ def _predicted(name: str, plan: Plan, predicted: Prediction) -> str:
         return f"not within {predicted.watched_seconds:,.0f} s, or no threshold to drain to"
     shown = of.text(NAMED[name])
     return f"{shown} of at most {plan.max_replicas}" if name == "max_replicas" else shown
-
-
-def _duration(plan: Plan, predicted: Prediction, settle_seconds: float) -> str:
-    """Return how long the run takes; its tail ends with the last change of replicas."""
-    ended = min(predicted.settled_seconds, plan.stream_seconds + settle_seconds)
-    return f"about {ended + AROUND_SECONDS:,.0f} s with bench, scale-down and pipeline"
 
 
 def _tail(plan: Plan) -> str:

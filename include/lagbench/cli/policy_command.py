@@ -145,8 +145,8 @@ def _context(
         )
     cell = load_scenario(scenario)
     consumer = cell.consumer
-    if rate is None and consumer.process_ms:
-        rate = consumer.concurrency * 1000 / consumer.process_ms
+    if rate is None:
+        rate = consumer.pod_rate_per_second
     load = offered_load(cell.profile)
     return PolicyContext(
         partitions=partitions or cell.partitions,
@@ -160,9 +160,9 @@ def _context(
 
 
 def _workload_under_test(scenario: str | None) -> tuple[dict[str, Any], ...]:
-    """Return the consumers' Deployment, which the policies of this project scale.
+    """Return the consumers as a Deployment and as a StatefulSet: a policy scales one of the two.
 
-    Its grace period is that of a run of the scenario.
+    Their grace period is that of a run of the scenario.
     """
     from lagbench.adapters.kube.manifest_files import base_manifest
     from lagbench.catalog.catalog import load_scenario
@@ -172,7 +172,7 @@ def _workload_under_test(scenario: str | None) -> tuple[dict[str, Any], ...]:
     if scenario is not None:
         pod = manifest["spec"]["template"]["spec"]
         pod["terminationGracePeriodSeconds"] = grace_seconds(load_scenario(scenario).consumer)
-    return (manifest,)
+    return (manifest, {**manifest, "kind": "StatefulSet"})
 
 
 def _facts(

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.measure import Measurement
 from rich.table import Table
 
 from lagbench.adapters.runs.run_folder import RunSummary
+from lagbench.cli.wide_table import print_whole, width_of
 from lagbench.report.page import instant
 
 _COLUMNS = ("run", "verdict", "policy", "began", "scenario", "seed", "fidelity")
 _LEAST_COLUMNS = 2
 """Run and verdict are always shown; the others, from the left, if there is room."""
-_ANY_WIDTH = 100_000
 
 
 def print_runs(console: Console, summaries: Sequence[RunSummary]) -> None:
@@ -29,15 +28,12 @@ def print_runs(console: Console, summaries: Sequence[RunSummary]) -> None:
     while (
         console.is_terminal
         and count > _LEAST_COLUMNS
-        and _width(console, _table(summaries, count)) > console.width
+        and width_of(console, _table(summaries, count)) > console.width
     ):
         count -= 1
     table = _table(summaries, count)
-    wide_enough = _width(console, _table(summaries, len(_COLUMNS)))
-    narrow = console.width
-    console.width = max(narrow, _width(console, table))
-    console.print(table)
-    console.width = narrow
+    wide_enough = width_of(console, _table(summaries, len(_COLUMNS)))
+    print_whole(console, table)
     if count < len(_COLUMNS):
         console.print(f"{', '.join(_COLUMNS[count:])}: in {wide_enough} columns", style="dim")
 
@@ -53,9 +49,3 @@ def _table(summaries: Sequence[RunSummary], columns: int) -> Table:
         )  # fmt: skip
         table.add_row(*("–" if cell is None else str(cell) for cell in cells[:columns]))
     return table
-
-
-def _width(console: Console, table: Table) -> int:
-    """Return the columns that the table needs without truncation."""
-    options = console.options.update(width=_ANY_WIDTH)
-    return Measurement.get(console, options, table).maximum

@@ -10,7 +10,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from lagbench.cli.cell_options import ScenarioArgument, SettingsOption
+from lagbench.cli.cell_options import (
+    ScenarioArgument,
+    SettingsOption,
+    StartOption,
+    environment_at,
+)
 from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -42,18 +47,18 @@ def simulate(
     sync_at: Annotated[
         float | None, typer.Option(help="Second of one of the HPA's syncs, as in a real run.")
     ] = None,
+    start: StartOption = None,
     settings: SettingsOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a cell per seed.")] = False,
     timeline: Annotated[bool, typer.Option(help="With --json: each sync of each cell.")] = False,
 ) -> int:
     """Compare policies over many seeds without starting anything: minutes in milliseconds."""
     from lagbench.catalog.catalog import checked_cell, parse_settings
-    from lagbench.core.simulation import SimulatedEnvironment
 
     overrides = parse_settings(settings or [])
     names: list[str | None] = [*policy] if policy else [None]
     cells = [checked_cell(scenario, policy=name, overrides=overrides) for name in names]
-    around = SimulatedEnvironment(hpa_sync_at_seconds=sync_at)
+    around = replace(environment_at(start), hpa_sync_at_seconds=sync_at)
     if start_seconds is not None:
         around = replace(around, start_up_seconds=start_seconds)
     if tail_seconds is not None:

@@ -21,6 +21,7 @@ _MARKS = {
 _EXIT_CODES = {"pass": ExitCode.PASS, "fail": ExitCode.SLO_FAILED}
 _COUNTS = ("produced_acked", "in_log", "processed_distinct", "lost", "duplicated", "reordered")
 _GAPS = (
+    message_classes.FAILED,
     *message_classes.FOREIGN_RECORDS,
     *message_classes.ABSENT,
     "not_in_log_excused",
@@ -74,7 +75,7 @@ def print_verdict(console: Console, folder: RunFolder) -> ExitCode:
 def _print_accounting(console: Console, folder: RunFolder) -> None:
     counts = folder.read_json("accounting.json")
     cells = [f"{name.replace('_', ' ')} {_count(counts.get(name))}" for name in _COUNTS]
-    # Printed only if there are any: each is a reason of the verdict, and normally there are none.
+    # Printed only if there are any: the verdict names each, and normally there are none.
     cells += [
         f"{name.replace('_', ' ')} {_count(counts[name])}" for name in _GAPS if counts.get(name)
     ]

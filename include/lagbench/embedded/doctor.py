@@ -10,7 +10,8 @@ from typing import Literal
 import psutil
 
 from lagbench.adapters.process.processor_speed import Processor, this_processor
-from lagbench.catalog.catalog import checked_cell, list_scenarios
+from lagbench.catalog.catalog import checked_cell
+from lagbench.catalog.catalog_files import list_scenarios
 from lagbench.core.plan import cores_needed, plan_cell
 from lagbench.embedded.bench_state import BenchFiles, BenchState
 from lagbench.embedded.bench_status import status_of

@@ -14,6 +14,7 @@ from lagbench.localkube.controllers.events import EventRecorder
 from lagbench.localkube.controllers.jobs import JobController
 from lagbench.localkube.controllers.port_pool import PortPool
 from lagbench.localkube.controllers.services import ServiceForwarder
+from lagbench.localkube.controllers.stateful_sets import StatefulSetController
 from lagbench.localkube.node.container_process import ContainerStarter
 from lagbench.localkube.node.node import Node
 from lagbench.localkube.node.pod_environment import NodeEnvironment, inheritable
@@ -37,6 +38,7 @@ class ControlPlane:
     api: ApiServer
     node: Node
     deployments: DeploymentController
+    stateful_sets: StatefulSetController
     jobs: JobController
     services: ServiceForwarder
     reaper: GroupReaper
@@ -45,6 +47,7 @@ class ControlPlane:
     async def stop_pods(self, limit_seconds: float) -> None:
         """Stop all pods gracefully; no controller replaces them."""
         self.deployments.close()
+        self.stateful_sets.close()
         self.jobs.close()
         await self.node.stop_all(limit_seconds)
         self.services.close()
@@ -73,6 +76,9 @@ def build(state_dir: Path, *, token: str, first_version: int) -> ControlPlane:
     deployments = DeploymentController(
         registry, deletion, EventRecorder(registry, source="deployment-controller")
     )
+    stateful_sets = StatefulSetController(
+        registry, deletion, EventRecorder(registry, source="statefulset-controller")
+    )
     jobs = JobController(registry, deletion, EventRecorder(registry, source="job-controller"))
     for name in ("default", "kube-system"):
         registry.create(NAMESPACE, {"metadata": {"name": name}}, "")
@@ -87,4 +93,4 @@ def build(state_dir: Path, *, token: str, first_version: int) -> ControlPlane:
         token=token,
     )
     services = ServiceForwarder(registry, ports)
-    return ControlPlane(store, api, node, deployments, jobs, services, reaper, warm)
+    return ControlPlane(store, api, node, deployments, stateful_sets, jobs, services, reaper, warm)

@@ -20,6 +20,7 @@ from lagbench.adapters.kube.lease_holder import HOLDER_VARIABLE, stored_holder
 from lagbench.adapters.kube.workloads import clear_cluster
 from lagbench.core.cluster import (
     ALIASES_FIELD,
+    EMBEDDED,
     IMAGE_FIELD,
     NAMESPACE_FIELD,
     REPLICATION_FIELD,
@@ -34,7 +35,7 @@ from lagbench.embedded.spark_packages import spark_environment
 from lagbench.errors import NotReady, WrongInput
 from lagbench.project import PROJECT_ROOT, STATE_VARIABLE, state_dir
 
-EMBEDDED, KIND = "embedded", "kind"
+KIND = "kind"
 CONTEXT_PREFIX = "context:"
 KUBERNETES_VARIABLE = "AIRFLOW_CONN_KUBERNETES_DEFAULT"
 OVERLAYS = PROJECT_ROOT / "k8s" / "overlays"

@@ -17,7 +17,7 @@ from typing import Any, Generic, Literal, NoReturn, TypeVar, get_args, get_origi
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from lagbench.core.scenario import Flag, flag_of, flag_text
+from lagbench.core.scenario import NUMBER, Flag, flag_of, flag_text
 from lagbench.errors import WrongInput
 
 _SWITCH = {"on": True, "off": False}
@@ -71,7 +71,8 @@ class CommandLine(Generic[Read]):
             wrong = [list(map(str, one["loc"])) for one in error.errors(include_url=False)]
             # A wrong value before a missing one: the value is what somebody just wrote.
             field, *inner = min(wrong, key=lambda place: place[0] not in texts)
-            name = ".".join([names.get(field, self._name(field)), *inner])
+            parts = [part for part in inner if part != NUMBER]
+            name = ".".join([names.get(field, self._name(field)), *parts])
             raise self._wrong(name, texts.get(field), field) from error
 
     def missing(self, field: str) -> WrongInput:

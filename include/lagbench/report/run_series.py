@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import NANOSECONDS, Measures
-from lagbench.core.measures.evidence import PodTimeline, pod_timelines
+from lagbench.core.measures.evidence import PodTimeline, by_life, pod_timelines
 from lagbench.core.measures.pods import consumer_cpu
 from lagbench.core.telemetry import (
     PartitionsAssigned,
@@ -97,7 +97,7 @@ class RunSeries:
 def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
     """Read the tables of ``folder``; missing tables give empty series."""
     origin_at, origin_name = _origin(measures)
-    records = _records(folder, DRAWN_KINDS)
+    records = by_life(_records(folder, DRAWN_KINDS))
     total, hottest = _lag(folder, origin_at)
     desired, ready = _replicas(folder, origin_at)
     offered, consumed = _rates(folder, origin_at)

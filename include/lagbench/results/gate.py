@@ -23,6 +23,7 @@ from lagbench.results.baseline import (
     pin_baseline,
     pinned_baselines,
 )
+from lagbench.results.history import change_notes
 
 COMPARISON_FILE = "comparison.json"
 GateStatus = Literal["baseline", "within", "regressed", "undetermined"]
@@ -32,13 +33,15 @@ PASSED = "pass"
 class GateRecord(MeasureModel):
     """The gate's result for one night; ``reasons`` decided the status.
 
-    ``last_night`` is None when there is none, or when it is the baseline itself.
+    ``notes`` name change points in the cell's history, which decide nothing. ``last_night`` is None
+    when there is none, or when it is the baseline itself.
     """
 
     run_id: str
     cell: str
     status: GateStatus
     reasons: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     baseline: Comparison | None = None
     last_night: Comparison | None = None
 
@@ -64,6 +67,7 @@ def judge_night(folder: RunFolder, *, now: int, root: Path | None = None) -> Gat
             "cell, is missing or was changed"
         )
     record = _judged(folder, cell, root, now)
+    record = record.model_copy(update={"notes": change_notes(root, cell)})
     folder.write_json(COMPARISON_FILE, record.model_dump(mode="json"))
     return record
 

@@ -6,6 +6,7 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import Measures, compute_measures
 from lagbench.core.verdict import Verdict, judge
 from lagbench.errors import LagbenchError, NotReady
+from lagbench.results.history import append_history
 from lagbench.results.prediction import predict_again
 from lagbench.results.read_run import read_evidence, read_scenario
 
@@ -31,14 +32,14 @@ def measure_run(folder: RunFolder) -> Measures:
 def judge_run(folder: RunFolder) -> Verdict:
     """Judge measures.json (computed first if it is missing) by the scenario's SLOs.
 
-    Writes verdict.json.
+    Writes verdict.json, and the run's line in the history of its runs folder.
     """
     if folder.measures.exists():
         measures = Measures.model_validate(folder.read_json(folder.measures))
     else:
         measures = measure_run(folder)
     verdict = judge(measures, read_scenario(folder).slos)
-    folder.write_json(folder.verdict, verdict.model_dump(mode="json"))
+    _write_verdict(folder, verdict)
     return verdict
 
 
@@ -58,5 +59,11 @@ def rejudge_run(folder: RunFolder) -> Verdict:
         verdict = Verdict(
             run_id=folder.run_id, status="undetermined", reasons=(str(problem),), slos=()
         )
-        folder.write_json(folder.verdict, verdict.model_dump(mode="json"))
+        _write_verdict(folder, verdict)
         raise
+
+
+def _write_verdict(folder: RunFolder, verdict: Verdict) -> None:
+    """Write verdict.json, and the run's line in the history."""
+    folder.write_json(folder.verdict, verdict.model_dump(mode="json"))
+    append_history(folder)

@@ -1,14 +1,15 @@
-"""Predict a run before it starts, and again with its recorded phase."""
+"""Predict a run before it starts, and again with its recorded phase and start."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.measures import RunEvidence, hpa_sync_at_seconds
+from lagbench.core.measures import NANOSECONDS, RunEvidence, hpa_sync_at_seconds
 from lagbench.core.policy import CheckedPolicy
 from lagbench.core.scenario import Scenario
-from lagbench.core.simulation import RunPrediction, predict
+from lagbench.core.simulation import RunPrediction, SimulatedEnvironment, predict
 from lagbench.errors import WrongInput
 
 _NO_PHASE = "no sync of the HPA was recorded"
@@ -22,10 +23,12 @@ def predict_run(
 ) -> RunPrediction:
     """Write the simulator's prediction of the cell before the run starts.
 
+    The stream's start is not known yet: for cron triggers it is now.
     A policy that the simulator cannot play has no prediction; the file gives the reason.
     """
     try:
-        made = RunPrediction(before=predict(scenario, policy, swapped=swapped))
+        around = SimulatedEnvironment(starts_at_seconds=time.time_ns() // NANOSECONDS)
+        made = RunPrediction(before=predict(scenario, policy, environment=around, swapped=swapped))
     except WrongInput as refused:
         made = RunPrediction(before=None, before_reason=str(refused))
     folder.write_json(folder.prediction, made.model_dump(mode="json"))
@@ -48,6 +51,20 @@ def predict_again(folder: RunFolder, run: RunEvidence) -> None:
     if phase is None:
         made = made.model_copy(update={"after": None, "after_reason": _NO_PHASE})
     else:
-        again = predict(run.scenario, run.policy, hpa_sync_at_seconds=phase, swapped=run.swapped)
+        again = predict(
+            run.scenario,
+            run.policy,
+            hpa_sync_at_seconds=phase,
+            environment=_at_start_of(run),
+            swapped=run.swapped,
+        )
         made = made.model_copy(update={"after": again, "after_reason": ""})
     folder.write_json(folder.prediction, made.model_dump(mode="json"))
+
+
+def _at_start_of(run: RunEvidence) -> SimulatedEnvironment:
+    """Return the environment with the stream's start, which decides about cron windows."""
+    started_at = run.load.stream_started_at
+    if started_at is None:
+        return SimulatedEnvironment()
+    return SimulatedEnvironment(starts_at_seconds=started_at // NANOSECONDS)

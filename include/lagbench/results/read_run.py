@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -11,9 +12,17 @@ from pydantic import ValidationError
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import RunEvidence, first_partitions
 from lagbench.core.measures.accounting import CommitMove, commits_moved_back
-from lagbench.core.measures.evidence import clock_set, on_recorders_clock, timeline_gaps
+from lagbench.core.measures.evidence import (
+    PodLives,
+    RateSeries,
+    by_life,
+    clock_set,
+    on_recorders_clock,
+    pod_lives,
+    timeline_gaps,
+)
 from lagbench.core.measures.lag import last_committed
-from lagbench.core.measures.rebalance import work_by_lag
+from lagbench.core.measures.rebalance import PartitionWork, rates_by_life, work_by_lag
 from lagbench.core.policy import CheckedPolicy
 from lagbench.core.scenario import Scenario, SwapPolicy
 from lagbench.errors import WrongInput
@@ -31,7 +40,8 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     manifest, scenario = folder.read_json(folder.manifest), read_scenario(folder)
     found = _yaml(folder, folder.read_text(folder.policy), "policy.yaml")
     policy = CheckedPolicy.of_run(found, where=f"run {folder.run_id}: policy.yaml")
-    records = on_recorders_clock(stamped, clock_set(stamped, manifest["fidelity"]))
+    named = on_recorders_clock(stamped, clock_set(stamped, manifest["fidelity"]))
+    records = by_life(named)
     lag = run_tables.read_lag(folder, first_partitions=first_partitions(records, scenario))
     bins, offered = run_tables.read_offered(folder)
     rate = run_tables.read_rate(folder, until_at=max((r.at for r in records), default=None))
@@ -49,7 +59,11 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         rate=rate,
         handovers=run_tables.read_handovers(folder),
         bad_messages=run_tables.read_bad_messages(folder),
-        work=read_partition_work(folder, rate, scenario.partitions, last_committed(lag))
+        work=_by_life(
+            read_partition_work(folder, rate, scenario.partitions, last_committed(lag)),
+            pod_lives(named),
+            rate,
+        )
         or work_by_lag(rate, lag, int((accounting or {}).get("lost") or 0)),
         earliest_median_seconds=run_tables.read_earliest_median(folder),
         commit_moves=_commit_moves(folder),
@@ -58,6 +72,12 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         latest_seconds=run_tables.read_latest(folder),
         timeline_gaps=timeline_gaps(bins, offered, accounting),
     )
+
+
+def _by_life(work: PartitionWork | None, lives: PodLives, rate: RateSeries) -> PartitionWork | None:
+    if work is None or work.pod_rates is None or not lives.began_at:
+        return work
+    return replace(work, pod_rates=rates_by_life(work.pod_rates, lives, rate.started_at))
 
 
 def _swapped(folder: RunFolder, scenario: Scenario) -> dict[int, CheckedPolicy]:

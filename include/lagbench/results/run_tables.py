@@ -133,4 +133,5 @@ def _bad_message(row: dict[str, Any]) -> BadMessage:
         cause=row["cause"] or "none",
         cause_pod=row["cause_pod"],
         at=row["at"],
+        seq=row["seq"],
     )

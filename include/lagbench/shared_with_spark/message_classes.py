@@ -4,10 +4,10 @@ Spark's jobs import it, so it needs only the standard library. Each family divid
 set; every member, even a foreign one, is in exactly one class of the family:
 
 * an offset below the fence: in the log, expired, or a hole (counts of ``accounting.json``);
-* a record in the log: processed, ``LOST``, ``NOT_YET_CONSUMED``, or ``FOREIGN``;
+* a record in the log: processed, ``FAILED``, ``LOST``, ``NOT_YET_CONSUMED``, or ``FOREIGN``;
 * a seq that the producer handed over: in the log, or one of ``ABSENT``;
-* a processing in the ledger: a message's first, ``DUPLICATED``, ``UNKNOWN_MESSAGE``, or of a
-  foreign record (a count).
+* a processing in the ledger: a message's first (``FAILED`` if the message was given up),
+  ``DUPLICATED``, ``UNKNOWN_MESSAGE``, or of a foreign record (a count).
 
 ``accounting/sums.py`` states these families as sums. Any other fault of a message (its order,
 its owner, its seq at two places) is a class of its own, in addition to the one above.
@@ -19,6 +19,7 @@ from typing import Final
 
 LOST: Final = "lost"  # in the log, below the committed offset, never processed
 NOT_YET_CONSUMED: Final = "not_yet_consumed"  # in the log, at or above the committed offset
+FAILED: Final = "failed"  # given up after its attempts: the ledger has it as a dead letter
 DUPLICATED: Final = "duplicated"  # one processing too many of the same offset
 REORDERED: Final = "reordered"  # begun after a later message of its owner, or of its key
 REORDERED_IN_DOUBT: Final = "reordered_in_doubt"  # too close for two clocks to decide
@@ -35,6 +36,7 @@ ABSENT: Final = (NOT_IN_LOG, NOT_IN_LOG_FAILED, NOT_IN_LOG_UNKNOWN)
 CLASSES: Final = (
     LOST,
     NOT_YET_CONSUMED,
+    FAILED,
     DUPLICATED,
     REORDERED,
     REORDERED_IN_DOUBT,

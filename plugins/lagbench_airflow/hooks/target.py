@@ -7,10 +7,11 @@ from typing import Any
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from lagbench.core.cluster import EMBEDDED
 from lagbench.embedded import bench
 from lagbench.embedded.bench_state import BenchFiles
 from lagbench.errors import NotReady
-from lagbench.orchestrator.target import CONTEXT_PREFIX, EMBEDDED
+from lagbench.orchestrator.target import CONTEXT_PREFIX
 
 CONNECTIONS = ("kafka_default", "kubernetes_default", "spark_default")
 

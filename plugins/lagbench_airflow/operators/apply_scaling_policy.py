@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -20,6 +21,8 @@ from lagbench.core.cluster import (
     policy_for_run,
     prometheus_for_run,
 )
+from lagbench.core.measures import NANOSECONDS
+from lagbench.core.policy import aligned_start_ns, stream_windows
 from lagbench.core.scenario import (
     RECORDER_DEPLOYMENT,
     RUN_ID_LABEL,
@@ -33,6 +36,8 @@ from lagbench_airflow.operators.run_consumers import wait_ready
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+START_LEAD_SECONDS = 30.0
+"""From placing cron windows to the stream: the policy is taken up, and the producer starts."""
 RECORDER_METRICS_ANNOTATION = "lagbench.io/port-metrics"
 
 
@@ -52,7 +57,12 @@ class ApplyScalingPolicyOperator(CellOperator):
 
         is_embedded = embedded_access(self.kubernetes_conn_id) is not None
         target = self.target(cell)
-        manifest = policy_for_run(cell.policy.manifest, target, is_embedded=is_embedded)
+        manifest = policy_for_run(
+            cell.policy.manifest,
+            target,
+            is_embedded=is_embedded,
+            starts_at_ns=_planned_start(cell),
+        )
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         try:
             refuse_foreign_policy(kube)
@@ -78,6 +88,23 @@ class ApplyScalingPolicyOperator(CellOperator):
             "hpa": hpa["name"],
             "diff": put.difference,
         }
+
+
+def _planned_start(cell: CellRun) -> int | None:
+    """Return the start of the stream that the policy's cron windows need; None: it has none.
+
+    It is noted in the manifest; a retry keeps it while it can still be met.
+    """
+    windows = stream_windows(cell.policy.manifest, where=str(cell.folder.policy))
+    if not windows:
+        return None
+    earliest_ns = time.time_ns() + round(START_LEAD_SECONDS * NANOSECONDS)
+    noted = cell.folder.read_json(cell.folder.manifest).get("stream_planned_at")
+    if noted is not None and noted >= earliest_ns:
+        return int(noted)
+    planned = aligned_start_ns(windows, earliest_ns)
+    cell.folder.update_manifest(stream_planned_at=planned)
+    return planned
 
 
 def _start_lag_scaler(kube: Kube, target: RunTarget, *, is_embedded: bool) -> None:

@@ -58,7 +58,8 @@ class CellOperator(BaseOperator):
         from lagbench_airflow.hooks.kube import settings_of_cluster
 
         cluster = settings_of_cluster(self.kubernetes_conn_id)
-        return RunTarget(cell.names, cluster.bootstrap_servers or self.bootstrap_servers(), cluster)
+        servers = cluster.bootstrap_servers or self.bootstrap_servers()
+        return RunTarget(cell.names, servers, cluster, cell.scenario.consumer.workload)
 
     def bootstrap_servers(self) -> str:
         """Return the servers of the connection, as Airflow's tasks reach them."""

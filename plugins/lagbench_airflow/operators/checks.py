@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from lagbench.core.measures import Check, rebalance_count, reconciliation
 from lagbench.core.measures.accounting import accounting_measure
+from lagbench.core.scenario.stream import failing_seqs
+from lagbench.results.run_tables import read_bad_messages
+from lagbench.shared_with_spark import message_classes
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 
@@ -30,9 +33,12 @@ class ReconcileCheckOperator(CellOperator):
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Compare the accounting's classes with zero and its totals with each other."""
         accounting = cell.folder.read_json(cell.folder.accounting)
-        result = record_check(
-            cell, self.task_id, reconciliation(accounting_measure(accounting, ()))
+        found = accounting_measure(
+            accounting,
+            read_bad_messages(cell.folder) if accounting.get(message_classes.FAILED) else (),
+            poisoned_seqs=failing_seqs(cell.scenario),
         )
+        result = record_check(cell, self.task_id, reconciliation(found))
         self.log.info("processed == produced: %s", result)
         return result
 

@@ -59,7 +59,7 @@ class FenceRunOperator(CellOperator):
             collect_pod_logs(kube, cell.folder)
             self._stop_player(kube, cell)
             kube.delete("Job", cell.names.producer_job)
-            kube.delete("Deployment", CONSUMER_DEPLOYMENT)
+            kube.delete(cell.scenario.consumer.workload, CONSUMER_DEPLOYMENT)
             wait_pods_gone(kube, cell, CONSUMER_DEPLOYMENT, shutdown_seconds + 30)
             wait_pods_gone(kube, cell, cell.names.producer_job, 60)
             kube.delete("Deployment", RECORDER_DEPLOYMENT)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from lagbench.adapters.kafka.telemetry_read import first_record
+from lagbench.adapters.kafka.telemetry_read import first_record, last_record
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest
 from lagbench.core.cluster import producer_job_for_run
-from lagbench.core.scenario import RUN_ID_LABEL
-from lagbench.core.telemetry import StreamStarted
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS
+from lagbench.core.measures import NANOSECONDS
+from lagbench.core.scenario import RUN_ID_LABEL, stream_start_at_ns
+from lagbench.core.telemetry import HpaSync, StreamStarted
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.cell_operator import CellOperator
 
@@ -19,7 +22,20 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 STREAM_START_TIMEOUT_SECONDS = 90.0
+FIRST_SYNC_TIMEOUT_SECONDS = 4 * HPA_SYNC_SECONDS
+PREPARATION_SECONDS = 8
+"""The producer's pod starts and prepares its first events in less: 3 s on a busy machine."""
 STORE_KEY = "spike"
+
+
+def _planned_start(cell: CellRun) -> int | None:
+    """Return the start that cron windows need, as the task before has noted it."""
+    noted = cell.folder.read_json(cell.folder.manifest).get("stream_planned_at")
+    return None if noted is None else int(noted)
+
+
+def _wait_seconds(starts_at_ns: int | None) -> float:
+    return max(0.0, ((starts_at_ns or 0) - time.time_ns()) / NANOSECONDS)
 
 
 class InjectSpikeOperator(CellOperator):
@@ -33,6 +49,8 @@ class InjectSpikeOperator(CellOperator):
       adopted, even if the worker died between the creation and its note;
     * the run id is noted in the task's state store, so a Job that has since disappeared is an
       error, not a reason for a new one.
+
+    A scenario that fixes the phase of the HPA's sync has its stream start that much before a sync.
     """
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
@@ -50,7 +68,13 @@ class InjectSpikeOperator(CellOperator):
                 is_new = False
             else:
                 job = base_manifest("producer", "Job")
-                made = producer_job_for_run(job, target, cell.scenario, tail=cell.tail)
+                made = producer_job_for_run(
+                    job,
+                    target,
+                    cell.scenario,
+                    tail=cell.tail,
+                    starts_at_ns=self._starts_at_ns(kube, cell, self.bootstrap_servers()),
+                )
                 is_new = kube.create(made)
                 if store is not None:
                     store.set(STORE_KEY, {"run_id": cell.names.run_id})
@@ -69,6 +93,23 @@ class InjectSpikeOperator(CellOperator):
                 "measurement. Start a new run"
             )
 
+    def _starts_at_ns(self, kube: Kube, cell: CellRun, bootstrap_servers: str) -> int | None:
+        """Return the start that cron windows or the HPA's phase need; None: as soon as it can."""
+        phase_seconds = cell.scenario.hpa_sync_at_seconds
+        if phase_seconds is None:
+            return _planned_start(cell)
+        topic = cell.names.telemetry_topic
+        sync: HpaSync = kube.wait_until(
+            lambda _: last_record(bootstrap_servers, topic, HpaSync),
+            timeout_seconds=FIRST_SYNC_TIMEOUT_SECONDS,
+            what="the HPA's first sync, for the phase of the stream",
+        )
+        return stream_start_at_ns(
+            sync_at_ns=sync.at,
+            phase_seconds=phase_seconds,
+            earliest_ns=time.time_ns() + PREPARATION_SECONDS * 1_000_000_000,
+        )
+
     def _stream_start(self, kube: Kube, cell: CellRun, bootstrap_servers: str) -> int:
         def found(kube: Kube) -> int | None:
             record = first_record(bootstrap_servers, cell.names.telemetry_topic, StreamStarted)
@@ -83,7 +124,7 @@ class InjectSpikeOperator(CellOperator):
 
         return kube.wait_until(
             found,
-            timeout_seconds=STREAM_START_TIMEOUT_SECONDS,
+            timeout_seconds=STREAM_START_TIMEOUT_SECONDS + _wait_seconds(_planned_start(cell)),
             what="the producer's stream to start",
         )
 

@@ -19,6 +19,7 @@ from lagbench.core.scenario import (
     downstream_pace,
     start_delay,
 )
+from lagbench.core.scenario.stream import poisoned_key
 from lagbench.embedded import bench
 from lagbench.embedded.broker_settings import ProxiedListener
 from lagbench.errors import NotReady
@@ -33,16 +34,16 @@ LOG_LINES = 5
 
 
 class RunConsumersOperator(CellOperator):
-    """Run the consumers' Deployment at the policy's floor.
+    """Run the consumers' workload at the policy's floor.
 
     If an action disturbs their connections to the broker, the broker proxy comes first.
 
-    After success: every pod is Ready. On failure the Deployment stays, so that its pods can be
+    After success: every pod is Ready. On failure the workload stays, so that its pods can be
     inspected; the run's teardown deletes it. A retry applies the same manifest again and is safe.
     """
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
-        """Apply the Deployment and wait for its pods."""
+        """Apply the workload and wait for its pods."""
         from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, embedded_access, open_kube
 
         target = self.target(cell)
@@ -59,6 +60,8 @@ class RunConsumersOperator(CellOperator):
             target,
             settings,
             replicas=replicas,
+            seed=cell.scenario.seed,
+            poison=poisoned_key(cell.scenario),
             start=start,
             pace=downstream_pace(cell.scenario.actions),
             way=way,
@@ -79,7 +82,8 @@ class RunConsumersOperator(CellOperator):
                     kube.apply(companion_for_run(companion, target))
             kube.apply(manifest)
             within = READY_TIMEOUT_SECONDS + (0.0 if start is None else start.longest_seconds)
-            wait_ready(kube, manifest["metadata"]["name"], replicas, timeout_seconds=within)
+            name, kind = manifest["metadata"]["name"], manifest["kind"]
+            wait_ready(kube, name, replicas, kind=kind, timeout_seconds=within)
         finally:
             kube.close()
         return {
@@ -105,13 +109,18 @@ def listener_behind_proxy(scenario: Scenario) -> ProxiedListener | None:
 
 
 def wait_ready(
-    kube: Kube, deployment: str, replicas: int, *, timeout_seconds: float = READY_TIMEOUT_SECONDS
+    kube: Kube,
+    name: str,
+    replicas: int,
+    *,
+    kind: str = "Deployment",
+    timeout_seconds: float = READY_TIMEOUT_SECONDS,
 ) -> None:
-    """Wait until the Deployment's controller has seen its newest spec and all pods are Ready."""
+    """Wait until the workload's controller has seen its newest spec and all pods are Ready."""
     ready: dict[str, int] = {}
 
     def is_ready(kube: Kube) -> bool:
-        found = kube.get("Deployment", deployment) or {}
+        found = kube.get(kind, name) or {}
         status = found.get("status") or {}
         ready["pods"] = status.get("readyReplicas") or 0
         generation = (found.get("metadata") or {}).get("generation", 0)
@@ -121,19 +130,19 @@ def wait_ready(
     kube.wait_until(
         is_ready,
         timeout_seconds=timeout_seconds,
-        what=f"{replicas} Ready pods of Deployment/{deployment}",
-        last_seen=lambda: "; ".join([f"{ready['pods']} Ready", *_what_keeps(kube, deployment)]),
+        what=f"{replicas} Ready pods of {kind}/{name}",
+        last_seen=lambda: "; ".join([f"{ready['pods']} Ready", *_what_keeps(kube, name)]),
     )
 
 
-def _what_keeps(kube: Kube, deployment: str) -> list[str]:
-    """Return why each pod of the Deployment is not Ready, with the end of its log."""
+def _what_keeps(kube: Kube, workload: str) -> list[str]:
+    """Return why each pod of the workload is not Ready, with the end of its log."""
     reported = []
     for pod in kube.list("Pod"):
         name, status = str(pod["metadata"]["name"]), pod.get("status") or {}
         conditions = {c["type"]: c for c in status.get("conditions") or []}
         is_ready = conditions.get("Ready", {}).get("status") == "True"
-        if not name.startswith(f"{deployment}-") or is_ready:
+        if not name.startswith(f"{workload}-") or is_ready:
             continue
         reasons = [str(status.get("phase"))]
         reasons += [c.get("message") for c in conditions.values() if c.get("message")]

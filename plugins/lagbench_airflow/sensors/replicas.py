@@ -36,6 +36,7 @@ class ReplicasSettledSensor(CellSensor):
         )
         return ReplicasSettledTrigger(
             run_id=cell.names.run_id,
+            workload=cell.scenario.consumer.workload,
             least=least,
             most=most,
             kubernetes_conn_id=self.kubernetes_conn_id,

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from lagbench.adapters.kube.kube import Kube
 
 _WITHOUT_MEMBERS = ("EMPTY", "DEAD")
-_POD_PREFIX = f"{CONSUMER_DEPLOYMENT}-"  # of every pod that a Deployment creates
+_POD_PREFIX = f"{CONSUMER_DEPLOYMENT}-"  # of every pod that the workload creates
 
 
 class ConsumerGroupStableTrigger(ConditionTrigger):
     """Fires when the group is stable with one member per wanted replica.
 
-    A member whose client id cannot be the name of a pod of the Deployment is rejected at once: the
+    A member whose client id cannot be the name of a pod of the workload is rejected at once: the
     group belongs to this run alone, so waiting could at best end with an undetermined run. (With
     ``refuses_strangers`` off, for an ended run, the trigger waits for it as for any other.) A
     member with a possible name, of a pod that no longer exists, may be waiting for the end of its
@@ -31,14 +31,15 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
         self,
         *,
         run_id: str,
+        workload: str,
         kafka_conn_id: str,
         kubernetes_conn_id: str,
         refuses_strangers: bool = True,
         **bounds: float,
     ) -> None:
-        """Name the run and the connections."""
+        """Name the run, the kind of its workload and the connections."""
         super().__init__(**bounds)
-        self.run_id = run_id
+        self.run_id, self.workload = run_id, workload
         self.refuses_strangers = refuses_strangers
         self.kafka_conn_id = kafka_conn_id
         self.kubernetes_conn_id = kubernetes_conn_id
@@ -47,6 +48,7 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
         """Return the arguments."""
         return {
             "run_id": self.run_id,
+            "workload": self.workload,
             "refuses_strangers": self.refuses_strangers,
             "kafka_conn_id": self.kafka_conn_id,
             "kubernetes_conn_id": self.kubernetes_conn_id,
@@ -56,8 +58,8 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
         """Compare members and owned partitions with the expected ones."""
         names = RunNames(self.run_id)
         kube = self.clients.kube(self.kubernetes_conn_id)
-        deployment = kube.get("Deployment", CONSUMER_DEPLOYMENT) or {}
-        wanted = int((deployment.get("spec") or {}).get("replicas") or 0)
+        workload = kube.get(self.workload, CONSUMER_DEPLOYMENT) or {}
+        wanted = int((workload.get("spec") or {}).get("replicas") or 0)
         admin = self.clients.kafka_admin(self.kafka_conn_id)
         # First, because it fails while the broker is down: a request to a group's coordinator that
         # times out then can end the process (see adapters/kafka/kafka_lag.py).

@@ -1,4 +1,4 @@
-"""Condition on the consumers' Deployment: back at rest, no change in progress."""
+"""Condition on the consumers' workload: back at rest, no change in progress."""
 
 from __future__ import annotations
 
@@ -13,11 +13,18 @@ class ReplicasSettledTrigger(ConditionTrigger):
     """Fires when wanted, ready and existing pods are equal, from ``least`` to ``most``."""
 
     def __init__(
-        self, *, run_id: str, least: int, most: int, kubernetes_conn_id: str, **bounds: float
+        self,
+        *,
+        run_id: str,
+        workload: str,
+        least: int,
+        most: int,
+        kubernetes_conn_id: str,
+        **bounds: float,
     ) -> None:
-        """Name the run, the counts and the connection."""
+        """Name the run, the kind of its workload, the counts and the connection."""
         super().__init__(**bounds)
-        self.run_id = run_id
+        self.run_id, self.workload = run_id, workload
         self.least, self.most = least, most
         self.kubernetes_conn_id = kubernetes_conn_id
 
@@ -25,6 +32,7 @@ class ReplicasSettledTrigger(ConditionTrigger):
         """Return the arguments."""
         return {
             "run_id": self.run_id,
+            "workload": self.workload,
             "least": self.least,
             "most": self.most,
             "kubernetes_conn_id": self.kubernetes_conn_id,
@@ -36,9 +44,9 @@ class ReplicasSettledTrigger(ConditionTrigger):
         A node short of memory leaves the evicted pods behind as failed.
         """
         kube = self.clients.kube(self.kubernetes_conn_id)
-        deployment = kube.get("Deployment", CONSUMER_DEPLOYMENT) or {}
+        workload = kube.get(self.workload, CONSUMER_DEPLOYMENT) or {}
         pods = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={self.run_id}")
-        spec, status = deployment.get("spec") or {}, deployment.get("status") or {}
+        spec, status = workload.get("spec") or {}, workload.get("status") or {}
         mine = [pod for pod in pods if _is_consumer(pod) and not _has_ended(pod)]
         seen = {
             "wanted": spec.get("replicas"),
@@ -52,7 +60,7 @@ class ReplicasSettledTrigger(ConditionTrigger):
 
 
 def _is_consumer(pod: dict[str, Any]) -> bool:
-    """Return whether the pod is a consumer, by the name that the Deployment gives it."""
+    """Return whether the pod is a consumer, by the name that the workload gives it."""
     return str(pod["metadata"]["name"]).startswith(f"{CONSUMER_DEPLOYMENT}-")
 
 

@@ -72,6 +72,17 @@ def from_repeats(rows: DataFrame) -> DataFrame:
     )
 
 
+def from_failed(rows: DataFrame) -> DataFrame:
+    """Bring messages that a pod gave up into shape."""
+    return _shaped(
+        rows,
+        F.lit(message_classes.FAILED),
+        pod=F.col("pod"),
+        at=F.col("done_at"),
+        detail=F.format_string("given up after %d attempts", "failed_attempts"),
+    )
+
+
 def from_reordered(rows: DataFrame) -> DataFrame:
     """Bring messages that were begun late into shape; the other pod had begun a later one."""
     return _shaped(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from lagbench_spark.transforms.event_rows import planned_at
@@ -16,8 +17,9 @@ from lagbench_spark.transforms.event_rows import planned_at
 _VERSION = b"1"
 _NO_BYTES = pa.py_buffer(b"")  # of a record without a value
 _ROWS_PER_OUTPUT = 65_536
-_DECODED = "partition int, offset long, seq long, entity_id long, planned_offset_ns long, started_at long, done_at long, pod string, member_id string, ledger_partition int, ledger_offset long, foreign string"  # noqa: E501 - one DDL string
+_DECODED = "partition int, offset long, seq long, entity_id long, planned_offset_ns long, started_at long, done_at long, pod string, member_id string, ledger_partition int, ledger_offset long, failed_attempts int, foreign string"  # noqa: E501 - one DDL string
 _NUMBERS = ("offset", "seq", "entity_id", "planned_offset_ns", "started_at", "done_at")
+_FAILED = "failed_attempts"
 _SCHEMA = pa.schema(
     [
         ("partition", pa.int32()),
@@ -26,6 +28,7 @@ _SCHEMA = pa.schema(
         ("member_id", pa.string()),
         ("ledger_partition", pa.int32()),
         ("ledger_offset", pa.int64()),
+        ("failed_attempts", pa.int32()),
         ("foreign", pa.string()),
     ]
 )
@@ -46,6 +49,7 @@ def decode_ledger(records: DataFrame, stream_started_at: int | None) -> DataFram
         "member_id",
         "ledger_partition",
         "ledger_offset",
+        "failed_attempts",
         "foreign",
     )
 
@@ -100,8 +104,18 @@ def _columns(value: pa.Buffer) -> dict[str, pa.Array]:
         "partition": pa.repeat(pa.scalar(int(metadata[b"partition"]), pa.int32()), size),
         **numbers,
         **{name: pa.repeat(pa.scalar(label), size) for name, label in labels.items()},
+        "failed_attempts": _failed_attempts(batch),
         "foreign": pa.nulls(size, pa.string()),
     }
+
+
+def _failed_attempts(batch: pa.RecordBatch) -> pa.Array:
+    """Return the attempts of messages that were given up, null for the others."""
+    if _FAILED not in batch.schema.names:
+        return pa.nulls(batch.num_rows, pa.int32())
+    attempts = batch.column(_FAILED).cast(pa.int32())
+    nothing = pa.scalar(None, pa.int32())
+    return pc.if_else(pc.greater(attempts, 0), attempts, nothing)
 
 
 def _stranger(reason: str) -> dict[str, pa.Array]:

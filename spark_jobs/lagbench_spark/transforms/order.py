@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from lagbench_spark.transforms.blocks import TIME_BITS, block_of, touched
 
 _EARLIER_RUNS = (Window.unboundedPreceding, -1)
-_ROW = ["partition", "offset", "started_at", "ledger_partition", "ledger_offset"]
+ROW = ["partition", "offset", "started_at", "ledger_partition", "ledger_offset"]
 
 
 def disorder(runs: DataFrame, slack_ns: int) -> DataFrame:
@@ -49,7 +49,7 @@ def reordered(
     unknown messages). Two messages begun in the same nanosecond have no order. Another pod's start
     is certainly earlier if it is so by more than ``slack_ns`` and both clocks are bounded.
     """
-    counted = _within(processed, regions).join(excluded.select(*_ROW), on=_ROW, how="left_anti")
+    counted = _within(processed, regions).join(excluded.select(*ROW), on=ROW, how="left_anti")
     by_start = Window.orderBy("started_at")
     before = (Window.unboundedPreceding, -1)
     of_owner = by_start.rangeBetween(*before).partitionBy("partition", "pod")

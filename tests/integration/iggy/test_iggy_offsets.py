@@ -9,7 +9,7 @@ from tests.fakes.iggy_server import FakeIggyServer
 from tests.integration.iggy.iggy_setting import ORDERS, offsets_of, sampled, source_of, state_of
 
 from lagbench.core.lag_scaler.lag_source import GroupTopic
-from lagbench.core.lag_scaler.rule import LagRule
+from lagbench.core.lag_scaler.rule_parameters import LagRule
 from lagbench.core.lag_scaler.window import GroupWindow
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]

@@ -6,15 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from lagbench.catalog.catalog import (
-    checked_cell,
-    from_any_folder,
-    list_policies,
-    list_scenarios,
-    load_policy,
-    load_scenario,
-    parse_settings,
-)
+from lagbench.catalog.catalog import checked_cell, load_policy, load_scenario, parse_settings
+from lagbench.catalog.catalog_files import from_any_folder, list_policies, list_scenarios
 from lagbench.core.scenario.scenario import MAX_SEED, TraceProfile
 from lagbench.core.scenario.stream.profile import offered_load
 from lagbench.errors import ExitCode, WrongInput

@@ -305,3 +305,20 @@ def test_a_shutdown_time_may_be_given_without_a_scenario(
     assert "grace-period-short" not in found_codes(
         ["lag-quick", "--shutdown-seconds", "40"], monkeypatch, capsys
     )
+
+
+@pytest.mark.parametrize(("container", "is_missing"), [("consumer", False), ("other", True)])
+def test_the_consumers_are_known_as_a_stateful_set_too(
+    container: str,
+    is_missing: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whichever of the two kinds a policy names, its target's containers are looked at."""
+    target = {"kind": "StatefulSet", "name": "consumer", "envSourceContainerName": container}
+
+    codes = found_codes([changed(tmp_path, scaleTargetRef=target)], monkeypatch, capsys)
+
+    assert ("container-missing" in codes) == is_missing
+    assert "target-missing" not in codes

@@ -13,7 +13,7 @@ from tests.fakes.kubeconfig import cluster_target
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.runs import run_folder
-from lagbench.cli import main, run_command
+from lagbench.cli import main, rehearsal, run_command
 from lagbench.errors import ExitCode, NotReady
 from lagbench.orchestrator import target
 from lagbench.orchestrator.opened_clusters import cluster_notes
@@ -39,7 +39,7 @@ class Home:
 
     def run(self, follow: Callable[..., None]) -> int:
         """Run with ``follow`` in place of the Dag; returns the exit code."""
-        self._monkeypatch.setattr(run_command, "_follow", follow)
+        self._monkeypatch.setattr(rehearsal, "follow", follow)
         self._monkeypatch.setattr(sys, "argv", ["lagbench", "run", "quick_spike"])
         with pytest.raises(SystemExit) as ended:
             main()

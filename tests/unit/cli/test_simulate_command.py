@@ -11,9 +11,7 @@ import pytest
 from lagbench.cli import main
 from lagbench.errors import ExitCode
 
-EXPERIMENT = (
-    Path(__file__).resolve().parents[3] / "include" / "catalog" / "experiments" / "persistent-lag"
-)
+FINDING = Path(__file__).resolve().parents[3] / "docs" / "findings" / "persistent-lag"
 
 
 def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
@@ -64,7 +62,7 @@ def test_waiting_policies_of_the_experiment_leave_a_digested_burst_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two minutes of patience, by the lag scaler or by the HPA's window, add no pod."""
-    window = str(EXPERIMENT / "lag-stabilised.yaml")
+    window = str(FINDING / "lag-stabilised.yaml")
     policies = ["--policy", "persistent-lag", "--policy", window, "--policy", "lag-default"]
 
     run(["short_bursts", *policies, "--seed", "1", "--json"], monkeypatch)
@@ -78,3 +76,33 @@ def test_waiting_policies_of_the_experiment_leave_a_digested_burst_alone(
 def test_a_policy_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """24 replicas on 12 partitions: exit code 2."""
     assert run(["quick_spike", "--policy", "lag-standard"], monkeypatch) == ExitCode.WRONG_INPUT
+
+
+def test_a_cron_window_is_simulated_at_the_wanted_time_of_day(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The policy holds six pods from 8:00 in Berlin on a working day, and two before."""
+    replicas = {}
+    for start in ("2026-11-23T05:00:00Z", "2026-11-23T08:00:00+01:00"):
+        flags = ["--policy", "cron-prewarm-plus-lag", "--seed", "1", "--start", start]
+        run(["steady", *flags, "--json", "--timeline"], monkeypatch)
+        cells = json.loads(capsys.readouterr().out)["cron-prewarm-plus-lag"]["cells"]
+        line = cells[0]["timeline"]
+        replicas[start] = {
+            wanted
+            for second, wanted in zip(line["second"], line["spec_replicas"], strict=True)
+            if second > 60
+        }
+
+    assert list(replicas.values()) == [{2}, {6}]
+
+
+@pytest.mark.parametrize("start", ["2026-11-23T08:59:30", "tomorrow"])
+def test_a_start_without_a_time_zone_is_rejected(
+    start: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A wall clock alone is no instant; the message names the flag and an example."""
+    code = run(["quick_spike", "--start", start], monkeypatch)
+
+    assert code == ExitCode.WRONG_INPUT
+    assert "--start" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 import time
 from datetime import timedelta
 from types import SimpleNamespace
@@ -12,7 +13,10 @@ from typing import Any
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
+from lagbench.catalog.catalog_files import list_experiments
+from lagbench.catalog.experiments import load_experiment
 from lagbench.core.cluster.lease import AROUND_THE_LOAD_SECONDS, TRIES
+from lagbench.core.experiment import draw_schedule
 from lagbench.core.measures.rebalance.episodes import BROKERS_SESSION_SECONDS
 from lagbench.project import PROJECT_ROOT
 from lagbench_airflow.run_lookup import NIGHTLY_DAG, REHEARSAL_PREFIX
@@ -50,7 +54,8 @@ CELL = [
     "verdict",
 ]
 TEARDOWNS = ["remove_workloads", "bench_down", "require_verdict"]
-DAGS = ["bench_lifecycle", "daily_spike_rehearsal", "scenario_run"]
+EXPERIMENTS = [f"experiment_{name}" for name in list_experiments()]
+DAGS = ["bench_lifecycle", "daily_spike_rehearsal", "scenario_run", *EXPERIMENTS]
 
 
 @pytest.fixture(scope="module")
@@ -179,3 +184,48 @@ def test_the_tab_of_a_night_looks_for_what_the_night_triggers(bag: DagBag) -> No
     rehearse: Any = bag.dags[NIGHTLY_DAG].task_dict["rehearse"]
 
     assert rehearse.trigger_run_id.startswith(f"{REHEARSAL_PREFIX}{{{{ run_id }}}}")
+
+
+@pytest.mark.parametrize("name", list_experiments())
+def test_an_experiment_runs_in_its_drawn_order(bag: DagBag, name: str) -> None:
+    """Each run follows the one before it, between the record of the order and the result."""
+    dag = bag.dags[f"experiment_{name}"]
+    runs = [run.key for run in draw_schedule(load_experiment(name)).runs]
+    order = ["record_order", *runs, "write_result"]
+
+    assert set(dag.task_ids) == set(order)
+    for before, after in itertools.pairwise(order):
+        assert dag.get_task(after).upstream_task_ids == {before}
+
+
+def test_only_the_noise_floor_has_a_schedule(bag: DagBag) -> None:
+    """It is measured each Sunday after the night's rehearsal, once it is unpaused."""
+    tables = {name: bag.dags[name].timetable for name in EXPERIMENTS}
+
+    assert {name for name, table in tables.items() if table.can_be_scheduled} == {
+        "experiment_aa_quick_spike"
+    }
+    assert tables["experiment_aa_quick_spike"].expression == "0 5 * * 0"
+    assert bag.dags["experiment_aa_quick_spike"].is_paused_upon_creation
+
+
+def test_a_run_of_an_experiment_has_the_recorded_conf(bag: DagBag) -> None:
+    """It is a Dag run of its own, with another name at each try, and a missed SLO is no failure."""
+    task: Any = copy.copy(bag.dags["experiment_rebalance_dip"].get_task("pair_1_range"))
+    conf = {"scenario": "quick_spike", "overrides": {"consumer.balancer": "range", "a": "it's"}}
+    order = {"folder": "/f", "confs": {"pair_1_range": conf}}
+    names = []
+    for number in (1, 2):
+        again: Any = copy.copy(task)
+        ti = SimpleNamespace(try_number=number, xcom_pull=lambda **_: order)
+        again.render_template_fields({"run_id": "manual__a", "ti": ti})
+        names.append(again.trigger_run_id)
+
+    assert names == [
+        "experiment__manual__a__pair_1_range",
+        "experiment__manual__a__pair_1_range__try_2",
+    ]
+    assert json.loads(again.conf) == conf
+    assert again.experiment_folder == "/f"
+    assert (task.allowed_states, task.failed_states) == (["success", "failed"], [])
+    assert (task.deferrable, task.reset_dag_run, task.retries) == (True, False, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lagbench.adapters.process.processor_speed import Processor, this_processor
-from lagbench.catalog.catalog import list_scenarios
+from lagbench.catalog.catalog_files import list_scenarios
 from lagbench.embedded.doctor import scenarios_carried
 
 

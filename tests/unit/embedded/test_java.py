@@ -94,7 +94,7 @@ def test_stand_in_drops_the_missing_module_only(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=10,
+        timeout=60,
         env={"PATH": "/bin:/usr/bin"},
     ).stdout
 

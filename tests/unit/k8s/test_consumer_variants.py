@@ -11,7 +11,7 @@ from tests.unit.k8s.base_pods import K8S, pod_spec, workloads
 
 from lagbench.core.cluster.manifests import RunTarget, consumer_for_run
 from lagbench.core.scenario.run_names import RunNames
-from lagbench.core.scenario.scenario import ConsumerSettings
+from lagbench.core.scenario.scenario import ConsumerSettings, Workload
 from lagbench.programs.consumer.settings import ConsumerOptions, parse_options
 
 CONSUMER = workloads()["Deployment/consumer"]
@@ -29,7 +29,29 @@ CHANGES = {
 
 def test_every_component_is_known_here() -> None:
     """The folder holds these components and no others."""
-    assert {path.name for path in (K8S / "components").iterdir()} == set(CHANGES)
+    known = {*CHANGES, "statefulset"}
+    assert {path.name for path in (K8S / "components").iterdir()} == known
+
+
+def test_the_stateful_set_component_makes_what_a_run_makes() -> None:
+    """Its patch changes the committed Deployment as a run with consumer.workload does."""
+    path = K8S / "components" / "statefulset" / "kustomization.yaml"
+    (patch,) = yaml.safe_load(path.read_text())["patches"]
+    assert patch["target"] == {"kind": "Deployment", "name": "consumer"}
+    assert patch["options"] == {"allowKindChange": True}
+    changed = copy.deepcopy(CONSUMER)
+    for operation in yaml.safe_load(patch["patch"]):
+        *parents, last = operation["path"].split("/")[1:]
+        place = changed
+        for name in parents:
+            place = place[name]
+        assert (operation["op"] == "replace") == (last in place)
+        place[last] = operation["value"]
+
+    def made(kind: Workload, base: dict[str, Any]) -> dict[str, Any]:
+        return consumer_for_run(base, TARGET, ConsumerSettings(workload=kind), replicas=2)
+
+    assert made("Deployment", changed) == made("StatefulSet", CONSUMER)
 
 
 @pytest.mark.parametrize("component", CHANGES)

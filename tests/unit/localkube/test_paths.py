@@ -28,7 +28,7 @@ def test_paths_are_understood() -> None:
     [
         "/",
         "/api/v1",
-        "/apis/apps/v1/namespaces/bench/statefulsets",
+        "/apis/apps/v1/namespaces/bench/daemonsets",
         "/apis/apps/v2/deployments",
         "/api/v1/namespaces/bench/pods/p/exec",
         "/api/v1/namespaces/bench/configmaps/c/scale",

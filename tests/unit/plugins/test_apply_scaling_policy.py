@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -225,3 +227,34 @@ def test_a_policy_that_is_handed_over_has_no_hpa_to_wait_for(world: World) -> No
 
     assert result["kind"] == "ScaledObject"
     assert ("HorizontalPodAutoscaler", "keda-hpa-consumer") not in world.kube.objects
+
+
+def test_cron_windows_are_placed_in_the_stream_that_is_planned(world: World) -> None:
+    """The trigger opens 90 s after the start that the manifest has."""
+    hours = {"timezone": "Europe/Berlin", "start": "0 8 * * 1-5", "end": "0 18 * * 1-5"}
+    cron = {"type": "cron", "metadata": {**hours, "desiredReplicas": "3"}}
+    spec = SCALED_OBJECT["spec"] | {"triggers": [*SCALED_OBJECT["spec"]["triggers"], cron]}
+    annotations = {"lagbench.io/cron-windows": "90-150"}
+    metadata = SCALED_OBJECT["metadata"] | {"annotations": annotations}
+    world.with_policy(SCALED_OBJECT | {"metadata": metadata, "spec": spec})
+    earliest_ns = time.time_ns() + 30_000_000_000
+
+    operator(world).execute(world.context)
+    planned = world.folder.read_json(world.folder.manifest)["stream_planned_at"]
+    operator(world).execute(world.context)
+
+    assert 0 <= planned - earliest_ns < 90_000_000_000
+    again = world.folder.read_json(world.folder.manifest)["stream_planned_at"]
+    assert again - planned in (0, 60_000_000_000)  # the first start may have come too near
+    opens = datetime.fromtimestamp(round(again / 1e9) + 90, tz=UTC)
+    placed = world.kube.objects["ScaledObject", "consumer"]["spec"]["triggers"][-1]["metadata"]
+    assert opens.second == 0
+    assert placed["timezone"] == "UTC"
+    assert placed["start"] == f"{opens.minute} {opens.hour} {opens.day} {opens.month} *"
+
+
+def test_without_cron_windows_the_stream_starts_when_it_is_ready(world: World) -> None:
+    """No start is planned, so the producer waits for none."""
+    operator(world).execute(world.context)
+
+    assert "stream_planned_at" not in world.folder.read_json(world.folder.manifest)

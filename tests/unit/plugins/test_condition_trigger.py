@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import threading
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -25,13 +26,13 @@ from lagbench_airflow.triggers.replicas import ReplicasSettledTrigger  # isort: 
 BOUNDS = {"deadline_at": 1.5, "hold_seconds": 2.0, "poll_seconds": 0.5}
 KUBE, KAFKA = {"kubernetes_conn_id": "k"}, {"kafka_conn_id": "q"}
 TRIGGERS = [
-    ConsumerGroupStableTrigger(run_id="r", **KUBE, **KAFKA, **BOUNDS),
+    ConsumerGroupStableTrigger(run_id="r", workload="Deployment", **KUBE, **KAFKA, **BOUNDS),
     ConsumerLagAboveTrigger(
         run_id="r", above_records=5, traffic_ends_at=7.5, **KUBE, **KAFKA, **BOUNDS
     ),
     ConsumerLagAtMostTrigger(run_id="r", at_most_records=0, **KAFKA, **BOUNDS),
     TrafficFinishedTrigger(job="j", ends_at=7.5, **KUBE, **BOUNDS),
-    ReplicasSettledTrigger(run_id="r", least=1, most=2, **KUBE, **BOUNDS),
+    ReplicasSettledTrigger(run_id="r", workload="Deployment", least=1, most=2, **KUBE, **BOUNDS),
 ]
 
 
@@ -126,27 +127,28 @@ def test_a_moot_condition_ends_the_wait() -> None:
 
 def test_a_reading_does_not_block_the_loop() -> None:
     """Other triggers of the triggerer run while one reads."""
+    has_ticked, found = threading.Event(), []
 
     class Slow(Scripted):
         def read(self) -> Reading:
-            time.sleep(0.2)
+            found.append(has_ticked.wait(60))
             return super().read()
 
-    async def both() -> int:
-        ticks = 0
+    async def tick() -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        has_ticked.set()
 
-        async def tick() -> None:
-            nonlocal ticks
-            while True:
-                await asyncio.sleep(0.01)
-                ticks += 1
-
-        ticker = asyncio.create_task(tick())
+    async def wait() -> None:
         async for _ in Slow(YES).run():
-            ticker.cancel()
-        return ticks
+            pass
 
-    assert asyncio.run(both()) > 5
+    async def both() -> None:
+        await asyncio.gather(wait(), tick())
+
+    asyncio.run(both())
+
+    assert found == [True]
 
 
 @pytest.mark.parametrize("trigger", TRIGGERS, ids=lambda trigger: type(trigger).__name__)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
+import yaml
 from airflow.sdk.exceptions import AirflowFailException
 from tests.unit.plugins.conftest import FakeTelemetryLog, World
 
+from lagbench.core.telemetry import HpaSync
 from lagbench.core.telemetry.records import StreamStarted
 from lagbench.errors import StillWaiting
 from lagbench_airflow.operators import inject_spike
@@ -124,3 +127,48 @@ def test_a_producer_that_fails_at_once_is_final(
 
     with pytest.raises(AirflowFailException, match=f"log of {world.names.producer_job}"):
         operator.execute(world.context)
+
+
+def test_the_stream_waits_for_its_phase(
+    world: World, operator: InjectSpikeOperator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a fixed phase the Job starts its stream that much before one of the HPA's syncs."""
+    sync = HpaSync(
+        at=1_000_000_000_000_000_000,
+        source="autoscaler",
+        hpa="n/h",
+        spec_replicas=1,
+        status_replicas=1,
+        metrics={},
+        proposal=1,
+        desired=1,
+        able_to_scale="",
+        scaling_limited="",
+        scaling_active="",
+    )
+    monkeypatch.setattr(inject_spike, "last_record", lambda *_: sync)
+    scenario = yaml.safe_load(world.folder.read_text(world.folder.scenario))
+    world.folder.write_text(
+        world.folder.scenario, yaml.safe_dump({**scenario, "hpa_sync_at_seconds": 4.0})
+    )
+
+    operator.execute(world.context)
+
+    job = world.kube.get("Job", world.names.producer_job) or {}
+    arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
+    start = next(int(a.partition("=")[2]) for a in arguments if a.startswith("--starts-at-ns="))
+    assert (start + 4_000_000_000 - sync.at) % 15_000_000_000 == 0
+    assert start > time.time_ns()
+
+
+def test_the_producer_waits_for_the_start_that_cron_windows_need(
+    world: World, operator: InjectSpikeOperator
+) -> None:
+    """The Job has the planned start as a flag; without one the stream starts at once."""
+    world.folder.update_manifest(stream_planned_at=1_795_423_187_000_000_000)
+
+    operator.execute(world.context)
+
+    job = world.kube.objects["Job", world.names.producer_job]
+    arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert "--starts-at-ns=1795423187000000000" in arguments

@@ -18,7 +18,7 @@ from lagbench_airflow.hooks.kept_clients import KeptClients  # isort: skip
 from lagbench_airflow.triggers.condition import ConditionTrigger, Reading, run_inline  # isort: skip
 
 YES, NO = Reading(is_met=True, seen={}), Reading(is_met=False, seen={})
-LIMIT_SECONDS = 5.0
+LIMIT_SECONDS = 60.0
 
 
 class Client:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from tests.fakes import airflow_home  # noqa: F401
 
-from lagbench.catalog.catalog import list_policies, list_scenarios, load_scenario
+from lagbench.catalog.catalog import load_scenario
+from lagbench.catalog.catalog_files import list_policies, list_scenarios
 from lagbench.errors import WrongInput
 from lagbench_airflow.params import scenario_run_params, settings_of
 

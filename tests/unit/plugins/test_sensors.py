@@ -82,9 +82,9 @@ def run(kind: type[CellSensor], world: World) -> dict[str, Any]:
     return result
 
 
-def start_consumers(world: World, replicas: int) -> None:
-    """Let the Deployment run, every pod a member of the group."""
-    manifest = workload("Deployment", "consumer")
+def start_consumers(world: World, replicas: int, kind: str = "Deployment") -> None:
+    """Let the consumers run, every pod a member of the group."""
+    manifest = workload(kind, "consumer")
     manifest["spec"]["replicas"] = replicas
     manifest["spec"]["template"]["metadata"]["labels"]["lagbench.io/run-id"] = world.names.run_id
     world.kube.apply(manifest)
@@ -277,6 +277,19 @@ def test_settled_under_load_is_what_the_load_needs(world: World) -> None:
 
     world.folder.write_text(world.folder.scenario, yaml.safe_dump(slow | {"tail": "none"}))
     assert run(ReplicasSettledSensor, world)["reached"] is False
+
+
+@pytest.mark.parametrize("sensor", [ReplicasSettledSensor, ConsumerGroupSettledSensor])
+def test_the_sensors_read_the_consumers_workload(world: World, sensor: type[CellSensor]) -> None:
+    """The scenario says whether it is a Deployment or a StatefulSet."""
+    scenario = yaml.safe_load(world.folder.read_text(world.folder.scenario))
+    stateful = scenario | {"consumer": {"workload": "StatefulSet"}}
+    start_consumers(world, 2, "StatefulSet")
+    assert run(sensor, world)["reached"] is False
+
+    world.folder.write_text(world.folder.scenario, yaml.safe_dump(stateful))
+
+    assert run(sensor, world)["reached"] is True
 
 
 @pytest.mark.parametrize("partitions", [[], [1, 3]])

@@ -48,6 +48,39 @@ def test_consumers_start_at_the_policy_s_floor(world: World) -> None:
     assert labels["lagbench.io/run-id"] == world.names.run_id
 
 
+def as_stateful_set(world: World) -> None:
+    """Let the scenario run its consumers as a StatefulSet."""
+    scenario = yaml.safe_load(world.folder.read_text(world.folder.scenario))
+    changed = scenario | {"consumer": {"workload": "StatefulSet"}}
+    world.folder.write_text(world.folder.scenario, yaml.safe_dump(changed))
+
+
+def test_consumers_may_be_a_stateful_set(world: World, fence: FenceRunOperator) -> None:
+    """It starts at the floor, the recorder is told of it, and the fence stops it."""
+    as_stateful_set(world)
+    start(world)
+
+    stateful_set = world.kube.objects["StatefulSet", "consumer"]
+    recorder = world.kube.objects["Deployment", "recorder"]
+    assert stateful_set["spec"]["replicas"] == 2
+    arguments = recorder["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert "--workload=StatefulSet" in arguments
+    fence.execute(world.context)
+    calls = [call for call in world.kube.calls if call.startswith("delete")]
+    assert calls == ["delete StatefulSet/consumer", "delete Deployment/recorder"]
+
+
+def test_a_left_stateful_set_is_removed(world: World) -> None:
+    """Whatever kind an earlier run had, nothing of it stays."""
+    as_stateful_set(world)
+    start(world)
+
+    removed = _remove_everything(world)
+
+    assert removed.workloads == ["Deployment/recorder", "StatefulSet/consumer"]
+    assert not world.kube.objects
+
+
 def test_the_fence_stops_in_order(world: World, fence: FenceRunOperator) -> None:
     """Consumers stop before the recorder, so that their last seconds are recorded."""
     start(world)

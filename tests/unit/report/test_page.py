@@ -10,6 +10,7 @@ from tests.fakes.run_folder_builder import quick_spike_run
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.compare.compare import compare_measures
+from lagbench.core.measures.evidence.actions import PlayedAction
 from lagbench.core.measures.measures import Measures
 from lagbench.report import page, write_report
 from lagbench.report.figures import timeline
@@ -158,3 +159,28 @@ def test_the_page_of_a_rehearsal_shows_what_the_gate_found(folder: RunFolder) ->
         r"<td class=\"n\">80.0</td>\s*<td class=\"status fail\">regressed",
         html,
     )
+
+
+def test_the_page_shows_the_actions(folder: RunFolder) -> None:
+    """A row with stamps, targets and outcome for each, and its name on the time axis."""
+    measures = Measures.model_validate(folder.read_json(folder.measures))
+    start = measures.measured_from_at or 0
+    played = PlayedAction(
+        number=0,
+        kind="kill_pod",
+        targets=("consumer-7",),
+        started_at=start + 30_000_000_000,
+        ended_at=start + 31_000_000_000,
+        hidden_until_at=start + 91_000_000_000,
+    )
+    failed = PlayedAction(number=1, kind="pause_pod", problem="was not played")
+    assert "Actions of the scenario" not in write_report(folder).read_text()
+    acted = measures.model_copy(update={"actions": (played, failed)})
+    folder.write_json(folder.measures, acted.model_dump(mode="json"))
+
+    html = write_report(folder).read_text()
+    drawn = timeline(read_series(folder, acted), acted)
+
+    assert "<td>consumer-7</td>" in html
+    assert "was not played" in html
+    assert [a.text for a in drawn.layout.annotations].count("kill pod") == 1

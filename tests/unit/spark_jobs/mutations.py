@@ -30,6 +30,13 @@ def drop_one(run: SyntheticRun) -> None:
     run.work = np.delete(run.work, _rows_of(run, KEPT)[50])
 
 
+def give_up_three_and_do_one_of_them_again(run: SyntheticRun) -> None:
+    """Let three messages fail; one of them is given up a second time, later."""
+    rows = _rows_of(run, KEPT)[50:53]
+    run.work["failed_attempts"][rows] = 3
+    _append(run, _later(run.work[rows[:1]], 20 * MILLISECOND))
+
+
 def duplicate_one(run: SyntheticRun) -> None:
     """Process one message again, later."""
     _append(run, _later(run.work[_rows_of(run, KEPT)[50:51]], 20 * MILLISECOND))

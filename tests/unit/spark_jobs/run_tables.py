@@ -68,6 +68,9 @@ def _processed(run: SyntheticRun) -> pa.Table:
             "member_id": [f"member-{pod}" for pod in pods],
             "ledger_partition": (rows["partition"] % _LEDGER_PARTITIONS).astype(np.int32),
             "ledger_offset": np.arange(len(rows)) // _BATCH_ROWS,
+            "failed_attempts": pa.array(
+                np.ascontiguousarray(rows["failed_attempts"]), mask=rows["failed_attempts"] == 0
+            ),
             "foreign": pa.nulls(len(rows), pa.string()),
         }
     )

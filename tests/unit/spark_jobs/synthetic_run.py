@@ -36,7 +36,13 @@ MESSAGE_DTYPE = np.dtype(
     ]
 )
 WORK_DTYPE = np.dtype(
-    [*MESSAGE_DTYPE.descr, ("started_at", "<i8"), ("done_at", "<i8"), ("pod", "U16")]
+    [
+        *MESSAGE_DTYPE.descr,
+        ("started_at", "<i8"),
+        ("done_at", "<i8"),
+        ("pod", "U16"),
+        ("failed_attempts", "<i4"),
+    ]
 )
 Rows = npt.NDArray[np.void]
 

@@ -34,6 +34,20 @@ def first_record(
         return next((record for record in fitting if where(record)), None)
 
 
+def last_record(
+    bootstrap_servers: str, topic: str, kind: type[Wanted], *, timeout_seconds: float = 10.0
+) -> Wanted | None:
+    """Return the newest record of ``kind``, None when none is there yet.
+
+    :raises NotReady: the broker did not answer within ``timeout_seconds``.
+    """
+    with closing(read_records(bootstrap_servers, topic, timeout_seconds=timeout_seconds)) as all_of:
+        newest = None
+        for record in all_of:
+            newest = record if isinstance(record, kind) else newest
+        return newest
+
+
 def read_records(
     bootstrap_servers: str, topic: str, *, timeout_seconds: float = 10.0
 ) -> Generator[Record, None, None]:

@@ -55,7 +55,7 @@ def check_cluster(kube: Kube, rights: Sequence[Right], *, holder: str) -> None:
             "Give it the Role of k8s/base/runner/rbac.yaml (kubectl apply -k k8s/overlays/context)"
         )
     ClusterLease(kube, holder).require_free()
-    foreign = list(_foreign_objects(kube))
+    foreign = list(foreign_objects(kube))
     if foreign:
         raise NotReady(
             f"namespace {kube.namespace} has objects that a run would replace although no run "
@@ -107,10 +107,14 @@ def _may_verb(client: Any, namespace: str, right: Right, verb: str) -> bool:
     return bool(answer.status.allowed)
 
 
-def _foreign_objects(kube: Kube) -> Iterator[str]:
+def foreign_objects(kube: Kube) -> Iterator[str]:
+    """Name each object that a run would replace or scale although no run created it."""
     for workload in _WORKLOADS:
-        for made in (base_manifest(workload, "Deployment"), *base_objects(workload)):
-            kind, name = made["kind"], made["metadata"]["name"]
+        made = [base_manifest(workload, "Deployment"), *base_objects(workload)]
+        names = [(manifest["kind"], manifest["metadata"]["name"]) for manifest in made]
+        if workload == CONSUMER_DEPLOYMENT:
+            names.append(("StatefulSet", CONSUMER_DEPLOYMENT))
+        for kind, name in names:
             found = None if kind == _KEPT else kube.get(kind, name)
             if found is not None and is_foreign(found):
                 yield f"{kind}/{name}"

@@ -13,7 +13,7 @@ from lagbench.core.cluster import POLICY_KINDS, SWEEP_SECONDS
 from lagbench.core.scenario import GROUP_PREFIX, RUN_ID_LABEL, TOPIC_PREFIX
 
 PODS_GONE_TIMEOUT_SECONDS = 180.0
-WORKLOADS = ("Job", "Deployment", "Service")
+WORKLOADS = ("Job", "Deployment", "StatefulSet", "Service")
 ON_A_CLUSTER = ("PodDisruptionBudget", "RoleBinding", "Role", "ServiceAccount")
 """Kinds that a run creates beside its workloads on a cluster; not on localkube."""
 

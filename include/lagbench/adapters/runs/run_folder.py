@@ -271,5 +271,5 @@ def find(run_or_prefix: str, root: Path | None = None) -> RunFolder:
 def _folders(root: Path) -> Iterator[RunFolder]:
     if root.is_dir():
         for path in sorted(root.iterdir()):
-            if path.is_dir() and not path.name.startswith("."):
+            if path.is_dir() and not path.name.startswith((".", "_")):  # no run id does
                 yield RunFolder(path)

@@ -10,13 +10,14 @@ import platform
 import subprocess
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import confluent_kafka
 import psutil
 
 from lagbench.adapters.process.processor_speed import this_processor
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.measures import Fidelity
 from lagbench.core.measures.evidence import CURRENT_FORMAT, FORMAT_FIELD
 from lagbench.project import PROJECT_ROOT
 
@@ -30,7 +31,7 @@ def write_manifest(
     scenario: str,
     policy: str,
     seed: int,
-    fidelity: Literal["simulated", "processes", "kubernetes"],
+    fidelity: Fidelity,
     conf: dict[str, Any],
     scenario_text: str,
     policy_text: str,

@@ -43,6 +43,7 @@ from lagbench.core.cluster.manifests import (
 from lagbench.core.cluster.run_rights import Right, rights_of_run
 from lagbench.core.cluster.settings import (
     ALIASES_FIELD,
+    EMBEDDED,
     IMAGE_FIELD,
     NAMESPACE_FIELD,
     REPLICATION_FIELD,
@@ -54,6 +55,7 @@ from lagbench.core.cluster.settings import (
 
 __all__ = [
     "ALIASES_FIELD",
+    "EMBEDDED",
     "GRACE_MARGIN_SECONDS",
     "HPA",
     "IMAGE_FIELD",

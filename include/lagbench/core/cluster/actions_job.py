@@ -50,6 +50,7 @@ def actions_job_for_run(
         arguments={
             "run-id": target.names.run_id,
             "namespace": target.cluster.namespace,
+            "workload": target.workload,
             "seed": str(scenario.seed),
             "drained-records": str(drained),
             "drained-after-seconds": flag_text(after_seconds),

@@ -15,7 +15,7 @@ from typing import Any
 
 from lagbench.core.cluster.settings import NO_STORAGE, ClusterSettings
 from lagbench.core.keda.triggers import TRIGGER_TYPES, RunSources, kafka_metadata_for_run
-from lagbench.core.policy import is_lag_scaler
+from lagbench.core.policy import at_stream_start, is_lag_scaler
 from lagbench.core.scenario import (
     BOOTSTRAP_ANNOTATION,
     EARLIER_LAG_SCALER,
@@ -29,9 +29,11 @@ from lagbench.core.scenario import (
     ConsumerFlags,
     ConsumerSettings,
     DownstreamPace,
+    PoisonedKey,
     RunNames,
     Scenario,
     StartDelay,
+    Workload,
     flag_text,
     flag_values,
 )
@@ -45,16 +47,19 @@ POLICY_KINDS = (SCALED_OBJECT, HPA)
 GRACE_MARGIN_SECONDS = 10
 """Added to the shutdown timeout: flush, commit and leave took below 2 s here; 10 s is ample."""
 
+_NS = 1_000_000_000
 _AS_COMMITTED = ClusterSettings()
 
 
 @dataclass(frozen=True, slots=True)
 class RunTarget:
-    """The run of a manifest, the Kafka that its pods use, and their cluster."""
+    """The run of a manifest, the Kafka that its pods use, their cluster, the consumers' kind."""
 
     names: RunNames
     bootstrap_servers: str
     cluster: ClusterSettings = _AS_COMMITTED
+    workload: Workload = "Deployment"
+    """The kind of the consumers' workload, which the policy scales and the recorder observes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +73,26 @@ class ConsumersWay:
 
 
 def policy_for_run(
-    policy: Mapping[str, Any], target: RunTarget, *, is_embedded: bool = False
+    policy: Mapping[str, Any],
+    target: RunTarget,
+    *,
+    is_embedded: bool = False,
+    starts_at_ns: int | None = None,
 ) -> Manifest:
     """Return the policy with the run's broker, topic and group in each trigger on lag.
 
+    ``starts_at_ns``: the planned start of the stream, in which cron windows are placed.
     Triggers on lag are kafka triggers, external ones that call the lag scaler for Kafka, and
-    prometheus triggers; on the embedded bench these query its own Prometheus.
+    prometheus triggers; on the embedded bench these query its own Prometheus. A target without a
+    kind gets that of the consumers' workload, because KEDA would look for a Deployment.
 
     All policies get one name, because KEDA rejects a second ScaledObject on a target.
 
     :raises WrongInput: the policy is neither a ScaledObject nor an HPA.
     """
     manifest = copy.deepcopy(dict(policy))
+    if starts_at_ns is not None:
+        manifest = at_stream_start(manifest, starts_at_ns, where="policy")
     kind = manifest.get("kind")
     if kind not in POLICY_KINDS:
         raise WrongInput(
@@ -92,6 +105,9 @@ def policy_for_run(
         TELEMETRY_TOPIC_ANNOTATION: target.names.telemetry_topic,
         BOOTSTRAP_ANNOTATION: target.bootstrap_servers,
     }
+    scaled = (manifest.get("spec") or {}).get("scaleTargetRef") or {}
+    if target.workload != "Deployment" and not scaled.get("kind"):
+        scaled["kind"] = target.workload
     sources = RunSources(
         bootstrap_servers=target.bootstrap_servers,
         topic=target.names.events_topic,
@@ -119,19 +135,29 @@ def consumer_for_run(
     settings: ConsumerSettings,
     *,
     replicas: int,
+    seed: int = 0,
+    poison: PoisonedKey | None = None,
     start: StartDelay | None = None,
     pace: DownstreamPace | None = None,
     way: ConsumersWay | None = None,
 ) -> Manifest:
-    """Return the consumers' Deployment: settings as arguments, ``replicas`` as the start.
+    """Return the consumers' workload: settings as arguments, ``replicas`` as the start.
 
-    With a ``way`` the pods reach Kafka through the broker proxy. With ``start`` each pod waits
-    before it joins; localkube notes the pod's number in the run.
+    The committed Deployment becomes a StatefulSet if the settings say so, with the fields of
+    k8s/components/statefulset: no pod waits for another one, because the policy under test decides
+    how many start at once.
+
+    With a ``way`` the pods reach Kafka through the broker proxy. ``seed`` draws the costs of
+    messages. With ``start`` each pod waits before it joins; localkube
+    notes the pod's number in the run.
     The grace period exceeds the shutdown timeout, else the kubelet would kill a pod that finishes
     its work.
     """
     manifest = copy.deepcopy(dict(deployment))
     _named(manifest, manifest["metadata"]["name"], target)
+    if settings.workload == "StatefulSet":
+        manifest["kind"] = settings.workload
+        manifest["spec"]["podManagementPolicy"] = "Parallel"
     manifest["spec"]["replicas"] = replicas
     pod = _pod_template(manifest, target)
     pod["terminationGracePeriodSeconds"] = grace_seconds(settings)
@@ -152,8 +178,11 @@ def consumer_for_run(
         {
             "run-id": target.names.run_id,
             **flag_values(settings, ConsumerFlags),
+            "work-seed": str(seed),
         },
     )
+    if poison is not None:
+        _set_arguments(container, {"poison": flag_text(poison)})
     if pace is not None and not pace.is_even:
         _set_arguments(container, {"slow-downstream": pace.text})
     if start is not None:
@@ -165,12 +194,18 @@ def consumer_for_run(
 
 
 def producer_job_for_run(
-    job: Mapping[str, Any], target: RunTarget, scenario: Scenario, *, tail: Tail | None
+    job: Mapping[str, Any],
+    target: RunTarget,
+    scenario: Scenario,
+    *,
+    tail: Tail | None,
+    starts_at_ns: int | None = None,
 ) -> Manifest:
     """Return the producer's Job under the run's one name, so that creating it twice is a conflict.
 
     The profile is passed as JSON in a variable, because a trace does not fit into flags. With a
-    ``tail`` the base load continues until the Job is deleted.
+    ``tail`` the base load continues until the Job is deleted. The stream starts at
+    ``starts_at_ns`` (unix ns), None: as soon as it can.
     """
     profile = scenario.profile.model_dump(mode="json", exclude_none=True)
     return job_for_run(
@@ -185,6 +220,7 @@ def producer_job_for_run(
             "entities": str(scenario.keys.entities),
             "zipf-s": flag_text(scenario.keys.zipf_s),
             **(_tail_arguments(tail) if tail is not None else {}),
+            **({} if starts_at_ns is None else {"starts-at-ns": str(starts_at_ns)}),
         },
     )
 
@@ -256,6 +292,8 @@ def recorder_for_run(
         "namespace": target.cluster.namespace,
         "metric-aliases": "on" if has_aliases else "off",
     }
+    if target.workload != "Deployment":
+        arguments["workload"] = target.workload
     _set_arguments(container, arguments)
     return manifest
 

@@ -33,6 +33,7 @@ class Right:
 RUN_RIGHTS = (
     Right("coordination.k8s.io", "leases", ("get", "create", "update", "delete")),
     Right("apps", "deployments", (*_CYCLE, "watch")),
+    Right("apps", "statefulsets", (*_CYCLE, "watch")),
     Right("batch", "jobs", _CYCLE),
     Right("keda.sh", "scaledobjects", _CYCLE),
     Right("autoscaling", "horizontalpodautoscalers", (*_CYCLE, "watch")),

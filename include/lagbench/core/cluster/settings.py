@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from lagbench.core.scenario import NAMESPACE
 from lagbench.errors import WrongInput
 
+EMBEDDED = "embedded"
+"""The target on this machine, without a cluster."""
 NO_STORAGE = "none"
 """As storage class: store nothing; the lag scaler's windows end with its pod."""
 

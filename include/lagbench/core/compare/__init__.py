@@ -1,13 +1,56 @@
 """Compare runs with each other."""
 
 from lagbench.core.compare.cell_identity import cell_id, content_digest, policies_digest
-from lagbench.core.compare.compare import ComparedMeasure, Comparison, compare_measures
+from lagbench.core.compare.comparable import DRAWN_FOR_PAIRS, ComparedRun, comparable
+from lagbench.core.compare.compare import (
+    BOUNDS,
+    Bound,
+    ComparedMeasure,
+    Comparison,
+    compare_measures,
+)
+from lagbench.core.compare.environment import Environment
+from lagbench.core.compare.noise_floor import NoiseFloor, bounds_of, closest_floor, noise_floor
+from lagbench.core.compare.pairs import (
+    PLANNED_LOOKS,
+    Difference,
+    DifferenceVerdict,
+    Pair,
+    compare_pairs,
+)
+from lagbench.core.compare.sides import (
+    RunPair,
+    pairs_by_seed,
+    pairs_of_one_cell,
+    require_comparable,
+    sides_by_policy,
+)
 
 __all__ = [
+    "BOUNDS",
+    "DRAWN_FOR_PAIRS",
+    "PLANNED_LOOKS",
+    "Bound",
     "ComparedMeasure",
+    "ComparedRun",
     "Comparison",
+    "Difference",
+    "DifferenceVerdict",
+    "Environment",
+    "NoiseFloor",
+    "Pair",
+    "RunPair",
+    "bounds_of",
     "cell_id",
+    "closest_floor",
+    "comparable",
     "compare_measures",
+    "compare_pairs",
     "content_digest",
+    "noise_floor",
+    "pairs_by_seed",
+    "pairs_of_one_cell",
     "policies_digest",
+    "require_comparable",
+    "sides_by_policy",
 ]

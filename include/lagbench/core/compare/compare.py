@@ -27,9 +27,13 @@ class Bound:
         """The measure that is bounded."""
         return NAMED[self.name]
 
+    def width(self, reference: float) -> float:
+        """Return the difference from the reference that does not count, in the measure's unit."""
+        return max(self.absolute, self.relative * abs(reference))
+
     def allowed(self, reference: float) -> float:
         """Return the highest value that does not count as a regression."""
-        return reference + max(self.absolute, self.relative * abs(reference))
+        return reference + self.width(reference)
 
 
 BOUNDS: tuple[Bound, ...] = (

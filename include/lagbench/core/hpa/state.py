@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from lagbench.core.hpa.behavior import ScaleEvents
+from lagbench.core.kubernetes import HPA_TOLERANCE
 
 _Item = TypeVar("_Item")
 
@@ -15,7 +16,7 @@ _Item = TypeVar("_Item")
 class HpaSettings:
     """Flags of the controller; the defaults are those of kube-controller-manager."""
 
-    tolerance: float = 0.1
+    tolerance: float = HPA_TOLERANCE
     downscale_stabilization_seconds: int = 300
 
 

@@ -1,4 +1,4 @@
-"""One sync of the HorizontalPodAutoscaler (Kubernetes 1.34) as a function over explicit state.
+"""One HPA sync (Kubernetes 1.34) as a function over explicit state.
 
 A sync has three parts, so that effects stay outside: ``wants_metrics`` says whether metrics are
 read at all, ``decide`` turns their proposals into a replica count, and ``record_change`` notes a
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lagbench.core.hpa.behavior import ScaleEvent
-from lagbench.core.hpa.limits import Sync, normalise
 from lagbench.core.hpa.metrics import MetricFailure, Proposal
 from lagbench.core.hpa.spec import HpaSpec
+from lagbench.core.hpa.stabilization import Sync, normalise
 from lagbench.core.hpa.state import (
     Condition,
     HpaHistory,

@@ -1,5 +1,6 @@
 """Kubernetes' own formats: quantities, instants, fields, Go's texts."""
 
+from lagbench.core.kubernetes.control_loops import HPA_SYNC_SECONDS, HPA_TOLERANCE
 from lagbench.core.kubernetes.fields import refuse_unknown_fields
 from lagbench.core.kubernetes.go_float import go_float
 from lagbench.core.kubernetes.go_quote import go_quote
@@ -20,6 +21,8 @@ from lagbench.core.kubernetes.object_fields import (
 from lagbench.core.kubernetes.quantity import format_milli, metric_milli, parse_milli
 
 __all__ = [
+    "HPA_SYNC_SECONDS",
+    "HPA_TOLERANCE",
     "NS_PER_SECOND",
     "boolean",
     "floor_to_second_ns",

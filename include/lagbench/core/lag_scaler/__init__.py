@@ -14,7 +14,8 @@ from lagbench.core.lag_scaler.lag_source import (
 from lagbench.core.lag_scaler.metadata_keys import FROM_ENV, SECRET_KEYS
 from lagbench.core.lag_scaler.metadata_reader import InvalidMetadata, MetadataProblem
 from lagbench.core.lag_scaler.projection import evidence_intervals
-from lagbench.core.lag_scaler.rule import (
+from lagbench.core.lag_scaler.rule import WatchedRule
+from lagbench.core.lag_scaler.rule_parameters import (
     MAX_GAP_INTERVALS,
     NS_PER_SECOND,
     SPAN_TOLERANCE_INTERVALS,
@@ -23,7 +24,6 @@ from lagbench.core.lag_scaler.rule import (
 from lagbench.core.lag_scaler.settings import LagSettings, parse_lag_settings
 from lagbench.core.lag_scaler.snapshot import SnapshotDiscarded, restore_window, save_window
 from lagbench.core.lag_scaler.source_address import KafkaCluster, SourceAddress
-from lagbench.core.lag_scaler.watched_rule import WatchedRule
 from lagbench.core.lag_scaler.window import GroupWindow
 
 __all__ = [

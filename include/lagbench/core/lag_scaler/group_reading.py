@@ -12,7 +12,7 @@ from lagbench.core.lag_scaler.lag_source import PartitionIds
 from lagbench.core.lag_scaler.offset_history import Columns, OffsetHistory, least
 from lagbench.core.lag_scaler.partition_lag import OffsetReading, Records, ages, stuck
 from lagbench.core.lag_scaler.projection import Rates
-from lagbench.core.lag_scaler.rule import NS_PER_SECOND, LagRule, LagScope
+from lagbench.core.lag_scaler.rule_parameters import NS_PER_SECOND, LagRule, LagScope
 from lagbench.core.lag_scaler.stretches import Values
 
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from lagbench.core.keda.loop import divisors
-from lagbench.core.lag_scaler.rule import LagRule
+from lagbench.core.lag_scaler.rule_parameters import LagRule
 
 
 class CappedMetric(NamedTuple):

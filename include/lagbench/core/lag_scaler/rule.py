@@ -1,67 +1,131 @@
-"""Define one object's rule for persistent lag: parameters, without addresses and secrets."""
+"""Decide whether lag is persistent lag: one rule over one window, at the newest sample."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Protocol
 
-from pydantic import BaseModel, ConfigDict
+import numpy as np
 
-from lagbench.core.keda.triggers import OffsetResetPolicy
+from lagbench.core.lag_scaler.decision import Decision, GroupFigures, Growth, LagUnavailable
+from lagbench.core.lag_scaler.group_reading import GroupReading
+from lagbench.core.lag_scaler.hold import Hold
+from lagbench.core.lag_scaler.metric_value import capped
+from lagbench.core.lag_scaler.offset_history import Instants
+from lagbench.core.lag_scaler.projection import (
+    cannot_drain,
+    evidence_intervals,
+    projected_total,
+)
+from lagbench.core.lag_scaler.rule_parameters import NS_PER_SECOND, LagRule, max_gap_ns
+from lagbench.core.lag_scaler.stretches import NO_STRETCH
 
-LagScope = Literal["partition", "total"]
-LagMetric = Literal["records", "seconds", "projected"]
-NS_PER_SECOND = 1_000_000_000
-# Two missed samples and some lateness are tolerated; a third missed sample ends every stretch.
-MAX_GAP_INTERVALS = 2.5
-# Samples come early or late by milliseconds: a span counts as reached half an interval before.
-SPAN_TOLERANCE_INTERVALS = 0.5
+
+class Trouble(Protocol):
+    """The last problem with the samples of a rule."""
+
+    def last_trouble(self) -> str:
+        """Return a sentence; empty without a problem."""
+        ...
 
 
-class LagRule(BaseModel):
-    """One ScaledObject's rule for a group's lag; equal rules share one evaluation.
+class WatchedRule:
+    """``decide`` costs the same for any window: everything is computed once per sample.
 
-    ``lag_threshold`` is in records; with ``lag_metric`` seconds, in seconds of age. It is both the
-    limit of the rule (at or above) and the target per replica. ``wakes_for_backlog`` is
-    Iggy's meaning of ``scale_to_zero_on_invalid_offset``: without a commit, the backlog counts.
+    ``early_since`` holds the start of each stretch that was judged early; it counts as long as
+    that stretch continues. None unless lagMetric is projected.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    def __init__(self, rule: LagRule, trouble: Trouble) -> None:
+        """Start without a decision."""
+        up, down = rule.scale_up_stabilization_seconds, rule.scale_down_stabilization_seconds
+        self.rule = rule
+        self.decision: Decision | None = None
+        self.early_since: Instants | None = None
+        self.hold = (
+            Hold(round(up * NS_PER_SECOND), round(down * NS_PER_SECOND)) if up or down else None
+        )
+        self._trouble = trouble
+        self._needed_ns = rule.needed_span_ns
+        self._max_gap_ns = max_gap_ns(rule.sampling_interval_seconds)
 
-    lag_threshold: int = 500
-    activation_lag_threshold: int = 0
-    sustain_seconds: float = 120.0
-    sampling_interval_seconds: float = 10.0
-    window_size: int = 30
-    scale_up_stabilization_seconds: float = 0.0
-    scale_down_stabilization_seconds: float = 0.0
-    lag_scope: LagScope = "partition"
-    lag_metric: LagMetric = "records"
-    offset_reset_policy: OffsetResetPolicy = "latest"
-    scale_to_zero_on_invalid_offset: bool = False
-    wakes_for_backlog: bool = False
-    exclude_persistent_lag: bool = False
-    partition_limitation: tuple[int, ...] | None = None
-    limit_to_partitions_with_lag: bool = False
-    allow_idle_consumers: bool = False
-    ensure_even_distribution_of_partitions: bool = False
+    def decide(self, now_ns: int) -> Decision:
+        """Return the decision of the newest sample; ``LagUnavailable`` without a fresh one."""
+        decision = self.decision
+        if decision is None:
+            trouble = self._trouble.last_trouble() or "none has been taken yet"
+            raise LagUnavailable(f"no current sample: {trouble}")
+        age_ns = now_ns - decision.figures.at_ns
+        if -self._max_gap_ns <= age_ns <= self._max_gap_ns:
+            return decision
+        trouble = self._trouble.last_trouble() or "no read has ended since"
+        raise LagUnavailable(
+            f"the newest sample is {age_ns / NS_PER_SECOND:.1f} s old, at most "
+            f"{self._max_gap_ns / NS_PER_SECOND:g} s is allowed (2.5 sampling intervals): {trouble}"
+        )
 
-    @property
-    def interval_ns(self) -> int:
-        """Return the sampling interval in nanoseconds."""
-        return round(self.sampling_interval_seconds * NS_PER_SECOND)
+    def clear_hold(self) -> None:
+        """Clear the state of stabilisation."""
+        if self.hold is not None:
+            self.hold.clear()
 
-    @property
-    def window_span_seconds(self) -> float:
-        """Return the longest stretch that a full window can show."""
-        return (self.window_size - 1) * self.sampling_interval_seconds
+    def settle(
+        self, reading: GroupReading, starts: Instants, oldest: tuple[int, int], *, is_new: bool
+    ) -> None:
+        """Decide on a reading; ``is_new``: it is a new sample, which stabilisation counts once."""
+        figures, rule = reading.figures, self.rule
+        started_at, column = oldest
+        has_stretch = started_at != NO_STRETCH
+        is_persistent = has_stretch and figures.at_ns - started_at >= self._needed_ns
+        growth = self._project(reading, starts) if rule.lag_metric == "projected" else None
+        is_early = not is_persistent and self._is_early()
+        uncapped = self._uncapped(figures, growth)
+        value, bound = capped(
+            rule,
+            uncapped,
+            partitions=figures.partitions,
+            with_lag=figures.partitions_with_lag,
+        )
+        counts = is_persistent or is_early
+        raw = float(value) if counts else 0.0
+        is_active = counts and figures.total_lag > rule.activation_lag_threshold
+        served = raw
+        if self.hold is not None:
+            if is_new:
+                self.hold.push(figures.at_ns, raw, is_active=is_active)
+            served, is_active = self.hold.served, self.hold.is_active
+        self.decision = Decision(
+            rule,
+            figures,
+            started_at if has_stretch else None,
+            reading.partition_of(column) if has_stretch else None,
+            is_persistent,
+            is_early,
+            growth,
+            float(uncapped),
+            bound,
+            raw,
+            served,
+            is_active,
+        )
 
-    @property
-    def needed_span_ns(self) -> int:
-        """Return the span from which a stretch counts as persistent: within half an interval."""
-        tolerated = SPAN_TOLERANCE_INTERVALS * self.sampling_interval_seconds
-        return round((self.sustain_seconds - tolerated) * NS_PER_SECOND)
+    def _project(self, reading: GroupReading, starts: Instants) -> Growth | None:
+        """Return the measured rates, and mark the stretches that cannot end in time at them."""
+        if self.early_since is None:
+            self.early_since = np.full(starts.size, NO_STRETCH, dtype=np.int64)
+        stays = self.early_since == starts
+        measured = reading.growth(evidence_intervals(self.rule), self.rule.window_size)
+        if measured is not None:
+            at_ns = reading.figures.at_ns
+            stays |= cannot_drain(self.rule, at_ns, reading.values, measured[0], starts)
+        self.early_since = np.where(stays, starts, NO_STRETCH)
+        return None if measured is None else measured[1]
 
+    def _is_early(self) -> bool:
+        return self.early_since is not None and bool((self.early_since != NO_STRETCH).any())
 
-def max_gap_ns(interval_seconds: float) -> int:
-    """Return the longest distance of two samples; it is also the newest one's highest age."""
-    return round(MAX_GAP_INTERVALS * interval_seconds * NS_PER_SECOND)
+    def _uncapped(self, figures: GroupFigures, growth: Growth | None) -> float:
+        if figures.oldest_age_ns is not None:
+            return figures.oldest_age_ns / NS_PER_SECOND
+        if growth is None:
+            return figures.counted_lag
+        return projected_total(figures.counted_lag, growth.per_second, self.rule)

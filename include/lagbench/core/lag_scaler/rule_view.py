@@ -7,9 +7,9 @@ import numpy as np
 from lagbench.core.lag_scaler.group_reading import GroupReading, ViewKey, threshold_in_values
 from lagbench.core.lag_scaler.lag_source import PartitionIds
 from lagbench.core.lag_scaler.offset_history import Columns, OffsetHistory, columns_of
-from lagbench.core.lag_scaler.rule import LagRule
+from lagbench.core.lag_scaler.rule import Trouble, WatchedRule
+from lagbench.core.lag_scaler.rule_parameters import LagRule
 from lagbench.core.lag_scaler.stretches import NO_STRETCH, Stretches, trailing_starts
-from lagbench.core.lag_scaler.watched_rule import Trouble, WatchedRule
 
 _LISTED_PARTITIONS = 5
 

@@ -17,7 +17,7 @@ from lagbench.core.keda.triggers import normalize_metric_name, parse_partition_l
 from lagbench.core.lag_scaler.lag_source import GroupTopic
 from lagbench.core.lag_scaler.metadata_keys import SECRET_KEYS, near_miss, unknown_keys
 from lagbench.core.lag_scaler.metadata_reader import InvalidMetadata, MetadataReader
-from lagbench.core.lag_scaler.rule import LagRule
+from lagbench.core.lag_scaler.rule_parameters import LagRule
 from lagbench.core.lag_scaler.source_address import IggyServer, SourceAddress, read_source
 
 __all__ = ["InvalidMetadata", "LagSettings", "parse_lag_settings"]

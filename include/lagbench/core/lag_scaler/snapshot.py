@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from lagbench.core.lag_scaler.group_reading import view_key
 from lagbench.core.lag_scaler.hold import Queue
-from lagbench.core.lag_scaler.rule import NS_PER_SECOND, LagRule
-from lagbench.core.lag_scaler.watched_rule import WatchedRule
+from lagbench.core.lag_scaler.rule import WatchedRule
+from lagbench.core.lag_scaler.rule_parameters import NS_PER_SECOND, LagRule
 from lagbench.core.lag_scaler.window import GroupWindow
 
 SNAPSHOT_VERSION = 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 from lagbench.core.lag_scaler.group_reading import ViewKey, view_key
 from lagbench.core.lag_scaler.lag_source import GroupSample, PartitionIds
 from lagbench.core.lag_scaler.offset_history import OffsetHistory, are_same, least
-from lagbench.core.lag_scaler.rule import LagRule, max_gap_ns
+from lagbench.core.lag_scaler.rule import WatchedRule
+from lagbench.core.lag_scaler.rule_parameters import LagRule, max_gap_ns
 from lagbench.core.lag_scaler.rule_view import RuleView
-from lagbench.core.lag_scaler.watched_rule import WatchedRule
 
 
 class GroupWindow:

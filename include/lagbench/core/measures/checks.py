@@ -66,7 +66,12 @@ def reconciliation(found: Accounting) -> Check:
     """Check that every acknowledged message is in the log once and was processed once."""
     counts = {name: getattr(found, name) for name in (*RECONCILED, *_SINCE_FORMAT_2)}
     against = {name: count for name, count in counts.items() if count}
-    if found.processed_distinct != found.in_log:
+    if found.failed_unplanned:
+        against["failed"] = found.failed_unplanned
+    settled = found.processed_distinct
+    if settled is not None:
+        settled += found.failed or 0
+    if settled != found.in_log:
         against["processed_distinct"] = found.processed_distinct
     if found.produced_acked is not None and found.produced_acked != found.in_log:
         against["produced_acked"] = found.produced_acked

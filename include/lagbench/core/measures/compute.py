@@ -59,9 +59,10 @@ from lagbench.core.measures.rebalance import (
 from lagbench.core.measures.rebalance_cost import rebalance_measures
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.measures.scaling import Group, replica_group, scaling_measure
-from lagbench.core.scenario.stream import tail_of
+from lagbench.core.scenario.stream import failing_seqs, tail_of
 from lagbench.errors import NotReady
 
+_START_PRECISION_SECONDS = 1.0
 EARLY_SECONDS = 0.1
 """A larger clock offset is reported; a smaller one is within the precision of the clocks."""
 
@@ -103,6 +104,7 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
                 fence=run.fence,
                 unknown_telemetry=run.unknown_records,
                 commit_moves=run.commit_moves,
+                poisoned_seqs=failing_seqs(run.scenario),
             ),
             observer_cost=observer_cost(run.records, from_at, until_at),
             start_cost=start_cost(run.records, run.timelines),
@@ -138,9 +140,22 @@ def _with_notes(found: Measures, run: RunEvidence) -> Measures:
         moved_back(found),
         idle_scale_downs_text(found.scaling.changes, run.rate),
         unrecorded_text(folder_format(run.manifest)),
+        _missed_start(run),
     )
     known = tuple(note for note in notes if note)
     return found.model_copy(update={"validity": found.validity.model_copy(update={"notes": known})})
+
+
+def _missed_start(run: RunEvidence) -> str:
+    """Return by how much the stream missed the start for which cron windows were placed."""
+    planned = run.manifest.get("stream_planned_at")
+    started_at = next(iter(run.recorded_starts_at), None)
+    if planned is None or started_at is None:
+        return ""
+    late = (started_at - planned) / NANOSECONDS
+    if abs(late) < _START_PRECISION_SECONDS:
+        return ""
+    return f"the stream started {late:+.1f} s from its planned start: cron windows are off by that"
 
 
 def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from lagbench.core.measures.evidence import BIN_NS
-from lagbench.core.measures.lag import pod_rate_per_second
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.rebalance import (
     GroupWork,
@@ -52,7 +51,7 @@ def rebalance_measures(
 ) -> RebalanceMeasures:
     """Return the rebalances and standstills of the measurement window."""
     settings = run.scenario.consumer
-    cost_seconds = max(settings.process_ms / 1000, run.work.message_seconds or 0.0)
+    cost_seconds = max(settings.message_ms / 1000, run.work.message_seconds or 0.0)
     found = GroupWork(
         rate=run.rate,
         work=run.work,
@@ -61,7 +60,7 @@ def rebalance_measures(
         changes=group.changes,
         from_at=from_at,
         until_at=until_at,
-        nominal_rate_per_second=pod_rate_per_second(settings.process_ms, settings.concurrency),
+        nominal_rate_per_second=settings.pod_rate_per_second,
         message_seconds=cost_seconds,
         hidden=run.hidden,
         slowness=_slowness(run),

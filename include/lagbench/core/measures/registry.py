@@ -1,5 +1,7 @@
 """Collect the named measures: each model that is a part of ``Measures`` declares its own.
 
+To add a measure, declare it where it is computed: a field of a model in ``core/measures`` and a
+line in that model's ``named``. Nothing is added here. A new model becomes a field of ``Measures``.
 SLOs, the nightly gate, the prediction, the simulator, the report and the terminal read this list.
 """
 

@@ -27,7 +27,6 @@ from lagbench.core.measures.evidence import (
     pod_timelines,
     policies_in_force,
 )
-from lagbench.core.measures.lag import pod_rate_per_second
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.rebalance import Handover, PartitionWork
 from lagbench.core.policy import CheckedPolicy, PolicyLimits
@@ -80,8 +79,7 @@ class RunEvidence:
     @cached_property
     def pod_rate_per_second(self) -> float | None:
         """The highest rate of one pod; None: a record costs nothing."""
-        settings = self.scenario.consumer
-        return pod_rate_per_second(settings.process_ms, settings.concurrency)
+        return self.scenario.consumer.pod_rate_per_second
 
     @cached_property
     def load(self) -> LoadWindow:

@@ -8,13 +8,14 @@ from typing import ClassVar
 
 from pydantic import AliasChoices, Field
 
-from lagbench.core.measures.evidence import LoadWindow, gaps_text
+from lagbench.core.measures.evidence import LoadWindow, gaps_text, pod_of_life
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure
 from lagbench.core.measures.pods import SurplusPod, idle_ratio, surplus, zero_partition_seconds
 from lagbench.core.measures.rebalance import EpisodeSpan, episode_spans
 from lagbench.core.measures.replicas import (
     ReplicaChange,
     baseline_at_floor,
+    mark_self_made,
     replica_changes,
     replica_gaps,
 )
@@ -41,6 +42,9 @@ def replica_group(run: RunEvidence, from_at: int, until_at: int) -> Group:
         until_at=until_at,
         last_spike_ended_at=run.load.last_spike_ended_at,
     )
+    if run.load.stream_started_at is not None:
+        windows = [(spike.started_at, spike.ended_at) for spike in run.load.spike_windows]
+        changes = tuple(mark_self_made(changes, windows))
     return Group(changes, episode_spans(run.events))
 
 
@@ -79,6 +83,7 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         change_count=len(group.changes),
         reversals=sum(change.is_reversal for change in group.changes),
         flips=sum(change.is_flip for change in group.changes),
+        **_by_cause(group.changes, run.load),
         floor_replicas=run.limits.floor_replicas,
         ceiling_replicas=run.policies.highest_ceiling,
         max_replicas=max(wanted, default=None),
@@ -90,8 +95,7 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         else idle_ratio(
             pod_seconds,
             run.rate.processed_between(from_at, sample_until_at),
-            settings.process_ms,
-            settings.concurrency,
+            settings.pod_rate_per_second,
         ),
         zero_partition_pod_seconds=sum(empty.values()) if run.events else None,
         baseline_at_floor=is_at_floor,
@@ -123,6 +127,17 @@ def _pod_seconds(run: RunEvidence, from_at: int, until_at: int) -> float | None:
     return sum(timeline.seconds_between(from_at, until_at) for timeline in run.timelines.values())
 
 
+def _by_cause(changes: Sequence[ReplicaChange], load: LoadWindow) -> dict[str, int | None]:
+    """Return the flips by cause; None: the instants of the load are not known."""
+    names = ("self_made_flips", "load_following_flips")
+    if load.stream_started_at is None:
+        return dict.fromkeys(names)
+    return {
+        name: sum(change.is_self_made is is_self_made for change in changes)
+        for name, is_self_made in zip(names, (True, False), strict=True)
+    }
+
+
 def _has_baseline(load: LoadWindow) -> bool:
     """Return whether there is a time before the first spike in which a sample is due."""
     start, spike = load.stream_started_at, load.first_spike_started_at
@@ -130,10 +145,20 @@ def _has_baseline(load: LoadWindow) -> bool:
 
 
 def _records_by_pod(run: RunEvidence) -> dict[str, int] | None:
+    """Return what each pod did; None without an accounting.
+
+    The accounting has a pod's lives in one sum. With several lives the rates distinguish them.
+    """
     if run.accounting is None:
         return None
     by_pod = run.accounting.get("by_pod") or {}
-    return {pod: int(work.get("processed", 0)) for pod, work in by_pod.items()}
+    done = {pod: int(work.get("processed", 0)) for pod, work in by_pod.items()}
+    if all(pod_of_life(name) == name for name in run.timelines):
+        return done
+    rates = run.work.pod_rates
+    if rates is None:
+        return None
+    return {pod: int(row.sum()) for pod, row in zip(rates.pods, rates.done, strict=True)}
 
 
 class Scaling(MeasureModel):
@@ -164,10 +189,26 @@ class Scaling(MeasureModel):
     )
     pod_minutes_after: float | None = None  # after the planned window
     has_baseline: bool = True  # False: the load begins with a spike
+    self_made_flips: int | None = None  # None: unknown, or measured before this field existed
+    load_following_flips: int | None = None
     max_group_members: int | None = None  # as the broker counted them, unless an action hid it
 
     named: ClassVar[tuple[NamedMeasure[Scaling], ...]] = (
         NamedMeasure("flips", "Flapping", "flips", 0, lambda scaling: scaling.flips),
+        NamedMeasure(
+            "self_made_flips",
+            "Self-made flips",
+            "flips",
+            0,
+            lambda scaling: scaling.self_made_flips,
+        ),
+        NamedMeasure(
+            "load_following_flips",
+            "Load-following flips",
+            "flips",
+            0,
+            lambda scaling: scaling.load_following_flips,
+        ),
         NamedMeasure(
             "replica_changes", "Replica changes", "", 0, lambda scaling: scaling.change_count
         ),

@@ -3,7 +3,7 @@
 A rule of thumb from the processor times of one quick_spike run on two cores. Processor time of one
 message falls with the rate, because batches grow: producing costs little, the broker and a consumer
 pay per request more than per message. That what a pod and the broker cost grows with the square
-root of their rate is an assumption.
+root of their rate is an assumption. The work of ``consumer.cpu_ms`` comes on top.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def cores_needed(plan: Plan) -> float:
     done = min(plan.peak_rate, plan.capacity_per_second)
     pod = _POD_AT_REST + _POD_AT_500 * math.sqrt(done / pods / 500)
     broker = _BROKER_AT_REST + _BROKER_AT_6000 * math.sqrt(plan.peak_rate / 6000)
-    return pods * pod + broker + plan.peak_rate * _PRODUCER_PER_MESSAGE + _OTHERS
+    work = done * plan.cpu_ms / 1000
+    return pods * pod + work + broker + plan.peak_rate * _PRODUCER_PER_MESSAGE + _OTHERS
 
 
 def cannot_carry(plan: Plan, cores: int, speed: float = 1.0) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lagbench.core.kubernetes import HPA_TOLERANCE
 from lagbench.core.policy import CheckedPolicy, PolicyLimits
 from lagbench.core.scenario import Scenario
 from lagbench.core.scenario.stream import (
@@ -30,7 +31,6 @@ LEDGER_BYTES = 60
 # The tables of a run folder (Parquet): 9 columns of an event and 10 of its processing.
 TABLE_BYTES = 60
 # The HPA leaves the count alone while wish / current is within 10 % of 1.
-_TOLERANCE = 0.1
 # Lag at rest is what arrives between two commits; consumers commit about once a second.
 _COMMIT_SECONDS = 1.0
 
@@ -48,7 +48,9 @@ class Plan:
     peak_rate: float
     spikes: tuple[Spike, ...]
     pod_rate: float
-    """Messages per second that one pod can process; infinite if process_ms is 0."""
+    """Messages per second that one pod can process; infinite if a message costs nothing."""
+    cpu_ms: float
+    """CPU time that the work on one message takes."""
     pods_needed_at_base: int
     pods_needed_at_peak: int
     partitions: int
@@ -78,14 +80,12 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
     tail = tail_of(scenario, started_replicas=limits.started_replicas)
     whole_load = load if tail is None else tail.after(load)
     consumer, partitions = scenario.consumer, scenario.partitions
-    pod_rate = (
-        consumer.concurrency * 1000 / consumer.process_ms if consumer.process_ms else math.inf
-    )
+    pod_rate = consumer.pod_rate_per_second or math.inf
     shares = partition_shares(scenario.keys, partitions, scenario.seed)
     hottest = int(np.argmax(shares))
     useful = min(limits.ceiling_replicas, partitions)
     spikes = load_spikes(load, floor_rate_per_second=limits.started_replicas * pod_rate)
-    # A policy on CPU is taken to stay at its floor: what its pods' work costs is not known here.
+    # A policy on CPU is taken to stay at its floor; the simulator plays what its pods' work costs.
     sees_lag = limits.scales_at_records is not None
     reachable = useful if sees_lag else min(limits.started_replicas, partitions)
     capacity = reachable * pod_rate
@@ -98,6 +98,7 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
         peak_rate=load.peak_rate,
         spikes=spikes,
         pod_rate=pod_rate,
+        cpu_ms=consumer.cpu_ms,
         pods_needed_at_base=max(1, math.ceil(load.base_rate / pod_rate)),
         pods_needed_at_peak=max(1, math.ceil(load.peak_rate / pod_rate)),
         partitions=partitions,
@@ -126,7 +127,7 @@ def _sticking(limits: PolicyLimits, partitions: int) -> tuple[int, ...]:
     if limits.ceiling_replicas < partitions:
         return ()
     low = max(limits.started_replicas, 1)
-    return tuple(n for n in range(low, partitions) if partitions / n <= 1 + _TOLERANCE)
+    return tuple(n for n in range(low, partitions) if partitions / n <= 1 + HPA_TOLERANCE)
 
 
 def _with_warnings(plan: Plan, limits: PolicyLimits) -> Plan:
@@ -178,7 +179,7 @@ def _of_load(plan: Plan, limits: PolicyLimits) -> list[str]:
             "its drain, not the replica count, is the limit"
         )
     if limits.scales_at_records is not None:
-        held = limits.scales_at_records * plan.min_replicas * (1 + _TOLERANCE)
+        held = limits.scales_at_records * plan.min_replicas * (1 + HPA_TOLERANCE)
         if plan.base_rate * _COMMIT_SECONDS > held:
             found.append(
                 f"one second of the base rate ({plan.base_rate:,.0f} messages) is more lag than "

@@ -8,6 +8,11 @@ from lagbench.core.policy.limits import (
     PolicyLimits,
     is_lag_scaler,
 )
+from lagbench.core.policy.stream_windows import (
+    aligned_start_ns,
+    at_stream_start,
+    stream_windows,
+)
 
 __all__ = [
     "KEDA_DEFAULT_LAG_THRESHOLD",
@@ -15,7 +20,10 @@ __all__ = [
     "POLICY_VERSIONS",
     "CheckedPolicy",
     "PolicyLimits",
+    "aligned_start_ns",
+    "at_stream_start",
     "check_fit",
     "check_policy",
     "is_lag_scaler",
+    "stream_windows",
 ]

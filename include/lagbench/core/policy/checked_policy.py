@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 from lagbench.core.hpa import HpaSpec, ResourceMetric, ScaleTarget, parse_hpa
 from lagbench.core.keda.object import ScaledObjectSpec, parse_scaled_object
@@ -13,7 +13,8 @@ from lagbench.core.policy.admission import ClusterView, admit, refuse_unknown_hp
 from lagbench.core.policy.kinds import POLICY_VERSIONS
 from lagbench.core.policy.limits import PolicyLimits, policy_limits
 from lagbench.core.policy.review import refusal_findings
-from lagbench.core.scenario import CONSUMER_DEPLOYMENT, Scenario
+from lagbench.core.policy.stream_windows import stream_windows
+from lagbench.core.scenario import CONSUMER_DEPLOYMENT, Scenario, Workload
 from lagbench.errors import WrongInput
 
 
@@ -68,13 +69,35 @@ def check_policy(manifest: Mapping[str, Any], *, where: str) -> CheckedPolicy:
     else:
         _check_admission(manifest, where)
     _check_target(spec.target, where)
+    stream_windows(manifest, where=where)
     _ = checked.limits  # a threshold that is no number is wrong, too
     return checked
 
 
 def check_fit(scenario: Scenario, policy: CheckedPolicy) -> None:
-    """Reject a policy with more replicas than partitions, unless ``allow_overscale`` is set."""
+    """Reject a policy that names the other kind of workload, or more replicas than partitions.
+
+    More replicas are fine with ``allow_overscale``. A ScaledObject without a kind follows the
+    scenario's workload; one with a kind, and each HPA, must name that workload.
+    """
     limits = policy.limits
+    kind = policy.manifest["spec"]["scaleTargetRef"].get("kind")
+    if kind and kind != scenario.consumer.workload:
+        raise WrongInput(
+            where=policy.where,
+            field="spec.scaleTargetRef.kind",
+            value=kind,
+            allowed=f"{scenario.consumer.workload}, the consumer.workload of scenario "
+            f"{scenario.name} (or set consumer.workload: {kind} in the scenario)",
+        )
+    is_placed = stream_windows(policy.manifest, where=policy.where)
+    if is_placed and scenario.hpa_sync_at_seconds is not None:
+        raise WrongInput(
+            where=f"scenario {scenario.name}",
+            field="hpa_sync_at_seconds",
+            value=scenario.hpa_sync_at_seconds,
+            allowed="none with this policy: its cron windows fix the stream's start",
+        )
     if limits.ceiling_replicas > scenario.partitions and not scenario.allow_overscale:
         raise WrongInput(
             where=policy.where,
@@ -108,10 +131,11 @@ def _check_metrics(spec: HpaSpec, where: str) -> None:
 
 def _check_target(target: ScaleTarget, where: str) -> None:
     """Reject a policy that scales something else than the consumers."""
-    if (target.kind, target.name) != ("Deployment", CONSUMER_DEPLOYMENT):
+    kinds = get_args(Workload)
+    if target.kind not in kinds or target.name != CONSUMER_DEPLOYMENT:
         raise WrongInput(
             where=where,
             field="spec.scaleTargetRef",
             value=f"{target.kind} {target.name}",
-            allowed=f"Deployment {CONSUMER_DEPLOYMENT}, the workload under test",
+            allowed=f"{' or '.join(kinds)} {CONSUMER_DEPLOYMENT}, the workload under test",
         )

@@ -23,6 +23,13 @@ from lagbench.core.scenario.actions import (
 )
 from lagbench.core.scenario.downstream_pace import DownstreamPace, Slowdown
 from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
+from lagbench.core.scenario.hpa_phase import (
+    phase_distance_seconds,
+    require_known_hpa,
+    stream_start_at_ns,
+)
+from lagbench.core.scenario.poison import PoisonedKey, PoisonedKeyFlag
+from lagbench.core.scenario.process_cost import NUMBER, ProcessCost
 from lagbench.core.scenario.run_names import (
     AUTOSCALER_DEPLOYMENT,
     AUTOSCALER_NAMESPACE,
@@ -59,6 +66,7 @@ from lagbench.core.scenario.scenario import (
     Slos,
     SteadyProfile,
     StepProfile,
+    Workload,
 )
 from lagbench.core.scenario.start_delay import (
     START_SPREAD,
@@ -80,6 +88,7 @@ __all__ = [
     "LAG_SCALER",
     "MAX_SEED",
     "NAMESPACE",
+    "NUMBER",
     "POD_ORDINAL_ANNOTATION",
     "POLICY_OBJECT",
     "PORT_ANNOTATION",
@@ -109,6 +118,9 @@ __all__ = [
     "LagScalerDown",
     "LastingAction",
     "PausePod",
+    "PoisonedKey",
+    "PoisonedKeyFlag",
+    "ProcessCost",
     "Profile",
     "RollingRestart",
     "RunNames",
@@ -120,6 +132,7 @@ __all__ = [
     "SteadyProfile",
     "StepProfile",
     "SwapPolicy",
+    "Workload",
     "action_models",
     "actions_seconds",
     "begin_text",
@@ -130,6 +143,9 @@ __all__ = [
     "flag_values",
     "mean_start_seconds",
     "new_run_id",
+    "phase_distance_seconds",
+    "require_known_hpa",
     "start_delay",
+    "stream_start_at_ns",
     "trace_points",
 ]

@@ -42,7 +42,9 @@ def flag_values(settings: BaseModel, model: type[BaseModel]) -> dict[str, str]:
 
 
 def flag_text(value: Any) -> str:
-    """Return a value as a flag takes it: on or off, 2 for 2.0, 0.5 for 0.5."""
+    """Return a value as a flag takes it: on or off, 2 for 2.0, 0.5 for 0.5, a model as JSON."""
+    if isinstance(value, BaseModel):
+        return value.model_dump_json()
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, float):

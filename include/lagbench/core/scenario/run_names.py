@@ -13,6 +13,7 @@ from lagbench.errors import WrongInput
 
 NAMESPACE = "lagbench"
 CONSUMER_DEPLOYMENT = "consumer"
+"""Name of the consumers' workload: a Deployment, or a StatefulSet if the scenario says so."""
 RECORDER_DEPLOYMENT = "recorder"
 PORT_ANNOTATION = "lagbench.io/port-"
 """With a port's name after it: where localkube notes the loopback port of a pod or a Service."""
@@ -36,7 +37,7 @@ SWAP_ANNOTATION = "lagbench.io/swap"
 TELEMETRY_TOPIC_ANNOTATION = "lagbench.io/telemetry-topic"
 BOOTSTRAP_ANNOTATION = "lagbench.io/bootstrap-servers"
 POD_ORDINAL_ANNOTATION = "lagbench.io/ordinal"
-"""The pod's number in its Deployment, from 0 in the order of creation; localkube notes it."""
+"""The pod's number in its workload, from 0 in the order of creation; localkube notes it."""
 TOPIC_PREFIX = "lagbench."
 GROUP_PREFIX = "enrich."
 

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.scenario.actions import (
     Action,
     SlowDownstream,
@@ -17,6 +18,8 @@ from lagbench.core.scenario.actions import (
     problem_of_overlap,
 )
 from lagbench.core.scenario.flag import Flag
+from lagbench.core.scenario.poison import Poison
+from lagbench.core.scenario.process_cost import ProcessMs
 
 MAX_SEED = 2**63 - 1
 EARLIER_NAMES: Mapping[str, str] = {
@@ -26,6 +29,7 @@ EARLIER_NAMES: Mapping[str, str] = {
 """Dotted fields that files and ``--set`` may also give by an earlier name; new files do not."""
 Balancer = Literal["range", "roundrobin", "cooperative-sticky", "consumer"]
 CommitMode = Literal["auto", "manual", "transactional"]
+Workload = Literal["Deployment", "StatefulSet"]
 
 
 class _Model(BaseModel):
@@ -114,8 +118,13 @@ Profile = Annotated[
 class ConsumerFlags(_Model):
     """The settings of the workload under test that a pod gets as flags of the same names."""
 
-    process_ms: float = Field(2.0, ge=0, le=60_000, description="cost of one downstream write")
-    concurrency: int = Field(1, ge=1, le=1024, description="writes in flight in one pod")
+    process_ms: Annotated[
+        ProcessMs, Flag(noun="a number from 0 to 60000, or a distribution as JSON")
+    ] = Field(2.0, description="wait of one downstream write")
+    cpu_ms: float = Field(
+        0.0, ge=0, le=1000, description="CPU time that one message takes, before its write"
+    )
+    concurrency: int = Field(1, ge=1, le=1024, description="messages in progress in one pod")
     balancer: Balancer = Field("cooperative-sticky", description="consumer is KIP-848")
     commit: CommitMode = Field(
         "manual", description="transactional: offsets and ledger together, or not at all"
@@ -134,10 +143,37 @@ class ConsumerFlags(_Model):
     )
     static_membership: bool = Field(False, description="group.instance.id from the pod's name")
 
+    @property
+    def mean_process_ms(self) -> float:
+        """Return the mean wait of a message at its downstream write."""
+        cost = self.process_ms
+        return cost if isinstance(cost, int | float) else cost.mean_ms
+
+    @property
+    def message_ms(self) -> float:
+        """Return the mean time of a message in a pod with a core of its own: CPU, then wait."""
+        return self.mean_process_ms + self.cpu_ms
+
+    @property
+    def pod_rate_per_second(self) -> float | None:
+        """Return the highest rate of one pod; None: a message costs nothing.
+
+        A pod burns CPU in one thread, so at most one core, whatever its concurrency.
+        """
+        if self.message_ms == 0:
+            return None
+        rate = self.concurrency * 1000 / self.message_ms
+        return min(rate, 1000 / self.cpu_ms) if self.cpu_ms else rate
+
 
 class ConsumerSettings(ConsumerFlags):
     """The workload under test."""
 
+    workload: Workload = Field(
+        "Deployment",
+        description="kind of the consumers' workload: a StatefulSet's pods keep their names, and "
+        "the pod of the highest number leaves first",
+    )
     cpu_request_millicores: int = Field(100, ge=1, description="base of CPU utilisation")
     memory_request_mebibytes: int = Field(
         128, ge=1, le=512, description="base of memory utilisation; the limit is 512"
@@ -170,6 +206,7 @@ class Slos(_Model):
         None, gt=0, description="cost in pods, from the stream's start to its planned end"
     )
     lost: int | None = Field(0, ge=0)
+    failed: int | None = Field(0, ge=0, description="given up by a pod, and not by poison")
     duplicated: int | None = Field(0, ge=0)
     reordered: int | None = Field(0, ge=0)
     zombies: int | None = Field(0, ge=0)
@@ -196,6 +233,7 @@ class Scenario(_Model):
     keys: Keys = Keys()
     profile: Profile
     consumer: ConsumerSettings = ConsumerSettings()
+    poison: Poison | None = None
     policy: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="a file of k8s/policies")
     allow_overscale: bool = Field(False, description="allow maxReplicaCount above partitions")
     seed: int = Field(1, ge=0, le=MAX_SEED)
@@ -203,6 +241,13 @@ class Scenario(_Model):
     timeouts: Timeouts = Timeouts()
     tail: Literal["until_settled", "none"] = Field(
         "until_settled", description="the base load continues until the replicas are back at rest"
+    )
+    hpa_sync_at_seconds: float | None = Field(
+        None,
+        ge=0,
+        lt=HPA_SYNC_SECONDS,
+        description="second of the stream at which the HPA syncs (embedded bench only); the stream "
+        "waits for it. None: as it comes",
     )
     actions: tuple[Action, ...] = Field(
         (), max_length=100, description="what a program of the run does to it, and when"
@@ -224,6 +269,17 @@ class Scenario(_Model):
                     f"actions.{number}.kind must be another one: consumer.process_ms is 0, and a "
                     "multiple of nothing is nothing"
                 )
+            if isinstance(action, SlowDownstream) and self.consumer.cpu_ms:
+                raise ValueError(
+                    f"actions.{number}.kind must be another one: consumer.cpu_ms is work of the "
+                    "pod itself, which a slow downstream does not slow"
+                )
         if problem := problem_of_overlap(self.actions):
             raise ValueError(problem)
+        return self
+
+    @model_validator(mode="after")
+    def _poisons_a_key_of_its_own(self) -> Scenario:
+        if self.poison is not None and self.poison.key_rank > self.keys.entities:
+            raise ValueError("poison.key_rank must be at most keys.entities")
         return self

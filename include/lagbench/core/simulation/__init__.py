@@ -4,6 +4,7 @@ The inputs (lag, pods, time) are simulated. The decisions are not: the scale loo
 the lag scaler's rule and the HPA's sync are the functions that the live programs call.
 """
 
+from lagbench.core.simulation.duration import expected_run_seconds
 from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.outcome import COMPARED, Simulation
 from lagbench.core.simulation.prediction import (
@@ -24,6 +25,7 @@ __all__ = [
     "RunPrediction",
     "SimulatedEnvironment",
     "Simulation",
+    "expected_run_seconds",
     "is_simulated",
     "predict",
     "residuals",

@@ -41,7 +41,7 @@ class SimulatedEnvironment:
     """
     cpu_idle_millicores: float = 5.0
     cpu_busy_millicores: float = 45.0
-    """A pod at its full rate; it mostly waits for its downstream writes."""
+    """A pod at its full rate, without the work of ``consumer.cpu_ms``."""
     starts_at_seconds: int = 1_767_571_200
     """Unix time of the stream's start (2026-01-05 00:00 UTC, a Monday), for cron triggers."""
     hpa: HpaSettings = HpaSettings()  # noqa: RUF009 - frozen

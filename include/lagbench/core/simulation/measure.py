@@ -9,7 +9,7 @@ import numpy as np
 
 from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.measures import Reals
-from lagbench.core.measures.replicas import ReplicaChange, mark_flips
+from lagbench.core.measures.replicas import ReplicaChange, mark_flips, mark_self_made
 from lagbench.core.scenario.stream import Spike, load_spikes
 from lagbench.core.simulation.fleet import ReplicaStep
 from lagbench.core.simulation.outcome import SimulationMeasures
@@ -31,9 +31,11 @@ def measure(
     counts = [world.fleet.replicas_at(0.0), *(step.after for step in steps)]
     floor_rate = max(1, counts[0]) * world.pod_rate
     spikes = load_spikes(world.traffic.load, floor_rate_per_second=floor_rate)
+    changes = _changes(steps, spikes)
     return SimulationMeasures(
         replica_changes=len(steps),
-        flips=sum(change.is_flip for change in _changes(steps, spikes)),
+        flips=sum(change.is_flip for change in changes),
+        self_made_flips=sum(change.is_self_made is True for change in changes),
         rebalances=sum(0 <= at <= until for at in world.fleet.rebalanced_at),
         pod_minutes=_pod_seconds(world, min(world.planned.duration_seconds, until)) / 60,
         pod_minutes_in_all=_pod_seconds(world, until) / 60,
@@ -62,7 +64,11 @@ def _changes(steps: list[ReplicaStep], spikes: Sequence[Spike]) -> list[ReplicaC
         for step in steps
     ]
     ended_at = round(spikes[-1].end_seconds * NS_PER_SECOND) if spikes else None
-    return mark_flips(changes, ended_at)
+    periods = [
+        (round(spike.start_seconds * NS_PER_SECOND), round(spike.end_seconds * NS_PER_SECOND))
+        for spike in spikes
+    ]
+    return mark_self_made(mark_flips(changes, ended_at), periods)
 
 
 def _pod_seconds(world: World, until: float) -> float:

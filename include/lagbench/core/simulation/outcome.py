@@ -30,6 +30,7 @@ class SimulationMeasures:
 
     replica_changes: int
     flips: int
+    self_made_flips: int
     rebalances: int
     pod_minutes: float
     """In the planned window, as in a run."""
@@ -63,7 +64,10 @@ PODS_IN_ALL: NamedMeasure[SimulationMeasures] = NamedMeasure(
 )
 """A run ends when the replicas are settled, so its end depends on the policy."""
 COMPARED: tuple[NamedMeasure[Any], ...] = (
-    *(NAMED[name] for name in ("replica_changes", "flips", "rebalances", "pod_minutes")),
+    *(
+        NAMED[name]
+        for name in ("replica_changes", "flips", "self_made_flips", "rebalances", "pod_minutes")
+    ),
     PODS_IN_ALL,
     *(NAMED[name] for name in ("max_replicas", "peak_lag_records", "reaction_seconds")),
     TIME_OVER_SLO,

@@ -101,9 +101,13 @@ def predict(
 ) -> Prediction:
     """Return the prediction for a cell; ``hpa_sync_at_seconds`` is the one known phase.
 
+    The scenario's own fixed phase is one, too.
+
     :raises WrongInput: the simulator cannot play the policy.
     """
     around = environment or SimulatedEnvironment()
+    if hpa_sync_at_seconds is None:
+        hpa_sync_at_seconds = scenario.hpa_sync_at_seconds
     period = around.hpa_sync_seconds
     phases = [
         period * number / PHASES if hpa_sync_at_seconds is None else hpa_sync_at_seconds

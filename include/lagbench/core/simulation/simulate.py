@@ -7,12 +7,19 @@ start-up times, and the same seed gives every policy the same ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import nan
 from operator import attrgetter
 
 import numpy as np
 
-from lagbench.core.policy import CheckedPolicy
+from lagbench.core.kubernetes import NS_PER_SECOND
+from lagbench.core.policy import (
+    CheckedPolicy,
+    aligned_start_ns,
+    at_stream_start,
+    stream_windows,
+)
 from lagbench.core.scenario import Scenario
 from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.measure import measure
@@ -48,6 +55,9 @@ def simulate(
     if seed is not None:
         scenario = scenario.model_copy(update={"seed": seed})
     around = environment or SimulatedEnvironment()
+    if around.hpa_sync_at_seconds is None:
+        around = replace(around, hpa_sync_at_seconds=scenario.hpa_sync_at_seconds)
+    policy, around = _placed(policy, around)
     slo = slo_seconds or scenario.slos.time_lag_p99_seconds or DEFAULT_SLO_SECONDS
     limits = policy.limits
     random = np.random.Generator(np.random.Philox(scenario.seed).jumped(draw))
@@ -69,6 +79,21 @@ def simulate(
         slo_seconds=slo,
         measures=measure(world, until=until, slo_seconds=slo, drained_records=threshold),
         timeline=timeline,
+    )
+
+
+def _placed(
+    policy: CheckedPolicy, around: SimulatedEnvironment
+) -> tuple[CheckedPolicy, SimulatedEnvironment]:
+    """Return the policy with its cron windows in the stream, and the start that this needs."""
+    windows = stream_windows(policy.manifest, where=policy.where)
+    if not windows:
+        return policy, around
+    starts_at_ns = aligned_start_ns(windows, around.starts_at_seconds * NS_PER_SECOND)
+    placed = at_stream_start(policy.manifest, starts_at_ns, where=policy.where)
+    return (
+        CheckedPolicy.of_run(placed, where=policy.where),
+        replace(around, starts_at_seconds=starts_at_ns // NS_PER_SECOND),
     )
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from lagbench.core.keda.loop import TargetView
 from lagbench.core.kubernetes import NS_PER_SECOND
 from lagbench.core.measures import Reals
-from lagbench.core.measures.lag import pod_rate_per_second
 from lagbench.core.scenario import (
     Keys,
     Profile,
@@ -68,8 +67,7 @@ class World:
         tail = tail_of(scenario, started_replicas=max(replicas, 1))
         load = self.planned if tail is None else _load_with_tail(scenario.profile, tail)
         self.traffic = Traffic(load, shares)
-        rate = pod_rate_per_second(consumer.process_ms, consumer.concurrency)
-        self.pod_rate = np.inf if rate is None else rate
+        self.pod_rate = consumer.pod_rate_per_second or np.inf
         self._pace = downstream_pace(scenario.actions)
         self.backlog = Backlog(
             self.traffic,
@@ -107,14 +105,14 @@ class World:
 
     def usage_millicores(self) -> int:
         """Return the CPU that a Ready pod uses on average: idle, and more the more it works."""
-        around = self.environment
+        around, served = self.environment, self.backlog.served_per_second
         ready = self.fleet.ready_count
         if not ready or not np.isfinite(self.pod_rate):
             return round(around.cpu_idle_millicores)
-        pod_rate = self.pod_rate / self._pace.factor_at(self.second)
-        busy = self.backlog.served_per_second / (ready * pod_rate)
+        busy = served / (ready * self.pod_rate / self._pace.factor_at(self.second))
         added = around.cpu_busy_millicores - around.cpu_idle_millicores
-        return round(around.cpu_idle_millicores + busy * added)
+        work = served / ready * self.scenario.consumer.cpu_ms  # ms a second are millicores
+        return round(around.cpu_idle_millicores + busy * added + work)
 
     def offsets(self) -> TopicOffsets:
         """Return the topic's offsets now; the group has committed everything at some time."""

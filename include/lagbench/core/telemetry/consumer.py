@@ -15,10 +15,11 @@ class PodStarted(Record, tag="pod_started"):
     process_started_at: int
     balancer: str
     concurrency: int
-    process_ms: float
+    process_ms: float  # the mean of a distribution
     instance_id: str | None
     start_delay_seconds: float | None = None  # the intended wait; absent from runs of format 1
     start_cpu_seconds: float | None = None  # spent so far, mostly on imports; absent likewise
+    cpu_ms: float = 0.0
 
 
 class GroupJoined(Record, tag="group_joined"):

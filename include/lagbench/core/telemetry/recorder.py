@@ -21,7 +21,7 @@ class LagSample(Record, tag="lag_sample"):
 
 
 class ReplicaSample(Record, tag="replica_sample"):
-    """Replicas of the consumer Deployment: desired (spec), existing, ready."""
+    """Replicas of the consumers' workload: desired (spec), existing, ready."""
 
     spec: int
     current: int
@@ -30,7 +30,7 @@ class ReplicaSample(Record, tag="replica_sample"):
 
 
 class ReplicasChanged(Record, tag="replicas_changed"):
-    """The desired replicas of the Deployment changed; ``at`` is when the watch showed it."""
+    """The desired replicas of the workload changed; ``at`` is when the watch showed it."""
 
     target: str
     replicas_before: int
@@ -39,7 +39,7 @@ class ReplicasChanged(Record, tag="replicas_changed"):
 
 
 class ReplicasWatched(Record, tag="replicas_watched"):
-    """A watch of the Deployment ended normally: it had shown every change since ``since_at``.
+    """A watch of the workload ended normally: it had shown every change since ``since_at``.
 
     Absent from older runs.
     """

@@ -1,4 +1,8 @@
-"""Define an SLO, its outcome and its wording."""
+"""Define an SLO, its outcome and its wording.
+
+To add an SLO on a measure, give its limit a field of ``Slos`` (``core/scenario/scenario.py``), with
+the measure's name, and judge it in the ``slos_on_*.py`` of its subject.
+"""
 
 from __future__ import annotations
 

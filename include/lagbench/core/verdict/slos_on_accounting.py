@@ -44,6 +44,7 @@ def accounting_results(measures: Measures, slos: Slos) -> list[SloResult]:
             message_classes.LOST,
             [*gaps_of_the_log(found), *strange],
         ),
+        *_failed(measures, slo_of("failed", slos.failed), strange),
         _count(
             measures,
             slo_of("duplicated", slos.duplicated),
@@ -65,6 +66,32 @@ def accounting_results(measures: Measures, slos: Slos) -> list[SloResult]:
             in_doubt=found.zombie_in_doubt or 0,
         ),
     ]
+
+
+def _failed(measures: Measures, slo: Slo, doubts: Sequence[str]) -> list[SloResult]:
+    """Judge messages that pods gave up; nothing to judge if none was, and none had to be.
+
+    Poisoned messages have to fail: they are named and do not count. Those that should have failed
+    and did not leave the SLO undetermined: the run was not the planned one.
+    """
+    found = measures.accounting
+    if not found.failed and found.poisoned is None:
+        return []
+    value, by_plan = found.failed_unplanned, found.failed_by_plan
+    if value is None or by_plan is None:
+        reason = f"{found.failed} failed, but the table bad_messages does not list them all"
+        return [slo.result("undetermined", None, reason)]
+    planned = f"{by_plan} of {found.poisoned or 0} poisoned messages were given up, as planned"
+    groups = [g for g in found.bad_messages if g.message_class == message_classes.FAILED]
+    if slo.limit is not None and value > slo.limit:
+        reason = f"{value} more than the poisoned ones: {describe_groups(measures, groups)}"
+        return [slo.result("fail", value, reason)]
+    unsure = [*unsettled_end(measures)[:1], *doubts]
+    if by_plan != (found.poisoned or 0):
+        unsure.append("the others did not fail")
+    if unsure:
+        return [slo.result("undetermined", value, f"{planned}, but {'; '.join(unsure)}")]
+    return [slo.result("pass", value, planned)]
 
 
 def _count(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lagbench.core.measures import NAMED, NANOSECONDS, Measures, moment
 from lagbench.core.measures.lag import Drain
 from lagbench.core.scenario import Slos
+from lagbench.core.verdict.not_asked import not_asked
 from lagbench.core.verdict.slo import Slo, SloResult, claim_result, not_applicable, slo_of
 
 
@@ -37,7 +38,10 @@ def _drain(measures: Measures, slos: Slos) -> SloResult:
             f" {drain.skew_limited_seconds:.1f} s with one pod"
         )
     unbounded = "the producer's clock is not bounded, and neither is the end of the spike"
-    return slo.judge(measures, reason, unbounded=unbounded)
+    result = slo.judge(measures, reason, unbounded=unbounded)
+    if drain.above_until_at is None or drain.drained_at is None or drain.drain_interval is None:
+        return result
+    return not_asked(result, measures, "lag", [(drain.above_until_at, drain.drained_at)])
 
 
 def _undrained(slo: Slo, drain: Drain, spike_ended_at: int) -> SloResult:
@@ -59,10 +63,9 @@ def _falls(measures: Measures, slos: Slos) -> SloResult:
         holds=measures.drain.falls_monotonically,
         reason=measures.drain.monotone_text,
     )
-    if result.status == "undetermined" and measures.drain.monotone_hidden_by:
-        reason = f"not asked: {measures.drain.monotone_hidden_by}; {result.reason}"
-        return not_applicable(result.model_copy(update={"reason": reason}))
-    return not_applicable(result) if measures.load.spikes == 0 else result
+    if measures.load.spikes == 0:
+        return not_applicable(result)
+    return not_asked(result, measures, "lag", measures.drain.open_lag_gaps)
 
 
 def _time_lag(measures: Measures, slo: Slo) -> SloResult:

@@ -70,6 +70,8 @@ def _flips(measures: Measures, slos: Slos) -> SloResult:
             f"; first flip {moment(measures, first.at)}: {first.replicas_before} to"
             f" {first.replicas_after} by {first.by}"
         )
+    if flips and scaling.self_made_flips is not None:
+        reason += f"; {scaling.self_made_flips} of {scaling.flips} flips are self-made"
     if scaling.gaps_text and (slo.limit is None or scaling.flips <= slo.limit):
         return slo.result("undetermined", scaling.flips, f"{reason}; {scaling.gaps_text}")
     return slo.judge(measures, reason)

@@ -16,6 +16,7 @@ from lagbench.localkube.storage.resources import (
     POD,
     SCALED_OBJECT,
     SERVICE,
+    STATEFUL_SET,
     Resource,
 )
 
@@ -72,6 +73,11 @@ def _status_count(field: str) -> Callable[[JsonObject], object]:
     return lambda obj: obj.get("status", {}).get(field, 0)
 
 
+def _replicas_ready(workload: JsonObject) -> str:
+    ready = workload.get("status", {}).get("readyReplicas", 0)
+    return f"{ready}/{workload['spec']['replicas']}"
+
+
 def _truth(kind: str) -> Callable[[JsonObject], object]:
     return lambda obj: (condition(obj, kind) or {}).get("status", "Unknown")
 
@@ -90,11 +96,9 @@ _COLUMNS: dict[Resource, tuple[Column, ...]] = {
         ("Object", _involved),
         ("Message", lambda o: o.get("message", "")),
     ),
+    STATEFUL_SET: (("Ready", _replicas_ready),),
     DEPLOYMENT: (
-        (
-            "Ready",
-            lambda o: f"{o.get('status', {}).get('readyReplicas', 0)}/{o['spec']['replicas']}",
-        ),
+        ("Ready", _replicas_ready),
         ("Up-to-date", _status_count("updatedReplicas")),
         ("Available", _status_count("availableReplicas")),
     ),

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 from lagbench.core.scenario import POD_ORDINAL_ANNOTATION
 from lagbench.localkube.controllers.events import EventRecorder
+from lagbench.localkube.controllers.owned_pods import (
+    has_ended,
+    hash_of,
+    owned_pods,
+    seconds_until_available,
+)
 from lagbench.localkube.controllers.reconciler import Reconciler
 from lagbench.localkube.objects import (
     CREATED_AT_NS,
     READY_AT_NS,
     JsonObject,
     annotations_of,
-    condition,
-    controller_uid,
     copy_of,
-    from_rfc3339,
     is_ready,
     is_terminating,
     labels_of,
@@ -55,8 +56,8 @@ class DeploymentController:
             return
         wanted = int(deployment["spec"]["replicas"])
         template_hash = hash_of(deployment["spec"]["template"])
-        pods = self._pods_of(deployment)
-        active = [pod for pod in pods if not is_terminating(pod) and not _has_ended(pod)]
+        pods = owned_pods(self._registry, deployment)
+        active = [pod for pod in pods if not is_terminating(pod) and not has_ended(pod)]
         new = [pod for pod in active if labels_of(pod).get(HASH_LABEL) == template_hash]
         old = [pod for pod in active if labels_of(pod).get(HASH_LABEL) != template_hash]
         if deployment["spec"].get("paused"):
@@ -147,28 +148,19 @@ class DeploymentController:
             self._deletion.delete(POD, pod)
             self._events.normal(deployment, "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")
 
-    def _pods_of(self, deployment: JsonObject) -> list[JsonObject]:
-        pods = self._registry.store.select(POD, namespace_of(deployment))
-        return [pod for pod in pods if controller_uid(pod) == uid_of(deployment)]
-
     def _is_available(self, deployment: JsonObject, pod: JsonObject) -> bool:
         """Return whether a pod was ready for ``minReadySeconds``; if not yet, look again then."""
-        if not is_ready(pod):
-            return False
-        needed = float(deployment["spec"].get("minReadySeconds") or 0)
-        since = from_rfc3339((condition(pod, "Ready") or {})["lastTransitionTime"])
-        left = since + needed - self._registry.now_ns() / 1e9
-        if needed and left > 0:
+        left = seconds_until_available(deployment, pod, self._registry.now_ns())
+        if left:
             self._reconciler.look_again(deployment, left)
-            return False
-        return True
+        return left == 0
 
     def _write_status(self, deployment: JsonObject, template_hash: str) -> None:
         """Write the pod counts. As on a cluster, ``replicas`` excludes terminating pods."""
         pods = [
             pod
-            for pod in self._pods_of(deployment)
-            if not is_terminating(pod) and not _has_ended(pod)
+            for pod in owned_pods(self._registry, deployment)
+            if not is_terminating(pod) and not has_ended(pod)
         ]
         wanted = int(deployment["spec"]["replicas"])
         ready = sum(is_ready(pod) for pod in pods)
@@ -198,14 +190,6 @@ class DeploymentController:
             obj["status"] = fresh
 
         self._registry.change(DEPLOYMENT, namespace_of(deployment), name_of(deployment), edit)
-
-
-def hash_of(template: JsonObject) -> str:
-    """Return ten characters that change with the pod template."""
-    text = json.dumps(template, sort_keys=True, separators=(",", ":"))
-    digest = hashlib.sha256(text.encode()).digest()
-    alphabet = "bcdfghjklmnpqrstvwxz2456789"
-    return "".join(alphabet[byte % len(alphabet)] for byte in digest[:10])
 
 
 def roll_limits(rolling: JsonObject, wanted: int) -> tuple[int, int]:
@@ -251,7 +235,3 @@ def scale_down_order(pods: Sequence[JsonObject]) -> list[JsonObject]:
         )
 
     return sorted(pods, key=rank)
-
-
-def _has_ended(pod: JsonObject) -> bool:
-    return pod["status"].get("phase") in ("Succeeded", "Failed")

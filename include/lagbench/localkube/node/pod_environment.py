@@ -104,7 +104,8 @@ def plan_launch(
         and "KUBECONFIG" not in declared
     ):
         environment["KUBECONFIG"] = str(node.kubeconfig)
-    environment.setdefault("HOSTNAME", name_of(pod))
+    if "HOSTNAME" not in declared:
+        environment["HOSTNAME"] = str(pod["spec"].get("hostname") or name_of(pod))
     command = [
         _expand(part, environment)
         for part in [*(container.get("command") or ()), *(container.get("args") or ())]

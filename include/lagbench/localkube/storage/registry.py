@@ -154,6 +154,8 @@ class Registry:
             metadata["generation"] = before["metadata"]["generation"]
         if _desired(obj) != _desired(before):
             self._check_written(resource, obj, asked, dry_run=dry_run)
+            if faults := resource.find_change_faults(before, obj):
+                raise invalid(resource.kind, name_of(obj), faults)
             metadata = obj["metadata"]
         else:  # only status or metadata changed: no strict check or admission of the spec
             self.check(resource, obj)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from lagbench.localkube.objects import JsonObject
-from lagbench.localkube.storage import defaults, validation
+from lagbench.localkube.storage import defaults, stateful_sets, validation
 
 Defaulter: TypeAlias = Callable[[JsonObject], None]
 Validator: TypeAlias = Callable[[JsonObject], "list[tuple[str, str]]"]
+ChangeValidator: TypeAlias = Callable[[JsonObject, JsonObject], "list[tuple[str, str]]"]
 
 _ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -20,6 +21,10 @@ def _nothing_to_default(_obj: JsonObject) -> None:
 
 
 def _always_valid(_obj: JsonObject) -> list[tuple[str, str]]:
+    return []
+
+
+def _may_change(_before: JsonObject, _after: JsonObject) -> list[tuple[str, str]]:
     return []
 
 
@@ -44,6 +49,7 @@ class Resource:
     verbs: tuple[str, ...] = _ALL_VERBS
     apply_defaults: Defaulter = field(default=_nothing_to_default, compare=False)
     find_faults: Validator = field(default=_always_valid, compare=False)
+    find_change_faults: ChangeValidator = field(default=_may_change, compare=False)
 
     @property
     def api_version(self) -> str:
@@ -107,6 +113,23 @@ DEPLOYMENT = Resource(
 # No controller makes ReplicaSets here (a Deployment owns its pods); kubectl describe lists them.
 REPLICA_SET = Resource(
     "apps", "v1", "ReplicaSet", "replicasets", ("rs",), verbs=("get", "list", "watch")
+)
+STATEFUL_SET = Resource(
+    "apps",
+    "v1",
+    "StatefulSet",
+    "statefulsets",
+    ("sts",),
+    has_status=True,
+    has_scale=True,
+    in_all=True,
+    apply_defaults=stateful_sets.default_stateful_set,
+    find_faults=stateful_sets.stateful_set_faults,
+    find_change_faults=stateful_sets.stateful_set_change_faults,
+)
+# The pod templates that a StatefulSet has had; only its controller writes them.
+CONTROLLER_REVISION = Resource(
+    "apps", "v1", "ControllerRevision", "controllerrevisions", verbs=("get", "list", "watch")
 )
 JOB = Resource(
     "batch",
@@ -173,6 +196,8 @@ TABLE: tuple[Resource, ...] = (
     EVENT,
     DEPLOYMENT,
     REPLICA_SET,
+    STATEFUL_SET,
+    CONTROLLER_REVISION,
     JOB,
     AUTOSCALER,
     SCALED_OBJECT,

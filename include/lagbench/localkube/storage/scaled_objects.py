@@ -17,14 +17,16 @@ from lagbench.core.policy.admission import (
     target_type,
 )
 from lagbench.localkube.api_error import ApiError
-from lagbench.localkube.objects import JsonObject, name_of, namespace_of
+from lagbench.localkube.objects import JsonObject, namespace_of
 from lagbench.localkube.storage.resources import (
     AUTOSCALER,
     DEPLOYMENT,
     SCALED_OBJECT,
+    STATEFUL_SET,
 )
 from lagbench.localkube.storage.store import Store
 
+_WORKLOADS = (DEPLOYMENT, STATEFUL_SET)
 _REASONS = {400: "BadRequest", 403: "Forbidden", 404: "NotFound", 422: "Invalid"}
 _CAUSES = {
     "Required value": "FieldValueRequired",
@@ -57,21 +59,23 @@ def admit_scaled_object(
 
 def _view(store: Store, obj: JsonObject) -> ClusterView:
     namespace = namespace_of(obj)
-    deployments = [
-        {"apiVersion": "apps/v1", "kind": "Deployment", **item}
-        for item in store.select(DEPLOYMENT, namespace)
+    workloads = [
+        {"apiVersion": kind.api_version, "kind": kind.kind, **item}
+        for kind in _WORKLOADS
+        for item in store.select(kind, namespace)
     ]
     spec = obj.get("spec")
     target = (spec.get("scaleTargetRef") if isinstance(spec, dict) else None) or {}
     missing = set()
-    if isinstance(target, dict) and target_type(target) == ("apps/v1", "Deployment"):
-        name = str(target.get("name"))
-        if name not in {name_of(item) for item in deployments}:
-            missing.add(("Deployment", name))
+    for kind in _WORKLOADS:
+        if isinstance(target, dict) and target_type(target) == (kind.api_version, kind.kind):
+            name = str(target.get("name"))
+            if store.find(kind, namespace, name) is None:
+                missing.add((kind.kind, name))
     return ClusterView(
         scaled_objects=tuple(store.select(SCALED_OBJECT, namespace)),
         hpas=tuple(store.select(AUTOSCALER, namespace)),
-        workloads=tuple(deployments),
+        workloads=tuple(workloads),
         missing=frozenset(missing),
     )
 

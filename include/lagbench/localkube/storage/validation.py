@@ -57,7 +57,7 @@ def pod_spec_faults(spec: object, path: str) -> Faults:
                 ),
             )
         )
-    faults += _integer_faults(spec, "terminationGracePeriodSeconds", path, lowest=0)
+    faults += integer_faults(spec, "terminationGracePeriodSeconds", path, lowest=0)
     if not isinstance(spec.get("containers"), list) or not spec["containers"]:
         return [*faults, (f"{path}.containers", "Required value")]
     names = set()
@@ -100,7 +100,7 @@ def _port_faults(container: JsonObject, path: str) -> Faults:
         place = f"{path}.ports[{index}]"
         if "containerPort" not in port:
             faults.append((f"{place}.containerPort", "Required value"))
-        faults += _integer_faults(port, "containerPort", place, lowest=1, highest=65535)
+        faults += integer_faults(port, "containerPort", place, lowest=1, highest=65535)
     return faults
 
 
@@ -128,7 +128,7 @@ def _variable_faults(container: JsonObject, path: str) -> Faults:
 def deployment_faults(deployment: JsonObject) -> Faults:
     """Check a Deployment."""
     spec = deployment["spec"]
-    faults = _integer_faults(spec, "replicas", "spec", lowest=0)
+    faults = integer_faults(spec, "replicas", "spec", lowest=0)
     faults += pod_spec_faults(spec["template"].get("spec"), "spec.template.spec")
     if spec["template"].get("spec", {}).get("restartPolicy") != "Always":
         faults.append(("spec.template.spec.restartPolicy", "Unsupported value: only Always"))
@@ -153,8 +153,8 @@ def job_faults(job: JsonObject) -> Faults:
     spec = job["spec"]
     faults: Faults = []
     for field in ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished"):
-        faults += _integer_faults(spec, field, "spec", lowest=0)
-    faults += _integer_faults(spec, "activeDeadlineSeconds", "spec", lowest=1)
+        faults += integer_faults(spec, field, "spec", lowest=0)
+    faults += integer_faults(spec, "activeDeadlineSeconds", "spec", lowest=1)
     template = spec["template"].get("spec") or {}
     if template.get("restartPolicy") not in {"OnFailure", "Never"}:
         return [
@@ -175,7 +175,7 @@ def service_faults(service: JsonObject) -> Faults:
         return [("spec.ports", "Required value")]
     faults: Faults = []
     for index, port in enumerate(spec["ports"]):
-        faults += _integer_faults(port, "port", f"spec.ports[{index}]", lowest=1, highest=65535)
+        faults += integer_faults(port, "port", f"spec.ports[{index}]", lowest=1, highest=65535)
         if len(spec["ports"]) > 1 and not port.get("name"):
             faults.append((f"spec.ports[{index}].name", "Required value"))
     return faults
@@ -184,10 +184,10 @@ def service_faults(service: JsonObject) -> Faults:
 def autoscaler_faults(autoscaler: JsonObject) -> Faults:
     """Check a HorizontalPodAutoscaler."""
     spec = autoscaler["spec"]
-    faults = _integer_faults(spec, "minReplicas", "spec", lowest=1)
+    faults = integer_faults(spec, "minReplicas", "spec", lowest=1)
     if "maxReplicas" not in spec:
         faults.append(("spec.maxReplicas", "Required value"))
-    faults += _integer_faults(spec, "maxReplicas", "spec", lowest=1)
+    faults += integer_faults(spec, "maxReplicas", "spec", lowest=1)
     if not faults and spec["maxReplicas"] < spec["minReplicas"]:
         faults.append(
             (
@@ -210,7 +210,7 @@ def autoscaler_faults(autoscaler: JsonObject) -> Faults:
 
 
 def _scaling_rule_faults(rules: JsonObject, path: str) -> Faults:
-    faults = _integer_faults(rules, "stabilizationWindowSeconds", path, lowest=0, highest=3600)
+    faults = integer_faults(rules, "stabilizationWindowSeconds", path, lowest=0, highest=3600)
     if rules.get("selectPolicy") not in {"Max", "Min", "Disabled"}:
         faults.append((f"{path}.selectPolicy", f"Unsupported value: {rules.get('selectPolicy')!r}"))
     if not rules.get("policies"):
@@ -224,14 +224,15 @@ def _scaling_rule_faults(rules: JsonObject, path: str) -> Faults:
             for field in ("value", "periodSeconds")
             if field not in policy
         ]
-        faults += _integer_faults(policy, "value", place, lowest=1)
-        faults += _integer_faults(policy, "periodSeconds", place, lowest=1, highest=1800)
+        faults += integer_faults(policy, "value", place, lowest=1)
+        faults += integer_faults(policy, "periodSeconds", place, lowest=1, highest=1800)
     return faults
 
 
-def _integer_faults(
+def integer_faults(
     parent: JsonObject, field: str, path: str, *, lowest: int, highest: int = 2**31 - 1
 ) -> Faults:
+    """Check that ``field`` of ``parent``, which is found at ``path``, is absent or in range."""
     value = parent.get(field)
     if value is None:
         return []

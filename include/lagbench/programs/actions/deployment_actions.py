@@ -61,44 +61,45 @@ class LagScalerIsDown(Performer[LagScalerDown]):
 
 
 class RollingRestarts(Performer[RollingRestart]):
-    """Restarts the consumers' Deployment; ends when the rollout is complete."""
+    """Restarts the consumers' workload; ends when the rollout is complete."""
 
     def choose(self) -> list[str]:
         """Name the pods that are to go."""
-        self._before = self._names()
-        return self._before
+        self._before = self._pods()
+        return sorted(self._before.values())
 
     def act(self) -> None:
         """Write the annotation, and wait for the rollout."""
-        name = self.stage.options.deployment
+        options, seen = self.stage.options, dict[str, Any]()
+        kind, name = options.workload, options.deployment
         stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
         template = {"metadata": {"annotations": {_RESTARTED_AT: stamp}}}
-        self.stage.kube.merge("Deployment", name, {"spec": {"template": template}})
-        seen: dict[str, Any] = {}
+        self.stage.kube.merge(kind, name, {"spec": {"template": template}})
 
         def is_rolled_out(kube: Kube) -> bool:
-            found = kube.get("Deployment", name) or {}
+            found = kube.get(kind, name) or {}
             seen.update(found.get("status") or {})
-            return _is_rolled_out(found) and not {*self._before} & {*self._names()}
+            return _is_rolled_out(found) and not {*self._before} & {*self._pods()}
 
         self.stage.kube.wait_until(
             is_rolled_out,
             timeout_seconds=ROLLOUT_SECONDS,
-            what=f"the rollout of Deployment/{name}",
+            what=f"the rollout of {kind}/{name}",
             last_seen=lambda: str({k: v for k, v in seen.items() if k != "conditions"}),
         )
-        self.came = self._names()
+        self.came = sorted(self._pods().values())
 
-    def _names(self) -> list[str]:
+    def _pods(self) -> dict[str, str]:
+        """Return the names of the pods by uid: a StatefulSet's new pod has an earlier name."""
         pods = self.stage.kube.list("Pod", label_selector=self.stage.options.pod_selector)
-        return sorted(str(pod["metadata"]["name"]) for pod in pods)
+        return {str(pod["metadata"]["uid"]): str(pod["metadata"]["name"]) for pod in pods}
 
 
-def _is_rolled_out(deployment: dict[str, Any]) -> bool:
+def _is_rolled_out(workload: dict[str, Any]) -> bool:
     """Return whether all replicas are of the newest template, and available."""
-    metadata, status = deployment.get("metadata") or {}, deployment.get("status") or {}
+    metadata, status = workload.get("metadata") or {}, workload.get("status") or {}
     if int(status.get("observedGeneration") or 0) < int(metadata.get("generation") or 0):
         return False
-    wanted = int((deployment.get("spec") or {}).get("replicas", 1))
+    wanted = int((workload.get("spec") or {}).get("replicas", 1))
     counts = ("updatedReplicas", "replicas", "availableReplicas")
     return all(int(status.get(count) or 0) == wanted for count in counts)

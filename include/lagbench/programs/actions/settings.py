@@ -14,6 +14,7 @@ from lagbench.core.scenario import (
     RUN_ID_LABEL,
     Action,
     Flag,
+    Workload,
 )
 from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.run_flags import RunFlags
@@ -28,7 +29,8 @@ class PlayerOptions(RunFlags, Settings):
         description="topic of the telemetry; default: the run's, by --run-id"
     )
     namespace: str = Field(NAMESPACE, description="namespace of the consumers")
-    deployment: str = Field(CONSUMER_DEPLOYMENT, description="Deployment of the consumers")
+    deployment: str = Field(CONSUMER_DEPLOYMENT, description="workload of the consumers")
+    workload: Workload = Field("Deployment", description="kind of that workload")
     seed: int = Field(1, ge=0, le=MAX_SEED, description="draws the pods of an action")
     drained_records: int = Field(0, ge=0, description="lag at which the group has drained")
     drained_after_seconds: float = Field(

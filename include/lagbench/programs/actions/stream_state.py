@@ -18,7 +18,7 @@ class StreamState:
     def __init__(
         self, now_ns: Callable[[], int], *, drained_records: int, drained_after_seconds: float
     ) -> None:
-        """Begin without a stream; the lag is drained at these records, not before that second."""
+        """Begin without a stream; lag is drained at ``drained_records``, not before that second."""
         self._now_ns = now_ns
         self._drained_records = drained_records
         self._drained_after_ns = round(drained_after_seconds * _NS)

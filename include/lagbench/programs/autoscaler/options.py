@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS, HPA_TOLERANCE
 from lagbench.errors import WrongInput
 from lagbench.programs.flags import CommandLine, Settings
 
@@ -23,11 +24,15 @@ class AutoscalerOptions(Settings):
         description="on a cluster with KEDA's definitions: keep HPAs in memory, and drive only the "
         "ScaledObjects of --namespace that are annotated for this controller and paused for KEDA",
     )
-    hpa_sync_seconds: float = Field(15.0, ge=0.1, description="time between two syncs of an HPA")
+    hpa_sync_seconds: float = Field(
+        float(HPA_SYNC_SECONDS), ge=0.1, description="time between two syncs of an HPA"
+    )
     downscale_stabilization_seconds: int = Field(
         300, ge=0, description="window of an HPA that sets none of its own"
     )
-    hpa_tolerance: float = Field(0.1, ge=0, description="as a part of the target; 0: none")
+    hpa_tolerance: float = Field(
+        HPA_TOLERANCE, ge=0, description="as a part of the target; 0: none"
+    )
     hpa_phase_seconds: float | None = Field(
         None,
         ge=0,

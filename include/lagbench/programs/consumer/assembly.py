@@ -90,6 +90,7 @@ def _subscribed_pod(
     from lagbench.programs.consumer.downstream_clock import DownstreamClock
     from lagbench.programs.consumer.group_identity import GroupIdentity
     from lagbench.programs.consumer.ledger import Ledger, LedgerWriter
+    from lagbench.programs.consumer.message_costs import MessageCosts
     from lagbench.programs.consumer.offset_commits import OffsetCommits
     from lagbench.programs.consumer.pod import ConsumerPod
     from lagbench.programs.consumer.rebalance import Rebalancing
@@ -99,8 +100,8 @@ def _subscribed_pod(
 
     queues = WorkQueues(options.concurrency, on_acknowledged=reports.first_record_done)
     downstream = DownstreamClock(options.pace)
-    process_ns = round(options.process_ms * 1_000_000)
-    schedule = WriteSchedule(process_ns, options.concurrency, downstream)
+    costs = MessageCosts.of(options)
+    schedule = WriteSchedule(costs.mean_ns, options.concurrency, downstream)
     settings = ledger_settings(options)
     identity = GroupIdentity()
     ledger: LedgerWriter
@@ -119,7 +120,8 @@ def _subscribed_pod(
         options,
         consumer=consumer,
         queues=queues,
-        worker=Worker(queues, schedule, ledger, clock),
+        worker=Worker(queues, schedule, ledger, clock, cpu_ns=costs.cpu_ns),
+        costs=costs,
         commits=commits,
         rebalancing=rebalancing,
         identity=identity,

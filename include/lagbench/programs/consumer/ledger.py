@@ -1,4 +1,7 @@
-"""The ledger: what was processed, one Kafka record per finished batch of one partition."""
+"""The ledger: what was processed, one Kafka record per finished batch of one partition.
+
+The commit of an offset waits for the ledger's acknowledgement (``offset_commits.py``).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, Message, Producer
 
 from lagbench.errors import NotReady
-from lagbench.programs.consumer.partition_work import PartitionWork, Writes
+from lagbench.programs.consumer.partition_work import Attempts, PartitionWork, Writes
 
 LEDGER_VERSION = "1"
 LEDGER_FIELDS = (
@@ -22,6 +25,8 @@ LEDGER_FIELDS = (
     ("started_at", pa.int64()),  # unix ns: the write began
     ("done_at", pa.int64()),  # unix ns: the write ended
 )
+FAILED_FIELD = pa.field("failed_attempts", pa.uint8(), nullable=False)
+"""Only in batches with a dead letter, a message that was given up: its attempts; 0: processed."""
 Acknowledge = Callable[[PartitionWork, int, int], None]
 _HURRIED_POLL_SECONDS = 0.005  # returns when an acknowledgement comes, the rebalance waits for it
 
@@ -135,10 +140,18 @@ def encode_batch(batch: Sequence[Writes], schema: pa.Schema) -> bytes:
         np.concatenate([writes.started_at for writes in batch]),
         np.concatenate([writes.done_at for writes in batch]),
     ]
+    if any(writes.failed_attempts is not None for writes in batch):
+        schema = schema.append(FAILED_FIELD)
+        columns.append(np.concatenate([_failures(writes) for writes in batch]))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as stream:
         stream.write_batch(pa.RecordBatch.from_arrays(_arrays(columns, schema), schema=schema))
     return bytes(memoryview(sink.getvalue()))
+
+
+def _failures(writes: Writes) -> Attempts:
+    failed = writes.failed_attempts
+    return np.zeros(len(writes), dtype=np.uint8) if failed is None else failed
 
 
 def _arrays(columns: list[npt.NDArray[np.generic]], schema: pa.Schema) -> list[pa.Array]:

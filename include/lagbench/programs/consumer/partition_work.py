@@ -16,6 +16,7 @@ from lagbench.programs.consumer.write_schedule import Instants
 from lagbench.shared_with_spark.event import Events
 
 Offsets = npt.NDArray[np.int64]
+Attempts = npt.NDArray[np.uint8]
 
 
 @dataclass(slots=True)
@@ -26,6 +27,10 @@ class RecordChunk:
     events: Events
     arrived_at: int
     begun: int = 0
+    costs_ns: Instants | None = None
+    """CPU time and wait of each record; None: all cost the same."""
+    failed_attempts: Attempts | None = None
+    """After how many attempts each record is given up; 0: it is processed. None: all are."""
 
     @property
     def queued(self) -> int:
@@ -42,15 +47,23 @@ class Writes:
     events: Events
     started_at: Instants
     done_at: Instants
+    failed_attempts: Attempts | None = None  # as in RecordChunk
 
     def __len__(self) -> int:
         """Count the records."""
         return len(self.offsets)
 
     @property
+    def attempts(self) -> int:
+        """Count how often work on a record was begun."""
+        if self.failed_attempts is None:
+            return len(self)
+        return int(np.maximum(self.failed_attempts, 1).sum())
+
+    @property
     def all_done_at(self) -> int:
-        """End of the last write."""
-        return int(self.done_at[-1])
+        """End of the write that ends last."""
+        return int(self.done_at.max())
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +85,8 @@ class PartitionWork:
     next_fetch_offset: int = -1  # nothing below is queued a second time
     committable: int | None = None  # next offset to read once all before is acknowledged
     committed: int | None = None
+    busy_until: int = 0
+    """When all records that have begun are done; earlier ones wait for nothing after them."""
     is_paused: bool = False
     is_closing: bool = False
     """Given up soon: what is done goes to the ledger at once."""
@@ -93,13 +108,33 @@ class PartitionWork:
         fresh = chunk
         if int(chunk.offsets[0]) < self.next_fetch_offset:
             first = int(np.searchsorted(chunk.offsets, self.next_fetch_offset))
-            fresh = RecordChunk(chunk.offsets[first:], chunk.events[first:], chunk.arrived_at)
+            costs, failed = chunk.costs_ns, chunk.failed_attempts
+            fresh = RecordChunk(
+                chunk.offsets[first:],
+                chunk.events[first:],
+                chunk.arrived_at,
+                costs_ns=None if costs is None else costs[first:],
+                failed_attempts=None if failed is None else failed[first:],
+            )
         if fresh.queued == 0:
             return 0
         self.next_fetch_offset = int(fresh.offsets[-1]) + 1
         self.chunks.append(fresh)
         self.queued += fresh.queued
         return fresh.queued
+
+    def next_costs(self, count: int) -> Instants | None:
+        """Return the costs of the next ``count`` records of the first chunk."""
+        chunk = self.chunks[0]
+        return None if chunk.costs_ns is None else chunk.costs_ns[chunk.begun :][:count]
+
+    def next_failures(self, count: int) -> Attempts | None:
+        """Return the failed attempts of the next ``count`` records; None: none of them fails."""
+        chunk = self.chunks[0]
+        if chunk.failed_attempts is None:
+            return None
+        failed = chunk.failed_attempts[chunk.begun :][:count]
+        return failed if failed.any() else None
 
     def begin(self, count: int) -> tuple[Offsets, Events]:
         """Take ``count`` records off the first chunk; they are in flight now."""

@@ -1,4 +1,7 @@
-"""The consumer pod: the poll loop, from subscribing to leaving the group."""
+"""The consumer pod: the poll loop, from subscribing to leaving the group.
+
+The poll thread does no work, so that slow work never exceeds ``max.poll.interval.ms``.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from lagbench.errors import NotReady
 from lagbench.programs.consumer.downstream_clock import DownstreamClock
 from lagbench.programs.consumer.fetch_wakeup import FetchWakeup
 from lagbench.programs.consumer.group_identity import GroupIdentity
+from lagbench.programs.consumer.message_costs import MessageCosts
 from lagbench.programs.consumer.offset_commits import OffsetCommits
 from lagbench.programs.consumer.partition_work import PartitionWork, RecordChunk
 from lagbench.programs.consumer.rebalance import Rebalancing
@@ -50,6 +54,7 @@ class ConsumerPod:
         consumer: Consumer,
         queues: WorkQueues,
         worker: Worker,
+        costs: MessageCosts,
         commits: OffsetCommits,
         rebalancing: Rebalancing,
         identity: GroupIdentity,
@@ -63,6 +68,7 @@ class ConsumerPod:
         self._consumer = consumer
         self._queues = queues
         self._worker = worker
+        self._costs = costs
         self._commits = commits
         self._rebalancing = rebalancing
         self._identity = identity
@@ -70,7 +76,7 @@ class ConsumerPod:
         self._pod_counts = pod_counts
         self._clock = clock
         self._downstream = downstream
-        self._high_water = queue_records(options.process_ms, options.concurrency)
+        self._high_water = queue_records(options.pod_rate_per_second)
         self._wakeup = FetchWakeup(consumer, options.topic)
         self._stop_asked = ""
 
@@ -194,11 +200,11 @@ class ConsumerPod:
         arrived_at = self._clock.now_ns()
         if any(map(Message.error, messages)):
             messages = self._without_errors(messages)
-        for partition, run in groupby(messages, Message.partition):
-            records = list(run)
-            chunk = chunk_of(records, arrived_at)
-            if chunk is None or partition is None:
-                continue
+        runs = [(n, list(run)) for n, run in groupby(messages, Message.partition)]
+        found = [(number, run, chunk_of(run, arrived_at)) for number, run in runs]
+        chunks = [(n, run, c) for n, run, c in found if n is not None and c is not None]
+        self._costs.draw([chunk for _, _, chunk in chunks])
+        for partition, records, chunk in chunks:
             if self._downstream.needs_stream_start:
                 self._downstream.stream_started(stream_start_of(records, chunk))
             work = self._queues.offer(partition, chunk)
@@ -240,12 +246,10 @@ _FINAL_ERRORS = frozenset(
 )
 
 
-def queue_records(process_ms: float, concurrency: int) -> int:
+def queue_records(pod_rate: float | None) -> int:
     """Return how many records of one partition may be queued: half a second of the pod's work."""
     low, high = _QUEUE_RECORDS
-    if process_ms == 0:
-        return high
-    return round(min(max(concurrency * 1000 / process_ms * _QUEUE_SECONDS, low), high))
+    return high if pod_rate is None else round(min(max(pod_rate * _QUEUE_SECONDS, low), high))
 
 
 def stream_start_of(messages: list[Message], chunk: RecordChunk) -> int:

@@ -8,7 +8,13 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from lagbench.core.scenario import ConsumerFlags, DownstreamPace, Flag, StartDelay
+from lagbench.core.scenario import (
+    ConsumerFlags,
+    DownstreamPace,
+    Flag,
+    PoisonedKeyFlag,
+    StartDelay,
+)
 from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.run_flags import RunFlags
 
@@ -54,11 +60,15 @@ class ConsumerOptions(ConsumerFlags, RunFlags, Settings):
         description="when a write costs more, in seconds of the stream: FROM-UNTILxFACTOR,...",
     )
     start_seed: int = Field(0, description="draws the delay, with the pod's number POD_ORDINAL")
+    work_seed: int = Field(0, description="draws the cost of each message from a distribution")
+    poison: Annotated[PoisonedKeyFlag | None, Flag(noun="a poisoned key as JSON")] = Field(
+        None, description="a key whose messages fail or hang, as JSON"
+    )
     pod_name: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
         description="the pod's metadata.name"
     )
     pod_ordinal: Annotated[str, Flag(variables=("POD_ORDINAL",), is_variable_only=True)] = Field(
-        "", description="the pod's number in its Deployment; only localkube has one"
+        "", description="the pod's number in its workload; only localkube has one"
     )
 
     @property

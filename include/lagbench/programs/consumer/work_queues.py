@@ -125,9 +125,15 @@ class WorkQueues:
 
     # --- worker thread ----------------------------------------------------------------------
 
-    def begin_writes(self, schedule: WriteSchedule, horizon_at: int, now: int) -> list[Writes]:
-        """Begin as many writes as start before ``horizon_at``, partitions in turn."""
+    def begin_writes(
+        self, schedule: WriteSchedule, horizon_at: int, now: int, *, most: int | None = None
+    ) -> list[Writes]:
+        """Begin the writes that start before ``horizon_at``, partitions in turn, at most ``most``.
+
+        Without a limit they are as many as the slots take.
+        """
         begun: list[Writes] = []
+        left = most
         share = 0
         with self._lock:
             for _ in range(2 * len(self._turns)):
@@ -136,13 +142,23 @@ class WorkQueues:
                 work = self._turns[0]
                 arrived_at = work.chunks[0].arrived_at
                 room = schedule.room_until(horizon_at, arrived_at, now)
+                if left is not None:
+                    room = min(room, left)
                 if room == 0:
                     break
                 share = share or max(1, -(-room // len(self._turns)))
                 count = min(share, room, work.chunks[0].queued)
-                started_at, done_at = schedule.plan(count, arrived_at, now)
+                costs = work.next_costs(count)
+                if costs is None:
+                    started_at, done_at = schedule.plan(count, arrived_at, now)
+                else:
+                    started_at, done_at = schedule.plan_each(costs, horizon_at, arrived_at, now)
+                    count = len(started_at)
+                if left is not None:
+                    left -= count
+                failed = work.next_failures(count)
                 offsets, events = work.begin(count)
-                begun.append(Writes(work, offsets, events, started_at, done_at))
+                begun.append(Writes(work, offsets, events, started_at, done_at, failed))
                 self._turns.popleft()
                 if work.queued:
                     self._turns.append(work)

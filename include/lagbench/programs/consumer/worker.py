@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
 import logging
 import threading
 import time
-from collections import deque
 
 from lagbench.errors import NotReady
+from lagbench.programs.consumer.cpu_burn import CpuBurner
 from lagbench.programs.consumer.ledger import LedgerWriter
 from lagbench.programs.consumer.partition_work import PartitionWork, Writes
 from lagbench.programs.consumer.work_queues import WorkQueues
@@ -36,15 +37,28 @@ class Worker(threading.Thread):
     """Runs until ``stop``; a failure ends it and stays in ``failure`` for the poll thread."""
 
     def __init__(
-        self, queues: WorkQueues, schedule: WriteSchedule, ledger: LedgerWriter, clock: SteadyClock
+        self,
+        queues: WorkQueues,
+        schedule: WriteSchedule,
+        ledger: LedgerWriter,
+        clock: SteadyClock,
+        *,
+        cpu_ns: int = 0,
     ) -> None:
-        """Take the work from ``queues`` at the pace of ``schedule``; writes begin by ``clock``."""
+        """Take the work from ``queues`` at the pace of ``schedule``; writes begin by ``clock``.
+
+        Each message burns ``cpu_ns`` of this thread's CPU time first.
+        """
         super().__init__(name="worker", daemon=True)
         self._queues = queues
         self._schedule = schedule
         self._ledger = ledger
         self._now = clock.now_ns
-        self._in_flight: deque[Writes] = deque()  # ends ascending: every write costs the same
+        self._burner = CpuBurner(cpu_ns, clock.now_ns)
+        self._most = max(1, TURN_NS // cpu_ns) if cpu_ns else None
+        # A heap by end; the number keeps the order of equal ends. A partition's ends ascend.
+        self._in_flight: list[tuple[int, int, Writes]] = []
+        self._begun = 0
         self._stopping = threading.Event()
         self._is_first_batch = True
         self.failure: Exception | None = None
@@ -89,16 +103,34 @@ class Worker(threading.Thread):
 
     def _turn(self, now: int) -> int:
         self._finish_ended(now)
-        self._in_flight.extend(self._queues.begin_writes(self._schedule, now + TURN_NS, now))
-        if self._in_flight and self._in_flight[0].all_done_at <= now:  # free, or caught up
-            self._finish_ended(now)
+        self._begin(now)
+        now = self._now()
+        self._finish_ended(now)  # free, or caught up
         self._send(self._queues.due_batches(lambda work: self._is_due(work, now)))
         self._ledger.serve(is_hurried=self._queues.is_hurried())
         return self._sleep_ns(now)
 
+    def _begin(self, now: int) -> None:
+        """Begin the writes of one turn, with their CPU work.
+
+        Offsets are committed in order, so records wait for those before them in their partition.
+        """
+        horizon_at = now + TURN_NS
+        late_ns = 0
+        for planned in self._queues.begin_writes(self._schedule, horizon_at, now, most=self._most):
+            writes = planned
+            if self._burner.cpu_ns:
+                writes, late_ns = self._burner.work_on(planned, late_ns)
+            work = writes.work
+            work.busy_until = max(work.busy_until, writes.all_done_at)
+            heapq.heappush(self._in_flight, (work.busy_until, self._begun, writes))
+            self._begun += 1
+        if late_ns:
+            self._schedule.delay(late_ns)
+
     def _finish_ended(self, now: int) -> None:
-        while self._in_flight and self._in_flight[0].all_done_at <= now:
-            self._queues.finish(self._in_flight.popleft())
+        while self._in_flight and self._in_flight[0][0] <= now:
+            self._queues.finish(heapq.heappop(self._in_flight)[2])
 
     def _is_due(self, work: PartitionWork, now: int) -> bool:
         if work.is_closing and work.in_flight + work.queued == 0:
@@ -116,7 +148,7 @@ class Worker(threading.Thread):
         if self._queues.has_queued():
             instants.append(max(self._schedule.next_start_at, now))
         if self._in_flight:
-            instants.append(max(self._in_flight[0].all_done_at, now + _SHORTEST_SLEEP_NS))
+            instants.append(max(self._in_flight[0][0], now + _SHORTEST_SLEEP_NS))
         if self._queues.is_unsettled():
             instants.append(now + _ACKNOWLEDGEMENT_SLEEP_NS)
         until = min(instants, default=now + _IDLE_SLEEP_NS)

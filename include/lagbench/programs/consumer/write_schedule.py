@@ -1,12 +1,15 @@
-"""When each downstream write starts and ends: ``concurrency`` slots, each busy ``process_ms``.
+"""When the work on each message starts and ends: ``concurrency`` slots, each busy its cost.
 
 Instants are assigned by arithmetic, not by sleeping per record: a pod that has work does exactly
-``concurrency * 1000 / process_ms`` records a second however late its thread wakes up. Time in
-which nothing was queued is never made up for: a write starts no earlier than its record came.
-The schedule is kept in the downstream's own time, in which every write costs the same.
+``concurrency`` divided by the mean cost, in records a second, however late its thread wakes up.
+Time in which nothing was queued is never made up for: a write starts no earlier than its record
+came.
+The schedule is kept in the downstream's own time, in which a message always costs the same.
 """
 
 from __future__ import annotations
+
+from heapq import heapreplace
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +32,10 @@ class WriteSchedule:
     def __init__(
         self, process_ns: int, concurrency: int, downstream: DownstreamClock | None = None
     ) -> None:
-        """All slots are free; without a ``downstream`` clock it is never slow."""
+        """All slots are free; ``process_ns`` is the mean cost of a message.
+
+        Without a ``downstream`` clock it is never slow.
+        """
         self._downstream = downstream or DownstreamClock(DownstreamPace())
         self._process_ns = process_ns
         self._concurrency = concurrency
@@ -67,6 +73,48 @@ class WriteSchedule:
         self._free_at.sort()
         self._last_start_at = int(starts[-1])
         return self._downstream.wall(starts), self._downstream.wall(ends)
+
+    def plan_each(
+        self, costs_ns: Instants, horizon_at: int, arrived_at: int, now: int
+    ) -> tuple[Instants, Instants]:
+        """Return starts and ends of writes of different costs that start before the horizon.
+
+        Each takes the slot that is free first, so starts ascend and ends need not.
+        """
+        floor, horizon = self._floor(arrived_at, now), self._downstream.work_at(horizon_at)
+        if self._concurrency == 1:
+            ends = np.add.accumulate(costs_ns) + max(int(self._free_at[0]), floor)
+            starts = ends - costs_ns
+            count = int(np.searchsorted(starts, horizon))
+            starts, ends = starts[:count], ends[:count]
+            self._free_at = ends[-1:].copy() if count else self._free_at
+        else:
+            starts, ends = self._shared_out(costs_ns.tolist(), horizon, floor)
+        if len(starts):
+            self._last_start_at = int(starts[-1])
+        return self._downstream.wall(starts), self._downstream.wall(ends)
+
+    def delay(self, late_ns: int) -> None:
+        """Free every slot later: the CPU work of what was planned took longer."""
+        self._free_at += late_ns
+        self._last_start_at += late_ns
+
+    def _shared_out(
+        self, costs_ns: list[int], horizon_at: int, floor: int
+    ) -> tuple[Instants, Instants]:
+        """Give each write the slot that is free first: one step of a heap per write."""
+        free: list[int] = self._free_at.tolist()  # ascending, so a heap
+        starts: list[int] = []
+        ends: list[int] = []
+        for cost in costs_ns:
+            start = max(free[0], floor)
+            if start >= horizon_at:
+                break
+            starts.append(start)
+            ends.append(start + cost)
+            heapreplace(free, start + cost)
+        self._free_at = np.array(sorted(free), dtype=np.int64)
+        return np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)
 
     def _floor(self, arrived_at: int, now: int) -> int:
         earliest = self._downstream.work_at(max(arrived_at, now - MAX_LATE_NS))

@@ -121,6 +121,9 @@ class ProducerFlags(RunFlags, Settings):
     tail_most_seconds: Duration = like(
         Tail, "most_seconds", "tail: its longest duration", default=None
     )
+    starts_at_ns: int = Field(
+        0, ge=0, description="start of the stream as unix nanoseconds; 0, or past: at once"
+    )
     count: int | None = Field(None, ge=1, le=10**10, description="flat-out: number of events")
     flat_out: bool = Field(False, description="no pacing")
     pod_name: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
@@ -148,6 +151,7 @@ class ProducerSettings:
     source: str
     is_flat_out: bool = False
     tail: Tail | None = None
+    starts_at_ns: int = 0
 
     @property
     def whole_load(self) -> OfferedLoad:
@@ -172,6 +176,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> P
         source=flags.pod_name or f"producer-{flags.producer_id}",
         is_flat_out=flags.flat_out,
         tail=_tail(flags),
+        starts_at_ns=flags.starts_at_ns,
     )
 
 

@@ -23,10 +23,13 @@ EXIT_SIGTERM = 128 + signal.SIGTERM
 _TICK_NS = 5_000_000
 # Handed over between two looks at the clock: 3 ms at 330,000/s.
 _CHUNK_EVENTS = 1024
+# A stop is seen this soon while the stream waits for its start.
+_LONGEST_PAUSE_SECONDS = 0.2
 # Within the 30 s that Kubernetes grants by default.
 STOP_FLUSH_SECONDS = 20.0
 # Beyond its own timeout a message cannot wait: it has failed by then.
 _FLUSH_SECONDS = MESSAGE_TIMEOUT_SECONDS + 30.0
+_LOOK_SECONDS = 0.1  # at a request to stop, before the stream starts
 # The generating thread must give up the interpreter sooner than the default 5 ms, a whole tick.
 _SWITCH_SECONDS = 0.0005
 
@@ -67,6 +70,7 @@ class Pacer:
         """Send the whole stream, or until a stop is asked for; returns how many were planned."""
         self._blocks = feed.blocks()
         self._block = next(self._blocks)
+        self._await_start()
         # One instant on both clocks: pacing must not jump when the wall clock is set.
         self._started, self.started_at = time.monotonic_ns(), time.time_ns()
         self._reports.started(self.started_at, partitions)
@@ -111,6 +115,13 @@ class Pacer:
         digest = self._block.digest.copy()
         digest.add(self._block.events[: self._position])
         return digest.hexdigest()
+
+    def _await_start(self) -> None:
+        """Wait for the planned start with everything prepared; a stop ends the wait."""
+        starts_at_ns = self._settings.starts_at_ns
+        while not self._stop.is_set and (left_ns := starts_at_ns - time.time_ns()) > 0:
+            self._outbox.serve()
+            time.sleep(min(left_ns / NS, _LONGEST_PAUSE_SECONDS))
 
     def _send_until(self, due: int) -> None:
         while self._outbox.sent < due and not self._stop.is_set:

@@ -60,7 +60,9 @@ def _run(
     def is_ready() -> bool:
         return all(source.has_read for source in sources)
 
-    names = ObservedNames(options.group, options.topic, options.namespace, options.deployment)
+    names = ObservedNames(
+        options.group, options.topic, options.namespace, options.deployment, options.workload
+    )
     aliases = MetricAliases(newest, names) if options.has_metric_aliases else None
     exposition = Exposition(newest, aliases=aliases)
     routes: Routes = {"/metrics": exposition, **probe_routes(is_ready)}

@@ -1,4 +1,4 @@
-"""Read a run from Kubernetes: the Deployment's replicas, and the HPA that drives it."""
+"""Read a run from Kubernetes: the consumers' replicas, and the HPA that drives it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.kubernetes import parse_milli
+from lagbench.core.scenario import Workload
 from lagbench.core.telemetry import HpaSample, Record, ReplicaSample, ScaledObjectSample
 from lagbench.errors import NotReady
 
@@ -16,24 +17,31 @@ _AMOUNTS = ("External", "Object", "Pods")
 
 
 class ReplicaReading:
-    """Wanted, existing and ready replicas of one Deployment."""
+    """Wanted, existing and ready replicas of the consumers' workload."""
 
-    def __init__(self, open_kube: Callable[[], Kube], *, deployment: str, source: str) -> None:
-        """Read ``deployment``; the connection is opened by the first reading."""
+    def __init__(
+        self,
+        open_kube: Callable[[], Kube],
+        *,
+        deployment: str,
+        source: str,
+        workload: Workload = "Deployment",
+    ) -> None:
+        """Read ``deployment`` of kind ``workload``; the first reading opens the connection."""
         self._open_kube = open_kube
         self._kube: Kube | None = None
-        self._deployment = deployment
+        self._deployment, self._workload = deployment, workload
         self._source = source
 
     def __call__(self, at: int) -> Iterable[Record]:
         """Return one sample.
 
-        :raises NotReady: there is no such Deployment (which is not zero replicas).
+        :raises NotReady: there is no such workload (which is not zero replicas).
         """
         self._kube = self._kube or self._open_kube()
-        found = self._kube.get("Deployment", self._deployment)
+        found = self._kube.get(self._workload, self._deployment)
         if found is None:
-            raise NotReady(f"there is no Deployment {self._deployment}")
+            raise NotReady(f"there is no {self._workload} {self._deployment}")
         status = found.get("status") or {}
         return [
             ReplicaSample(
@@ -48,7 +56,7 @@ class ReplicaReading:
 
 
 class HpaReading:
-    """The status of every HPA that targets the Deployment; none when nothing scales it."""
+    """The status of every HPA that targets the workload; none when nothing scales it."""
 
     def __init__(self, open_kube: Callable[[], Kube], *, deployment: str, source: str) -> None:
         """Read the HPAs of ``deployment``."""
@@ -69,7 +77,7 @@ class HpaReading:
 
 
 class ScaledObjectReading:
-    """The conditions of every ScaledObject that targets the Deployment, as KEDA stores them."""
+    """The conditions of every ScaledObject that targets the workload, as KEDA stores them."""
 
     def __init__(self, open_kube: Callable[[], Kube], *, deployment: str, source: str) -> None:
         """Read the ScaledObjects of ``deployment``."""

@@ -1,7 +1,7 @@
 """Export the recorder's readings under the names that existing PromQL uses.
 
 Those are names and labels of kafka_exporter (lag, offsets and members of the group) and of
-kube-state-metrics (the HPA and the Deployment). As with the recorder's own series, a value that was
+kube-state-metrics (the HPA and the workload). As with the recorder's own series, a value that was
 not read in time or is not known has no series: kafka_exporter would export -1 for a lag without a
 commit.
 
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from lagbench.core.scenario import Workload
 from lagbench.core.telemetry import (
     GroupSample,
     HpaSample,
@@ -28,7 +29,6 @@ from lagbench.programs.recorder.newest_readings import NewestReadings
 _OF_GROUP = ("consumergroup", "topic")
 _OF_PARTITION = ("consumergroup", "topic", "partition")
 _OF_HPA = ("namespace", "horizontalpodautoscaler")
-_OF_DEPLOYMENT = ("namespace", "deployment")
 _OF_SCALED_OBJECT = ("namespace", "scaledobject")
 _STATUSES = ("True", "False", "Unknown")
 
@@ -43,6 +43,7 @@ class ObservedNames:
     topic: str
     namespace: str
     deployment: str
+    workload: Workload = "Deployment"
 
 
 class MetricAliases:
@@ -58,7 +59,7 @@ class MetricAliases:
         yield from self._kafka(now)
         yield from self._hpas(now)
         yield from self._scaled_objects(now)
-        yield from self._deployment(now)
+        yield from self._replicas(now)
 
     def _kafka(self, now: int) -> Iterator[Metric]:
         of_group = (self._names.group, self._names.topic)
@@ -121,18 +122,20 @@ class MetricAliases:
                     is_so = float(each.lower() == status.lower())
                     yield (self._names.namespace, sample.name, name, each), is_so
 
-    def _deployment(self, now: int) -> Iterator[Metric]:
+    def _replicas(self, now: int) -> Iterator[Metric]:
+        """Yield the workload's replicas; only a Deployment's wanted ones have spec in the name."""
+        kind = self._names.workload.lower()
         labels = (self._names.namespace, self._names.deployment)
         samples = self._newest.samples(ReplicaSample, now=now)
         fields = (
-            ("spec_replicas", "Wanted replicas", "spec"),
+            ("spec_replicas" if kind == "deployment" else "replicas", "Wanted replicas", "spec"),
             ("status_replicas", "Existing replicas", "current"),
             ("status_replicas_ready", "Ready replicas", "ready"),
             ("status_replicas_available", "Available replicas", "available"),
         )
         for name, text, field in fields:
             rows: list[Row] = [(labels, getattr(sample, field)) for sample in samples]
-            yield _gauge(f"kube_deployment_{name}", text, _OF_DEPLOYMENT, rows)
+            yield _gauge(f"kube_{kind}_{name}", text, ("namespace", kind), rows)
 
     def _of_hpa(self, hpa: HpaSample) -> tuple[str, str]:
         return self._names.namespace, hpa.name

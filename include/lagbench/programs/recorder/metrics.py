@@ -99,7 +99,7 @@ class Exposition:
                 ("ready", sample.ready),
             )
         ]
-        yield _gauge("replicas", "Replicas of the consumers' Deployment", rows, ("state",))
+        yield _gauge("replicas", "Replicas of the consumers' workload", rows, ("state",))
 
     def _hpas(self, now: int) -> Iterator[Metric]:
         hpas = self._newest.samples(HpaSample, now=now)

@@ -23,7 +23,7 @@ Send = Callable[[Record], None]
 
 
 class ReplicaWatch(ObjectWatch):
-    """Sends a ReplicasChanged whenever the Deployment's wanted replicas changed.
+    """Sends a ReplicasChanged whenever the workload's wanted replicas changed.
 
     When the server ends a watch in order, half a minute after its list, a ReplicasWatched says that
     nothing was missed. One that breaks may have been deaf for long, so nothing is said of it.
@@ -55,10 +55,10 @@ class ReplicaWatch(ObjectWatch):
     def take(self, kind: str, found: Mapping[str, Any], *, at: int) -> None:
         """Take one event of the watch."""
         log_end(kind, found)
-        for deployment in present(kind, found):
-            if deployment["metadata"]["name"] != self._deployment:
+        for workload in present(kind, found):
+            if workload["metadata"]["name"] != self._deployment:
                 continue
-            before, after = self._replicas, int(deployment["spec"].get("replicas", 1))
+            before, after = self._replicas, int(workload["spec"].get("replicas", 1))
             self._replicas = after
             if before is not None and before != after:
                 self._send(
@@ -68,13 +68,13 @@ class ReplicaWatch(ObjectWatch):
                         target=self._deployment,
                         replicas_before=before,
                         replicas_after=after,
-                        manager=replicas_manager(deployment),
+                        manager=replicas_manager(workload),
                     )
                 )
 
 
 class HpaWatch(ObjectWatch):
-    """Sends an HpaSample whenever the status of an HPA on the Deployment changed."""
+    """Sends an HpaSample whenever the status of an HPA on the workload changed."""
 
     def __init__(self, events: Events, send: Send, source: str, *, deployment: str) -> None:
         """Follow the HPAs of ``deployment``."""
@@ -157,11 +157,11 @@ def kube_event(event: Mapping[str, Any], *, at: int, source: str) -> KubeEvent:
     )
 
 
-def replicas_manager(deployment: Mapping[str, Any]) -> str:
+def replicas_manager(workload: Mapping[str, Any]) -> str:
     """Return the field manager that wrote spec.replicas last; empty if it is not recorded."""
     writers = [
         entry
-        for entry in deployment["metadata"].get("managedFields") or []
+        for entry in workload["metadata"].get("managedFields") or []
         if "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
     ]
     if not writers:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, Json, PositiveInt
 
-from lagbench.core.scenario import CONSUMER_DEPLOYMENT, NAMESPACE, RUN_ID_LABEL, Flag
+from lagbench.core.scenario import CONSUMER_DEPLOYMENT, NAMESPACE, RUN_ID_LABEL, Flag, Workload
 from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.run_flags import RunFlags
 
@@ -22,7 +22,8 @@ class RecorderOptions(RunFlags, Settings):
         description="topic of the telemetry; default: the run's, by --run-id"
     )
     namespace: str = Field(NAMESPACE, description="namespace of the consumers")
-    deployment: str = Field(CONSUMER_DEPLOYMENT, description="Deployment of the consumers")
+    deployment: str = Field(CONSUMER_DEPLOYMENT, description="workload of the consumers")
+    workload: Workload = Field("Deployment", description="kind of that workload")
     interval_seconds: float = Field(1.0, ge=0.1, le=3600, description="time between two samples")
     has_metric_aliases: Annotated[bool, Flag("metric-aliases")] = Field(
         False, description="metrics also have the names of kafka_exporter and kube-state-metrics"

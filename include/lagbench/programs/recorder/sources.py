@@ -62,7 +62,9 @@ def build_sources(
     reads: dict[What, Read] = {
         "lag": LagReading(servers, group=options.group, topic=options.topic, source=source),
         "group": GroupReading(servers, group=options.group, topic=options.topic, source=source),
-        "replicas": ReplicaReading(open_kube, deployment=options.deployment, source=source),
+        "replicas": ReplicaReading(
+            open_kube, deployment=options.deployment, source=source, workload=options.workload
+        ),
         "hpa": HpaReading(open_kube, deployment=options.deployment, source=source),
         "scaled_object": ScaledObjectReading(
             open_kube, deployment=options.deployment, source=source
@@ -99,12 +101,13 @@ def _watches(
 
     named = f"metadata.name={deployment}"
     pods = events_of(f"/api/v1/namespaces/{place}/pods", labelSelector=options.pod_selector)
-    deployments = events_of(f"/apis/apps/v1/namespaces/{place}/deployments", fieldSelector=named)
+    kind = f"{options.workload.lower()}s"
+    workloads = events_of(f"/apis/apps/v1/namespaces/{place}/{kind}", fieldSelector=named)
     hpas = events_of(f"/apis/autoscaling/v2/namespaces/{place}/horizontalpodautoscalers")
     kube_events = events_of(f"/api/v1/namespaces/{place}/events")
     return [
         PodWatch(pods, send, source),
-        ReplicaWatch(deployments, send, source, deployment=deployment),
+        ReplicaWatch(workloads, send, source, deployment=deployment),
         HpaWatch(hpas, send, source, deployment=deployment),
         EventWatch(kube_events, send, source, deployment=deployment, since_at=since_at),
     ]

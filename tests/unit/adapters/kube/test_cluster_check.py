@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.fakes.fake_kube import FakeKube
 
-from lagbench.adapters.kube.cluster_check import policies_in_the_way
+from lagbench.adapters.kube.cluster_check import foreign_objects, policies_in_the_way
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 
 HPA, SCALED_OBJECT = "HorizontalPodAutoscaler", "ScaledObject"
@@ -47,3 +47,18 @@ def test_a_policy_is_in_the_way_by_its_name_or_its_target(
     reported = list(policies_in_the_way(kube))  # type: ignore[arg-type]
 
     assert reported == ([f"{found['kind']}/{found['metadata']['name']}"] if is_reported else [])
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_a_workload_of_somebody_else_is_in_the_way(kind: str) -> None:
+    """The consumers can be either kind, so neither may be replaced by accident."""
+    template = {"metadata": {"labels": {"app": "consumer"}}, "spec": {}}
+    manifest = {"kind": kind, "metadata": {"name": "consumer"}, "spec": {"template": template}}
+    kube = FakeKube()
+    kube.apply(manifest)
+
+    assert list(foreign_objects(kube)) == [f"{kind}/consumer"]  # type: ignore[arg-type]
+
+    kube.apply({**manifest, "metadata": {"name": "consumer", "labels": {RUN_ID_LABEL: "r1"}}})
+
+    assert list(foreign_objects(kube)) == []  # type: ignore[arg-type]

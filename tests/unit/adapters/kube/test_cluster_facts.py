@@ -177,7 +177,7 @@ def test_kinds_of_the_targets_groups_are_asked() -> None:
 
 
 def test_what_a_small_api_lacks_says_nothing() -> None:
-    """The embedded bench serves no StatefulSet: one is not missing there, nor are defaults."""
+    """An object of a kind that is not served is not missing there, nor are defaults."""
     served = Served(lacks=("StatefulSet", "LimitRange"))
     target = {"name": "w", "kind": "StatefulSet"}
     documents = [policy(scaleTargetRef=target, triggers=[CPU])]

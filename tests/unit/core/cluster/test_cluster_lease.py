@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from lagbench.catalog.catalog import load_scenario
 from lagbench.core.cluster.lease import (
     AROUND_THE_LOAD_SECONDS,
+    TRIES,
     LeaseClaim,
     Standing,
     claimed_lease,
@@ -17,6 +19,7 @@ from lagbench.core.cluster.lease import (
     longest_run_seconds,
 )
 from lagbench.core.kubernetes.instants import NS_PER_SECOND, parse_instant_ns
+from lagbench.core.scenario.actions import KillPod, actions_seconds
 from lagbench.core.scenario.scenario import Scenario
 
 NOW = "2026-11-21T12:00:00Z"
@@ -153,3 +156,14 @@ def test_the_longest_run() -> None:
     )
 
     assert longest_run_seconds(scenario) == 1293 + AROUND_THE_LOAD_SECONDS
+
+
+def test_actions_make_a_run_longer() -> None:
+    """The wait for them counts as often as it is tried."""
+    scenario = load_scenario("quick_spike")
+    actions = (KillPod(kind="kill_pod", at="lag_drained"),)
+    acting = scenario.model_copy(update={"actions": actions})
+
+    added = longest_run_seconds(acting) - longest_run_seconds(scenario)
+
+    assert added == TRIES * actions_seconds(actions, scenario.timeouts.drain_seconds)

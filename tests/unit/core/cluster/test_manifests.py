@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from lagbench.core.cluster.manifests import (
 )
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.scenario.downstream_pace import DownstreamPace
+from lagbench.core.scenario.poison import PoisonedKey
 from lagbench.core.scenario.run_names import (
     BOOTSTRAP_ANNOTATION,
     BROKER_PROXY,
@@ -37,6 +39,7 @@ from lagbench.core.scenario.stream.tail import Tail
 from lagbench.errors import WrongInput
 from lagbench.programs.consumer.settings import ConsumerOptions, parse_options
 from lagbench.programs.producer.flags import read_settings
+from lagbench.programs.recorder.settings import parse_options as parse_recorder_options
 from lagbench.programs.tcp_proxy.settings import parse_settings
 
 NAMES = RunNames("quick-spike-1")
@@ -126,6 +129,50 @@ def test_the_consumer_understands_its_arguments() -> None:
     assert (options.process_ms, options.concurrency, options.balancer) == (2.5, 3, "range")
     assert (options.graceful_shutdown, options.has_static_membership) == (False, True)
     assert options.shutdown_timeout_seconds == settings.shutdown_timeout_seconds
+
+
+def test_costs_and_poison_travel_to_the_pod() -> None:
+    """The pod reads distribution, CPU time, seed and poisoned key as the scenario has them."""
+    cost = {"kind": "lognormal", "mean_ms": 8, "p99_ms": 40}
+    settings = ConsumerSettings.model_validate({"process_ms": cost, "cpu_ms": 1.5})
+    poison = PoisonedKey(
+        entity_id=17,
+        effect="hang",
+        from_offset_ns=1,
+        until_offset_ns=2,
+        attempts=3,
+        hang_ns=4,
+    )
+
+    manifest = consumer_for_run(
+        workload("Deployment", "consumer"), TARGET, settings, replicas=2, seed=11, poison=poison
+    )
+
+    container = manifest["spec"]["template"]["spec"]["containers"][0]
+    arguments = [argument for argument in container["args"] if argument != "--kept=1"]
+    environment = {"POD_NAME": "consumer-x", "KAFKA_BOOTSTRAP_SERVERS": "b:1"}
+    options = parse_options(arguments, environment)
+    assert (options.process_ms, options.cpu_ms) == (settings.process_ms, 1.5)
+    assert (options.work_seed, options.poison) == (11, poison)
+
+
+def test_the_producer_starts_the_stream_when_it_is_planned() -> None:
+    """The instant reaches the producer as its flag; without one it starts at once."""
+    scenario = Scenario.model_validate(SCENARIO)
+    jobs = [
+        producer_job_for_run(
+            workload("Job", "producer"), TARGET, scenario, tail=None, starts_at_ns=at_ns
+        )
+        for at_ns in (None, 1_795_423_187_000_000_000)
+    ]
+
+    starts = []
+    for job in jobs:
+        container = job["spec"]["template"]["spec"]["containers"][0]
+        environment = {entry["name"]: entry["value"] for entry in container["env"]}
+        arguments = [argument for argument in container["args"] if argument != "--kept=1"]
+        starts.append(read_settings(arguments, environment).starts_at_ns)
+    assert starts == [0, 1_795_423_187_000_000_000]
 
 
 def test_a_start_delay_travels_with_mean_seed_and_the_pods_number() -> None:
@@ -227,6 +274,39 @@ def test_the_consumers_deployment_fits_the_run() -> None:
     assert manifest["spec"]["template"]["metadata"]["labels"][RUN_ID_LABEL] == NAMES.run_id
     assert RUN_ID_LABEL not in manifest["spec"]["selector"]["matchLabels"]
     assert "--kept=1" in pod["containers"][0]["args"]
+
+
+def test_the_consumers_may_be_a_stateful_set() -> None:
+    """The kind follows the scenario, and no pod waits for another one; the rest stays."""
+    deployment = workload("Deployment", "consumer")
+    as_deployment = consumer_for_run(deployment, TARGET, ConsumerSettings(), replicas=2)
+
+    settings = ConsumerSettings(workload="StatefulSet")
+    manifest = consumer_for_run(deployment, TARGET, settings, replicas=2)
+
+    assert (manifest["apiVersion"], manifest["kind"]) == ("apps/v1", "StatefulSet")
+    assert manifest["spec"].pop("podManagementPolicy") == "Parallel"
+    assert {**manifest, "kind": "Deployment"} == as_deployment
+
+
+def test_a_policy_without_a_kind_scales_the_consumers_workload() -> None:
+    """KEDA would look for a Deployment; beside one the policy stays as it is written."""
+    stateful = policy_for_run(SCALED_OBJECT, replace(TARGET, workload="StatefulSet"))
+
+    assert stateful["spec"]["scaleTargetRef"] == {"name": "consumer", "kind": "StatefulSet"}
+    assert policy_for_run(SCALED_OBJECT, TARGET)["spec"]["scaleTargetRef"] == {"name": "consumer"}
+
+
+def test_the_recorder_observes_the_consumers_workload() -> None:
+    """A StatefulSet is named in its flags, which its parser understands."""
+    made = recorder_for_run(
+        workload("Deployment", "recorder"), replace(TARGET, workload="StatefulSet")
+    )
+
+    arguments = made["spec"]["template"]["spec"]["containers"][0]["args"]
+    flags = [argument for argument in arguments if argument != "--kept=1"]
+    environment = {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    assert parse_recorder_options(flags, environment).workload == "StatefulSet"
 
 
 def test_patching_twice_is_patching_once() -> None:

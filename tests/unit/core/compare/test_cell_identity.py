@@ -8,7 +8,7 @@ import pytest
 import yaml
 from tests.fakes.run_folder_builder import POLICY_YAML, SCENARIO_YAML
 
-from lagbench.core.compare.cell_identity import cell_id, content_digest
+from lagbench.core.compare.cell_identity import cell_id, content_digest, policies_digest
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 
 DATA: dict[str, Any] = yaml.safe_load(SCENARIO_YAML)
@@ -81,3 +81,25 @@ def test_policy_target_and_fidelity_are_in_the_digest() -> None:
     assert cell(policy_digest=content_digest(changed)) != cell()
     assert cell(target_digest=content_digest("context:a")) != cell()
     assert cell(fidelity="kubernetes") != cell()
+
+
+def test_actions_are_in_the_digest() -> None:
+    """A run in which a pod is killed, or killed later, is of another cell."""
+    plain = Scenario.model_validate(yaml.safe_load(SCENARIO_YAML))
+    killed, later = (
+        Scenario.model_validate(
+            {**plain.model_dump(), "actions": [{"kind": "kill_pod", "at_seconds": second}]}
+        )
+        for second in (30, 40)
+    )
+
+    assert len({cell(plain), cell(killed), cell(later)}) == 3
+
+
+def test_the_content_of_a_swapped_policy_is_in_the_digest() -> None:
+    """The same name with another content is another cell; without swaps nothing changes."""
+    policy = yaml.safe_load(POLICY_YAML)
+    other = {**policy, "spec": {**policy["spec"], "maxReplicaCount": 3}}
+
+    assert policies_digest(policy, []) == content_digest(policy)
+    assert len({policies_digest(policy, swapped) for swapped in ([], [policy], [other])}) == 3

@@ -3,7 +3,7 @@
 from tests.fakes.lag_samples import at, lags, rule, window
 
 from lagbench.core.lag_scaler.decision import Decision
-from lagbench.core.lag_scaler.rule import LagRule
+from lagbench.core.lag_scaler.rule_parameters import LagRule
 
 
 def decisions(each: list[int], by: LagRule) -> list[Decision]:

@@ -9,7 +9,7 @@ from tests.fakes.naive_lag_rule import NaiveDecision, NaiveRule, Row
 
 from lagbench.core.lag_scaler.decision import Decision
 from lagbench.core.lag_scaler.lag_source import failed_sample
-from lagbench.core.lag_scaler.rule import LagRule
+from lagbench.core.lag_scaler.rule_parameters import LagRule
 from lagbench.core.lag_scaler.snapshot import restore_window, save_window
 from lagbench.core.lag_scaler.window import GroupWindow
 

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from lagbench.core.lag_scaler.lag_source import GroupTopic
-from lagbench.core.lag_scaler.rule import LagRule
+from lagbench.core.lag_scaler.rule_parameters import LagRule
 from lagbench.core.lag_scaler.settings import InvalidMetadata, LagSettings, parse_lag_settings
 from lagbench.core.lag_scaler.source_address import KafkaCluster
 

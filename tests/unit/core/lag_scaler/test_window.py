@@ -5,7 +5,7 @@ import pytest
 from tests.fakes.lag_samples import at, judged, lags, offsets, rule, window
 
 from lagbench.core.lag_scaler.lag_source import GroupSample
-from lagbench.core.lag_scaler.rule import LagRule
+from lagbench.core.lag_scaler.rule_parameters import LagRule
 from lagbench.core.lag_scaler.window import GroupWindow
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lagbench.catalog.catalog import checked_cell
 from lagbench.core.plan.machine_needs import cannot_carry, cores_needed
 from lagbench.core.plan.plan import Plan, plan_cell
@@ -31,6 +33,15 @@ def test_slower_cores_are_worth_less() -> None:
     """Two cores of a quarter of the speed are half a core."""
     assert cannot_carry(plan_of("quick_spike"), 2, speed=0.6) == ""
     assert "here are 2" in cannot_carry(plan_of("quick_spike"), 2, speed=0.25)
+
+
+def test_the_work_of_cpu_ms_needs_cores() -> None:
+    """2 ms of wait and 3 ms of CPU are 200/s a pod: 12 pods burn 2,400 times 3 ms in a second."""
+    with_work = plan_of("quick_spike", **{"consumer.cpu_ms": "3"})
+    without = plan_of("quick_spike", **{"consumer.process_ms": "5"})
+
+    assert with_work.capacity_per_second == without.capacity_per_second == 2400
+    assert cores_needed(with_work) - cores_needed(without) == pytest.approx(7.2)
 
 
 def test_more_load_needs_more_cores() -> None:

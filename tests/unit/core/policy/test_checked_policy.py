@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lagbench.catalog.catalog import load_policy, load_scenario
@@ -34,3 +36,37 @@ def test_a_wrong_threshold_names_the_policy_s_file() -> None:
         check_policy({**manifest, "metadata": metadata}, where="mine.yaml")
 
     assert (caught.value.where, caught.value.value) == ("mine.yaml", "many")
+
+
+def on(kind: str) -> dict[str, Any]:
+    """Return a policy that names the kind of its target."""
+    manifest = load_policy("lag-quick").manifest
+    target = {**manifest["spec"]["scaleTargetRef"], "kind": kind}
+    return {**manifest, "spec": {**manifest["spec"], "scaleTargetRef": target}}
+
+
+@pytest.mark.parametrize(
+    ("workload", "kind"), [("Deployment", "StatefulSet"), ("StatefulSet", "Deployment")]
+)
+def test_a_policy_must_not_name_the_other_kind_of_workload(workload: str, kind: str) -> None:
+    """The message names both kinds and the scenario's field."""
+    scenario = load_scenario("quick_spike", {"consumer.workload": workload})
+
+    with pytest.raises(WrongInput, match=rf"allowed: {workload}, the consumer\.workload") as caught:
+        check_fit(scenario, check_policy(on(kind), where="mine.yaml"))
+
+    assert (caught.value.field, caught.value.value) == ("spec.scaleTargetRef.kind", kind)
+    check_fit(scenario, check_policy(on(workload), where="mine.yaml"))
+
+
+def test_a_policy_without_a_kind_fits_both_workloads() -> None:
+    """A run fills the kind in."""
+    for workload in ("Deployment", "StatefulSet"):
+        scenario = load_scenario("quick_spike", {"consumer.workload": workload})
+        check_fit(scenario, load_policy("lag-quick"))
+
+
+def test_other_workloads_are_refused() -> None:
+    """Only the two kinds that the consumers can be may be scaled."""
+    with pytest.raises(WrongInput, match="Deployment or StatefulSet consumer"):
+        check_policy(on("ReplicaSet"), where="mine.yaml")

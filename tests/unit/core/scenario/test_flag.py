@@ -12,6 +12,7 @@ def test_the_consumer_s_flags_have_the_lab_s_names() -> None:
     """The lab's command lines name them so."""
     assert flag_values(ConsumerSettings(), ConsumerFlags) == {
         "process-ms": "2",
+        "cpu-ms": "0",
         "concurrency": "1",
         "balancer": "cooperative-sticky",
         "commit": "manual",

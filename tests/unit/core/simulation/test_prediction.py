@@ -41,6 +41,15 @@ def test_a_known_phase_leaves_little_of_the_range() -> None:
     assert (lag.high or 0) - (lag.low or 0) < 2_000
 
 
+def test_a_scenario_that_fixes_the_phase_has_that_phase() -> None:
+    """It is predicted as if the run had recorded it."""
+    free = checked_cell("quick_spike")
+    fixed = checked_cell("quick_spike", overrides={"hpa_sync_at_seconds": "9"})
+
+    known = predict(free.scenario, free.policy, hpa_sync_at_seconds=9.0)
+    assert predict(fixed.scenario, fixed.policy) == known
+
+
 def test_the_same_cell_gives_the_same_prediction() -> None:
     """Nothing in it is drawn by a clock."""
     assert predicted("bursty") == predicted("bursty")

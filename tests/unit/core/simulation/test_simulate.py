@@ -10,6 +10,8 @@ from lagbench.core.scenario.scenario import (
     ConsumerSettings,
     Keys,
     Scenario,
+    Stage,
+    StagesProfile,
     SteadyProfile,
     StepProfile,
 )
@@ -155,6 +157,34 @@ def test_bursts_shorter_than_the_sustain_time_add_nothing() -> None:
     assert cell.measures.peak_lag_records == pytest.approx(10_000)
 
 
+def test_noise_flaps_by_itself_and_a_sawtooth_by_the_load() -> None:
+    """A threshold far below a pod's rate times the sync: every flip under noise is self-made."""
+    down = {"scaleDown": {"stabilizationWindowSeconds": 0}}
+    eager = policy(KAFKA, advanced={"horizontalPodAutoscalerConfig": {"behavior": down}})
+    noise = StagesProfile(
+        kind="stages",
+        stages=tuple(
+            Stage(seconds=20, rate_per_second=rate, is_spike=False)
+            for rate in (700, 1300, 600, 1250, 700, 1350, 650, 1300, 600)
+        ),
+    )
+    sawtooth = BurstyProfile(
+        kind="bursty",
+        rate_per_second=600,
+        spike_mult=8,
+        quiet_seconds=60,
+        spike_hold_seconds=30,
+        bursts=3,
+    )
+
+    of_noise = simulate(scenario(noise), eager, seed=1).measures
+    of_load = simulate(scenario(sawtooth), eager, seed=1).measures
+
+    assert of_noise.self_made_flips == of_noise.flips > 0
+    assert of_load.flips > 0
+    assert of_load.self_made_flips == 0
+
+
 def test_pod_minutes_are_of_the_planned_window() -> None:
     """A longer look at the tail costs nothing in the planned window, as in a run."""
     short, long = (
@@ -206,8 +236,8 @@ def test_a_cron_window_raises_the_floor_while_it_is_open() -> None:
     assert cell.measures.max_replicas == 5
 
 
-def test_cpu_does_not_see_the_lag() -> None:
-    """Consumers that wait use little CPU: an HPA on 70 % stays where it is."""
+def on_cpu() -> CheckedPolicy:
+    """Return an HPA on 70 % of the requested CPU."""
     metric = {
         "type": "Resource",
         "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}},
@@ -223,7 +253,37 @@ def test_cpu_does_not_see_the_lag() -> None:
             "metrics": [metric],
         },
     }
-    cell = simulate(scenario(), check_policy(hpa, where="tried"))
+    return check_policy(hpa, where="tried")
+
+
+def test_cpu_does_not_see_the_lag() -> None:
+    """Consumers that wait use little CPU: an HPA on 70 % stays where it is."""
+    cell = simulate(scenario(), on_cpu())
 
     assert cell.measures.replica_changes == 0
     assert cell.measures.peak_lag_records == pytest.approx(300_000)
+
+
+def test_cpu_sees_the_work_that_burns_it() -> None:
+    """At 2 ms of CPU a message 300/s a pod are 600 millicores of 1,000; the spike asks for all."""
+    burning = ConsumerSettings(process_ms=0, cpu_ms=2, cpu_request_millicores=1000)
+    cell = simulate(scenario().model_copy(update={"consumer": burning}), on_cpu())
+
+    assert counts(cell)[0] == 2
+    assert cell.measures.max_replicas == 12
+
+
+def test_a_cron_window_in_the_stream_is_open_there_at_any_start() -> None:
+    """The annotation places it; the hours of the trigger count on a cluster."""
+    hours = {"timezone": "Europe/Berlin", "start": "0 8 * * *", "end": "0 18 * * *"}
+    cron = {"type": "cron", "metadata": {**hours, "desiredReplicas": "5"}}
+    steady = SteadyProfile(kind="steady", rate_per_second=100, duration_seconds=300)
+    placed = policy(cron, annotations={"lagbench.io/cron-windows": "90-210"})
+    cell = simulate(
+        scenario(steady), placed, environment=SimulatedEnvironment(starts_at_seconds=1_795_423_187)
+    )
+
+    line = cell.timeline
+    inside = line.second[line.spec_replicas == 5]
+    assert 90 <= inside[0] <= 106
+    assert cell.measures.max_replicas == 5

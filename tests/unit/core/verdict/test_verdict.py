@@ -314,6 +314,17 @@ def test_flips_name_the_first() -> None:
     assert "first flip at +34.3 s: 2 to 6 by hpa" in found.reason
 
 
+def test_flips_of_both_causes_count_and_the_self_made_ones_are_said() -> None:
+    """A flip that follows the load is a flip too."""
+    scaling = {"flips": 3, "self_made_flips": 2, "load_following_flips": 1}
+    changes = tuple(c.model_copy(update={"is_flip": True}) for c in GOOD.scaling.changes[:3])
+
+    found = result(judge(changed("scaling", changes=changes, **scaling), SLOS), "flips")
+
+    assert (found.status, found.value) == ("fail", 3)
+    assert found.reason.endswith("2 of 3 flips are self-made")
+
+
 @pytest.mark.parametrize(
     ("fields", "status"),
     [

@@ -5,7 +5,11 @@ from typing import Any
 import pytest
 from tests.unit.core.verdict.test_verdict import GOOD, SLOS, changed, result
 
-from lagbench.core.measures.accounting.accounting import UnknownOwnership, UnledgeredWork
+from lagbench.core.measures.accounting.accounting import (
+    BadMessageGroup,
+    UnknownOwnership,
+    UnledgeredWork,
+)
 from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.scenario import Slos
 from lagbench.core.verdict.verdict import judge
@@ -172,3 +176,67 @@ def test_an_accounting_that_contradicts_itself_leaves_the_run_undetermined() -> 
 
     assert verdict.status == "undetermined"
     assert "3 messages are in the log twice: the load differed from the plan" in verdict.reasons
+
+
+def given_up(failed: int, by_plan: int | None, poisoned: int | None) -> Measures:
+    """Return the run with messages that a pod gave up."""
+    group = BadMessageGroup(
+        message_class="failed",
+        pod="consumer-03",
+        other_pod=None,
+        cause="none",
+        cause_pod=None,
+        count=failed,
+        partitions=(4,),
+        first_at=None,
+    )
+    processed = GOOD.accounting.processed_distinct
+    assert processed is not None
+    return changed(
+        "accounting",
+        failed=failed,
+        failed_by_plan=by_plan,
+        poisoned=poisoned,
+        processed_distinct=processed - failed,
+        bad_messages=(group,) if failed else (),
+    )
+
+
+def test_messages_that_failed_as_planned_are_named_and_pass() -> None:
+    """They are neither lost nor processed, and the verdict says how many there were."""
+    verdict = judge(given_up(12, 12, 12), SLOS)
+
+    found = result(verdict, "failed")
+    assert (verdict.status, found.status, found.value) == ("pass", "pass", 0)
+    assert found.reason == "12 of 12 poisoned messages were given up, as planned"
+
+
+@pytest.mark.parametrize("poisoned", [None, 12])
+def test_messages_that_failed_without_poison_fail_the_run(poisoned: int | None) -> None:
+    """Whether the scenario has poison or not, a message beside it must not fail."""
+    by_plan = poisoned or 0
+    verdict = judge(given_up(by_plan + 2, by_plan, poisoned), SLOS)
+
+    found = result(verdict, "failed")
+    assert (verdict.status, found.status, found.value) == ("fail", "fail", 2)
+    assert "by consumer-03 on partition 4" in found.reason
+
+
+def test_poison_that_did_not_act_is_not_the_planned_run() -> None:
+    """Two of twelve poisoned messages were processed: the run proves nothing about poison."""
+    verdict = judge(given_up(10, 10, 12), SLOS)
+
+    assert verdict.status == result(verdict, "failed").status == "undetermined"
+    assert "10 of 12 poisoned messages" in result(verdict, "failed").reason
+
+
+def test_failures_that_the_table_does_not_list_stay_undetermined() -> None:
+    """Of which messages they were is not known."""
+    verdict = judge(given_up(200_000, None, 12), SLOS)
+
+    assert verdict.status == result(verdict, "failed").status == "undetermined"
+
+
+def test_a_run_without_poison_and_failures_has_no_such_slo() -> None:
+    """Nothing could fail, so nothing is claimed about it."""
+    assert [slo for slo in judge(GOOD, SLOS).slos if slo.name == "failed"] == []

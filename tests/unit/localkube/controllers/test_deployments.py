@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lagbench.localkube.controllers.deployments import hash_of, roll_limits, scale_down_order
+from lagbench.localkube.controllers.deployments import roll_limits, scale_down_order
 
 
 def pod(
@@ -79,12 +79,3 @@ def test_rollout_limits(
     limits = roll_limits({"maxSurge": surge, "maxUnavailable": unavailable}, wanted)
 
     assert limits == expected
-
-
-def test_the_hash_follows_the_template() -> None:
-    """Equal templates have one hash whatever their order, different ones differ."""
-    one = {"spec": {"a": 1, "b": 2}}
-
-    assert hash_of(one) == hash_of({"spec": {"b": 2, "a": 1}})
-    assert hash_of(one) != hash_of({"spec": {"a": 1, "b": 3}})
-    assert len(hash_of(one)) == 10

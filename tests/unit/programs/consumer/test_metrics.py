@@ -36,7 +36,9 @@ def endpoint(pod_counts: PodCounts) -> Iterator[HttpEndpoint]:
 def get(endpoint: HttpEndpoint, path: str) -> tuple[int, str]:
     """Return status and body."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{endpoint.port}{path}", timeout=60
+        ) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refused:
         return refused.code, refused.read().decode()

@@ -57,14 +57,12 @@ class StampedMessage:
 
 
 @pytest.mark.parametrize(
-    ("process_ms", "concurrency", "records"),
-    [(2, 1, 250), (2, 8, 2000), (0, 1, 4000), (0.01, 64, 4000), (60_000, 1, 200)],
+    ("pod_rate", "records"),
+    [(500.0, 250), (4000.0, 2000), (None, 4000), (6_400_000.0, 4000), (0.01, 200)],
 )
-def test_a_queue_holds_half_a_second_of_work(
-    process_ms: float, concurrency: int, records: int
-) -> None:
+def test_a_queue_holds_half_a_second_of_work(pod_rate: float | None, records: int) -> None:
     """Queues are bounded by work, between 200 and 4000 records."""
-    assert queue_records(process_ms, concurrency) == records
+    assert queue_records(pod_rate) == records
 
 
 class LeavingPod:
@@ -82,11 +80,10 @@ class LeavingPod:
             processed_total=7,
         )
         options = SimpleNamespace(
-            process_ms=2.0,
-            concurrency=1,
+            pod_rate_per_second=500.0,
             topic="events",
             graceful_shutdown=True,
-            shutdown_timeout_seconds=5.0,
+            shutdown_timeout_seconds=60.0,
             commit="manual",
             commits_what_is_done=True,
             is_transactional=False,
@@ -97,6 +94,7 @@ class LeavingPod:
                 unsubscribe=self._noting("unsubscribed"), close=self._noting("closed")
             ),
             "queues": queues,
+            "costs": SimpleNamespace(),
             "worker": SimpleNamespace(stop=lambda **_: None),
             "commits": SimpleNamespace(commit_now=self._noting("committed", answer=True)),
             "rebalancing": SimpleNamespace(),

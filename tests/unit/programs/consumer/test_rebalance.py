@@ -29,7 +29,7 @@ class Member:
 
     def __init__(self, *flags: str) -> None:
         """Wire a member from flags."""
-        options = parse_options(["--run-id=a", "--drain-timeout=5", *flags], ENVIRONMENT)
+        options = parse_options(["--run-id=a", "--drain-timeout=60", *flags], ENVIRONMENT)
         self.reported, self.pod_counts, self.client = Reported(), PodCounts(), FakeClient()
         reports = PodReports(options, self.reported, self.pod_counts, SteadyClock())
         self.queues = WorkQueues(1, reports.first_record_done)

@@ -9,7 +9,7 @@ import pytest
 
 from lagbench.core.scenario import DownstreamPace
 from lagbench.programs.consumer.downstream_clock import DownstreamClock
-from lagbench.programs.consumer.write_schedule import MAX_LATE_NS, WriteSchedule
+from lagbench.programs.consumer.write_schedule import MAX_LATE_NS, Instants, WriteSchedule
 
 MS = 1_000_000
 NOW = 1_000_000 * MS
@@ -145,3 +145,59 @@ def test_never_more_in_flight_than_slots_and_never_back_in_time(seed: int) -> No
 
     assert (np.diff(starts) >= 0).all(), f"seed {seed}"
     assert (starts[concurrency:] - starts[:-concurrency] >= 3 * MS).all(), f"seed {seed}"
+
+
+def costs(*ms: int) -> Instants:
+    """Return costs in nanoseconds."""
+    return np.array(ms, dtype=np.int64) * MS
+
+
+def test_writes_of_different_costs_follow_each_other_in_one_slot() -> None:
+    """Each starts at the end of the one before; beyond the horizon none starts."""
+    schedule = WriteSchedule(2 * MS, 1)
+
+    starts, ends = schedule.plan_each(costs(5, 1, 30, 4), NOW + 20 * MS, NOW, NOW)
+
+    assert list(starts - NOW) == [0, 5 * MS, 6 * MS]
+    assert list(ends - NOW) == [5 * MS, 6 * MS, 36 * MS]
+    assert schedule.next_start_at == NOW + 36 * MS
+
+
+def test_a_long_write_holds_up_its_own_slot_alone() -> None:
+    """While one slot takes 30 ms the other does the rest, and starts ascend."""
+    schedule = WriteSchedule(2 * MS, 2)
+
+    starts, ends = schedule.plan_each(costs(30, 5, 5, 5, 5), NOW + 20 * MS, NOW, NOW)
+
+    assert list(starts - NOW) == [0, 0, 5 * MS, 10 * MS, 15 * MS]
+    assert list(ends - NOW) == [30 * MS, 5 * MS, 10 * MS, 15 * MS, 20 * MS]
+    assert schedule.room_until(NOW + 20 * MS, NOW, NOW) == 0
+
+
+@pytest.mark.parametrize("concurrency", [1, 7])
+def test_different_costs_keep_the_rate_of_their_mean(concurrency: int) -> None:
+    """A pod that always has work does ``concurrency`` over the mean cost, however it wakes up."""
+    random_source = np.random.default_rng(3)
+    drawn = random_source.choice(costs(1, 21), 20_000, p=[0.9, 0.1])
+    schedule = WriteSchedule(3 * MS, concurrency)
+    done, now, last = 0, NOW, NOW
+    while done < len(drawn):
+        if schedule.room_until(now + 20 * MS, NOW, now):
+            _, ends = schedule.plan_each(drawn[done:][:500], now + 20 * MS, NOW, now)
+            done, last = done + len(ends), int(ends.max())
+        now += int(random_source.integers(1, 40 * MS))
+
+    assert done / ((last - NOW) / 1e9) == pytest.approx(
+        concurrency / (drawn.mean() / 1e9), rel=0.01
+    )
+
+
+def test_cpu_work_that_took_longer_delays_every_slot() -> None:
+    """What starts next starts later by as much."""
+    schedule = WriteSchedule(2 * MS, 2)
+    schedule.plan(2, arrived_at=NOW, now=NOW)
+
+    schedule.delay(5 * MS)
+    starts, _ = schedule.plan(1, arrived_at=NOW, now=NOW)
+
+    assert list(starts - NOW) == [7 * MS]

@@ -55,12 +55,12 @@ def ref(name: str, **changes: str) -> wire.ScaledObjectRef:
 
 
 def with_registry(setting: Setting, test: Callable[[ObjectRegistry], Awaitable[None]]) -> None:
-    """Run a test's steps in an event loop, at most 10 s."""
+    """Run a test's steps in an event loop, at most 60 s."""
 
     async def run() -> None:
         registry = setting.registry()
         try:
-            await asyncio.wait_for(test(registry), 10)
+            await asyncio.wait_for(test(registry), 60)
         finally:
             registry.close()
 

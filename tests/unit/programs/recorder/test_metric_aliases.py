@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from lagbench.core.telemetry.records import (
@@ -27,12 +29,12 @@ Found = list[tuple[dict[str, str], float]]
 """Labels and value of each series of a name."""
 
 
-def scrape(*records: Record, now: int = NOW) -> dict[str, Found]:
+def scrape(*records: Record, now: int = NOW, names: ObservedNames = NAMES) -> dict[str, Found]:
     """Return the series of other exporters that a scrape sees after ``records``, by name."""
     newest = NewestReadings(interval_seconds=1.0)
     for record in records:
         newest.take(record)
-    _, text = Exposition(newest, aliases=MetricAliases(newest, NAMES), now=lambda: now)()
+    _, text = Exposition(newest, aliases=MetricAliases(newest, names), now=lambda: now)()
     found: dict[str, Found] = {}
     for family in text_string_to_metric_families(text.decode()):
         for sample in family.samples:
@@ -133,6 +135,20 @@ def test_the_deployment_has_the_names_of_kube_state_metrics() -> None:
         "kube_deployment_status_replicas": [(OF_DEPLOYMENT, 4)],
         "kube_deployment_status_replicas_ready": [(OF_DEPLOYMENT, 3)],
         "kube_deployment_status_replicas_available": [(OF_DEPLOYMENT, 2)],
+    }
+
+
+def test_a_stateful_set_has_names_of_its_own() -> None:
+    """Its wanted replicas have no spec in their name, as kube-state-metrics writes it."""
+    sample = ReplicaSample(at=NOW, source="r", spec=6, current=4, ready=3, available=2)
+    names = replace(NAMES, workload="StatefulSet")
+    labels = {"namespace": "spikes", "statefulset": "consumer"}
+
+    assert scrape(sample, names=names) == {
+        "kube_statefulset_replicas": [(labels, 6)],
+        "kube_statefulset_status_replicas": [(labels, 4)],
+        "kube_statefulset_status_replicas_ready": [(labels, 3)],
+        "kube_statefulset_status_replicas_available": [(labels, 2)],
     }
 
 

@@ -1,18 +1,65 @@
-"""Sampling on a fixed grid."""
+"""Sampling on a fixed grid, on clocks that the tests turn."""
 
 from __future__ import annotations
 
 import re
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
 from lagbench.core.telemetry.records import ReadGap, Record, ReplicaSample
-from lagbench.programs.recorder.sampling_grid import GridSampler
+from lagbench.programs.recorder import sampling_grid
+from lagbench.programs.recorder.sampling_grid import GridSampler, Read
 
 MS = 1_000_000
+INTERVAL_NS = 50 * MS
+ORIGIN_AT = 1_700_000_000_000 * MS
+
+
+class Clocks:
+    """A monotonic and a wall clock that only move when something waits or works."""
+
+    def __init__(self) -> None:
+        """Start between two ticks of the grid."""
+        self.monotonic_at = 77 * MS
+        self.wall_at = ORIGIN_AT + 120 * MS
+
+    def monotonic_ns(self) -> int:
+        """Return the monotonic clock."""
+        return self.monotonic_at
+
+    def time_ns(self) -> int:
+        """Return the wall clock."""
+        return self.wall_at
+
+    def pass_ns(self, passed_ns: int) -> None:
+        """Let time pass on both."""
+        self.monotonic_at += passed_ns
+        self.wall_at += passed_ns
+
+
+class Waits:
+    """Takes the place of the event that stops the sampler: it stops after some waits."""
+
+    def __init__(self, clocks: Clocks, count: int) -> None:
+        """Allow ``count`` readings."""
+        self._clocks, self._left = clocks, count
+
+    def wait(self, seconds: float) -> bool:
+        """Let the time pass; return whether to stop."""
+        self._clocks.pass_ns(round(seconds * 1e9))
+        self._left -= 1
+        return self._left < 0
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
+    """Give the sampler these clocks."""
+    clocks = Clocks()
+    monkeypatch.setattr(sampling_grid, "time", clocks)
+    return clocks
 
 
 def replicas(at: int) -> list[Record]:
@@ -20,112 +67,117 @@ def replicas(at: int) -> list[Record]:
     return [ReplicaSample(at=at, source="recorder", spec=1, current=1, ready=1)]
 
 
-class Collected:
-    """Collects records and lets a test wait for a number of them."""
-
-    def __init__(self) -> None:
-        """Start empty."""
-        self.records: list[Record] = []
-        self._changed = threading.Condition()
-
-    def send(self, record: Record) -> None:
-        """Take a record."""
-        with self._changed:
-            self.records.append(record)
-            self._changed.notify_all()
-
-    def wait_for(self, count: int) -> list[Record]:
-        """Return the records when there are ``count``."""
-        with self._changed:
-            assert self._changed.wait_for(lambda: len(self.records) >= count, 10)
-            return list(self.records)
-
-
-def sampler(
-    collected: Collected, read: object, origin_at: int, *, interval_ms: int = 50
-) -> GridSampler:
-    """Sample every ``interval_ms``; a long interval outlasts a stall of the machine."""
+def sampler(send: Callable[[Record], None], read: Read, origin_at: int = ORIGIN_AT) -> GridSampler:
+    """Sample each 50 ms."""
     return GridSampler(
         "replicas",
-        read,  # type: ignore[arg-type]
-        send=collected.send,
+        read,
+        send=send,
         source="recorder",
         origin_at=origin_at,
-        interval_ns=interval_ms * MS,
+        interval_ns=INTERVAL_NS,
     )
 
 
-def test_samples_lie_on_the_grid() -> None:
-    """Each sample begins at the origin plus whole intervals, however long the others took."""
-    collected, origin_at = Collected(), time.time_ns()
-    running = sampler(collected, replicas, origin_at, interval_ms=250)
-    running.start()
-
-    found = collected.wait_for(5)
-    running.stop()
-
-    late = sorted((record.at - origin_at) % (250 * MS) for record in found)
-    assert late[len(late) // 2] < 100 * MS
+def sampled(clocks: Clocks, read: Read, *, readings: int) -> list[Record]:
+    """Return what a sampler sends in so many readings."""
+    found: list[Record] = []
+    running = sampler(found.append, read)
+    running._stopping = Waits(clocks, readings)  # type: ignore[assignment]
+    running.run()
     assert running.has_read
+    return found
 
 
-def test_a_failed_read_is_a_gap_and_the_next_tick_goes_on() -> None:
-    """Nothing is made up: the gap carries the reason."""
-    collected = Collected()
-    answers = iter([NotImplementedError("no answer"), None, None])
+def test_samples_lie_on_the_grid(clocks: Clocks) -> None:
+    """Each sample begins at the origin plus whole intervals, however long the others took."""
+    delays_ms = iter([0, 31, 7, 49, 0])
 
     def read(at: int) -> Iterable[Record]:
-        failure = next(answers, None)
+        clocks.pass_ns(next(delays_ms) * MS)
+        return replicas(at)
+
+    found = sampled(clocks, read, readings=5)
+
+    assert [record.at - ORIGIN_AT for record in found] == [
+        number * INTERVAL_NS for number in range(3, 8)
+    ]
+
+
+def test_a_failed_read_is_a_gap_and_the_next_tick_goes_on(clocks: Clocks) -> None:
+    """Nothing is made up: the gap carries the reason."""
+    answers = iter([NotImplementedError("no answer"), None])
+
+    def read(at: int) -> Iterable[Record]:
+        failure = next(answers)
         if failure is not None:
             raise failure
         return replicas(at)
 
-    running = sampler(collected, read, time.time_ns(), interval_ms=250)
-    running.start()
-    found = collected.wait_for(2)
-    running.stop()
+    gap, sample = sampled(clocks, read, readings=2)
 
-    assert isinstance(found[0], ReadGap)
-    assert (found[0].what, found[0].reason) == ("replicas", "no answer")
-    assert isinstance(found[1], ReplicaSample)
+    assert isinstance(gap, ReadGap)
+    assert (gap.what, gap.reason) == ("replicas", "no answer")
+    assert isinstance(sample, ReplicaSample)
 
 
-def test_ticks_that_pass_during_a_slow_read_are_gaps() -> None:
-    """A read of three intervals leaves two gaps, and the grid stays where it was."""
-    collected, origin_at = Collected(), time.time_ns()
-    delays = iter([0.13])
+def test_ticks_that_pass_during_a_slow_read_are_gaps(clocks: Clocks) -> None:
+    """A read of 2.6 intervals leaves two gaps at their ticks, and the grid stays where it was."""
+    delays_ms = iter([130, 0, 0])
+
+    def read(at: int) -> Iterable[Record]:
+        clocks.pass_ns(next(delays_ms) * MS)
+        return replicas(at)
+
+    found = sampled(clocks, read, readings=3)
+
+    assert [(type(record), record.at - ORIGIN_AT) for record in found] == [
+        (ReplicaSample, 150 * MS),
+        (ReadGap, 200 * MS),
+        (ReadGap, 250 * MS),
+        (ReplicaSample, 300 * MS),
+        (ReplicaSample, 350 * MS),
+    ]
+    reasons = {record.reason for record in found if isinstance(record, ReadGap)}
+    assert reasons == {"the previous reading took 0.1 s"}
+
+
+@pytest.mark.parametrize("step_seconds", [-4, 4])
+def test_readings_go_on_when_the_clock_is_set(clocks: Clocks, step_seconds: int) -> None:
+    """A step of the wall clock, back or forward, neither stops the readings nor makes gaps."""
+    began_at = clocks.monotonic_at
+
+    def read(at: int) -> Iterable[Record]:
+        if clocks.monotonic_at - began_at < INTERVAL_NS:
+            clocks.wall_at += step_seconds * 1_000 * MS
+        return replicas(at)
+
+    found = sampled(clocks, read, readings=5)
+
+    assert [type(record) for record in found] == [ReplicaSample] * 5
+    assert clocks.monotonic_at - began_at < 6 * INTERVAL_NS
+
+
+def test_a_sampler_reads_in_its_own_thread_until_it_is_stopped() -> None:
+    """Readings come without the caller, a slow one is said, and none comes after the stop."""
+    found: list[Record] = []
+    has_gap, delays = threading.Event(), iter([0.13])
+
+    def send(record: Record) -> None:
+        found.append(record)
+        if isinstance(record, ReadGap):
+            has_gap.set()
 
     def read(at: int) -> Iterable[Record]:
         time.sleep(next(delays, 0))
         return replicas(at)
 
-    running = sampler(collected, read, origin_at)
+    running = sampler(send, read, time.time_ns())
     running.start()
-    found = collected.wait_for(4)
+    assert has_gap.wait(60)
     running.stop()
+    running.join(60)
 
-    gaps = [record for record in found if isinstance(record, ReadGap)]
-    assert len(gaps) >= 2
-    assert all(-MS < (gap.at - origin_at + 25 * MS) % (50 * MS) - 25 * MS < 10 * MS for gap in gaps)
-    assert re.search(r"the previous reading took \d+\.\d s", gaps[0].reason)
-
-
-@pytest.mark.parametrize("step_seconds", [-4.0, 4.0])
-def test_readings_go_on_when_the_clock_is_set(
-    monkeypatch: pytest.MonkeyPatch, step_seconds: float
-) -> None:
-    """A step of the wall clock, back or forward, neither stops the readings nor makes gaps."""
-    collected = Collected()
-    running = sampler(collected, replicas, time.time_ns(), interval_ms=200)
-    running.start()
-    before = collected.wait_for(2)
-
-    wall = time.time_ns
-    monkeypatch.setattr(time, "time_ns", lambda: wall() + round(step_seconds * 1e9))
-    began = time.monotonic()
-    found = collected.wait_for(len(before) + 5)[len(before) :]
-    took_seconds = time.monotonic() - began
-    running.stop()
-
-    assert took_seconds < 2.0
-    assert not any(isinstance(record, ReadGap) for record in found)
+    assert not running.is_alive()
+    gap = next(record for record in found if isinstance(record, ReadGap))
+    assert re.search(r"the previous reading took \d+\.\d s", gap.reason)

@@ -190,9 +190,9 @@ def test_only_a_watch_that_ended_in_order_says_that_it_was_whole(
 
     watch = ReplicaWatch(events, sent.append, "recorder", deployment="consumer")
     watch.start()
-    assert has_listed_again.wait(5)
+    assert has_listed_again.wait(60)
     watch.stop()
-    watch.join(5)
+    watch.join(60)
 
     found = [record for record in sent if isinstance(record, ReplicasWatched)]
     assert len(found) == is_whole

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from tests.unit.programs.consumer.records import chunk
 from tests.unit.spark_jobs.synthetic_run import clean_run, ledger_records
 
+from lagbench.programs.consumer.ledger import encode_batch, ledger_schema
+from lagbench.programs.consumer.partition_work import PartitionWork, Writes
 from lagbench_spark.transforms.ledger_rows import _NUMBERS, _decode_batches
 
 
@@ -33,6 +37,22 @@ def test_rows_carry_their_record_and_its_labels() -> None:
     assert rows.column("member_id")[0].as_py() == "member-pod-a"
     assert set(rows.column("ledger_partition").to_pylist()) == {4}
     assert rows.column("ledger_offset").to_pylist()[-1] == len(values) - 1
+
+
+def test_a_message_that_was_given_up_keeps_its_attempts() -> None:
+    """Batches with and without dead letters decode together; null says processed."""
+    work = PartitionWork(0, "member")
+    work.offer(chunk(0, 4))
+    written = []
+    for count, failed in ((2, None), (2, np.array([0, 3], dtype=np.uint8))):
+        offsets, events = work.begin(count)
+        writes = Writes(work, offsets, events, offsets, offsets, failed)
+        written.append(encode_batch([writes], ledger_schema(0, "pod", "member")))
+
+    rows = pa.Table.from_batches(_decode_batches([_records([*written])]))
+
+    assert rows.column("failed_attempts").to_pylist() == [None, None, None, 3]
+    assert rows.column("foreign").null_count == 4
 
 
 def _with_null() -> bytes:

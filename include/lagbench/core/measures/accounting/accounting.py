@@ -7,7 +7,7 @@ pod, the partitions and the rebalance or SIGTERM next to the messages.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -122,6 +122,9 @@ class Accounting(MeasureModel):
     log_holes: int | None = None  # offsets within the log that hold no message
     processed_records: int | None = None
     processed_distinct: int | None = None
+    failed: int | None = None  # given up by a pod: a dead letter in the ledger
+    failed_by_plan: int | None = None  # as above, and poisoned; None: not every one is listed
+    poisoned: int | None = None  # messages that had to fail; None: the scenario has no such poison
     lost: int | None = None  # by the consumers: in the log, committed, never processed
     lost_in_broker: int | None = None
     duplicated: int | None = None  # extra processings
@@ -161,6 +164,13 @@ class Accounting(MeasureModel):
     named: ClassVar[tuple[NamedMeasure[Accounting], ...]] = (
         NamedMeasure("lost", "Messages lost", "messages", 0, lambda found: found.lost_in_all),
         NamedMeasure(
+            "failed",
+            "Messages failed without poison",
+            "messages",
+            0,
+            lambda found: found.failed_unplanned,
+        ),
+        NamedMeasure(
             "duplicated",
             "Double-processing in the ledger",
             "processings",
@@ -191,6 +201,13 @@ class Accounting(MeasureModel):
         return len(self.commit_moves)
 
     @property
+    def failed_unplanned(self) -> int | None:
+        """Messages that a pod gave up although they were not poisoned."""
+        if self.failed is None or self.failed_by_plan is None:
+            return None
+        return self.failed - self.failed_by_plan
+
+    @property
     def lost_in_all(self) -> int | None:
         """Messages proven lost, by consumers or in the broker."""
         return None if self.lost is None else self.lost + (self.lost_in_broker or 0)
@@ -212,6 +229,7 @@ class BadMessage:
     cause: str
     cause_pod: str | None
     at: int | None
+    seq: int | None = None
 
 
 def accounting_measure(
@@ -222,12 +240,14 @@ def accounting_measure(
     fence: Mapping[str, Any] | None = None,
     unknown_telemetry: int = 0,
     commit_moves: Sequence[CommitMove] = (),
+    poisoned_seqs: Collection[int] | None = None,
 ) -> Accounting:
     """Return the accounting; without ``accounting.json`` every count is None.
 
     :param run_format: the run folder's format: the file must have every count of that format.
     :param fence: the run's fence; None: the run has none.
     :param unknown_telemetry: rows of the table ``telemetry`` that are not a known record.
+    :param poisoned_seqs: of the messages that the scenario lets fail; None: it lets none fail.
     """
     rows = list(bad_messages)
     groups = bad_message_groups(rows)
@@ -239,8 +259,12 @@ def accounting_measure(
     if unknown_telemetry or strange_telemetry is not None:
         known[message_classes.FOREIGN_TELEMETRY] = max(strange_telemetry or 0, unknown_telemetry)
     in_partitions = counts.get("partition_counts")
+    failed = int(counts.get(message_classes.FAILED, 0))  # in earlier versions none could fail
     return Accounting(
         **known,
+        failed=failed,
+        failed_by_plan=_failed_by_plan(failed, rows, poisoned_seqs),
+        poisoned=None if poisoned_seqs is None else len(poisoned_seqs),
         lost_in_broker=_lost_in_broker(counts),
         by_cause=counts.get("by_cause") or {},
         by_pod=tuple(
@@ -266,6 +290,17 @@ def accounting_measure(
         broken_classes=tuple(_broken_classes(counts, rows)),
         lacks=tuple(name for name in _recorded_by(run_format) if name not in counts),
     )
+
+
+def _failed_by_plan(
+    failed: int, rows: Iterable[BadMessage], poisoned_seqs: Collection[int] | None
+) -> int | None:
+    """Return how many of the messages that failed are poisoned; None: not every one is listed."""
+    listed = [row.seq for row in rows if row.message_class == message_classes.FAILED]
+    if len(listed) != failed:
+        return None
+    poisoned = frozenset(poisoned_seqs or ())
+    return sum(seq in poisoned for seq in listed)
 
 
 def _recorded_by(run_format: int | None) -> Sequence[str]:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from lagbench.shared_with_spark import message_classes as classes
 
-_SINCE_FORMAT_2 = frozenset(
+_NOT_IN_EVERY_RUN = frozenset(
     {
+        classes.FAILED,
         classes.FOREIGN,
         classes.NOT_IN_LOG_FAILED,
         classes.NOT_IN_LOG_UNKNOWN,
@@ -46,7 +47,13 @@ SUMS = (
     ),
     # Records in the log.
     Sum(
-        ("processed_distinct", classes.LOST, classes.NOT_YET_CONSUMED, classes.FOREIGN),
+        (
+            "processed_distinct",
+            classes.LOST,
+            classes.FAILED,
+            classes.NOT_YET_CONSUMED,
+            classes.FOREIGN,
+        ),
         ("in_log",),
     ),
     # Processings in the ledger.
@@ -54,6 +61,7 @@ SUMS = (
         (
             "processed_distinct",
             classes.DUPLICATED,
+            classes.FAILED,
             classes.UNKNOWN_MESSAGE,
             "processed_foreign",
         ),
@@ -116,7 +124,7 @@ def _known(names: Sequence[str], counts: Mapping[str, int | None]) -> dict[str, 
         count = counts.get(name)
         if count is not None:
             known[name] = count
-        elif name not in _SINCE_FORMAT_2:
+        elif name not in _NOT_IN_EVERY_RUN:
             return None
     return known
 

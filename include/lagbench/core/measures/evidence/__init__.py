@@ -54,14 +54,6 @@ from lagbench.core.measures.evidence.group_strangers import (
     group_gaps,
     group_strangers,
 )
-from lagbench.core.measures.evidence.load import (
-    Validity,
-    fell_behind,
-    generator,
-    lateness_text,
-    telemetry_gaps,
-    validity,
-)
 from lagbench.core.measures.evidence.load_taken import (
     HeldBack,
     doubts_of_the_load,
@@ -71,11 +63,20 @@ from lagbench.core.measures.evidence.load_taken import (
 )
 from lagbench.core.measures.evidence.load_window import LoadWindow, SpikeWindow, load_window
 from lagbench.core.measures.evidence.measurement_window import measured_until
+from lagbench.core.measures.evidence.pod_lives import PodLives, by_life, pod_lives, pod_of_life
 from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES, PodTimeline, pod_timelines
 from lagbench.core.measures.evidence.policies_in_force import PoliciesInForce, policies_in_force
 from lagbench.core.measures.evidence.producer_records import contradictions_of_the_producer
 from lagbench.core.measures.evidence.seq_ranges import SeqRanges
 from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries, lag_series
+from lagbench.core.measures.evidence.validity import (
+    Validity,
+    fell_behind,
+    generator,
+    lateness_text,
+    telemetry_gaps,
+    validity,
+)
 
 __all__ = [
     "API_SERVER",
@@ -101,6 +102,7 @@ __all__ = [
     "LagSeries",
     "LoadWindow",
     "PlayedAction",
+    "PodLives",
     "PodTimeline",
     "PoliciesInForce",
     "RateSeries",
@@ -110,6 +112,7 @@ __all__ = [
     "TelemetryGap",
     "Validity",
     "answer_bound",
+    "by_life",
     "clock_set",
     "clock_steps",
     "clocks_measure",
@@ -144,6 +147,8 @@ __all__ = [
     "measured_until",
     "on_recorders_clock",
     "played_actions",
+    "pod_lives",
+    "pod_of_life",
     "pod_timelines",
     "policies_in_force",
     "probe_at",

@@ -34,21 +34,23 @@ class Hides:
     disturbances: frozenset[Disturbance] = frozenset()
     readings: frozenset[What] = frozenset()  # that may fail meanwhile
     recovery_seconds: float = 0.0
+    is_of_targets: bool = False
+    """True: its targets are pods, and it explains no more members than it has targets."""
 
 
 _OF_MEMBERS: frozenset[Disturbance] = frozenset({"members", "rebalance"})
 HIDES: Mapping[ActionKind, Hides] = {
     # A killed member stays until its session ends: 45 s under KIP-848, the longest here.
-    "kill_pod": Hides(_OF_MEMBERS, recovery_seconds=60.0),
+    "kill_pod": Hides(_OF_MEMBERS, recovery_seconds=60.0, is_of_targets=True),
     # The broker has removed the pod in its pause, or does so at once: it joins again.
-    "pause_pod": Hides(_OF_MEMBERS, recovery_seconds=30.0),
+    "pause_pod": Hides(_OF_MEMBERS, recovery_seconds=30.0, is_of_targets=True),
     # The next sync of the HPA (15 s) brings the replicas inside the new bounds.
     "swap_policy": Hides(frozenset({"bounds"}), recovery_seconds=20.0),
     # Without autoscaler or lag scaler everything can still be read: all SLOs judge the effect.
     "autoscaler_down": Hides(),
     "lag_scaler_down": Hides(),
     # Pods that did not leave in order stay members until their sessions end.
-    "rolling_restart": Hides(_OF_MEMBERS, recovery_seconds=60.0),
+    "rolling_restart": Hides(_OF_MEMBERS, recovery_seconds=60.0, is_of_targets=True),
     # Everything can still be read, and the expected work is that of the slow downstream.
     "slow_downstream": Hides(),
     # Members whose sessions have ended join again; a session may last 45 s.
@@ -104,12 +106,13 @@ class Hidden:
         """Return the action whose window holds this disturbance, at an instant or all the time.
 
         With ``pods``, all of them must be its targets or have come in their place. With ``count``
-        (of members), it must have as many targets.
+        (of members), an action on pods must have as many targets.
         """
         for action in self._around(from_at, from_at if until_at is None else until_at):
-            is_of_kind = disturbance in HIDES[action.kind].disturbances
+            hides = HIDES[action.kind]
             is_of_pods = {*pods} <= {*action.targets, *action.came}
-            if is_of_kind and is_of_pods and count <= len(action.targets):
+            is_enough = not hides.is_of_targets or count <= len(action.targets)
+            if disturbance in hides.disturbances and is_of_pods and is_enough:
                 return action
         return None
 

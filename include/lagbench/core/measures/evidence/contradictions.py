@@ -275,12 +275,15 @@ def contradictions_of_plan(records: Sequence[TelemetryRecord], scenario: Scenari
     settings, reasons = scenario.consumer, []
     for record in records:
         if isinstance(record, PodStarted):
-            is_same_cost = isclose(record.process_ms, settings.process_ms, rel_tol=1e-4)
+            costs = (record.process_ms, settings.mean_process_ms), (record.cpu_ms, settings.cpu_ms)
+            is_same_cost = all(isclose(*pair, rel_tol=1e-4) for pair in costs)
             reported = (record.concurrency, record.balancer)
             asked = (settings.concurrency, settings.balancer)
             if not is_same_cost or reported != asked:
-                ran = f"{record.process_ms:g} ms, concurrency {reported[0]}, {reported[1]}"
-                said = f"{settings.process_ms:g} ms, concurrency {asked[0]}, {asked[1]}"
+                ran, said = (
+                    f"{wait:g} ms, {cpu:g} ms of CPU, concurrency {of[0]}, {of[1]}"
+                    for wait, cpu, of in zip(*costs, (reported, asked), strict=False)
+                )
                 reasons.append(f"{record.source} ran with {ran}; the scenario has {said}")
                 break
     seeds = {record.seed for record in records if isinstance(record, StreamStarted)}

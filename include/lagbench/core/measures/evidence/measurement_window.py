@@ -1,4 +1,4 @@
-"""Determine the measured part of a run: from the first record until the consumers are stopped.
+"""Find the end of the measured part of a run; ``RunEvidence.from_at`` is its start, the stream's.
 
 The bench itself stops the consumers at the end. This is neither a scale-down by the policy nor a
 rebalance of the group, so the measurement window ends before it. It ends with the phase that stops

@@ -5,7 +5,6 @@ from lagbench.core.measures.lag.drain import (
     Drain,
     DrainThreshold,
     drain_measure,
-    pod_rate_per_second,
 )
 from lagbench.core.measures.lag.lag import Lag, Seconds, first_crossing, lag_measure, last_committed
 
@@ -19,5 +18,4 @@ __all__ = [
     "first_crossing",
     "lag_measure",
     "last_committed",
-    "pod_rate_per_second",
 ]

@@ -1,8 +1,8 @@
 """Measure the use of the pods' time.
 
 * pod time: from created to gone, inside the measurement window; in pod-minutes.
-* idle ratio: 1 - busy / capacity. Busy is records done x process_ms; capacity is pod time x
-  concurrency. So start-up and empty pods count as idle, because they are also paid for.
+* idle ratio: 1 - records done / capacity. Capacity is pod time x the highest rate of one pod. So
+  start-up and empty pods count as idle, because they are also paid for.
 * zero-partition time: from Ready (or joined, if that is known first) to the end, while owning none.
 * surplus: a pod that was a member while there were more members than partitions, and that never
   owned one. With P partitions and more members, (members - P) of them must be idle, except during
@@ -37,13 +37,14 @@ class Surplus:
     text: str
 
 
-def idle_ratio(
-    pod_seconds: float, records_done: int, process_ms: float, concurrency: int
-) -> float | None:
-    """Return the share of the pods' capacity that did no work; None without pod time."""
+def idle_ratio(pod_seconds: float, records_done: int, pod_rate: float | None) -> float | None:
+    """Return the share of the pods' capacity that did no work; None without pod time.
+
+    ``pod_rate``: records a second that one pod can do; None: a record costs nothing.
+    """
     if pod_seconds <= 0:
         return None
-    return max(0.0, 1 - records_done * process_ms / 1000 / (pod_seconds * concurrency))
+    return 1.0 if pod_rate is None else max(0.0, 1 - records_done / (pod_seconds * pod_rate))
 
 
 def zero_partition_seconds(

@@ -3,7 +3,7 @@
 t0 load step         planned instant of the first spike's start
 t1 lag crosses       total lag rises above lagThreshold x replicas at t0 (interpolated)
 t2 autoscaler reads  first sync (or poll) after t1 whose metric is above that; a cluster's HPA
-                     shows it only in its status (reading.py)
+                     shows it only in its status (t2_reading.py)
 t3 desired changes   desired replicas rise
 t4 pod created       \
 t5 Ready              |
@@ -32,8 +32,8 @@ from typing import ClassVar, Literal
 
 from lagbench.core.measures.evidence import Clocks, clocks_measure
 from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel, NamedMeasure
-from lagbench.core.measures.reaction.reading import RulingClock, Stamp
 from lagbench.core.measures.reaction.stamps import ReactionInput, reaction_stamps, ruling_clock
+from lagbench.core.measures.reaction.t2_reading import RulingClock, Stamp
 
 TITLES = {
     "t0": "load step",

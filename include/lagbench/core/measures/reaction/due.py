@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.measures.evidence import LagSeries, gaps_between, gaps_text
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.replicas import ReplicaChange, replica_gaps
 from lagbench.core.policy import PolicyLimits
-from lagbench.core.scenario.stream import SYNC_SECONDS
 from lagbench.core.telemetry import ReplicaSample, TelemetryRecord
 
 TOLERANCE = 1.1
@@ -103,19 +103,19 @@ def _due_by_lag(lag: LagSeries, threshold: float, step_at: int, until_at: int) -
     gaps = gaps_between(lag.known_at, step_at, until_at)
     is_due: bool | None = False
     text = f"total lag has no gap and was never above {threshold:g}"
-    if longest >= SYNC_SECONDS:
+    if longest >= HPA_SYNC_SECONDS:
         seconds = (above[0][0] - step_at) / NANOSECONDS
         is_due = True
         text = f"total lag rose above {threshold:g} {seconds:.1f} s after the load step"
     elif gaps:
         is_due, text = None, gaps_text("total lag", gaps, step_at)
-    elif longest > SYNC_SECONDS - 2:  # the samples before and after lie that far apart
+    elif longest > HPA_SYNC_SECONDS - 2:  # the samples before and after lie that far apart
         is_due = None
         text = f"total lag was above {TOLERANCE * threshold:g} for about one sync of the HPA"
     elif above:
         text = (
             f"total lag stayed above {TOLERANCE * threshold:g} for {longest:.0f} s at most, no"
-            f" whole sync of the HPA ({SYNC_SECONDS:g} s)"
+            f" whole sync of the HPA ({HPA_SYNC_SECONDS:g} s)"
         )
     return Due(is_due, text, above)
 

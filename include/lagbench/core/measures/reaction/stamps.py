@@ -17,7 +17,7 @@ from lagbench.core.measures.evidence import (
 )
 from lagbench.core.measures.lag import first_crossing
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.reaction.reading import RulingClock, Stamp, autoscaler_reading
+from lagbench.core.measures.reaction.t2_reading import RulingClock, Stamp, autoscaler_reading
 from lagbench.core.measures.replicas import ReplicaChange
 from lagbench.core.policy import PolicyLimits
 from lagbench.core.telemetry import (

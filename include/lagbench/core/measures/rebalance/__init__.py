@@ -18,6 +18,7 @@ from lagbench.core.measures.rebalance.partition_work import (
     PodRates,
     contradiction,
     delayed,
+    rates_by_life,
     waiting_after,
     work_by_lag,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "mean_rate_before",
     "partition_gaps",
     "rate_series",
+    "rates_by_life",
     "rebalance_episodes",
     "rebalance_protocol",
     "rebalances",

@@ -6,7 +6,7 @@ messages that really waited.
 
 The rate of one pod is what the pods of this run demonstrably did in a second while work waited for
 them and nothing moved (the median of seconds in which they did anything). It is at most the rate
-that the settings allow (concurrency / process_ms), and equal to it if no pod was ever busy.
+that the settings allow, and equal to it if no pod was ever busy.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.measures.evidence import BIN_NS, LagSeries, RateSeries
+from lagbench.core.measures.evidence import BIN_NS, LagSeries, PodLives, RateSeries
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.rebalance.rate_dip import IN_FLIGHT_BINS
 from lagbench.core.measures.statistics import Ints, Reals
 
@@ -32,6 +33,20 @@ class PodRates:
 
     pods: tuple[str, ...]
     done: Counts  # [pod, second]
+
+
+def rates_by_life(rates: PodRates, lives: PodLives, started_at: int) -> PodRates:
+    """Return the rates with a row for each life of a pod; a second belongs to the life at its end.
+
+    :param started_at: the start of the series (unix ns).
+    """
+    rows: dict[str, Counts] = {}
+    for pod, done in zip(rates.pods, rates.done, strict=True):
+        ends = [started_at + (second + 1) * NANOSECONDS - 1 for second in range(done.size)]
+        owners = np.array([lives.name_at(pod, at) for at in ends], dtype=object)
+        for name in lives.names(pod):
+            rows[name] = np.where(owners == name, done, 0).astype(done.dtype)
+    return PodRates(tuple(rows), np.stack(list(rows.values())) if rows else rates.done)
 
 
 @dataclass(frozen=True, slots=True)

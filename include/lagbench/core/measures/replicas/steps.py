@@ -35,6 +35,7 @@ class ReplicaChange(MeasureModel):
     precision_seconds: float
     is_reversal: bool
     is_flip: bool
+    is_self_made: bool | None = None  # None: no flip, or the instants of the load are not known
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,10 @@ from lagbench.core.hpa import (
 )
 from lagbench.core.keda.loop import MetricSpec, build_hpa
 from lagbench.core.keda.object import ScaledObjectSpec
-from lagbench.core.kubernetes import NS_PER_SECOND
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS, NS_PER_SECOND
 
-SYNC_SECONDS = 15
 # The longest window is an hour; what has not moved for that long will not.
-_STILL_SYNCS = 3600 // SYNC_SECONDS + 1
+_STILL_SYNCS = 3600 // HPA_SYNC_SECONDS + 1
 _TARGET_MILLI = 1000
 
 
@@ -37,7 +36,7 @@ def climb(manifest: Mapping[str, Any], spec: ScaledObjectSpec, *, wish: int) -> 
     history = start_history(replicas, 0)
     counts, still, now_ns = [replicas], 0, 0
     while still < _STILL_SYNCS and replicas < hpa.max_replicas:
-        now_ns += SYNC_SECONDS * NS_PER_SECOND
+        now_ns += HPA_SYNC_SECONDS * NS_PER_SECOND
         proposal = propose_external_average(
             [wish * _TARGET_MILLI],
             _TARGET_MILLI,

@@ -10,7 +10,7 @@ from lagbench.core.keda.object import ScaledObjectSpec
 from lagbench.core.policy.admission import ClusterView
 
 Level = Literal["refused", "broken", "warning", "note"]
-"""rejected: never stored. broken: stored, but KEDA's operator cannot run it, or it cannot do what
+"""refused: never stored. broken: stored, but KEDA's operator cannot run it, or it cannot do what
 it is for. warning: it does something else than it says. note: worth knowing.
 """
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
-from lagbench.core.hpa import HpaSettings
 from lagbench.core.keda.loop import divisors
 from lagbench.core.keda.object import KafkaTrigger, Trigger
+from lagbench.core.kubernetes import HPA_TOLERANCE
 from lagbench.core.policy.limits import policy_limits
 from lagbench.core.policy.review.climb import climb
 from lagbench.core.policy.review.finding import Finding, Subject
 
-_TOLERANCE = HpaSettings().tolerance
 _MAX = "spec.maxReplicaCount"
 
 
@@ -107,12 +106,12 @@ def _partitions(subject: Subject, partitions: int) -> Iterator[Finding]:
 def _sticking(subject: Subject, partitions: int) -> Iterator[Finding]:
     """Yield the counts at which the HPA takes the cap for near enough."""
     floor = max(subject.spec.floor, 1)
-    stuck = [n for n in range(floor, partitions) if partitions / n <= 1 + _TOLERANCE]
+    stuck = [n for n in range(floor, partitions) if partitions / n <= 1 + HPA_TOLERANCE]
     path = climb(subject.manifest, subject.spec, wish=partitions)
     if not stuck:
         return
     counts = ", ".join(map(str, stuck))
-    least = ceil(partitions / (1 + _TOLERANCE))
+    least = ceil(partitions / (1 + HPA_TOLERANCE))
     happens = (
         f"{counts} of {partitions} stay there under any lag: {partitions} wanted is within the "
         f"HPA's tolerance of 10 % from {least} on"

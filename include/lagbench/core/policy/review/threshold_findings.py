@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lagbench.core.kubernetes import HPA_TOLERANCE
 from lagbench.core.policy.limits import policy_limits
 from lagbench.core.policy.review.finding import Finding, Subject
 
@@ -11,7 +12,6 @@ from lagbench.core.policy.review.finding import Finding, Subject
 SHARE_OF_SLO = 0.75
 # Consumers commit about once a second, so that much of the base rate is lag at rest.
 _COMMIT_SECONDS = 1.0
-_TOLERANCE = 0.1
 _NEAR = 1.25
 
 
@@ -30,10 +30,10 @@ def threshold_findings(subject: Subject) -> Iterator[Finding]:
     if context.pod_rate is not None and context.slo_seconds is not None:
         yield from _against_slo(threshold, context.pod_rate, context.slo_seconds, field)
     if context.base_rate is not None:
-        held = threshold * limits.started_replicas * (1 + _TOLERANCE)
+        held = threshold * limits.started_replicas * (1 + HPA_TOLERANCE)
         at_rest = context.base_rate * _COMMIT_SECONDS
         if at_rest > held:
-            least = round(at_rest / (limits.started_replicas * (1 + _TOLERANCE)))
+            least = round(at_rest / (limits.started_replicas * (1 + HPA_TOLERANCE)))
             yield Finding(
                 "warning",
                 "scales-on-noise",

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lagbench.core.hpa import HpaBehavior, ScalingRules, parse_behavior
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.policy.admission import polling_interval_decides
 from lagbench.core.policy.review.finding import Finding, Subject, shown
 
-_SYNC_SECONDS = 15
 _DEFAULT_WINDOW_SECONDS = 300
 _SHORT_WINDOW_SECONDS = 30
 _DOUBLING_PERCENT, _TRIPLING_PERCENT = 100, 200
@@ -28,7 +28,7 @@ def timing_findings(subject: Subject) -> Iterator[Finding]:
             "spec.pollingInterval",
             shown(interval),
             f"decides nothing with minReplicaCount {spec.floor}: the HPA reads the lag itself, "
-            f"every {_SYNC_SECONDS} s; KEDA's own loop only refreshes the status",
+            f"every {HPA_SYNC_SECONDS} s; KEDA's own loop only refreshes the status",
             "leave it out",
         )
     elif interval is not None and not always_up:
@@ -37,7 +37,7 @@ def timing_findings(subject: Subject) -> Iterator[Finding]:
             "polling-interval-from-zero",
             "spec.pollingInterval",
             shown(interval),
-            f"is the clock from 0 (or idle) only; from 1 on it is the HPA's {_SYNC_SECONDS} s",
+            f"is the clock from 0 (or idle) only; from 1 on it is the HPA's {HPA_SYNC_SECONDS} s",
         )
     for name in ("cooldownPeriod", "initialCooldownPeriod"):
         if written.get(name) is not None and always_up:
@@ -157,8 +157,8 @@ def _down_window(seconds: int, field: str, pause_seconds: float | None) -> Itera
             "down-window-short",
             where,
             str(seconds),
-            f"the highest proposal of {seconds} s, at most {seconds // _SYNC_SECONDS + 1} syncs: "
-            "pods "
+            f"the highest proposal of {seconds} s, at most "
+            f"{seconds // HPA_SYNC_SECONDS + 1} syncs: pods "
             "leave in the pause between two bursts and start again for the next",
             "longer than the pause between bursts; 300 is the default",
         )

@@ -1,5 +1,6 @@
 """Generate the load of a scenario: rates, spikes, keys, and the bytes of each event."""
 
+from lagbench.core.scenario.stream.cost_draws import process_ns
 from lagbench.core.scenario.stream.event_stream import (
     BLOCK_EVENTS,
     EventBlock,
@@ -7,24 +8,34 @@ from lagbench.core.scenario.stream.event_stream import (
     StreamDigest,
 )
 from lagbench.core.scenario.stream.key_skew import partition_shares, partitions_of
+from lagbench.core.scenario.stream.poisoned import (
+    failing_seqs,
+    is_poisoned,
+    poisoned_key,
+    poisoned_seqs,
+)
 from lagbench.core.scenario.stream.profile import NS, OfferedLoad, offered_load
-from lagbench.core.scenario.stream.spikes import SYNC_SECONDS, Spike, load_spikes
+from lagbench.core.scenario.stream.spikes import Spike, load_spikes
 from lagbench.core.scenario.stream.tail import Tail, resting_lag_records, resting_replicas, tail_of
 
 __all__ = [
     "BLOCK_EVENTS",
     "NS",
-    "SYNC_SECONDS",
     "EventBlock",
     "EventStream",
     "OfferedLoad",
     "Spike",
     "StreamDigest",
     "Tail",
+    "failing_seqs",
+    "is_poisoned",
     "load_spikes",
     "offered_load",
     "partition_shares",
     "partitions_of",
+    "poisoned_key",
+    "poisoned_seqs",
+    "process_ns",
     "resting_lag_records",
     "resting_replicas",
     "tail_of",

@@ -12,10 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.scenario.stream.profile import OfferedLoad, Segment
-
-SYNC_SECONDS = 15.0
-"""The HPA syncs every 15 s: it may never see a shorter period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +27,10 @@ class Spike:
 
 
 def load_spikes(
-    load: OfferedLoad, *, floor_rate_per_second: float | None, sync_seconds: float = SYNC_SECONDS
+    load: OfferedLoad,
+    *,
+    floor_rate_per_second: float | None,
+    sync_seconds: float = HPA_SYNC_SECONDS,
 ) -> tuple[Spike, ...]:
     """Return the spikes of ``load`` in order of time.
 

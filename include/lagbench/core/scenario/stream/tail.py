@@ -97,6 +97,4 @@ def _rate_after(profile: Profile, load: OfferedLoad, floor_rate: float) -> float
 
 
 def _pod_rate(consumer: ConsumerSettings) -> float:
-    if consumer.process_ms == 0:
-        return inf
-    return consumer.concurrency * 1000 / consumer.process_ms
+    return consumer.pod_rate_per_second or inf

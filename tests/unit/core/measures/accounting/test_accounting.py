@@ -1,5 +1,7 @@
 """Accounting and handover gaps as measures."""
 
+from dataclasses import replace
+
 import pytest
 
 from lagbench.core.measures.accounting.accounting import (
@@ -86,3 +88,20 @@ def test_gap_histogram() -> None:
 def test_no_handover_no_gap() -> None:
     """Nothing moved: no percentile."""
     assert partition_gaps([]).max_seconds is None
+
+
+def test_failed_messages_are_compared_with_the_poisoned_ones() -> None:
+    """Of three messages that were given up two are poisoned; without poison none is."""
+    rows = [replace(bad("a"), message_class="failed", seq=seq) for seq in (7, 8, 9)]
+
+    found = accounting_measure({"failed": 3}, rows, poisoned_seqs={7, 9, 11})
+    without = accounting_measure({"failed": 3}, rows)
+
+    assert (found.failed, found.failed_by_plan, found.poisoned) == (3, 2, 3)
+    assert found.failed_unplanned == 1
+    assert (without.failed_unplanned, without.poisoned) == (3, None)
+
+
+def test_failed_messages_that_are_not_all_listed_cannot_be_compared() -> None:
+    """The table has a share of very many bad messages."""
+    assert accounting_measure({"failed": 3}, [], poisoned_seqs={7}).failed_unplanned is None

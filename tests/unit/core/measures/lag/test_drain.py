@@ -9,7 +9,6 @@ from lagbench.core.measures.lag.drain import (
     Drain,
     DrainThreshold,
     drain_measure,
-    pod_rate_per_second,
 )
 from lagbench.core.measures.lag.lag_fall import full_parallelism, lag_fall, max_rise
 from lagbench.core.telemetry.records import ReplicaSample
@@ -82,12 +81,6 @@ def test_skew_limit_is_the_hottest_partition_over_one_pods_rate() -> None:
 
     assert found.skew_limited_seconds == pytest.approx(1.8)
     assert found.hottest_partition == 7
-
-
-def test_pod_rate_is_concurrency_over_cost() -> None:
-    """8 writes of 2 ms in flight: 4000/s; a free write has no limit."""
-    assert pod_rate_per_second(2, 8) == 4000
-    assert pod_rate_per_second(0, 8) is None
 
 
 def test_a_falling_lag_falls() -> None:

@@ -32,13 +32,13 @@ def test_pod_time_is_cut_to_the_measurement_window() -> None:
 
 def test_idle_ratio_of_half_used_pods() -> None:
     """100 pod-seconds with 4 writes in flight hold 400 s of work; 100 000 x 2 ms are 200 s."""
-    assert idle_ratio(100, 100_000, 2, 4) == 0.5
-    assert idle_ratio(0, 1, 2, 4) is None
+    assert idle_ratio(100, 100_000, 2000.0) == 0.5
+    assert idle_ratio(0, 1, 2000.0) is None
 
 
 def test_idle_ratio_never_falls_below_zero() -> None:
     """Rounding of process_ms may count a little more work than time."""
-    assert idle_ratio(1, 1001, 1, 1) == 0
+    assert idle_ratio(1, 1001, 1000.0) == 0
 
 
 def test_zero_partition_time_counts_from_ready_to_the_first_partition() -> None:

@@ -3,7 +3,8 @@
 import pytest
 
 from lagbench.adapters.kube.manifest_files import base_manifest
-from lagbench.catalog.catalog import list_policies, policy_file
+from lagbench.catalog.catalog import policy_file
+from lagbench.catalog.catalog_files import list_policies
 from lagbench.catalog.strict_yaml import parse_documents, read_text
 from lagbench.core.policy.review.finding import PolicyContext
 from lagbench.core.policy.review.policy_file import review_documents

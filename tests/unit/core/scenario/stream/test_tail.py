@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lagbench.catalog.catalog import checked_cell, list_scenarios
+from lagbench.catalog.catalog import checked_cell
+from lagbench.catalog.catalog_files import list_scenarios
 from lagbench.core.scenario.scenario import Keys, Scenario
 from lagbench.core.scenario.stream.event_stream import EventStream, StreamDigest
 from lagbench.core.scenario.stream.profile import offered_load

@@ -1,0 +1,74 @@
+"""Find the files of the catalog and the policies, by name or path.
+
+It imports nothing heavy: the Dags list the catalog whenever they are parsed.
+"""
+
+from __future__ import annotations
+
+import os
+from difflib import get_close_matches
+from pathlib import Path
+
+from lagbench.errors import WrongInput
+from lagbench.project import PROJECT_ROOT
+
+CATALOG_VARIABLE, POLICIES_VARIABLE = "LAGBENCH_CATALOG", "LAGBENCH_POLICIES"
+_SUFFIXES = (".yaml", ".yml")
+
+
+def catalog_folder() -> Path:
+    """Return the folder that holds ``scenarios/`` and ``experiments/``."""
+    return Path(os.environ.get(CATALOG_VARIABLE) or PROJECT_ROOT / "include" / "catalog")
+
+
+def policies_folder() -> Path:
+    """Return the folder of the policies."""
+    return Path(os.environ.get(POLICIES_VARIABLE) or PROJECT_ROOT / "k8s" / "policies")
+
+
+def list_scenarios() -> list[str]:
+    """Return the names of the catalog's scenarios."""
+    return _names(catalog_folder() / "scenarios")
+
+
+def list_experiments() -> list[str]:
+    """Return the names of the catalog's experiments."""
+    return _names(catalog_folder() / "experiments")
+
+
+def list_policies() -> list[str]:
+    """Return the names of the policies."""
+    return _names(policies_folder())
+
+
+def is_path(text: str) -> bool:
+    """Return whether ``text`` names a file by its path, not by a name of the catalog."""
+    return "/" in text or text.endswith(_SUFFIXES)
+
+
+def from_any_folder(name_or_path: str) -> str:
+    """Return a path as an absolute one, for a process in another folder; a name unchanged."""
+    return str(Path(name_or_path).absolute()) if is_path(name_or_path) else name_or_path
+
+
+def find_file(name_or_path: str | Path, folder: Path, what: str) -> Path:
+    """Return the file: a path when it looks like one, else a name in ``folder``.
+
+    :param what: what is looked for, in one word, for the message.
+    :raises WrongInput: ``folder`` has no such name.
+    """
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or is_path(text):
+        return Path(text)
+    for suffix in _SUFFIXES:
+        if (folder / f"{text}{suffix}").is_file():
+            return folder / f"{text}{suffix}"
+    names = _names(folder)
+    close = get_close_matches(text, names, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]}? " if close else ""
+    allowed = f"{hint}a path, or one of: {', '.join(names) or 'none there'}"
+    raise WrongInput(where=str(folder), field=what, value=text, allowed=allowed)
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*") if path.suffix in _SUFFIXES)

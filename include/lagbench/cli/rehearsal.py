@@ -1,0 +1,185 @@
+"""Rehearse cells on a bench or a cluster: hold it, start each Dag run, show it until it ends."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from lagbench.cli.live_figures import LiveFigures
+from lagbench.cli.progress import PhaseLog, ProgressDisplay, TelemetryReader
+from lagbench.cli.run_lock import one_run_at_a_time
+from lagbench.core.scenario import RunNames, require_known_hpa
+from lagbench.errors import NotReady
+
+if TYPE_CHECKING:
+    from lagbench.catalog.catalog import Cell
+    from lagbench.orchestrator.airflow_server import AirflowServer
+    from lagbench.orchestrator.target import ClusterTarget
+
+LOG_TAIL_LINES = 25
+Conf = dict[str, Any]
+Rehearse = Callable[[Conf], None]
+"""Rehearse the cell of a conf until it has a verdict; ``NotReady`` if it ends without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The access of Airflow's tasks, and of this command, to the bench."""
+
+    connections: Mapping[str, str]
+    bootstrap_servers: str
+
+
+@contextmanager
+def opened_target(
+    console: Console,
+    *,
+    target: str,
+    target_settings: Path | None,
+    cells: Sequence[Cell],
+    keep_bench: bool = False,
+    purpose: str = "a run",
+) -> Iterator[Rehearse]:
+    """Hold the target for one command, and provide the function that rehearses there.
+
+    :raises WrongInput: there is no such target, or a cell does not fit it.
+    :raises NotReady: another command holds the bench, or the target cannot be used.
+    """
+    from lagbench.embedded import bench
+    from lagbench.orchestrator.airflow_server import require_target, running_server
+    from lagbench.orchestrator.target import find_target
+
+    cluster = find_target(target, target_settings)
+    for cell in cells:
+        _require_playable(cell, bench.state_dir(), is_embedded=cluster is None)
+    state_dir = bench.state_dir()
+    with one_run_at_a_time(state_dir, purpose):
+        server = running_server(state_dir)
+        if server is not None:
+            require_target(server, target)
+        if cluster is not None:
+            for cell in cells:
+                cluster.check(cell.policy.manifest)
+            yield lambda conf: _on_cluster(console, state_dir, cluster, conf, server)
+            return
+        owns_bench = bench.running(state_dir) is None and not keep_bench
+        state = bench.up(state_dir, attached=owns_bench, on_progress=console.print)
+        try:
+            reach = Reach(bench.connections(state), state.bootstrap_servers)
+            yield lambda conf: follow(console, state_dir, reach=reach, conf=conf, server=server)
+        finally:
+            if owns_bench:
+                bench.down(state_dir)
+
+
+def _on_cluster(
+    console: Console,
+    state_dir: Path,
+    cluster: ClusterTarget,
+    conf: Conf,
+    server: AirflowServer | None,
+) -> None:
+    """Rehearse on a cluster, which stays noted until it is known to be clean."""
+    from lagbench.adapters.runs.run_folder import runs_root
+    from lagbench.orchestrator.opened_clusters import ClusterNote, has_removed_workloads
+
+    folder = runs_root() / str(conf["run_id"])
+    reach = Reach(cluster.connections(), cluster.bootstrap_servers)
+    # A server has its own note, and the teardown of the Dag run cleans up.
+    note = ClusterNote.write(state_dir, cluster, "run") if server is None else None
+    try:
+        follow(console, state_dir, reach=reach, conf=conf, server=server)
+    except KeyboardInterrupt:
+        if note is not None and not has_removed_workloads(folder):
+            note.clean_up(lambda line: console.print(line, markup=False, soft_wrap=True))
+        raise
+    finally:
+        if note is not None and has_removed_workloads(folder):
+            note.forget()
+
+
+def _require_playable(cell: Cell, state_dir: Path, *, is_embedded: bool) -> None:
+    """Reject a cell that this kind of target lacks a part for."""
+    from lagbench.core.cluster import refuse_on_cluster, refuse_without_own_broker
+    from lagbench.embedded import bench
+    from lagbench.embedded.prometheus_program import require_prometheus
+
+    require_known_hpa(cell.scenario, is_embedded=is_embedded)
+    if not is_embedded:
+        refuse_on_cluster(cell.scenario)
+        return
+    if not bench.has_own_broker(state_dir):
+        refuse_without_own_broker(cell.scenario)
+    require_prometheus(cell.policy.manifest, where=cell.policy_name)
+    for swapped in cell.swapped.values():
+        require_prometheus(swapped.policy.manifest, where=swapped.name)
+
+
+def require_disk(cell: Cell, *, runs: int = 1) -> None:
+    """Reject that many runs of a cell, before anything starts, if their data would not fit."""
+    from lagbench.adapters.runs.run_folder import runs_root
+    from lagbench.core.plan import plan_cell
+    from lagbench.embedded import broker
+
+    needed = runs * plan_cell(cell.scenario, cell.policy).disk_bytes
+    root = runs_root()
+    existing = next(folder for folder in (root, *root.parents) if folder.exists())
+    broker.require_disk(existing, needed_bytes=needed)
+
+
+def follow(
+    console: Console,
+    state_dir: Path,
+    *,
+    reach: Reach,
+    conf: Conf,
+    server: AirflowServer | None,
+) -> None:
+    """Start the Dag run and show it until it ends; Ctrl-C and SIGTERM stop it and clean up."""
+    run_id = str(conf["run_id"])
+    from lagbench.adapters.runs.run_folder import RunFolder, runs_root
+    from lagbench.adapters.runs.topic_copies import how_to_account
+    from lagbench.orchestrator.dag_run import DagRun, ProcessDagRun, ServerDagRun
+
+    def stop(_signum: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+    dag_run: DagRun
+    if server is None:
+        dag_run = ProcessDagRun(state_dir, reach.connections, conf)
+    else:
+        dag_run = ServerDagRun(server, state_dir, conf)
+    folder = runs_root() / run_id
+    console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
+    phases = PhaseLog(folder / "phases.jsonl")
+    telemetry = TelemetryReader(reach.bootstrap_servers, RunNames(run_id).telemetry_topic)
+    figures, pause = LiveFigures(), threading.Event()
+    try:
+        with ProgressDisplay(console, run_id) as display:
+            while not dag_run.is_finished():
+                phases.advance()
+                telemetry.flush_into(figures)
+                display.show(phases.current, figures)
+                pause.wait(0.25)
+    except KeyboardInterrupt:
+        console.print("stopping the run and cleaning up")
+        dag_run.cancel()
+        raise
+    finally:
+        telemetry.close()
+    phases.advance()
+    if not (folder / "verdict.json").exists():
+        seen = "\n".join(phases.failures) or dag_run.log_tail(LOG_TAIL_LINES)
+        raise NotReady(
+            f"the run ended in phase {phases.current} without a verdict.\n{seen}\n"
+            f"{dag_run.where_to_look()}{how_to_account(RunFolder(folder))}"
+        )

@@ -1,0 +1,114 @@
+"""Decide whether two runs can be compared, and give each reason why not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from lagbench.core.compare.cell_identity import NOT_RUN, cell_id
+from lagbench.core.compare.environment import Environment
+from lagbench.core.measures import Measures
+from lagbench.core.scenario import Scenario
+from lagbench.core.verdict import Verdict
+
+_OF_THE_POLICY = {"allow_overscale"}
+"""Scenario fields that only permit a policy: the policies are compared, so they may differ."""
+DRAWN_FOR_PAIRS = ("seed", "hpa_sync_at_seconds")
+"""Scenario fields that are the same within a pair, and differ between pairs."""
+_LONGEST_TEXT = 60
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """One run as a comparison sees it.
+
+    ``policy`` and ``target`` are the digests of the policy's content and of the target's name,
+    None if the manifest has none; ``verdict`` is None while the run has none.
+    """
+
+    run_id: str
+    scenario: Scenario
+    target: str | None
+    environment: Environment
+    verdict: Verdict | None
+    measures: Measures
+    policy: str | None = None
+    created_at: int = 0
+
+    @cached_property
+    def load(self) -> str:
+        """The digest that the runs of one scenario, target and fidelity share.
+
+        Policies and seeds may differ, and phases of the HPA's sync if they are fixed.
+        """
+        phase = None if self.scenario.hpa_sync_at_seconds is None else 0.0
+        return cell_id(
+            self.scenario.model_copy(update={"seed": 0, "hpa_sync_at_seconds": phase}),
+            policy_digest="",
+            target_digest=self.target or "",
+            fidelity=self.measures.fidelity,
+        )
+
+
+def comparable(
+    first: ComparedRun, second: ComparedRun, *, varied: Collection[str] = ()
+) -> list[str]:
+    """Return each reason why the two runs cannot be compared; empty: they can.
+
+    Policies may differ. A failed verdict is a result; an undetermined one, or a run that measured
+    another load than planned, is a gap.
+
+    :param varied: scenario fields that differ on purpose, e.g. ``consumer.balancer``; a name covers
+        the fields below it.
+    """
+    reasons = [reason for run in (first, second) for reason in _gaps(run)]
+    if first.measures.fidelity != second.measures.fidelity:
+        reasons.append(f"fidelity: {first.measures.fidelity} against {second.measures.fidelity}")
+    if first.target != second.target:
+        reasons.append("another target: embedded, or another cluster")
+    reasons += [
+        f"scenario {name}: {_short(before)} against {_short(after)}"
+        for name, before, after in _scenario_changes(first.scenario, second.scenario)
+        if not _is_varied(name, varied)
+    ]
+    return reasons + first.environment.changes(second.environment)
+
+
+def _gaps(run: ComparedRun) -> Iterator[str]:
+    if run.verdict is None:
+        yield f"{run.run_id} has no verdict yet"
+    elif run.verdict.status == "undetermined":
+        why = run.verdict.reasons[0] if run.verdict.reasons else "no reason given"
+        yield f"the verdict of {run.run_id} is undetermined: {why}"
+    elif run.verdict.invalid:
+        yield f"{run.run_id} is invalid: {run.verdict.invalid[0]}"
+
+
+def _scenario_changes(first: Scenario, second: Scenario) -> Iterator[tuple[str, Any, Any]]:
+    left_out = (NOT_RUN - {"seed"}) | _OF_THE_POLICY
+    before, after = (
+        dict(_flat(scenario.model_dump(mode="json", exclude=left_out)))
+        for scenario in (first, second)
+    )
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            yield name, before.get(name), after.get(name)
+
+
+def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in content.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _is_varied(name: str, varied: Collection[str]) -> bool:
+    return any(name == field or name.startswith(f"{field}.") for field in varied)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"

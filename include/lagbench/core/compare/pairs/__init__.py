@@ -1,0 +1,19 @@
+"""Compare two sides by pairs of runs with the same seed."""
+
+from lagbench.core.compare.pairs.compare_pairs import compare_pairs
+from lagbench.core.compare.pairs.difference import Difference, DifferenceVerdict, Pair
+from lagbench.core.compare.pairs.looks import PLANNED_LOOKS
+from lagbench.core.compare.pairs.sample import IDENTITY_COUNTS
+from lagbench.core.compare.pairs.sign_flip import holm
+from lagbench.core.compare.pairs.student_t import t_quantile
+
+__all__ = [
+    "IDENTITY_COUNTS",
+    "PLANNED_LOOKS",
+    "Difference",
+    "DifferenceVerdict",
+    "Pair",
+    "compare_pairs",
+    "holm",
+    "t_quantile",
+]

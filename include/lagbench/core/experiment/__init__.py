@@ -1,0 +1,21 @@
+"""Define experiments: cells that are compared by pairs of runs, their order, their progress.
+
+Light on purpose: the Dags of the experiments import it whenever they are parsed. The result, which
+needs the measures, is in ``result``.
+"""
+
+from lagbench.core.experiment.experiment import Experiment, ExperimentCell, MeasureBound
+from lagbench.core.experiment.progress import Execution, Progress, RunRecord
+from lagbench.core.experiment.schedule import PlannedRun, Schedule, draw_schedule
+
+__all__ = [
+    "Execution",
+    "Experiment",
+    "ExperimentCell",
+    "MeasureBound",
+    "PlannedRun",
+    "Progress",
+    "RunRecord",
+    "Schedule",
+    "draw_schedule",
+]

@@ -1,0 +1,119 @@
+"""Define an experiment: a question, and the cells whose difference answers it.
+
+The unit of comparison is the pair: one run of each cell with the same seed, back to back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from lagbench.core.scenario import MAX_SEED
+
+PAIR_COUNTS = (6, 8, 12)
+"""Six pairs can reach a p of 5 %, eight one of 1 %, twelve one of 0.05 %."""
+SIGNIFICANCE = 0.05
+CELL_NAME = r"^[a-z][a-z0-9_]{0,39}$"
+
+Expectation = Literal["pass", "fail"]
+Setting = bool | int | float | str
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
+
+
+def allowed_pairs(pairs: int) -> int:
+    """Return ``pairs``.
+
+    :raises ValueError: an experiment cannot have that many; the text says why.
+    """
+    if pairs in PAIR_COUNTS:
+        return pairs
+    smallest = min(1.0, 2 / 2**pairs) if 0 <= pairs < 64 else 0.0
+    reason = "that are the planned numbers of pairs"
+    if smallest > SIGNIFICANCE:
+        reason = f"the smallest p of {pairs} pairs is {smallest:g}, above {SIGNIFICANCE:g}"
+    raise ValueError(f"6, 8 or 12 ({reason})")
+
+
+class ExperimentCell(_Model):
+    """One side of the comparison: a policy and settings on the experiment's scenario."""
+
+    name: str = Field(pattern=CELL_NAME)
+    policy: str | None = Field(None, min_length=1, description="None: the scenario's own")
+    overrides: Mapping[str, Setting] = Field({}, description="dotted setting to value")
+    expects: Expectation = Field(
+        "pass", description="the verdict that this cell is meant to have; both are results"
+    )
+
+
+class MeasureBound(_Model):
+    """The size of a difference that does not matter: the larger of the two."""
+
+    absolute: float = Field(0.0, ge=0, description="in the measure's unit")
+    relative: float = Field(0.0, ge=0, description="as a part of the first cell's value")
+
+
+class Experiment(_Model):
+    """One experiment file."""
+
+    name: str = Field(pattern=CELL_NAME)
+    title: str = Field(min_length=1)
+    question: str = Field(min_length=1)
+    scenario: str = Field(min_length=1)
+    overrides: Mapping[str, Setting] = Field({}, description="settings of all cells")
+    cells: tuple[ExperimentCell, ...] = Field(
+        min_length=2,
+        max_length=6,
+        description="the others are compared with the first",
+        strict=False,
+    )
+    pairs: Annotated[int, AfterValidator(allowed_pairs)]
+    hours: float = Field(gt=0, le=1000, description="expected duration of all pairs")
+    seeds: tuple[Annotated[int, Field(ge=0, le=MAX_SEED)], ...] = Field(
+        (), description="of the pairs, in their order; without any 1, 2, 3 …", strict=False
+    )
+    order_seed: int = Field(1, ge=0, le=MAX_SEED, description="draws the order of all runs")
+    phase: Literal["fixed", "free"] = Field(
+        "fixed", description="fixed: both runs of a pair have the same phase of the HPA's sync"
+    )
+    bounds: Mapping[str, MeasureBound] = Field(
+        {}, description="compared measures; without any, those of the nightly gate"
+    )
+    schedule: str | None = Field(
+        None, description="cron expression (UTC) of the Dag; None: by hand"
+    )
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Experiment:
+        names = [cell.name for cell in self.cells]
+        if len(set(names)) < len(names):
+            raise ValueError(f"cells must be of different names (they are {', '.join(names)})")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError("seeds must be all different: a seed twice is not another pair")
+        if self.seeds and len(self.seeds) < self.pairs:
+            raise ValueError(f"seeds must be at least {self.pairs}, one for each pair")
+        return self
+
+    @property
+    def is_noise_floor(self) -> bool:
+        """Return whether all cells are the same: the differences are then noise (A/A)."""
+        first = self.cells[0]
+        return all(
+            (cell.policy, cell.overrides) == (first.policy, first.overrides) for cell in self.cells
+        )
+
+    def hours_of(self, pairs: int) -> float:
+        """Return the expected hours of that many pairs."""
+        return self.hours * pairs / self.pairs
+
+    def overrides_of(self, cell: ExperimentCell) -> dict[str, str]:
+        """Return the settings of a cell as text, as ``--set`` takes them."""
+        return {key: _text(value) for key, value in {**self.overrides, **cell.overrides}.items()}
+
+
+def _text(value: Setting) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

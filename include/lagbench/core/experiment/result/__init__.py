@@ -1,0 +1,18 @@
+"""Judge an experiment by its pairs, and show the result."""
+
+from lagbench.core.experiment.result.experiment_result import ExperimentResult
+from lagbench.core.experiment.result.judge import decidability_note, judge_experiment, pairs_of
+from lagbench.core.experiment.result.markdown import as_markdown
+from lagbench.core.experiment.result.rows import HEADINGS, difference_row, in_order, tested
+
+__all__ = [
+    "HEADINGS",
+    "ExperimentResult",
+    "as_markdown",
+    "decidability_note",
+    "difference_row",
+    "in_order",
+    "judge_experiment",
+    "pairs_of",
+    "tested",
+]

@@ -1,0 +1,79 @@
+"""The result of an experiment: its cells, its gaps, and the differences between its cells."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from lagbench.core.compare import Difference, NoiseFloor
+from lagbench.core.experiment.experiment import Expectation
+from lagbench.core.experiment.progress import RunVerdict
+from lagbench.core.measures import MeasureModel
+
+
+class RunLine(MeasureModel):
+    """One planned run in the result; ``run_id`` is None where every attempt was a gap."""
+
+    pair: int
+    cell: str
+    seed: int
+    run_id: str | None
+    verdict: RunVerdict
+    attempts: int
+    hpa_sync_at_seconds: float | None  # as recorded
+    values: dict[str, float | None]  # of the compared measures, by name
+
+
+class CellOutcome(MeasureModel):
+    """The verdicts of one cell, in runs."""
+
+    name: str
+    policy: str
+    expects: Expectation
+    passed: int
+    failed: int
+    gaps: int
+
+    @property
+    def is_as_expected(self) -> bool:
+        """Return whether every run that has a verdict has the expected one, and there is one."""
+        expected, other = (
+            (self.passed, self.failed) if self.expects == "pass" else (self.failed, self.passed)
+        )
+        return expected > 0 and other == 0
+
+
+class CellComparison(MeasureModel):
+    """One cell against the first one; a difference is second minus first."""
+
+    first: str
+    second: str
+    pairs: tuple[int, ...]  # compared
+    left_out: tuple[str, ...]  # the other pairs, each with its reason
+    differences: tuple[Difference, ...]  # empty below two pairs
+
+    def difference(self, name: str) -> Difference | None:
+        """Return the difference of a measure; None: there is none."""
+        return next((found for found in self.differences if found.name == name), None)
+
+
+class ExperimentResult(MeasureModel):
+    """``result.json`` of an experiment."""
+
+    experiment: str
+    title: str
+    question: str
+    scenario: str
+    target: str
+    pairs: int  # planned
+    order_seed: int
+    kind: Literal["comparison", "noise floor"]
+    cells: tuple[CellOutcome, ...]
+    runs: tuple[RunLine, ...]  # in the order in which they were made
+    comparisons: tuple[CellComparison, ...]
+    noise: NoiseFloor | None  # of an A/A experiment: made from it; else the last one that fits
+    notes: tuple[str, ...]
+
+    @property
+    def has_gap(self) -> bool:
+        """Return whether a pair is missing in a comparison."""
+        return any(len(found.pairs) < self.pairs for found in self.comparisons)

@@ -1,0 +1,52 @@
+"""The rows of the table of differences, for the terminal and for ``result.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lagbench.core.compare import Difference, NoiseFloor
+
+HEADINGS = (
+    "measure",
+    "{first}",
+    "{second}",
+    "difference (95 % interval)",
+    "noise floor",
+    "bound",
+    "Holm p",
+    "verdict",
+)
+"""The titles of the columns; the names of both cells are inserted."""
+_UNKNOWN = "–"
+
+
+def tested(differences: Sequence[Difference]) -> list[Difference]:
+    """Return the differences that have a verdict; the others are only listed."""
+    return [found for found in differences if found.verdict != "listed"]
+
+
+def in_order(differences: Sequence[Difference]) -> list[Difference]:
+    """Return the differences that have a verdict, then those that are listed."""
+    return sorted(differences, key=lambda found: found.verdict == "listed")
+
+
+def difference_row(found: Difference, noise: NoiseFloor | None) -> tuple[str, ...]:
+    """Return one measure's row; a dash where there is no value."""
+    floor = None if noise is None else noise.of_measure(found.name)
+    change = found.change(found.difference)
+    if found.low is not None and found.high is not None:
+        change += f" ({found.change(found.low)} to {found.change(found.high)})"
+    return (
+        found.heading,
+        found.number(found.mean_first),
+        found.number(found.mean_second),
+        change,
+        _within(found, None if floor is None else floor.half_width),
+        _within(found, found.bound),
+        _UNKNOWN if found.holm_p is None else f"{found.holm_p:.2g}",
+        found.verdict,
+    )
+
+
+def _within(found: Difference, width: float | None) -> str:
+    return _UNKNOWN if width is None else f"±{found.number(width)}"

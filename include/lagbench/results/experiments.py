@@ -1,0 +1,198 @@
+"""Start, follow and conclude the execution of an experiment, in its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from lagbench.adapters.runs.experiment_folder import RECORD_FILE, ExperimentFolder, executions
+from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.cluster import EMBEDDED
+from lagbench.core.compare import ComparedRun, NoiseFloor, closest_floor, content_digest
+from lagbench.core.experiment import (
+    Execution,
+    Experiment,
+    PlannedRun,
+    Progress,
+    RunRecord,
+    draw_schedule,
+)
+from lagbench.core.experiment.result import (
+    ExperimentResult,
+    as_markdown,
+    judge_experiment,
+    pairs_of,
+)
+from lagbench.core.verdict import Verdict
+from lagbench.errors import NotReady, WrongInput
+from lagbench.results.compared_runs import keep_floor_of, read_compared, read_noise_floors
+from lagbench.results.prediction import read_prediction
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def start_execution(
+    experiment: Experiment,
+    *,
+    target: str,
+    started_by: Literal["command", "dag"],
+    now: int,
+    pairs: int | None = None,
+    root: Path | None = None,
+) -> ExperimentFolder:
+    """Draw and record the order of a new execution.
+
+    :param target: ``embedded``, or a digest of the cluster's name.
+    :param now: unix nanoseconds.
+    :raises WrongInput: the number of pairs is not allowed.
+    """
+    schedule = draw_schedule(experiment, pairs=pairs, has_known_hpa=target == EMBEDDED)
+    execution = Execution(
+        experiment=experiment.name,
+        digest=digest_of(experiment),
+        target=target,
+        started_by=started_by,
+        started_at=now,
+        schedule=schedule,
+    )
+    folder = ExperimentFolder.create(experiment.name, started_at=now, root=root)
+    folder.files.write_json(folder.experiment, experiment.model_dump(mode="json"))
+    folder.files.write_json(folder.execution, execution.model_dump(mode="json"))
+    return folder
+
+
+def target_label(target_name: str) -> str:
+    """Return a target's name for the folder, which names no machine."""
+    return EMBEDDED if target_name == EMBEDDED else f"cluster {content_digest(target_name)[:8]}"
+
+
+def digest_of(experiment: Experiment) -> str:
+    """Return the digest by which a changed file is seen; texts make no difference."""
+    told = {"title", "question", "hours", "schedule"}
+    return content_digest(experiment.model_dump(mode="json", exclude=told))
+
+
+def find_unfinished(
+    experiment: Experiment, *, target: str, pairs: int | None = None, root: Path | None = None
+) -> ExperimentFolder | None:
+    """Return the newest execution of the command if it has no result yet; None: there is none.
+
+    It has the same cells, target and number of pairs; after a change of the file a new one starts.
+    """
+    for folder in reversed(executions(experiment.name, root)):
+        execution = read_execution(folder)
+        is_same = (execution.digest, execution.target, execution.schedule.pairs) == (
+            digest_of(experiment),
+            target,
+            pairs or experiment.pairs,
+        )
+        if execution.started_by == "command" and is_same:
+            return None if folder.result.exists() else folder
+    return None
+
+
+def read_experiment(folder: ExperimentFolder) -> Experiment:
+    """Return the experiment as it was when the execution started."""
+    return _model(Experiment, folder, folder.experiment)
+
+
+def read_execution(folder: ExperimentFolder) -> Execution:
+    """Return start, target and order of an execution."""
+    return _model(Execution, folder, folder.execution)
+
+
+def read_result(folder: ExperimentFolder) -> ExperimentResult | None:
+    """Return the result of an execution; None: it has none yet."""
+    return _model(ExperimentResult, folder, folder.result) if folder.result.exists() else None
+
+
+def read_progress(folder: ExperimentFolder) -> Progress:
+    """Return the recorded runs of an execution."""
+    records = tuple(RunRecord.model_validate(run.read_json(RECORD_FILE)) for run in folder.runs())
+    return Progress(read_execution(folder).schedule, records)
+
+
+def record_run(
+    folder: ExperimentFolder, planned: PlannedRun, run: RunFolder, *, now: int
+) -> RunRecord:
+    """Keep the measures of a run that has ended, and record it at ``now`` (unix ns).
+
+    :raises NotReady: the run has no verdict or no measures.
+    """
+    verdict = Verdict.model_validate(run.read_json(run.verdict))
+    prediction = read_prediction(run)
+    after = None if prediction is None else prediction.after
+    record = RunRecord(
+        pair=planned.pair,
+        cell=planned.cell,
+        attempt=len(read_progress(folder).attempts(planned)) + 1,
+        run_id=run.run_id,
+        verdict=verdict.status,
+        reasons=verdict.reasons,
+        began_at=run.read_json(run.manifest)["created_at"],
+        ended_at=now,
+        hpa_sync_at_seconds=None if after is None else after.hpa_sync_at_seconds,
+    )
+    folder.keep(run, record.model_dump(mode="json"))
+    return record
+
+
+def conclude(folder: ExperimentFolder) -> ExperimentResult:
+    """Judge a finished execution, and write result.json and result.md.
+
+    An A/A experiment also renews the noise floor of its cell; any other shows the closest one.
+
+    :raises NotReady: runs are missing.
+    """
+    progress = read_progress(folder)
+    if not progress.is_finished:
+        missing = ", ".join(run.key for run in progress.missing[:4])
+        raise NotReady(f"{len(progress.missing)} runs are missing: {missing} …")
+    measured = {
+        record.run_id: (record.pair, record.cell)
+        for run in progress.schedule.runs
+        if (record := progress.measured(run)) is not None
+    }
+    runs = {
+        measured[run.run_id]: read_compared(run) for run in folder.runs() if run.run_id in measured
+    }
+    experiment = read_experiment(folder)
+    noise, notes = _noise(folder, experiment, progress, runs)
+    result = judge_experiment(experiment, read_execution(folder), progress, runs, noise)
+    result = result.model_copy(update={"notes": (*notes, *result.notes)})
+    folder.files.write_json(folder.result, result.model_dump(mode="json"))
+    folder.files.write_text(folder.page, as_markdown(result))
+    return result
+
+
+def _noise(
+    folder: ExperimentFolder,
+    experiment: Experiment,
+    progress: Progress,
+    runs: Mapping[tuple[int, str], ComparedRun],
+) -> tuple[NoiseFloor | None, tuple[str, ...]]:
+    """Return the noise floor, and a note on it."""
+    first, second = (cell.name for cell in experiment.cells[:2])
+    pairs, _ = pairs_of(experiment, progress, runs, (first, second))
+    if not pairs:
+        return None, ()
+    root = folder.runs_root
+    if experiment.is_noise_floor:
+        try:
+            return keep_floor_of(root, tuple(pairs.values())), ("the noise floor was renewed",)
+        except WrongInput as refused:
+            return None, (f"the noise floor was not renewed: {refused}",)
+    found = closest_floor(read_noise_floors(root), *next(iter(pairs.values())))
+    if found is None:
+        return None, ("no noise floor is known for this load, machine and versions",)
+    return found, (f"noise floor: {found.text}",)
+
+
+def _model(kind: type[Model], folder: ExperimentFolder, path: Path) -> Model:
+    try:
+        return kind.model_validate_json(folder.files.read_text(path))
+    except ValidationError as broken:
+        raise NotReady(f"{path.name} of {folder.path.name} is broken: {broken}") from broken

@@ -1,0 +1,178 @@
+"""The history of all runs: ``history.parquet`` in the runs folder, a line per judged run.
+
+It holds all measures and the manifest's values, and outlives the run folders that housekeeping
+deletes. It can be made again from the folders.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from lagbench.adapters.runs.run_folder import RunFolder, list_runs
+from lagbench.core.compare.history import HistoryRow, by_cell, cell_history, flat_manifest
+from lagbench.core.measures import NAMED, Measures
+from lagbench.errors import LagbenchError, NotReady
+from lagbench.results.baseline import CELL_FIELD, cell_of
+
+HISTORY_FILE = "history.parquet"
+_LOCK_FILE = ".history.lock"
+_COLUMNS = {
+    "run_id": pa.string(),
+    "created_at": pa.int64(),
+    "scenario": pa.string(),
+    "policy": pa.string(),
+    "seed": pa.int64(),
+    "fidelity": pa.string(),
+    "cell": pa.string(),
+    "verdict": pa.string(),
+    "is_invalid": pa.bool_(),
+}
+_MANIFEST = "manifest."
+"""Prefix of the manifest's columns; every other column that is not above is a measure."""
+
+
+def history_row(folder: RunFolder) -> HistoryRow | None:
+    """Return the line of a judged run; None: lagbench wrote no manifest or no verdict there."""
+    with suppress(LagbenchError, ValidationError, AttributeError, TypeError, ValueError):
+        manifest, verdict = folder.read_json(folder.manifest), folder.read_json(folder.verdict)
+        rest = {
+            name: manifest[name] for name in manifest if name == CELL_FIELD or name not in _COLUMNS
+        }
+        return HistoryRow(
+            run_id=folder.run_id,
+            created_at=int(manifest.get("created_at") or 0),
+            scenario=str(manifest.get("scenario") or ""),
+            policy=str(manifest.get("policy") or ""),
+            seed=manifest.get("seed"),
+            fidelity=str(manifest.get("fidelity") or ""),
+            cell=cell_of(folder),
+            verdict=str(verdict["status"]),
+            is_invalid=bool(verdict.get("invalid")),
+            measures=_measures(folder),
+            manifest=flat_manifest(rest),
+        )
+    return None
+
+
+def append_history(folder: RunFolder) -> None:
+    """Write the run's line into the history of its runs folder, instead of an earlier one.
+
+    A history that cannot be read is made again from the run folders.
+    """
+    row, root = history_row(folder), folder.path.parent
+    if row is None:
+        return
+    with _locked(root):
+        try:
+            known = read_history(root)
+        except NotReady:
+            known = _rows_of_folders(root)
+        _write(root, [*(other for other in known if other.run_id != row.run_id), row])
+
+
+def rebuild_history(root: Path) -> tuple[int, int]:
+    """Make the history again from the run folders; return its lines, and those without a folder.
+
+    Lines of runs whose folder was deleted stay, unless the file cannot be read.
+    """
+    with _locked(root):
+        rows = _rows_of_folders(root)
+        there = {row.run_id for row in rows}
+        deleted: list[HistoryRow] = []
+        with suppress(NotReady):
+            deleted = [row for row in read_history(root) if row.run_id not in there]
+        gone = [row for row in deleted if not (root / row.run_id).exists()]
+        _write(root, [*gone, *rows])
+    return len(gone) + len(rows), len(gone)
+
+
+def read_history(root: Path) -> list[HistoryRow]:
+    """Return the lines of the history, oldest first; none without the file.
+
+    :raises NotReady: the file cannot be read.
+    """
+    path = root / HISTORY_FILE
+    if not path.exists():
+        return []
+    try:
+        table = pq.ParquetFile(path).read()
+        return [_row(values) for values in table.to_pylist()]
+    except (OSError, pa.ArrowException, ValidationError) as broken:
+        raise NotReady(
+            f"{HISTORY_FILE} cannot be read: {broken}; make it again: lagbench history --rebuild"
+        ) from broken
+
+
+def change_notes(root: Path, cell: str) -> tuple[str, ...]:
+    """Return a sentence for each change in the newest segment of a cell's history."""
+    try:
+        rows = by_cell(read_history(root)).get(cell)
+    except NotReady as broken:
+        return (str(broken),)
+    return tuple(change.text for change in cell_history(rows).newest_changes) if rows else ()
+
+
+def _rows_of_folders(root: Path) -> list[HistoryRow]:
+    found = (history_row(RunFolder(root / run.run_id)) for run in list_runs(root))
+    return [row for row in found if row is not None]
+
+
+def _measures(folder: RunFolder) -> Mapping[str, float | None]:
+    """Return the named measures; all None if the folder has none that can be read."""
+    with suppress(LagbenchError, ValidationError):
+        measures = Measures.model_validate(folder.read_json(folder.measures))
+        return {name: measure.read(measures) for name, measure in NAMED.items()}
+    return dict.fromkeys(NAMED)
+
+
+def _row(values: Mapping[str, Any]) -> HistoryRow:
+    manifest = {
+        name.removeprefix(_MANIFEST): value
+        for name, value in values.items()
+        if name.startswith(_MANIFEST) and value is not None
+    }
+    measures = {
+        name: value
+        for name, value in values.items()
+        if name not in _COLUMNS and not name.startswith(_MANIFEST)
+    }
+    known = {name: values.get(name) for name in _COLUMNS}
+    return HistoryRow.model_validate({**known, "measures": measures, "manifest": manifest})
+
+
+def _write(root: Path, rows: Sequence[HistoryRow]) -> None:
+    """Replace the file, atomically, by the rows, oldest first."""
+    ordered = sorted(rows, key=lambda row: (row.created_at, row.run_id))
+    measures = list(dict.fromkeys([*NAMED, *(name for row in ordered for name in row.measures)]))
+    manifest = sorted({name for row in ordered for name in row.manifest})
+    columns = {
+        name: pa.array([getattr(r, name) for r in ordered], t) for name, t in _COLUMNS.items()
+    }
+    columns |= {
+        name: pa.array([row.measures.get(name) for row in ordered], pa.float64())
+        for name in measures
+    }
+    columns |= {
+        f"{_MANIFEST}{name}": pa.array([row.manifest.get(name) for row in ordered], pa.string())
+        for name in manifest
+    }
+    part = root / f".{HISTORY_FILE}.part"
+    pq.write_table(pa.table(columns), part)
+    part.replace(root / HISTORY_FILE)
+
+
+@contextmanager
+def _locked(root: Path) -> Iterator[None]:
+    """Hold the history of a runs folder: two runs may end at the same time."""
+    root.mkdir(parents=True, exist_ok=True)
+    with (root / _LOCK_FILE).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

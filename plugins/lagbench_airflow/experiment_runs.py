@@ -1,0 +1,82 @@
+"""The work of an experiment's Dag: record the order, keep each run, write the result."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from lagbench.adapters.runs.experiment_folder import ExperimentFolder
+from lagbench.catalog.catalog_files import from_any_folder
+from lagbench.catalog.experiments import check_experiment, load_experiment
+from lagbench.core.experiment import RunRecord
+from lagbench.errors import NotReady
+from lagbench.results.experiments import (
+    conclude,
+    read_progress,
+    record_run,
+    start_execution,
+    target_label,
+)
+from lagbench_airflow.hooks import target
+from lagbench_airflow.run_lookup import folder_of_dag_run
+
+
+def record_order(name: str) -> dict[str, Any]:
+    """Check the cells of an experiment, start an execution, and return its folder and confs.
+
+    The confs are those of scenario_run, by the keys of the runs.
+
+    :raises WrongInput: a cell cannot run.
+    """
+    experiment = load_experiment(name)
+    check_experiment(experiment)
+    folder = start_execution(
+        experiment,
+        target=target_label(target.target_name()),
+        started_by="dag",
+        now=time.time_ns(),
+    )
+    confs: dict[str, Any] = {}
+    for run in read_progress(folder).schedule.runs:
+        conf: dict[str, Any] = {
+            "scenario": from_any_folder(experiment.scenario),
+            "overrides": run.overrides(experiment),
+            "keep_bench": False,
+        }
+        policy = run.policy(experiment)
+        confs[run.key] = conf if policy is None else conf | {"policy": from_any_folder(policy)}
+    return {"folder": str(folder.path), "confs": confs}
+
+
+def keep_run(experiment_folder: str, key: str, dag_run: str) -> RunRecord:
+    """Record the run of ``dag_run`` of scenario_run as the run ``key`` of the experiment.
+
+    :raises NotReady: it ended without a verdict.
+    """
+    folder = ExperimentFolder(Path(experiment_folder))
+    run = folder_of_dag_run(dag_run)
+    if run is None:
+        raise NotReady(f"no run folder names the Dag run {dag_run}: it ended before plan_cell")
+    planned = next(run for run in read_progress(folder).schedule.runs if run.key == key)
+    return record_run(folder, planned, run, now=time.time_ns())
+
+
+def write_result(experiment_folder: str) -> dict[str, Any]:
+    """Judge the experiment, write result.json and result.md, and return the differences.
+
+    :raises NotReady: runs are missing.
+    """
+    folder = ExperimentFolder(Path(experiment_folder))
+    result = conclude(folder)
+    return {
+        "result": str(folder.page),
+        "has_gap": result.has_gap,
+        "differences": [
+            f"{comparison.second} minus {comparison.first}: {found.heading}: {found.text}"
+            for comparison in result.comparisons
+            for found in comparison.differences
+            if found.verdict != "listed"
+        ],
+        "notes": list(result.notes),
+    }

@@ -1,0 +1,66 @@
+"""Setup: one home. An experiment that is stopped in its second run, as a user does."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lagbench.core.scenario import phase_distance_seconds
+from tests.e2e.rehearsal import DOWN_LIMIT_SECONDS, POLICY, SCENARIO, Rehearsal, wait_until
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+
+CELLS = [
+    {"name": "cooperative", "policy": str(POLICY)},
+    {"name": "range", "policy": str(POLICY), "overrides": {"consumer.balancer": "range"}},
+]
+EXPERIMENT = {
+    "name": "tiny",
+    "title": "Tiny",
+    "question": "Does it differ?",
+    "scenario": str(SCENARIO),
+    # What one pod does at once: nothing to drain and to settle before the accounting.
+    "overrides": {
+        "profile.rate_per_second": 20,
+        "profile.spike_hold_seconds": 4,
+        "tail": "none",
+    },
+    "cells": CELLS,
+    "pairs": 6,
+    "hours": 0.3,
+}
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    """Return the records of the experiment's runs."""
+    found = sorted(folder.glob("_experiments/tiny/*/runs/*/record.json"))
+    return [json.loads(path.read_text()) for path in found]
+
+
+def test_a_stopped_experiment_keeps_what_it_has_measured(rehearsal: Rehearsal) -> None:
+    """Ctrl-C in the second run: the first one is kept, with its planned phase, and not repeated."""
+    file = rehearsal.root / "tiny.yaml"
+    file.write_text(yaml.safe_dump(EXPERIMENT))
+    runs = rehearsal.root / "runs"
+    process = rehearsal.start("experiment", str(file))
+    wait_until(lambda: bool(records(runs)), "the record of the first run", limit_seconds=400)
+    process.send_signal(signal.SIGINT)
+    code = process.wait(timeout=DOWN_LIMIT_SECONDS)
+
+    assert code == 130, rehearsal.output()
+    assert "1 of 12 runs are done and kept" in rehearsal.output()
+    (record,) = records(runs)
+    (execution,) = runs.glob("_experiments/tiny/*/execution.json")
+    first = json.loads(execution.read_text())["schedule"]["runs"][0]
+    assert (record["pair"], record["cell"]) == (first["pair"], first["cell"])
+    apart = phase_distance_seconds(record["hpa_sync_at_seconds"], first["hpa_sync_at_seconds"])
+    assert apart < 1
+    wait_until(lambda: not rehearsal.processes(), "no process of the home", limit_seconds=60)
+
+    assert rehearsal.finish(rehearsal.start("experiment", str(file), "--plan")) == 0
+    assert "continues: 1 of 12 runs are done" in rehearsal.output()

@@ -1,0 +1,156 @@
+"""StatefulSets on localkube: identities that survive, processes that leave in order, kubectl."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+from tests.integration.localkube_process import LocalkubeProcess, eventually, running_localkube
+from tests.integration.pod_manifests import NAMESPACE, deployment
+
+pytestmark = pytest.mark.integration
+
+# A pod that writes its host name and pid, and on SIGTERM when it began to stop and when it ended.
+STAMPS = (
+    "import os, signal, sys, time\n"
+    "def stop(*_):\n"
+    "    print('stopping', time.monotonic_ns(), flush=True); time.sleep(0.5)\n"
+    "    print('ended', time.monotonic_ns(), flush=True); sys.exit(0)\n"
+    "signal.signal(signal.SIGTERM, stop)\n"
+    "print('up', os.environ['HOSTNAME'], os.getpid(), flush=True)\n"
+    "while True: signal.pause()"
+)
+
+
+@pytest.fixture(scope="module")
+def localkube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalkubeProcess]:
+    """Provide one running localkube for this module; each test uses names of its own."""
+    with running_localkube(tmp_path_factory.mktemp("localkube")) as running:
+        yield running
+
+
+def stateful_set(name: str, replicas: int, **spec: Any) -> dict[str, Any]:
+    """Return the manifest of a StatefulSet whose pods write what happens to them."""
+    manifest = deployment(name, replicas, STAMPS)
+    manifest["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 30
+    return {**manifest, "kind": "StatefulSet", "spec": {**manifest["spec"], **spec}}
+
+
+def start(localkube: LocalkubeProcess, manifest: dict[str, Any]) -> Any:
+    """Create the StatefulSet, wait for its pods, return the handle of the kind."""
+    kind = localkube.client().resources.get(api_version="apps/v1", kind="StatefulSet")
+    kind.create(body=manifest, namespace=NAMESPACE)
+    name, replicas = manifest["metadata"]["name"], manifest["spec"]["replicas"]
+    eventually(
+        lambda: all(lines(localkube, f"{name}-{n}", "up") for n in range(replicas)), "all pods up"
+    )
+    return kind
+
+
+def lines(localkube: LocalkubeProcess, pod: str, word: str) -> list[list[str]]:
+    """Return the lines of a pod's log that begin with ``word``, split."""
+    path = localkube.state_dir / "pods" / f"{NAMESPACE}_{pod}" / "main.log"
+    text = path.read_text() if path.exists() else ""
+    return [line.split() for line in text.splitlines() if line.startswith(word)]
+
+
+def stamp(localkube: LocalkubeProcess, pod: str, word: str) -> int:
+    """Return the instant (monotonic ns) of a pod's only line that begins with ``word``."""
+    found = eventually(lambda: lines(localkube, pod, word), f"{word} of {pod}")
+    assert len(found) == 1
+    return int(found[0][1])
+
+
+def test_a_killed_process_and_a_deleted_pod_come_back_as_the_same(
+    localkube: LocalkubeProcess,
+) -> None:
+    """After SIGKILL it is the same pod; after a deletion another one of the same host name."""
+    start(localkube, stateful_set("twin", 2, podManagementPolicy="Parallel"))
+    pods = localkube.client().resources.get(api_version="v1", kind="Pod")
+    before = pods.get(name="twin-1", namespace=NAMESPACE).metadata.uid
+
+    psutil.Process(int(lines(localkube, "twin-1", "up")[0][2])).send_signal(signal.SIGKILL)
+    eventually(lambda: len(lines(localkube, "twin-1", "up")) == 2, "the restart in place")
+    restarted = pods.get(name="twin-1", namespace=NAMESPACE).metadata.uid
+    pods.delete(name="twin-1", namespace=NAMESPACE)
+    eventually(lambda: len(lines(localkube, "twin-1", "up")) == 3, "the pod that replaces it")
+
+    assert restarted == before
+    assert pods.get(name="twin-1", namespace=NAMESPACE).metadata.uid != before
+    assert [found[1] for found in lines(localkube, "twin-1", "up")] == ["twin-1"] * 3
+    assert len(lines(localkube, "twin-0", "up")) == 1
+
+
+def test_in_order_no_process_stops_before_the_one_above_it_has_ended(
+    localkube: LocalkubeProcess,
+) -> None:
+    """OrderedReady takes the highest ordinal, waits for its end, then takes the next one."""
+    kind = start(localkube, stateful_set("ordered", 3))
+
+    kind.patch(
+        body={"spec": {"replicas": 0}},
+        name="ordered",
+        namespace=NAMESPACE,
+        content_type="application/merge-patch+json",
+    )
+
+    for lower, higher in (("ordered-1", "ordered-2"), ("ordered-0", "ordered-1")):
+        assert stamp(localkube, lower, "stopping") > stamp(localkube, higher, "ended")
+
+
+def test_in_parallel_the_highest_ordinals_stop_together(localkube: LocalkubeProcess) -> None:
+    """Parallel stops every surplus pod at once, and the lowest ordinals stay."""
+    kind = start(localkube, stateful_set("parallel", 4, podManagementPolicy="Parallel"))
+
+    kind.patch(
+        body={"spec": {"replicas": 2}},
+        name="parallel",
+        namespace=NAMESPACE,
+        content_type="application/merge-patch+json",
+    )
+
+    for one, other in (("parallel-2", "parallel-3"), ("parallel-3", "parallel-2")):
+        assert stamp(localkube, one, "stopping") < stamp(localkube, other, "ended")
+    assert not lines(localkube, "parallel-1", "stopping")
+
+
+def test_kubectl_works(localkube: LocalkubeProcess, tmp_path: Path) -> None:
+    """Kubectl applies, lists, scales, rolls out and back, and deletes a StatefulSet."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("no kubectl on this machine")
+    manifest = tmp_path / "shown.yaml"
+    document = stateful_set("shown", 2, podManagementPolicy="Parallel")
+
+    def run(*arguments: str) -> str:
+        command = [kubectl, f"--kubeconfig={localkube.kubeconfig}", *arguments]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    def apply() -> str:
+        manifest.write_text(yaml.safe_dump(document))
+        return run("apply", "-f", str(manifest))
+
+    assert "created" in apply()
+    assert "unchanged" in apply()
+    assert "complete: 2 new pods" in run("rollout", "status", "sts/shown", "--timeout=40s")
+    assert "2/2" in run("get", "sts", "shown")
+    document["spec"]["template"]["metadata"]["annotations"] = {"changed": "yes"}
+    apply()
+    run("rollout", "status", "sts/shown", "--timeout=40s")
+    history = run("rollout", "history", "sts/shown")
+    assert [line.split()[0] for line in history.splitlines()[2:] if line] == ["1", "2"]
+    run("rollout", "undo", "sts/shown")
+    run("rollout", "status", "sts/shown", "--timeout=40s")
+    assert "changed" not in run("get", "pod", "shown-0", "-o", "jsonpath={.metadata.annotations}")
+    assert "scaled" in run("scale", "sts/shown", "--replicas=3")
+    assert "SuccessfulCreate" in run("describe", "sts", "shown")
+    assert "deleted" in run("delete", "-f", str(manifest), "--grace-period=1")

@@ -1,0 +1,138 @@
+"""The catalog's experiments, and wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.fakes.experiments import BASE
+
+from lagbench.catalog.catalog import checked_cell
+from lagbench.catalog.catalog_files import catalog_folder, list_experiments
+from lagbench.catalog.experiments import check_experiment, load_experiment
+from lagbench.core.experiment import draw_schedule
+from lagbench.core.simulation import expected_run_seconds, predict
+from lagbench.errors import WrongInput
+
+
+def test_the_folder_holds_experiments_only() -> None:
+    """Files of findings are beside their findings."""
+    files = (catalog_folder() / "experiments").rglob("*")
+    names = sorted(path.name for path in files if path.is_file())
+
+    assert names == [f"{name}.yaml" for name in list_experiments()]
+    assert {"aa_quick_spike", "rebalance_dip"} <= set(list_experiments())
+
+
+@pytest.mark.parametrize("name", list_experiments())
+def test_every_cell_can_run(name: str) -> None:
+    """Each cell's scenario and policy are valid, with every number of pairs that is allowed."""
+    experiment = load_experiment(name)
+    cells = check_experiment(experiment)
+
+    assert set(cells) == {cell.name for cell in experiment.cells}
+    for pairs in (6, 8, 12):
+        assert draw_schedule(experiment, pairs=pairs).pairs == pairs
+
+
+@pytest.mark.parametrize("name", list_experiments())
+def test_the_hours_are_those_of_the_runs(name: str) -> None:
+    """The file's hours are within a fifth of what the simulator expects of all runs together."""
+    experiment = load_experiment(name)
+    seconds = 0.0
+    lengths: dict[tuple[str, str | None], float] = {}
+    for run in draw_schedule(experiment).runs:
+        key = (run.cell, run.policy(experiment))
+        if key not in lengths:  # the seed moves the drain, not the scale-down that ends the run
+            cell = checked_cell(
+                experiment.scenario,
+                policy=run.policy(experiment),
+                overrides=run.overrides(experiment),
+            )
+            lengths[key] = expected_run_seconds(cell.scenario, predict(cell.scenario, cell.policy))
+        seconds += lengths[key]
+
+    assert experiment.hours == pytest.approx(seconds / 3600, rel=0.2)
+
+
+def test_the_dip_is_compared_with_enough_pairs() -> None:
+    """With six pairs only one measure can be shown to differ, and the file compares one."""
+    experiment = load_experiment("rebalance_dip")
+
+    assert experiment.pairs == 6
+    assert list(experiment.bounds) == ["rebalance_dip_percent"]
+    assert [cell.expects for cell in experiment.cells] == ["pass", "fail"]
+
+
+def test_the_noise_floor_is_repeated_each_week() -> None:
+    """Its cells are the same, and it has a schedule."""
+    experiment = load_experiment("aa_quick_spike")
+
+    assert experiment.is_noise_floor
+    assert experiment.schedule == "0 5 * * 0"
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"pairs": 5}, "pairs = 5 is not allowed; allowed: 6, 8 or 12 (the smallest p of 5 pairs"),
+        ({"paris": 6}, "paris = 6 is not allowed; allowed: fields here: name, title, question"),
+        ({"question": None}, "question = None is not allowed; allowed: a valid string"),
+        ({"seeds": [1, 2]}, "seeds = [1, 2] is not allowed; allowed: at least 6, one for each"),
+        (
+            {"cells": [{"name": "a"}, {"name": "b", "polcy": "p"}]},
+            "cells.1.polcy = 'p' is not allowed; allowed: fields here: name, policy",
+        ),
+    ],
+)
+def test_a_wrong_file_gives_one_message(
+    tmp_path: Path, changed: dict[str, Any], message: str
+) -> None:
+    """The message names file, field, value and the allowed values."""
+    file = tmp_path / "mine.yaml"
+    file.write_text(yaml.safe_dump({**BASE, **changed}))
+
+    with pytest.raises(WrongInput) as found:
+        load_experiment(str(file))
+
+    assert f"{file}: {message}" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"bounds": {"reaction_second": {}}}, "did you mean reaction_seconds?"),
+        ({"overrides": {"seed": 3}}, "no such override: the pairs set it"),
+        ({"overrides": {"hpa_sync_at_seconds": 3}}, "no such override: the pairs set it"),
+        ({"overrides": {"consumer.balancr": "range"}}, "balancr"),
+        ({"scenario": "quick_spik"}, "did you mean quick_spike?"),
+        ({"cells": [{"name": "a"}, {"name": "b", "policy": "nope"}]}, "policy = 'nope'"),
+    ],
+)
+def test_a_cell_that_cannot_run_is_rejected(
+    tmp_path: Path, changed: dict[str, Any], message: str
+) -> None:
+    """Before anything starts."""
+    file = tmp_path / "mine.yaml"
+    file.write_text(yaml.safe_dump({**BASE, **changed}))
+
+    with pytest.raises(WrongInput, match=message):
+        check_experiment(load_experiment(file))
+
+
+def test_a_file_of_the_catalog_has_its_own_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise two Dags or two folders could have one name; a file elsewhere may differ."""
+    (tmp_path / "experiments").mkdir()
+    file = tmp_path / "experiments" / "other.yaml"
+    file.write_text(yaml.safe_dump(BASE))
+    monkeypatch.setenv("LAGBENCH_CATALOG", str(tmp_path))
+
+    with pytest.raises(WrongInput, match="allowed: the file's: other"):
+        load_experiment("other")
+    with pytest.raises(WrongInput, match="one of: other"):
+        load_experiment("absent")
+    assert load_experiment(file).name == "tiny"

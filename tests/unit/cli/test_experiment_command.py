@@ -1,0 +1,194 @@
+"""An experiment from the terminal; a run is a function that leaves what a run leaves."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.fakes.experiments import BASE, write_run
+
+from lagbench.adapters.runs.experiment_folder import ExperimentFolder, executions
+from lagbench.cli import experiment_command, main
+from lagbench.core.experiment import PlannedRun
+from lagbench.errors import ExitCode, NotReady
+from lagbench.results.experiments import read_progress
+
+Conf = dict[str, Any]
+How = Callable[[PlannedRun], dict[str, Any]]
+
+
+class Home:
+    """A home whose runs take no time."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Begin without history, with an experiment in a file."""
+        self.root, self.file = root, root / "tiny.yaml"
+        self.confs: list[Conf] = []
+        self._monkeypatch = monkeypatch
+        self.file.write_text(yaml.safe_dump(BASE))
+        monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(root / "runs"))
+        monkeypatch.setenv("COLUMNS", "200")
+
+    def run(self, *arguments: str, rehearse: Callable[[Conf], None] | None = None) -> int:
+        """Call the command; returns the exit code."""
+
+        @contextmanager
+        def opened_target(*_: object, **__: object) -> Iterator[Callable[[Conf], None]]:
+            yield rehearse or self.rehearse()
+
+        self._monkeypatch.setattr(experiment_command, "opened_target", opened_target)
+        self._monkeypatch.setattr(sys, "argv", ["lagbench", "experiment", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return int(ended.value.code or 0)
+
+    def rehearse(
+        self, how: How = lambda _: {}, *, stop_at: int | None = None
+    ) -> Callable[[Conf], None]:
+        """Return a rehearsal that ends at once as ``how`` says; run ``stop_at`` is stopped."""
+
+        def run(conf: Conf) -> None:
+            self.confs.append(conf)
+            if len(self.confs) == stop_at:
+                raise KeyboardInterrupt
+            progress = read_progress(self.folder)
+            planned = progress.missing[0]
+            made = write_run(self.root / "made" / conf["run_id"], planned, **how(planned))
+            target = self.root / "runs" / conf["run_id"]
+            target.parent.mkdir(parents=True, exist_ok=True)
+            made.path.rename(target)
+
+        return run
+
+    @property
+    def folder(self) -> ExperimentFolder:
+        """Return the newest execution."""
+        return executions("tiny", self.root / "runs")[-1]
+
+    @property
+    def done(self) -> int:
+        """Return how many runs of the newest execution are done."""
+        return read_progress(self.folder).done
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """Return a home."""
+    return Home(tmp_path, monkeypatch)
+
+
+def test_the_hours_are_printed_first(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """Then the runs in their recorded order, the table, and the path of the result."""
+    assert home.run(str(home.file)) == ExitCode.PASS
+
+    out = capsys.readouterr().out
+    assert out.startswith("Tiny: about 1.0 hours, 6 pairs, 12 runs")
+    assert "eager minus calm, 6 pairs" in out
+    assert str(home.folder.page) in out.replace("\n", "")
+    planned = [run.seed for run in read_progress(home.folder).schedule.runs]
+    assert [int(conf["overrides"]["seed"]) for conf in home.confs] == planned
+    assert json.loads(home.folder.result.read_text())["pairs"] == 6
+
+
+def test_the_plan_starts_nothing(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """It prints hours and order; more pairs take more hours."""
+    assert home.run(str(home.file), "--plan", "--pairs", "12") == ExitCode.PASS
+
+    out = capsys.readouterr().out
+    assert "about 2.0 hours, 12 pairs, 24 runs" in out
+    assert "consumer.balancer=range" in out
+    assert home.confs == []
+    assert executions("tiny", home.root / "runs") == []
+
+
+def test_five_pairs_are_refused(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the reason, and nothing is started."""
+    assert home.run(str(home.file), "--pairs", "5") == ExitCode.WRONG_INPUT
+
+    assert "0.0625" in capsys.readouterr().err
+    assert home.confs == []
+
+
+def test_a_stopped_experiment_goes_on(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C in the fourth run keeps three; the next call repeats the fourth and ends."""
+    assert home.run(str(home.file), rehearse=home.rehearse(stop_at=4)) == 130
+    first = home.folder
+    assert home.done == 3
+    assert "3 of 12 runs are done and kept" in capsys.readouterr().out
+
+    assert home.run(str(home.file)) == ExitCode.PASS
+
+    assert home.folder == first
+    assert len(home.confs) == 13
+    assert home.confs[3]["overrides"] == home.confs[4]["overrides"]
+    assert "continues: 3 of 12 runs are done, about 0.8 hours are left" in capsys.readouterr().out
+
+
+def test_a_finished_experiment_starts_anew(home: Home) -> None:
+    """The next call draws the same order again and makes all runs in a folder of its own."""
+    home.run(str(home.file))
+    home.run(str(home.file))
+
+    assert len(executions("tiny", home.root / "runs")) == 2
+    assert len(home.confs) == 24
+
+
+def test_a_stop_before_the_result_needs_no_further_run(home: Home) -> None:
+    """With all runs recorded only the result is written."""
+    home.run(str(home.file))
+    home.folder.result.unlink()
+
+    assert home.run(str(home.file)) == ExitCode.PASS
+    assert home.folder.result.exists()
+    assert len(home.confs) == 12
+
+
+def test_a_run_without_a_verdict_is_tried_once_more(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bench that fails once costs a run; one that fails twice ends the command with exit 3."""
+    good, failures = home.rehearse(), [3]
+
+    def rehearse(conf: Conf) -> None:
+        if len(home.confs) + 1 in failures:
+            home.confs.append(conf)
+            raise NotReady("the broker is away")
+        good(conf)
+
+    assert home.run(str(home.file), rehearse=rehearse) == ExitCode.PASS
+    assert len(home.confs) == 13
+    assert "no result, once more: the broker is away" in capsys.readouterr().out
+
+    failures += [16, 17]
+    assert home.run(str(home.file), rehearse=rehearse) == ExitCode.NOT_READY
+    assert home.done == 2
+
+
+def test_a_gap_makes_the_result_undetermined(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that is undetermined is repeated once; then its pair is left out, with exit 4."""
+    how = {"pair_2_calm": {"verdict": "undetermined"}}
+    rehearse = home.rehearse(lambda run: how.get(run.key, {}))
+
+    assert home.run(str(home.file), rehearse=rehearse) == ExitCode.UNDETERMINED
+
+    assert len(home.confs) == 13
+    out = capsys.readouterr().out
+    assert "left out: pair 2: no measured run of calm" in out
+    assert "seed 2, repeated" in out
+
+
+def test_the_list_shows_the_catalog(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each experiment has its pairs, hours and question."""
+    assert home.run() == ExitCode.PASS
+
+    out = capsys.readouterr().out
+    assert "rebalance_dip" in out
+    assert "aa_quick_spike" in out

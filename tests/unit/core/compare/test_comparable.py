@@ -1,0 +1,163 @@
+"""Which runs can be compared, and why not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+from tests.fakes.measured_run import quick_spike_measures
+from tests.fakes.run_folder_builder import SCENARIO_YAML
+
+from lagbench.core.compare.comparable import DRAWN_FOR_PAIRS, ComparedRun, comparable
+from lagbench.core.compare.environment import Environment
+from lagbench.core.scenario import Scenario
+from lagbench.core.verdict import Verdict
+
+DATA: dict[str, Any] = yaml.safe_load(SCENARIO_YAML)
+MACHINE = {
+    "cores": 2,
+    "processor": "Fast 9000",
+    "architecture": "x86_64",
+    "system": "Linux",
+    "kernel": "6.1",
+    "memory_bytes": 8_000_000_000,
+    "speed": 1.0,
+}
+MANIFEST: dict[str, Any] = {"machine": MACHINE, "versions": {"python": "3.11", "kafka": "4.3.1"}}
+
+
+def verdict(status: Any = "pass", **more: Any) -> Verdict:
+    """Return a verdict."""
+    given = {"run_id": "a", "status": status, "reasons": ("it was so",), "slos": ()}
+    return Verdict(**(given | more))
+
+
+RUN = ComparedRun(
+    run_id="a",
+    scenario=Scenario.model_validate(DATA),
+    target="t",
+    environment=Environment.of_manifest(MANIFEST),
+    verdict=verdict(),
+    measures=quick_spike_measures(),
+)
+OTHER = replace(RUN, run_id="b")
+
+
+def with_scenario(**changed: Any) -> ComparedRun:
+    """Return the other run with other fields of the scenario."""
+    return replace(OTHER, scenario=Scenario.model_validate(DATA | changed))
+
+
+def with_manifest(**changed: Any) -> ComparedRun:
+    """Return the other run with another manifest."""
+    return replace(OTHER, environment=Environment.of_manifest(MANIFEST | changed))
+
+
+def test_two_runs_of_a_cell_are_comparable() -> None:
+    """There is no reason against it."""
+    assert comparable(RUN, OTHER) == []
+
+
+def test_policy_text_limits_and_permission_may_differ() -> None:
+    """Policies are compared with each other; a description or a limit changes no run."""
+    other = with_scenario(
+        policy="other", description="Said otherwise.", slos={"flips": 3}, allow_overscale=True
+    )
+
+    assert comparable(RUN, other) == []
+
+
+def test_a_failed_verdict_is_a_result() -> None:
+    """A cell that misses its SLOs is comparable."""
+    assert comparable(RUN, replace(OTHER, verdict=verdict("fail"))) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (None, "b has no verdict yet"),
+        (verdict("undetermined"), "the verdict of b is undetermined: it was so"),
+        (verdict("fail", invalid=("late load",)), "b is invalid: late load"),
+    ],
+)
+def test_a_gap_is_not_comparable(found: Verdict | None, reason: str) -> None:
+    """No verdict, an undetermined one, or another load than planned."""
+    assert comparable(RUN, replace(OTHER, verdict=found)) == [reason]
+
+
+def test_another_fidelity_or_target_is_not_comparable() -> None:
+    """Processes are not a cluster, and one cluster is not another."""
+    cluster = OTHER.measures.model_copy(update={"fidelity": "kubernetes"})
+
+    assert comparable(RUN, replace(OTHER, measures=cluster, target="u")) == [
+        "fidelity: processes against kubernetes",
+        "another target: embedded, or another cluster",
+    ]
+
+
+def test_each_other_field_of_the_scenario_is_named() -> None:
+    """Load, consumers and seed, with both values."""
+    other = with_scenario(seed=99, consumer={"balancer": "range"})
+
+    assert comparable(RUN, other) == [
+        "scenario consumer.balancer: cooperative-sticky against range",
+        f"scenario seed: {DATA['seed']} against 99",
+    ]
+
+
+def test_a_field_may_differ_on_purpose() -> None:
+    """A varied field covers the fields below it, and no other one."""
+    other = with_scenario(seed=99, consumer={"balancer": "range"})
+
+    assert comparable(RUN, other, varied=["consumer.balancer", "seed"]) == []
+    assert comparable(RUN, other, varied=["consumer", "seed"]) == []
+    assert len(comparable(RUN, other, varied=["consumer.bal"])) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"machine": MACHINE | {"cores": 4}}, "machine.cores: 2 against 4"),
+        (
+            {"machine": MACHINE | {"memory_bytes": 16_000_000_000}},
+            "machine.memory_gibibytes: 7 against 15",
+        ),
+        (
+            {"versions": {"python": "3.12", "kafka": "4.3.1"}},
+            "versions.python: 3.11 against 3.12",
+        ),
+        ({"versions": {"python": "3.11"}}, "versions.kafka: 4.3.1 against not recorded"),
+    ],
+)
+def test_another_kind_of_machine_or_version_is_not_comparable(
+    change: dict[str, Any], reason: str
+) -> None:
+    """What shaped the numbers must be the same, and recorded in both."""
+    assert comparable(RUN, with_manifest(**change)) == [reason]
+
+
+def test_the_measured_speed_of_a_core_is_no_kind_of_machine() -> None:
+    """It differs with each measurement; so do some bytes of memory."""
+    other = with_manifest(machine=MACHINE | {"speed": 0.97, "memory_bytes": 8_000_004_096})
+
+    assert comparable(RUN, other) == []
+    assert other.environment.key == RUN.environment.key
+
+
+def test_a_run_folder_without_a_machine_has_no_facts() -> None:
+    """Two runs that record nothing agree; one that does and one that does not differ."""
+    empty = Environment.of_manifest({})
+
+    assert empty.facts == {}
+    assert empty.changes(RUN.environment) != []
+
+
+def test_a_fixed_phase_is_drawn_for_the_pair_as_the_seed_is() -> None:
+    """Runs at two fixed phases are of one load; a run at a free phase is of another."""
+    first, second = (with_scenario(hpa_sync_at_seconds=phase) for phase in (2.0, 9.5))
+
+    assert first.load == second.load != RUN.load
+    assert comparable(first, second) == ["scenario hpa_sync_at_seconds: 2.0 against 9.5"]
+    assert comparable(first, second, varied=DRAWN_FOR_PAIRS) == []

@@ -1,0 +1,33 @@
+"""Readiness of a workload's pods, and the hash of its template."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lagbench.localkube.controllers.owned_pods import hash_of, seconds_until_available
+
+
+def test_the_hash_follows_the_template() -> None:
+    """Equal templates have one hash whatever their order, different ones differ."""
+    one = {"spec": {"a": 1, "b": 2}}
+
+    assert hash_of(one) == hash_of({"spec": {"b": 2, "a": 1}})
+    assert hash_of(one) != hash_of({"spec": {"a": 1, "b": 3}})
+    assert len(hash_of(one)) == 10
+
+
+@pytest.mark.parametrize(
+    ("ready", "needed", "expected"),
+    [("False", 0, None), ("True", None, 0.0), ("True", 30, 20.0), ("True", 5, 0.0)],
+)
+def test_a_pod_is_available_when_it_was_ready_long_enough(
+    ready: str, needed: int | None, expected: float | None
+) -> None:
+    """An unready pod has no such instant; minReadySeconds counts from the change to ready."""
+    condition = {"type": "Ready", "status": ready, "lastTransitionTime": "1970-01-01T00:00:00Z"}
+    pod: dict[str, Any] = {"status": {"conditions": [condition]}}
+    workload: dict[str, Any] = {"spec": {"minReadySeconds": needed}}
+
+    assert seconds_until_available(workload, pod, 10 * 1_000_000_000) == expected

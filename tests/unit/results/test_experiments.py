@@ -1,0 +1,265 @@
+"""An execution of an experiment: kept run by run, judged at its end."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fakes.experiments import experiment, write_run
+
+from lagbench.adapters.runs.experiment_folder import ExperimentFolder
+from lagbench.adapters.runs.run_folder import list_runs
+from lagbench.core.experiment import Experiment, PlannedRun
+from lagbench.core.experiment.result import ExperimentResult, decidability_note
+from lagbench.errors import NotReady
+from lagbench.results.experiments import (
+    conclude,
+    find_unfinished,
+    read_progress,
+    read_result,
+    record_run,
+    start_execution,
+)
+
+HOUR = 3_600_000_000_000
+REACTION = {"reaction_seconds": {"absolute": 5.0}}
+
+
+def made(**changed: Any) -> Experiment:
+    """Return an experiment that compares the reaction."""
+    return experiment(**{"bounds": REACTION} | changed)
+
+
+def started(root: Path, what: Experiment | None = None) -> ExperimentFolder:
+    """Start an execution."""
+    return start_execution(
+        what or made(), target="embedded", started_by="command", now=1, root=root
+    )
+
+
+def play(
+    root: Path,
+    folder: ExperimentFolder,
+    how: Callable[[PlannedRun], dict[str, Any]],
+) -> ExperimentResult:
+    """Write and record each missing run as ``how`` says, then conclude."""
+    while missing := read_progress(folder).missing:
+        run = missing[0]
+        attempt = len(read_progress(folder).attempts(run)) + 1
+        record_run(folder, run, write_run(root, run, attempt=attempt, **how(run)), now=2)
+    return conclude(folder)
+
+
+def later_by(seconds: float) -> Callable[[PlannedRun], dict[str, Any]]:
+    """Return runs whose eager cell reacts that much later, more or less, at equal phase."""
+
+    def how(run: PlannedRun) -> dict[str, Any]:
+        reaction = 10.0 + run.pair + (seconds + 0.1 * run.pair) * (run.cell == "eager")
+        return {"reaction": reaction, "phase": run.hpa_sync_at_seconds}
+
+    return how
+
+
+def test_a_real_difference_is_found(tmp_path: Path) -> None:
+    """Six pairs with the same sign and 30 s apart differ beyond the bound of 5 s."""
+    result = play(tmp_path, started(tmp_path), later_by(30))
+
+    found = result.comparisons[0].difference("reaction_seconds")
+    assert found is not None
+    assert (found.verdict, found.n) == ("differs", 6)
+    assert found.difference == pytest.approx(30.35)
+    assert "phase of the HPA's sync: equal in pairs 1, 2, 3, 4, 5, 6" in result.notes
+    assert not result.has_gap
+
+
+def test_the_page_shows_every_run_and_the_difference(tmp_path: Path) -> None:
+    """result.md has the question, the verdict, and a line for each of the twelve runs."""
+    folder = started(tmp_path)
+    result = play(tmp_path, folder, later_by(30))
+    page = folder.page.read_text()
+
+    assert read_result(folder) == result
+    assert "Does it differ?" in page
+    assert "| differs |" in page
+    assert all(f"| {run.run_id} |" in page for run in result.runs)
+
+
+def test_a_stopped_execution_goes_on(tmp_path: Path) -> None:
+    """The recorded runs are kept, even without their run folders; others are still missing."""
+    folder = started(tmp_path)
+    run = read_progress(folder).missing[0]
+    of_run = write_run(tmp_path, run)
+    record_run(folder, run, of_run, now=2)
+    shutil.rmtree(of_run.path)
+
+    again = find_unfinished(made(), target="embedded", root=tmp_path)
+
+    assert again == folder
+    assert read_progress(folder).done == 1
+    assert run not in read_progress(folder).missing
+    with pytest.raises(NotReady, match="11 runs are missing"):
+        conclude(folder)
+
+
+@pytest.mark.parametrize(
+    ("what", "options"),
+    [
+        (made(order_seed=2), {"target": "embedded"}),
+        (made(), {"target": "cluster 1"}),
+        (made(), {"target": "embedded", "pairs": 8}),
+    ],
+)
+def test_another_experiment_does_not_go_on(
+    tmp_path: Path, what: Experiment, options: dict[str, Any]
+) -> None:
+    """A changed file, another target or number of pairs starts anew; a changed text does not."""
+    folder = started(tmp_path)
+
+    assert find_unfinished(what, root=tmp_path, **options) is None
+    assert find_unfinished(made(title="T"), target="embedded", root=tmp_path) == folder
+
+
+def test_a_finished_execution_does_not_go_on(tmp_path: Path) -> None:
+    """The next call makes new runs."""
+    play(tmp_path, started(tmp_path), later_by(0))
+
+    assert find_unfinished(made(), target="embedded", root=tmp_path) is None
+
+
+def test_a_gap_leaves_its_pair_out(tmp_path: Path) -> None:
+    """A run that is undetermined twice is no result; the other five pairs are compared."""
+
+    def how(run: PlannedRun) -> dict[str, Any]:
+        is_gap = run.key == "pair_3_calm"
+        return later_by(30)(run) | {"verdict": "undetermined" if is_gap else "pass"}
+
+    result = play(tmp_path, started(tmp_path), how)
+
+    assert result.has_gap
+    assert result.comparisons[0].pairs == (1, 2, 4, 5, 6)
+    assert result.comparisons[0].left_out == ("pair 3: no measured run of calm",)
+    assert "gap: pair_3_calm was undetermined 2 times (why)" in result.notes
+
+
+def test_runs_that_are_not_comparable_are_left_out(tmp_path: Path) -> None:
+    """A pair whose runs were made on two machines says so."""
+
+    def how(run: PlannedRun) -> dict[str, Any]:
+        return {"cores": 4 if run.key == "pair_2_eager" else 2}
+
+    result = play(tmp_path, started(tmp_path), how)
+
+    assert result.comparisons[0].left_out == ("pair 2: machine.cores: 2 against 4",)
+    assert "the runs were made on 2 machines or sets of versions" in result.notes
+
+
+def test_a_cell_that_is_meant_to_fail_is_a_result(tmp_path: Path) -> None:
+    """Its failed runs are compared; if it passes, the result notes it."""
+    fails = play(tmp_path, started(tmp_path), lambda run: {"verdict": "fail"})
+    eager = next(cell for cell in fails.cells if cell.name == "eager")
+
+    assert eager.is_as_expected
+    assert len(fails.comparisons[0].pairs) == 6
+    assert "calm was meant to pass: 0 runs passed, 6 failed" in fails.notes
+    assert not any(note.startswith("eager was meant") for note in fails.notes)
+
+
+def test_phases_that_differ_are_said(tmp_path: Path) -> None:
+    """A pair at two phases, one with an unknown phase, and the others at equal ones."""
+
+    def how(run: PlannedRun) -> dict[str, Any]:
+        phase: float | None = 0.2 if run.cell == "calm" else 14.8
+        if run.key == "pair_1_eager":
+            phase = 7.0
+        return {"phase": None if run.key == "pair_2_eager" else phase}
+
+    notes = play(tmp_path, started(tmp_path), how).notes
+
+    assert "phase of the HPA's sync: equal in pairs 3, 4, 5, 6" in notes
+    assert "phase of the HPA's sync: NOT equal in pair 1" in notes
+    assert "phase of the HPA's sync: not recorded in pair 2" in notes
+
+
+def test_runs_that_did_not_follow_each_other_are_said(tmp_path: Path) -> None:
+    """A pair that was finished the next day is noted with the time between its runs."""
+
+    def how(run: PlannedRun) -> dict[str, Any]:
+        return {"began_at": 20 * HOUR if run.key == "pair_4_eager" else 1}
+
+    notes = play(tmp_path, started(tmp_path), how).notes
+
+    assert "pair 4: its runs are 1,200 min apart, not back to back" in notes
+
+
+def test_the_same_cell_twice_renews_the_noise_floor(tmp_path: Path) -> None:
+    """The floor is kept in the runs folder, and a later experiment shows it beside its result."""
+    same = made(name="aa", cells=[{"name": "a"}, {"name": "b"}])
+
+    def how(run: PlannedRun) -> dict[str, Any]:
+        return {"reaction": 10.0 + run.pair * (run.cell == "b")}
+
+    found = play(tmp_path, started(tmp_path, same), how)
+    shown = play(tmp_path, started(tmp_path), later_by(30))
+
+    assert found.kind == "noise floor"
+    assert found.notes[0] == "the noise floor was renewed"
+    assert found.noise is not None
+    assert found.noise == shown.noise
+    assert shown.notes[0] == f"noise floor: {found.noise.text}"
+    width = found.noise.of_measure("reaction_seconds")
+    assert width is not None
+    assert width.half_width > 6  # the largest difference
+
+
+def test_too_few_pairs_renew_no_noise_floor(tmp_path: Path) -> None:
+    """With a gap five pairs are left, and the result says why there is no floor."""
+    same = made(name="aa", cells=[{"name": "a"}, {"name": "b"}])
+
+    def how(run: PlannedRun) -> dict[str, Any]:
+        return {"verdict": "undetermined" if run.key == "pair_1_a" else "pass"}
+
+    found = play(tmp_path, started(tmp_path, same), how)
+
+    assert found.noise is None
+    assert found.notes[0].startswith("the noise floor was not renewed: ")
+    assert "6 or more" in found.notes[0]
+
+
+def test_without_a_noise_floor_the_result_says_so(tmp_path: Path) -> None:
+    """Of this load, machine and versions none was measured."""
+    notes = play(tmp_path, started(tmp_path), later_by(0)).notes
+
+    assert notes[0] == "no noise floor is known for this load, machine and versions"
+
+
+def test_an_execution_is_no_run(tmp_path: Path) -> None:
+    """The list of runs does not show the folder of the experiments."""
+    started(tmp_path)
+
+    assert list_runs(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("pairs", "measures", "text"),
+    [
+        (6, 1, None),
+        (6, 2, "6 pairs can show a difference in 1 measure at most, and 2 are compared"),
+        (8, 6, None),
+        (8, 7, "8 pairs can show a difference in 6 measures at most"),
+    ],
+)
+def test_too_many_measures_for_the_pairs_are_said(
+    pairs: int, measures: int, text: str | None
+) -> None:
+    """Holm's correction multiplies the smallest p of the pairs; a noise floor needs no p."""
+    names = ["reaction_seconds", "drain_seconds", "flips", "pod_minutes", "peak_lag_records"]
+    names += ["standstill_seconds", "time_lag_p95_seconds", "time_lag_p99_seconds"]
+    bounds = {name: {"absolute": 1.0} for name in (*names[:measures], "lost")}
+    same = made(bounds=bounds, cells=[{"name": "a"}, {"name": "b"}])
+
+    note = decidability_note(made(bounds=bounds), pairs)
+    assert note is None if text is None else text in str(note)
+    assert decidability_note(same, pairs) is None
