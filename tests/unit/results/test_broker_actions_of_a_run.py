@@ -165,7 +165,7 @@ def test_lag_that_rises_beside_a_restart_fails(tmp_path: Path) -> None:
 def test_what_the_client_held_back_arrives_at_once_and_is_no_rise(
     tmp_path: Path, action: str, outcome: str
 ) -> None:
-    """It is the restart's, and no other's: without it the load is invalid, and nothing is judged."""
+    """It is the restart's alone: without it the load is invalid, and nothing is judged."""
     content = quick_spike_run()
     if action:
         play(content, action, 100, 130 if action == CUT else 112)
