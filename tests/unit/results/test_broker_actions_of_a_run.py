@@ -159,6 +159,22 @@ def test_lag_that_rises_beside_a_restart_fails(tmp_path: Path) -> None:
     assert status == "fail", reason
 
 
+@pytest.mark.parametrize(
+    ("action", "outcome"), [(RESTART, "not_judged"), ("", "undetermined"), (CUT, "undetermined")]
+)
+def test_what_the_client_held_back_arrives_at_once_and_is_no_rise(
+    tmp_path: Path, action: str, outcome: str
+) -> None:
+    """It is the restart's alone: without it the load is invalid, and nothing is judged."""
+    content = quick_spike_run()
+    if action:
+        play(content, action, 100, 130 if action == CUT else 112)
+    hold_back(content)
+    raise_lag(content, 104, 110)
+
+    assert falls(judged(content, tmp_path))[0] == outcome
+
+
 def raise_lag(content: RunContent, begin: float, end: float) -> None:
     """Let 20,000 messages more wait in partition 0, in the recorder's records and its table."""
 
