@@ -40,10 +40,10 @@ class FenceRunOperator(CellOperator):
 
     After success: no part of the run writes any more, and ``fence.json`` has the end of every
     topic and the group's committed offsets; the pipeline reads up to there. The order matters: the
-    autoscaler first (it would start pods again), then producer, consumers (they shut down
-    gracefully), recorder, and last the transactions that a killed pod has left open in the ledger,
-    because nothing behind them can be read. On failure the stopped parts stay stopped. A retry
-    repeats the rest and is safe.
+    player of actions first, the autoscaler next (it would start pods again), then producer,
+    consumers (they shut down gracefully), recorder, and last the transactions that a killed pod has
+    left open in the ledger, because nothing behind them can be read. On failure the
+    stopped parts stay stopped. A retry repeats the rest and is safe.
     """
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
@@ -53,11 +53,12 @@ class FenceRunOperator(CellOperator):
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         shutdown_seconds = cell.scenario.consumer.shutdown_timeout_seconds + GRACE_MARGIN_SECONDS
         try:
-            # The policy first: its scaling from here on would be in no measure.
+            # The player first: a swap would put a policy in force again.
+            self._stop_player(kube, cell)
+            # Then the policy: its scaling from here on would be in no measure.
             keep_autoscaler_status(kube, cell.folder)
             _delete_policies(kube)
             collect_pod_logs(kube, cell.folder)
-            self._stop_player(kube, cell)
             kube.delete("Job", cell.names.producer_job)
             kube.delete(cell.scenario.consumer.workload, CONSUMER_DEPLOYMENT)
             wait_pods_gone(kube, cell, CONSUMER_DEPLOYMENT, shutdown_seconds + 30)
@@ -74,6 +75,9 @@ class FenceRunOperator(CellOperator):
 
     def _stop_player(self, kube: Kube, cell: CellRun) -> None:
         """Stop the player of actions, which undoes and reports what still lasts."""
+        if not cell.scenario.actions:
+            return
+        collect_pod_logs(kube, cell.folder, owner=cell.names.actions_job)
         if kube.delete("Job", cell.names.actions_job):
             wait_pods_gone(kube, cell, cell.names.actions_job, PLAYER_GRACE_SECONDS + 30)
 
@@ -138,11 +142,16 @@ def keep_differences(cell: CellRun, bootstrap_servers: str) -> None:
     cell.folder.write_text(at_start, "\n".join(part for part in parts if part))
 
 
-def collect_pod_logs(kube: Kube, folder: RunFolder) -> list[str]:
-    """Save the logs of the run's pods so far; a log that no longer exists is left out."""
+def collect_pod_logs(kube: Kube, folder: RunFolder, *, owner: str = "") -> list[str]:
+    """Save the logs so far of the run's pods, or of ``owner``'s; one that is missing is left out.
+
+    Return the names of the pods.
+    """
     collected = []
     for pod in kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={folder.run_id}"):
         name = str(pod["metadata"]["name"])
+        if not name.startswith(owner):
+            continue
         try:
             text = kube.pod_logs(name)
         except NotReady:

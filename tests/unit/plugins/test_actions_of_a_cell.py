@@ -10,10 +10,12 @@ import pytest
 import yaml
 from tests.unit.plugins.conftest import SCALED_OBJECT, SCENARIO, World, workload
 
+from lagbench.adapters.kafka.kafka_admin import TopicSpec
 from lagbench.adapters.kube import manifest_files
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, SWAP_ANNOTATION
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.start_actions import StartActionsOperator
 from lagbench_airflow.sensors.actions_played import ActionsPlayedSensor
 from lagbench_airflow.triggers.actions_job import ActionsPlayedTrigger
@@ -155,6 +157,25 @@ def test_the_last_swap_in_time_is_the_policy_at_the_end(world: World) -> None:
         )
 
     assert CellRun.open(str(world.folder.path)).last_policy.limits.floor_replicas == 3
+
+
+def test_the_fence_stops_the_player_before_the_policy_goes(world: World) -> None:
+    """A swap in progress would put a policy in force again; its log is kept."""
+    plan(world, KILL)
+    player_pod(world)
+    start(world)
+    labels = {RUN_ID_LABEL: world.names.run_id}
+    world.kube.apply({**SCALED_OBJECT, "metadata": {"name": "consumer", "labels": labels}})
+    pod = f"{world.names.actions_job}-x"
+    owner = ("Job", world.names.actions_job)
+    world.kube.objects["Pod", pod]["owner"] = owner
+    world.admin.create_topics([TopicSpec(name, 1) for name in world.names.topics])
+
+    FenceRunOperator(task_id="fence_run", run_folder=str(world.folder.path)).execute(world.context)
+
+    deleted = [call for call in world.kube.calls if call.startswith("delete")]
+    assert deleted[:2] == [f"delete Job/{owner[1]}", "delete ScaledObject/consumer"]
+    assert world.folder.read_text(world.folder.logs / f"{pod}.log") == "no broker"
 
 
 def read(world: World, job: str) -> Reading:
