@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagbench.core.scenario import DownstreamPace, Slowdown
+from lagbench.core.scenario.downstream_pace import DownstreamPace, Slowdown
 
 SECOND = 1_000_000_000
 
