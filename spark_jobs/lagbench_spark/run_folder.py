@@ -6,6 +6,7 @@ Everything goes through Hadoop's file systems, so both a local path and a URI wo
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,8 +52,38 @@ class RunFolder:
         if rows is None:
             chosen = chosen.coalesce(1).sortWithinPartitions(*schema.names[:2])
         else:
-            chosen = chosen.coalesce(max(2, rows // _ROWS_PER_FILE))
+            chosen = chosen.coalesce(file_count(rows))
         chosen.write.mode("overwrite").parquet(self.table_path(name))
+
+    def local_path(self, location: str) -> str | None:
+        """Return ``location`` as a path of the machine's own files; None: it is in a store."""
+        path = self._path(location)
+        is_file = self._file_system(path).getUri().getScheme() == "file"
+        return str(path.toUri().getPath()) if is_file else None
+
+    def publish_table(self, name: str, beside: str, files: Sequence[str]) -> None:
+        """Replace the table by the folder ``beside``, with only the named files of it.
+
+        A task that failed and was repeated has left another file there.
+
+        :raises UnreadableRun: the driver does not see one of the files, or the rename fails.
+        """
+        source, final = self._path(beside), self._path(self.table_path(name))
+        file_system = self._file_system(final)
+        found = {status.getPath().getName() for status in file_system.listStatus(source)}
+        if missing := sorted(set(files) - found):
+            raise UnreadableRun(f"{beside} lacks {missing[0]}, which an executor wrote")
+        for left_over in found - set(files):
+            file_system.delete(self._path(f"{beside}/{left_over}"), False)
+        file_system.delete(final, True)
+        if not file_system.rename(source, final):
+            raise UnreadableRun(f"{beside} could not be renamed to {final.toString()}")
+        file_system.create(self._path(f"{self.table_path(name)}/_SUCCESS"), True).close()
+
+    def discard(self, location: str) -> None:
+        """Remove a folder with all in it; a missing one is fine."""
+        path = self._path(location)
+        self._file_system(path).delete(path, True)
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Return the object in a JSON file of the folder.
@@ -94,12 +125,19 @@ class RunFolder:
         self._file_system(path).delete(path, False)
 
     def _hadoop_path(self, name: str) -> Any:
-        path_class = self.session.sparkContext._jvm.org.apache.hadoop.fs.Path  # noqa: SLF001
-        return path_class(f"{self.location.rstrip('/')}/{name}")
+        return self._path(f"{self.location.rstrip('/')}/{name}")
+
+    def _path(self, location: str) -> Any:
+        return self.session.sparkContext._jvm.org.apache.hadoop.fs.Path(location)  # noqa: SLF001
 
     def _file_system(self, path: Any) -> Any:
         context = self.session.sparkContext._jsc  # noqa: SLF001 - PySpark offers no other way
         return path.getFileSystem(context.hadoopConfiguration())
+
+
+def file_count(rows: int) -> int:
+    """Return the number of files of a table with about this many rows."""
+    return max(2, rows // _ROWS_PER_FILE)
 
 
 def parse_object(text: str, where: str) -> dict[str, Any]:

@@ -21,7 +21,8 @@ import yaml
 from lagbench.catalog.catalog import policy_file
 from lagbench.catalog.catalog_files import list_policies
 from lagbench.catalog.strict_yaml import parse_yaml, read_text
-from lagbench.core.cluster.manifests import RunTarget, policy_for_run
+from lagbench.core.cluster.manifests import RunTarget
+from lagbench.core.cluster.policy_manifest import policy_for_run
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.keda.loop.hpa_builder import build_hpa
 from lagbench.core.keda.loop.metric_specs import trigger_metric_spec

@@ -16,7 +16,8 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.catalog.catalog import policy_file
 from lagbench.catalog.strict_yaml import parse_yaml, read_text
-from lagbench.core.cluster.manifests import RunTarget, policy_for_run
+from lagbench.core.cluster.manifests import RunTarget
+from lagbench.core.cluster.policy_manifest import policy_for_run
 from lagbench.core.keda.loop.hpa_builder import VERSION_LABEL
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, POLICY_OBJECT, RunNames
 from lagbench.embedded.broker import Broker

@@ -35,10 +35,10 @@ from lagbench.core.cluster.manifests import (
     companion_for_run,
     consumer_for_run,
     lag_scaler_for_run,
-    policy_for_run,
     producer_job_for_run,
     recorder_for_run,
 )
+from lagbench.core.cluster.policy_manifest import policy_for_run
 from lagbench.core.scenario.run_names import NAMESPACE, RunNames
 from lagbench.core.scenario.scenario import Keys, Scenario, StepProfile
 from lagbench.core.telemetry.records import Phase

@@ -19,12 +19,8 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.adapters.process.processes import is_alive
 from lagbench.catalog.catalog import load_policy
-from lagbench.core.cluster.manifests import (
-    RunTarget,
-    companion_for_run,
-    policy_for_run,
-    prometheus_for_run,
-)
+from lagbench.core.cluster.manifests import RunTarget, companion_for_run, prometheus_for_run
+from lagbench.core.cluster.policy_manifest import policy_for_run
 from lagbench.core.keda.loop.scaler import Scaler, ScalerFailed
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.scenario.run_names import NAMESPACE, PROMETHEUS, RunNames

@@ -154,6 +154,7 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     """Return the manifests of the run; run id and broker are known only when it starts."""
     from lagbench.adapters.kube.manifest_files import base_manifest
     from lagbench.core.cluster import manifests as patch
+    from lagbench.core.cluster import policy_for_run
     from lagbench.core.scenario import RunNames, downstream_pace
     from lagbench.core.scenario.stream import poisoned_key, tail_of
 
@@ -174,7 +175,7 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
             pace=downstream_pace(cell.scenario.actions),
         ),
         patch.recorder_for_run(base_manifest("recorder", "Deployment"), target),
-        patch.policy_for_run(cell.policy.manifest, target, is_embedded=True),
+        policy_for_run(cell.policy.manifest, target, is_embedded=True),
         patch.producer_job_for_run(
             base_manifest("producer", "Job"), target, cell.scenario, tail=tail
         ),

@@ -8,12 +8,20 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lagbench.core.spark import Here, SparkPlace, Submission, compose_submission
+from lagbench.core.spark import (
+    Here,
+    SparkPlace,
+    Submission,
+    compose_submission,
+    time_limit_seconds,
+)
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.operators.cell_operator import CellOperator
 
 if TYPE_CHECKING:
@@ -55,6 +63,17 @@ class SubmitSparkJobOperator(CellOperator):
         self.spark_conn_id = spark_conn_id
         self.driver_memory = driver_memory
         self._submit: SparkSubmitOperator | None = None
+
+    def pre_execute(self, context: Context) -> None:
+        """Set the task's time limit to that of the run's size; Airflow reads it after this.
+
+        Without a fence it stays as it is: the run cannot be accounted for.
+        """
+        super().pre_execute(context)
+        with wrong_input_is_final():
+            folder = CellRun.open(self.run_folder).folder
+        if folder.fence.exists():
+            self.execution_timeout = timedelta(seconds=time_limit_seconds(_messages(folder)))
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
         """Put the run in place, execute the provider's operator, and fetch the run."""
@@ -141,7 +160,7 @@ class SubmitSparkJobOperator(CellOperator):
         from lagbench.embedded.driver_options import compiler_options, driver_options
         from lagbench.embedded.java import find_java
 
-        messages = sum(cell.folder.read_json(cell.folder.fence)["events"].values())
+        messages = _messages(cell.folder)
         if target.place is not SparkPlace.LOCAL:
             yield compiler_options(messages)
             return
@@ -228,6 +247,11 @@ def _foreign_variables(place: SparkPlace) -> Sequence[str]:
     Executors could not reach a driver that advertises 127.0.0.1, nor find this machine's Python.
     """
     return () if place is SparkPlace.LOCAL else ("SPARK_LOCAL_IP", "PYSPARK_PYTHON")
+
+
+def _messages(folder: RunFolder) -> int:
+    """Return the number of offsets below the fence in the events topic."""
+    return sum(folder.read_json(folder.fence)["events"].values())
 
 
 def _tables(folder: Path) -> list[str]:

@@ -11,51 +11,29 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
 
 from lagbench.shared_with_spark.event import EVENT_BYTES, EVENT_DTYPE, PAYLOAD_BYTES
 
 # The seeded payload carries no identity: 28 of 256 bytes go to Python.
 _HEADER_BYTES = EVENT_BYTES - PAYLOAD_BYTES
 _HEADER_DTYPE = np.dtype([field for field in EVENT_DTYPE.descr if field[0] != "payload"])
-_DECODED = "partition int, offset long, seq long, entity_id long, planned_offset_ns long, logged_at long, producer_id int, size_bytes int"  # noqa: E501 - one DDL string
 _TIMESTAMP_NS = 1000  # Spark's timestamps count microseconds
 
 
-def decode_events(records: DataFrame, stream_started_at: int | None) -> DataFrame:
-    """Turn records of Spark's Kafka source into rows of ``schemas.EVENTS``."""
+def event_headers(records: DataFrame) -> DataFrame:
+    """Return of records of Spark's Kafka source what ``decode_events`` needs."""
     header = F.substring("value", 1, _HEADER_BYTES).alias("header")
     size = F.octet_length("value").alias("size")
     logged_at = (F.unix_micros("timestamp") * _TIMESTAMP_NS).alias("logged_at")
-    decoded = records.select("partition", "offset", logged_at, size, header).mapInArrow(
-        _decode_batches, _DECODED
-    )
-    return decoded.select(
-        "partition",
-        "offset",
-        "seq",
-        "entity_id",
-        "planned_offset_ns",
-        planned_at(stream_started_at).alias("planned_at"),
-        "logged_at",
-        "producer_id",
-        "size_bytes",
-    )
+    return records.select("partition", "offset", logged_at, size, header)
 
 
-def planned_at(stream_started_at: int | None) -> Column:
-    """Return the planned instant; null if the stream's start is unknown.
-
-    Also null if it is out of range: the planned offset of a foreign record may be any number.
-    """
-    if stream_started_at is None:
-        return F.lit(None).cast(T.LongType())
-    return F.try_add(F.col("planned_offset_ns"), F.lit(stream_started_at))
-
-
-def _decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def decode_events(
+    batches: Iterable[pa.RecordBatch], stream_started_at: int | None
+) -> Iterator[pa.RecordBatch]:
+    """Turn rows of ``event_headers`` into rows of ``schemas.EVENTS``."""
     for batch in batches:
         sizes = batch.column("size")
         is_event = pc.fill_null(pc.equal(sizes, EVENT_BYTES), fill_value=False)
@@ -66,20 +44,34 @@ def _decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
         )
         if len(found):  # a batch with only strangers has no buffer
             headers[~is_other] = np.frombuffer(_joined(found), dtype=_HEADER_DTYPE)
+        planned_offset_ns = pa.array(headers["planned_offset_ns"].astype(np.int64), mask=is_other)
         yield pa.RecordBatch.from_pydict(
             {
                 "partition": batch.column("partition"),
                 "offset": batch.column("offset"),
                 "seq": pa.array(headers["seq"].astype(np.int64), mask=is_other),
                 "entity_id": pa.array(headers["entity_id"].astype(np.int64), mask=is_other),
-                "planned_offset_ns": pa.array(
-                    headers["planned_offset_ns"].astype(np.int64), mask=is_other
-                ),
+                "planned_offset_ns": planned_offset_ns,
+                "planned_at": planned_at(planned_offset_ns, stream_started_at),
                 "logged_at": batch.column("logged_at"),
                 "producer_id": pa.array(headers["producer_id"].astype(np.int32), mask=is_other),
                 "size_bytes": sizes,
             }
         )
+
+
+def planned_at(planned_offset_ns: pa.Array, stream_started_at: int | None) -> pa.Array:
+    """Return the planned instants (int64); null if the stream's start is unknown.
+
+    Also null if it is out of range: the planned offset of a foreign record may be any number.
+    """
+    if stream_started_at is None:
+        return pa.nulls(len(planned_offset_ns), pa.int64())
+    start = pa.scalar(stream_started_at, pa.int64())
+    instants = pc.add(planned_offset_ns, start)  # wraps around
+    is_above = pc.less(instants, planned_offset_ns)
+    is_wrapped = is_above if stream_started_at >= 0 else pc.invert(is_above)
+    return pc.if_else(is_wrapped, pa.scalar(None, pa.int64()), instants)
 
 
 def _joined(column: pa.Array) -> memoryview:

@@ -10,14 +10,13 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
+from lagbench_spark import schemas
 from lagbench_spark.transforms.event_rows import planned_at
 
 _VERSION = b"1"
 _NO_BYTES = pa.py_buffer(b"")  # of a record without a value
 _ROWS_PER_OUTPUT = 65_536
-_DECODED = "partition int, offset long, seq long, entity_id long, planned_offset_ns long, started_at long, done_at long, pod string, member_id string, ledger_partition int, ledger_offset long, failed_attempts int, foreign string"  # noqa: E501 - one DDL string
 _NUMBERS = ("offset", "seq", "entity_id", "planned_offset_ns", "started_at", "done_at")
 _FAILED = "failed_attempts"
 _SCHEMA = pa.schema(
@@ -34,27 +33,17 @@ _SCHEMA = pa.schema(
 )
 
 
-def decode_ledger(records: DataFrame, stream_started_at: int | None) -> DataFrame:
-    """Turn records of Spark's Kafka source into rows of ``schemas.PROCESSED``."""
-    decoded = records.select("partition", "offset", "value").mapInArrow(_decode_batches, _DECODED)
-    return decoded.select(
-        "partition",
-        "offset",
-        "seq",
-        "entity_id",
-        planned_at(stream_started_at).alias("planned_at"),
-        "started_at",
-        "done_at",
-        "pod",
-        "member_id",
-        "ledger_partition",
-        "ledger_offset",
-        "failed_attempts",
-        "foreign",
-    )
+def decode_ledger(
+    batches: Iterable[pa.RecordBatch], stream_started_at: int | None
+) -> Iterator[pa.RecordBatch]:
+    """Turn partition, offset and value of ledger records into rows of ``schemas.PROCESSED``."""
+    for rows in _joined(batches):
+        planned = planned_at(rows.column("planned_offset_ns"), stream_started_at)
+        yield rows.append_column("planned_at", planned).select(schemas.PROCESSED.names)
 
 
-def _decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the rows of all records, in batches of about ``_ROWS_PER_OUTPUT``."""
     waiting: list[pa.RecordBatch] = []
     waiting_rows = 0
     for batch in batches:

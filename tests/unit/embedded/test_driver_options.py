@@ -67,4 +67,15 @@ def test_an_environment_that_cannot_be_written_is_no_error(environment: Path) ->
     (environment / "var").write_text("")
 
     with driver_options(JAVA, messages=MANY) as options:
-        assert options == compiler_options(MANY) == ""
+        assert "Archive" not in options
+        assert "-XX:TieredStopAtLevel" not in options
+
+
+def test_only_a_short_job_has_no_optimiser() -> None:
+    """A long job optimises late, a short one never; both use all cores to collect garbage."""
+    for messages, is_short in ((FEW, True), (MANY, False)):
+        with driver_options(JAVA, messages=messages) as options:
+            assert ("-XX:TieredStopAtLevel=1" in options) is is_short
+            assert ("-XX:Tier4InvocationThreshold" in options) is not is_short
+            assert "-XX:+UseParallelGC" in options
+    assert compiler_options(MANY) == ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,31 @@ def test_local_spark_is_one_process_here(
     assert submitter.environment["SPARK_LOCAL_IP"] == "127.0.0.1"
     assert submitter.environment["PYSPARK_PYTHON"] == sys.executable
     assert "--py-files" not in submitter.arguments
+
+
+@pytest.mark.parametrize(("messages", "minutes"), [(5_000_000, 30), (200_000_000, 420)])
+def test_the_time_limit_is_that_of_the_size(world: World, messages: int, minutes: int) -> None:
+    """Airflow reads the limit after the hook that sets it from the fence."""
+    world.folder.write_json(world.folder.fence, {"events": {"0": messages - 1, "1": 1}})
+    task = SubmitSparkJobOperator(task_id="account_for_messages", run_folder=str(world.folder.path))
+
+    task.pre_execute(world.context)
+
+    assert task.execution_timeout == timedelta(minutes=minutes)
+
+
+def test_without_a_fence_the_limit_stays(world: World) -> None:
+    """A run that was not fenced fails in the task itself, with its reason."""
+    limit = timedelta(minutes=3)
+    task = SubmitSparkJobOperator(
+        task_id="account_for_messages",
+        run_folder=str(world.folder.path),
+        execution_timeout=limit,
+    )
+
+    task.pre_execute(world.context)
+
+    assert task.execution_timeout == limit
 
 
 def test_a_standalone_cluster_gets_no_variable_of_this_machine(

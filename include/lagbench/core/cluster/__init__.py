@@ -22,23 +22,25 @@ from lagbench.core.cluster.lease import (
 )
 from lagbench.core.cluster.manifests import (
     GRACE_MARGIN_SECONDS,
-    HPA,
-    POLICY_KINDS,
-    SCALED_OBJECT,
     ConsumersWay,
     RunTarget,
-    asks_lag_scaler,
-    asks_prometheus,
     claim_for_cluster,
     companion_for_run,
     consumer_for_run,
     grace_seconds,
     is_foreign,
     lag_scaler_for_run,
-    policy_for_run,
     producer_job_for_run,
     prometheus_for_run,
     recorder_for_run,
+)
+from lagbench.core.cluster.policy_manifest import (
+    HPA,
+    POLICY_KINDS,
+    SCALED_OBJECT,
+    asks_lag_scaler,
+    asks_prometheus,
+    policy_for_run,
 )
 from lagbench.core.cluster.run_rights import Right, rights_of_run
 from lagbench.core.cluster.settings import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from lagbench.core.cluster.manifests import asks_lag_scaler
+from lagbench.core.cluster.policy_manifest import asks_lag_scaler
 from lagbench.core.scenario import (
     ActionKind,
     LagScalerDown,

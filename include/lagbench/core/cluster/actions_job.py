@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.cluster.manifests import Manifest, RunTarget, job_for_run, policy_for_run
+from lagbench.core.cluster.manifests import Manifest, RunTarget, job_for_run
+from lagbench.core.cluster.policy_manifest import policy_for_run
 from lagbench.core.policy import PolicyLimits
 from lagbench.core.scenario import SWAP_ANNOTATION, Scenario, flag_text
 from lagbench.core.scenario.stream import load_spikes, offered_load, resting_lag_records, tail_of

@@ -28,15 +28,16 @@ from typing import Any
 
 from lagbench.core.kubernetes import NS_PER_SECOND, format_instant, parse_instant_ns
 from lagbench.core.scenario import RUN_ID_ANNOTATION, Scenario, actions_seconds
-from lagbench.core.scenario.stream import offered_load
+from lagbench.core.scenario.stream import TAIL_MARGIN_SECONDS, offered_load
+from lagbench.core.spark import time_limit_seconds
 
 LEASE = "lagbench"
 """The Lease's name, in the namespace of the run."""
 TRIES = 3
 """Most tries of a wait of the run; each try starts the wait again."""
 AROUND_THE_LOAD_SECONDS = 12 * 3600
-"""Time for everything besides load, drain and settling: the limits of those tasks, with all their
-tries, add up to less."""
+"""Time for everything besides load, drain, settling and messages: the limits of those tasks, with
+all their tries, add up to less."""
 SWEEP_SECONDS = 3600
 """For a clean-up without a run: three tries of ten minutes, and a margin."""
 
@@ -156,13 +157,23 @@ def longest_run_seconds(scenario: Scenario) -> int:
 
     The load counts twice: the wait for lag to build up and the wait for the load's end are each as
     long as the load, one after the other. The drain also counts twice: to the lag at rest, and to 0
-    after the tail.
+    after the tail. The accounting's limit follows the number of messages.
     """
     load = 2 * offered_load(scenario.profile).duration_seconds
     timeouts = scenario.timeouts
     waits = 2 * timeouts.drain_seconds + timeouts.settle_seconds
     waits += actions_seconds(scenario.actions, timeouts.drain_seconds)
-    return math.ceil(TRIES * (load + waits)) + AROUND_THE_LOAD_SECONDS
+    accounting = time_limit_seconds(_most_messages(scenario)) - time_limit_seconds(0)
+    return math.ceil(TRIES * (load + waits + accounting)) + AROUND_THE_LOAD_SECONDS
+
+
+def _most_messages(scenario: Scenario) -> int:
+    """Return a bound of the run's messages: the load, and a tail at its highest rate."""
+    load = offered_load(scenario.profile)
+    timeouts = scenario.timeouts
+    tail_seconds = timeouts.drain_seconds + timeouts.settle_seconds + TAIL_MARGIN_SECONDS
+    highest = max(part.rate_per_second for part in load.segments)
+    return load.total + math.ceil(highest * tail_seconds)
 
 
 def _instant_text(at_ns: int | None, known: str, unknown: str) -> str:

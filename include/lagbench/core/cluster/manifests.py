@@ -9,23 +9,14 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lagbench.core.cluster.settings import NO_STORAGE, ClusterSettings
-from lagbench.core.keda.triggers import TRIGGER_TYPES, RunSources, kafka_metadata_for_run
-from lagbench.core.policy import at_stream_start, is_lag_scaler
 from lagbench.core.scenario import (
-    BOOTSTRAP_ANNOTATION,
-    EARLIER_LAG_SCALER,
-    LAG_SCALER,
     POD_ORDINAL_ANNOTATION,
-    POLICY_OBJECT,
-    PROMETHEUS,
-    RUN_ID_ANNOTATION,
     RUN_ID_LABEL,
-    TELEMETRY_TOPIC_ANNOTATION,
     ConsumerFlags,
     ConsumerSettings,
     DownstreamPace,
@@ -38,16 +29,12 @@ from lagbench.core.scenario import (
     flag_values,
 )
 from lagbench.core.scenario.stream import Tail
-from lagbench.errors import WrongInput
 
 Manifest = dict[str, Any]
 
-SCALED_OBJECT, HPA = "ScaledObject", "HorizontalPodAutoscaler"
-POLICY_KINDS = (SCALED_OBJECT, HPA)
 GRACE_MARGIN_SECONDS = 10
 """Added to the shutdown timeout: flush, commit and leave took below 2 s here; 10 s is ample."""
 
-_NS = 1_000_000_000
 _AS_COMMITTED = ClusterSettings()
 
 
@@ -70,58 +57,6 @@ class ConsumersWay:
     """For their work: the address that the broker advertises for the proxy."""
     telemetry_servers: str
     """For their reports: Kafka itself."""
-
-
-def policy_for_run(
-    policy: Mapping[str, Any],
-    target: RunTarget,
-    *,
-    is_embedded: bool = False,
-    starts_at_ns: int | None = None,
-) -> Manifest:
-    """Return the policy with the run's broker, topic and group in each trigger on lag.
-
-    ``starts_at_ns``: the planned start of the stream, in which cron windows are placed.
-    Triggers on lag are kafka triggers, external ones that call the lag scaler for Kafka, and
-    prometheus triggers; on the embedded bench these query its own Prometheus. A target without a
-    kind gets that of the consumers' workload, because KEDA would look for a Deployment.
-
-    All policies get one name, because KEDA rejects a second ScaledObject on a target.
-
-    :raises WrongInput: the policy is neither a ScaledObject nor an HPA.
-    """
-    manifest = copy.deepcopy(dict(policy))
-    if starts_at_ns is not None:
-        manifest = at_stream_start(manifest, starts_at_ns, where="policy")
-    kind = manifest.get("kind")
-    if kind not in POLICY_KINDS:
-        raise WrongInput(
-            where="policy", field="kind", value=kind, allowed=" or ".join(POLICY_KINDS)
-        )
-    metadata = _named(manifest, POLICY_OBJECT, target)
-    metadata["annotations"] = {
-        **(metadata.get("annotations") or {}),
-        RUN_ID_ANNOTATION: target.names.run_id,
-        TELEMETRY_TOPIC_ANNOTATION: target.names.telemetry_topic,
-        BOOTSTRAP_ANNOTATION: target.bootstrap_servers,
-    }
-    scaled = (manifest.get("spec") or {}).get("scaleTargetRef") or {}
-    if target.workload != "Deployment" and not scaled.get("kind"):
-        scaled["kind"] = target.workload
-    sources = RunSources(
-        bootstrap_servers=target.bootstrap_servers,
-        topic=target.names.events_topic,
-        group=target.names.group,
-        prometheus=f"http://{PROMETHEUS}.{target.cluster.namespace}:9090" if is_embedded else None,
-    )
-    for trigger in (manifest.get("spec") or {}).get("triggers") or []:
-        if trigger.get("metadata") is not None:
-            trigger["metadata"] = dict(_for_run(trigger)(trigger["metadata"], sources))
-    for trigger in _dialling_lag_scaler(manifest):
-        port = trigger["metadata"]["scalerAddress"].rpartition(":")[2]
-        address = f"{LAG_SCALER}.{target.cluster.namespace}:{port}"
-        trigger["metadata"] = {**trigger["metadata"], "scalerAddress": address}
-    return manifest
 
 
 def grace_seconds(settings: ConsumerSettings) -> int:
@@ -154,7 +89,7 @@ def consumer_for_run(
     its work.
     """
     manifest = copy.deepcopy(dict(deployment))
-    _named(manifest, manifest["metadata"]["name"], target)
+    named(manifest, manifest["metadata"]["name"], target)
     if settings.workload == "StatefulSet":
         manifest["kind"] = settings.workload
         manifest["spec"]["podManagementPolicy"] = "Parallel"
@@ -230,7 +165,7 @@ def deployment_for_run(
 ) -> Manifest:
     """Return a Deployment of the run with its arguments."""
     manifest = copy.deepcopy(dict(deployment))
-    _named(manifest, manifest["metadata"]["name"], target)
+    named(manifest, manifest["metadata"]["name"], target)
     _set_arguments(_first_container(_pod_template(manifest, target)), arguments)
     return manifest
 
@@ -245,7 +180,7 @@ def job_for_run(
 ) -> Manifest:
     """Return a Job of the run that is tried once: a second try would do its work twice."""
     manifest = copy.deepcopy(dict(job))
-    _named(manifest, name, target)
+    named(manifest, name, target)
     manifest["spec"]["backoffLimit"] = 0
     pod = _pod_template(manifest, target)
     pod["restartPolicy"] = "Never"
@@ -277,7 +212,7 @@ def recorder_for_run(
     also have the names of other exporters; on a cluster only if its settings request them.
     """
     manifest = copy.deepcopy(dict(deployment))
-    _named(manifest, manifest["metadata"]["name"], target)
+    named(manifest, manifest["metadata"]["name"], target)
     container = _first_container(_pod_template(manifest, target))
     environment = {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers}
     if kubeconfig is not None:
@@ -298,22 +233,12 @@ def recorder_for_run(
     return manifest
 
 
-def _for_run(
-    trigger: Mapping[str, Any],
-) -> Callable[[Mapping[str, str], RunSources], Mapping[str, str]]:
-    """Return how a run fills a trigger in; a lag scaler's for Iggy names a stream, and stays."""
-    if is_lag_scaler(trigger) and trigger["metadata"].get("source", "kafka") == "kafka":
-        return kafka_metadata_for_run
-    known = TRIGGER_TYPES.get(str(trigger.get("type")))
-    return (lambda metadata, _sources: metadata) if known is None else known.for_run
-
-
 def prometheus_for_run(
     deployment: Mapping[str, Any], target: RunTarget, *, scraped_address: str
 ) -> Manifest:
     """Return the embedded bench's Prometheus, which scrapes ``scraped_address`` (host:port)."""
     manifest = copy.deepcopy(dict(deployment))
-    _named(manifest, manifest["metadata"]["name"], target)
+    named(manifest, manifest["metadata"]["name"], target)
     container = _first_container(_pod_template(manifest, target))
     _set_environment(container, {"SCRAPED_ADDRESS": scraped_address})
     return manifest
@@ -325,7 +250,7 @@ def lag_scaler_for_run(deployment: Mapping[str, Any], target: RunTarget) -> Mani
     If nothing is to be stored, its claim is an empty folder, which is deleted with the pod.
     """
     manifest = copy.deepcopy(dict(deployment))
-    _named(manifest, manifest["metadata"]["name"], target)
+    named(manifest, manifest["metadata"]["name"], target)
     pod = _pod_template(manifest, target)
     if target.cluster.storage_class == NO_STORAGE:
         for volume in pod.get("volumes") or []:
@@ -340,7 +265,7 @@ def companion_for_run(companion: Mapping[str, Any], target: RunTarget) -> Manife
     A disruption budget covers only the run's pods, because others may have the same ``app``.
     """
     manifest = copy.deepcopy(dict(companion))
-    _named(manifest, manifest["metadata"]["name"], target)
+    named(manifest, manifest["metadata"]["name"], target)
     if manifest.get("kind") == "PodDisruptionBudget":
         selector = manifest["spec"].setdefault("selector", {})
         selector.setdefault("matchLabels", {})[RUN_ID_LABEL] = target.names.run_id
@@ -360,33 +285,13 @@ def claim_for_cluster(claim: Mapping[str, Any], cluster: ClusterSettings) -> Man
     return manifest
 
 
-def asks_lag_scaler(policy: Mapping[str, Any]) -> bool:
-    """Return whether a trigger of the policy calls the lag scaler, by any of its DNS names."""
-    return bool(_dialling_lag_scaler(policy))
-
-
-def asks_prometheus(policy: Mapping[str, Any]) -> bool:
-    """Return whether a trigger of the policy reads a Prometheus."""
-    triggers = (policy.get("spec") or {}).get("triggers") or []
-    return any(trigger.get("type") == "prometheus" for trigger in triggers)
-
-
-def _dialling_lag_scaler(policy: Mapping[str, Any]) -> list[dict[str, Any]]:
-    triggers = (policy.get("spec") or {}).get("triggers") or []
-    addresses = [str((t.get("metadata") or {}).get("scalerAddress") or "") for t in triggers]
-    return [
-        trigger
-        for trigger, address in zip(triggers, addresses, strict=True)
-        if address.split(":")[0].split(".")[0] in (LAG_SCALER, EARLIER_LAG_SCALER)
-    ]
-
-
 def is_foreign(found: Mapping[str, Any]) -> bool:
     """Return whether no run created this object: it has no run's label."""
     return RUN_ID_LABEL not in (found["metadata"].get("labels") or {})
 
 
-def _named(manifest: Manifest, name: str, target: RunTarget) -> dict[str, Any]:
+def named(manifest: Manifest, name: str, target: RunTarget) -> dict[str, Any]:
+    """Give a manifest its name, the run's namespace and labels; return its metadata."""
     metadata: dict[str, Any] = manifest.setdefault("metadata", {})
     metadata["name"], metadata["namespace"] = name, target.cluster.namespace
     metadata["labels"] = _labels(metadata, target)

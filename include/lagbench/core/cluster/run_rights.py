@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lagbench.core.cluster.manifests import asks_lag_scaler
+from lagbench.core.cluster.policy_manifest import asks_lag_scaler
 from lagbench.core.cluster.settings import NO_STORAGE, ClusterSettings
 
 _CYCLE = ("get", "list", "create", "patch", "delete")

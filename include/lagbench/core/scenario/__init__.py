@@ -21,7 +21,7 @@ from lagbench.core.scenario.actions import (
     downstream_pace,
     drawn,
 )
-from lagbench.core.scenario.downstream_pace import DownstreamPace, Slowdown
+from lagbench.core.scenario.downstream_pace import DownstreamPace
 from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
 from lagbench.core.scenario.hpa_phase import (
     phase_distance_seconds,
@@ -127,7 +127,6 @@ __all__ = [
     "Scenario",
     "Slos",
     "SlowDownstream",
-    "Slowdown",
     "StartDelay",
     "SteadyProfile",
     "StepProfile",

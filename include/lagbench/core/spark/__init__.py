@@ -2,6 +2,7 @@
 
 from lagbench.core.spark.settings import SparkPlace, SparkSettings, check_fit, place_of
 from lagbench.core.spark.submission import CODE_ZIP, Here, Submission, compose_submission
+from lagbench.core.spark.time_limit import time_limit_seconds
 
 __all__ = [
     "CODE_ZIP",
@@ -12,4 +13,5 @@ __all__ = [
     "check_fit",
     "compose_submission",
     "place_of",
+    "time_limit_seconds",
 ]

@@ -63,9 +63,10 @@ def _falls(measures: Measures, slos: Slos) -> SloResult:
         holds=measures.drain.falls_monotonically,
         reason=measures.drain.monotone_text,
     )
-    if measures.load.spikes == 0:
-        return not_applicable(result)
-    return not_asked(result, measures, "lag", measures.drain.open_lag_gaps)
+    if result.status == "undetermined" and measures.drain.monotone_hidden_by:
+        reason = f"not asked: {measures.drain.monotone_hidden_by}; {result.reason}"
+        return not_applicable(result.model_copy(update={"reason": reason}))
+    return not_applicable(result) if measures.load.spikes == 0 else result
 
 
 def _time_lag(measures: Measures, slo: Slo) -> SloResult:

@@ -18,11 +18,11 @@ from lagbench.core.cluster.manifests import (
     companion_for_run,
     consumer_for_run,
     lag_scaler_for_run,
-    policy_for_run,
     producer_job_for_run,
     prometheus_for_run,
     recorder_for_run,
 )
+from lagbench.core.cluster.policy_manifest import policy_for_run
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.scenario.downstream_pace import DownstreamPace
 from lagbench.core.scenario.poison import PoisonedKey

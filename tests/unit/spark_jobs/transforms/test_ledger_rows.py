@@ -10,7 +10,8 @@ from tests.unit.spark_jobs.synthetic_run import clean_run, ledger_records
 
 from lagbench.programs.consumer.ledger import encode_batch, ledger_schema
 from lagbench.programs.consumer.partition_work import PartitionWork, Writes
-from lagbench_spark.transforms.ledger_rows import _NUMBERS, _decode_batches
+from lagbench_spark import schemas
+from lagbench_spark.transforms.ledger_rows import _NUMBERS, decode_ledger
 
 
 def _records(values: list[bytes | None]) -> pa.RecordBatch:
@@ -29,8 +30,9 @@ def test_rows_carry_their_record_and_its_labels() -> None:
     run = clean_run(count=500)
     values = [value for _, value in ledger_records(run)]
 
-    rows = pa.Table.from_batches(_decode_batches([_records(values)]))
+    rows = pa.Table.from_batches(decode_ledger([_records(values)], 100))
 
+    assert rows.schema.names == schemas.PROCESSED.names
     assert rows.column("offset").to_pylist() == run.work["offset"].tolist()
     assert rows.column("partition").to_pylist() == run.work["partition"].tolist()
     assert rows.column("pod").to_pylist() == run.work["pod"].tolist()
@@ -49,7 +51,7 @@ def test_a_message_that_was_given_up_keeps_its_attempts() -> None:
         writes = Writes(work, offsets, events, offsets, offsets, failed)
         written.append(encode_batch([writes], ledger_schema(0, "pod", "member")))
 
-    rows = pa.Table.from_batches(_decode_batches([_records([*written])]))
+    rows = pa.Table.from_batches(decode_ledger([_records([*written])], 100))
 
     assert rows.column("failed_attempts").to_pylist() == [None, None, None, 3]
     assert rows.column("foreign").null_count == 4
@@ -73,7 +75,7 @@ def test_a_stranger_keeps_its_place_and_the_job_goes_on(value: bytes | None) -> 
     """A record that is of no ledger is one row with place and reason, beside the real ones."""
     real = next(value for _, value in ledger_records(clean_run(count=500)))
 
-    rows = pa.Table.from_batches(_decode_batches([_records([value, real])])).to_pylist()
+    rows = pa.Table.from_batches(decode_ledger([_records([value, real])], 100)).to_pylist()
 
     assert (rows[0]["ledger_partition"], rows[0]["ledger_offset"]) == (4, 0)
     assert "not a ledger record" in rows[0]["foreign"]
@@ -84,4 +86,4 @@ def test_a_stranger_keeps_its_place_and_the_job_goes_on(value: bytes | None) -> 
 
 def test_nothing_in_nothing_out() -> None:
     """An empty batch gives no rows."""
-    assert list(_decode_batches([_records([])])) == []
+    assert list(decode_ledger([_records([])], 100)) == []

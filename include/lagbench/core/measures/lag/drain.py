@@ -50,8 +50,8 @@ class Drain(MeasureModel):
     skew_limited_seconds: float | None  # no drain can be shorter
     hottest_partition: int | None
     above_until_at: int | None = None  # lag was last known above the threshold (spike end, if not)
-    open_lag_gaps: tuple[tuple[int, int], ...] = ()  # they alone leave the monotone fall open
     clock_error_seconds: float | None = 0.0  # of the spike's end; None: that clock is not bounded
+    monotone_hidden_by: str = ""  # the action that hides whether it fell; empty: none does
 
     named: ClassVar[tuple[NamedMeasure[Drain], ...]] = (
         NamedMeasure(
@@ -119,7 +119,7 @@ def drain_measure(
         tolerance_records=fall.tolerance_records,
         longest_plateau_seconds=fall.longest_plateau_seconds,
         monotone_text=fall.text,
-        open_lag_gaps=tuple((gap.started_at, gap.ended_at) for gap in fall.lag_gaps),
+        monotone_hidden_by=fall.hidden_by,
         skew_limited_seconds=limit,
         hottest_partition=hottest,
     )

@@ -6,9 +6,9 @@ replicas are at their maximum of the run and that many pods are Ready; it ends w
 lowered. The claim ends when the lag is drained.
 
 A gap in the samples of lag or replicas (evidence/gaps.py) is left out: lag that rose outside the
-gap did rise; lag that fell outside the gap is not known to have fallen throughout. The time in
-which an action lets the producer's client hold messages back is left out, too: these messages do
-not belong to the lag, and then arrive at once.
+gap did rise; lag that fell outside the gap is not known to have fallen throughout. Two
+effects of an action are left out, too: readings that fail, and lag while the producer's client
+holds messages back.
 
 The tolerance is the larger of 2 % of the peak lag and the group's work in one second. Committed
 offsets jump by a commit interval, so a sample of a steadily falling lag may be that much higher
@@ -24,7 +24,6 @@ from itertools import pairwise
 import numpy as np
 
 from lagbench.core.measures.evidence import (
-    GAP_SECONDS,
     NOTHING_HIDDEN,
     Gap,
     HeldBack,
@@ -52,7 +51,8 @@ class LagFall:
     tolerance_records: float | None
     longest_plateau_seconds: float | None
     text: str
-    lag_gaps: tuple[Gap, ...] = ()  # all that leaves the answer open
+    hidden_by: str = ""
+    """The action without which it would be known; empty: there is none."""
 
 
 def full_parallelism(
@@ -102,10 +102,9 @@ def lag_fall(
         return _unknown("fewer than two lag samples at full parallelism")
     per_second = rate.processed_between(start_at, end_at) * NANOSECONDS / (end_at - start_at)
     tolerance = max(PEAK_SHARE * float(np.nanmax(total)), per_second)
-    lag_gaps = _merged(
-        [*gaps_between(at.tolist(), start_at, end_at), *_waits(held, start_at, end_at, hidden)]
-    )
-    pieces = _pieces(at, [*lag_gaps, *missing])
+    lag_gaps = gaps_between(at.tolist(), start_at, end_at)
+    of_actions, waits = _hidden(lag_gaps, held, (start_at, end_at), hidden)
+    pieces = _pieces(at, [*lag_gaps, *missing, *waits])
     rise = max((max_rise(at[piece], lag[piece]) for piece in pieces), default=0.0)
     plateaus = [longest_without_new_minimum(at[p] / NANOSECONDS, lag[p]) for p in pieces]
     plateau = max((seconds for seconds in plateaus if seconds is not None), default=0.0)
@@ -114,32 +113,37 @@ def lag_fall(
         f" minimum {plateau:.0f} s (limit {PLATEAU_SECONDS:.0f} s)"
     )
     falls: bool | None = rise <= tolerance and plateau <= PLATEAU_SECONDS
-    open_gaps: tuple[Gap, ...] = ()
-    if falls and (lag_gaps or missing):
-        falls, open_gaps = None, () if missing else tuple(lag_gaps)
+    hidden_by = ""
+    if falls and (lag_gaps or missing or waits):
+        falls = None
         texts = [gaps_text("lag", lag_gaps), gaps_text("replicas", missing)]
-        text = f"{text}; {' and '.join(filter(None, texts))}"
-    return LagFall(falls, int(rise), tolerance, plateau, text, open_gaps)
+        text = "; ".join([text, *filter(None, [" and ".join(filter(None, texts))])])
+        if not missing and None not in of_actions:
+            hidden_by = ", ".join(dict.fromkeys(filter(None, of_actions)))
+    return LagFall(falls, int(rise), tolerance, plateau, text, hidden_by)
 
 
-def _waits(held: Sequence[HeldBack], start_at: int, end_at: int, hidden: Hidden) -> list[Gap]:
-    """Return when an action let messages wait in the producer's client, within the window."""
-    return [
-        Gap(max(one.started_at, start_at), min(one.ended_at, end_at))
-        for one in held
-        if one.started_at < end_at and one.ended_at > start_at and hidden.by("backlog", one.at)
-    ]
+def _hidden(
+    lag_gaps: Sequence[Gap],
+    held: Sequence[HeldBack],
+    window: tuple[int, int],
+    hidden: Hidden,
+) -> tuple[list[str | None], list[Gap]]:
+    """Return the action of each gap (None: no action's) and of each wait, and these waits.
 
-
-def _merged(gaps: Sequence[Gap]) -> list[Gap]:
-    """Return the gaps as their union; one that lasts no longer than a gap may is none."""
-    union: list[Gap] = []
-    for gap in sorted(gaps, key=lambda one: one.started_at):
-        if union and gap.started_at <= union[-1].ended_at:
-            union[-1] = Gap(union[-1].started_at, max(union[-1].ended_at, gap.ended_at))
-        else:
-            union.append(gap)
-    return [gap for gap in union if gap.seconds > GAP_SECONDS]
+    A wait is a time in which an action let messages wait in the producer's client.
+    """
+    actions: list[str | None] = []
+    for gap in lag_gaps:
+        action = hidden.reading("lag", gap.started_at, gap.ended_at)
+        actions.append(None if action is None else action.name)
+    waits = []
+    for one in held:
+        action = hidden.by("backlog", one.at)
+        if action is not None and one.started_at < window[1] and one.ended_at > window[0]:
+            actions.append(action.name)
+            waits.append(Gap(one.started_at, one.ended_at))
+    return actions, waits
 
 
 def _pieces(at: Ints, gaps: Sequence[Gap]) -> list[slice]:

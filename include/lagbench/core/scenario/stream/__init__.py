@@ -16,11 +16,18 @@ from lagbench.core.scenario.stream.poisoned import (
 )
 from lagbench.core.scenario.stream.profile import NS, OfferedLoad, offered_load
 from lagbench.core.scenario.stream.spikes import Spike, load_spikes
-from lagbench.core.scenario.stream.tail import Tail, resting_lag_records, resting_replicas, tail_of
+from lagbench.core.scenario.stream.tail import (
+    TAIL_MARGIN_SECONDS,
+    Tail,
+    resting_lag_records,
+    resting_replicas,
+    tail_of,
+)
 
 __all__ = [
     "BLOCK_EVENTS",
     "NS",
+    "TAIL_MARGIN_SECONDS",
     "EventBlock",
     "EventStream",
     "OfferedLoad",
