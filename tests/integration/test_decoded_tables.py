@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812
 from tests.integration.local_spark import local_spark
@@ -26,6 +28,8 @@ SCHEMA = T.StructType(
     ]
 )
 ROWS = 1_000
+# Spark's workers cannot import the tests: ship the decoders by value.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 def _decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
