@@ -10,6 +10,7 @@ from lagbench.localkube.storage.selectors import selector_string
 def scale_of(workload: JsonObject) -> JsonObject:
     """Return the Scale object of a workload."""
     metadata = workload["metadata"]
+    replicas = workload["spec"].get("replicas", 1)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
@@ -20,7 +21,7 @@ def scale_of(workload: JsonObject) -> JsonObject:
             "resourceVersion": metadata["resourceVersion"],
             "creationTimestamp": metadata["creationTimestamp"],
         },
-        "spec": {"replicas": workload["spec"].get("replicas", 1)},
+        "spec": {"replicas": replicas} if replicas else {},  # the API server leaves 0 out
         "status": {
             "replicas": workload.get("status", {}).get("replicas", 0),
             "selector": selector_string(workload["spec"].get("selector") or {}),
