@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, SCENARIO, workload
+from tests.unit.core.cluster.consumer_pod import container_of, options_of
+from tests.unit.plugins.conftest import SCENARIO, workload
 
 from lagbench.adapters.kube.manifest_files import base_manifest
-from lagbench.core.cluster.broker_proxy import broker_proxy_for_run
 from lagbench.core.cluster.manifests import (
-    ConsumersWay,
     RunTarget,
     claim_for_cluster,
     companion_for_run,
@@ -27,8 +25,6 @@ from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.scenario.downstream_pace import DownstreamPace
 from lagbench.core.scenario.poison import PoisonedKey
 from lagbench.core.scenario.run_names import (
-    BOOTSTRAP_ANNOTATION,
-    BROKER_PROXY,
     RUN_ID_LABEL,
     RunNames,
 )
@@ -36,55 +32,12 @@ from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.core.scenario.start_delay import StartDelay
 from lagbench.core.scenario.stream.profile import offered_load
 from lagbench.core.scenario.stream.tail import Tail
-from lagbench.errors import WrongInput
-from lagbench.programs.consumer.settings import ConsumerOptions, parse_options
+from lagbench.programs.consumer.settings import parse_options
 from lagbench.programs.producer.flags import read_settings
 from lagbench.programs.recorder.settings import parse_options as parse_recorder_options
-from lagbench.programs.tcp_proxy.settings import parse_settings
 
 NAMES = RunNames("quick-spike-1")
 TARGET = RunTarget(NAMES, "127.0.0.1:19092")
-
-
-def test_policy_is_bound_to_the_run() -> None:
-    """Every kafka trigger gets the run's broker, topic and group; thresholds stay."""
-    policy = policy_for_run(SCALED_OBJECT, TARGET)
-
-    assert policy["spec"]["triggers"][0]["metadata"] == {
-        "lagThreshold": "100",
-        "bootstrapServers": "127.0.0.1:19092",
-        "topic": NAMES.events_topic,
-        "consumerGroup": NAMES.group,
-    }
-    assert policy["metadata"]["name"] == "consumer"
-    assert policy["metadata"]["annotations"][BOOTSTRAP_ANNOTATION] == "127.0.0.1:19092"
-    assert SCALED_OBJECT["metadata"] == {"name": "whatever"}
-
-
-PROMETHEUS_TRIGGER = {
-    "type": "prometheus",
-    "metadata": {
-        "serverAddress": "http://prometheus.monitoring:9090",
-        "query": 'sum(kafka_consumergroup_lag{consumergroup="enrich"})',
-        "threshold": "100",
-    },
-}
-
-
-@pytest.mark.parametrize("is_embedded", [True, False], ids=["embedded", "cluster"])
-def test_a_prometheus_trigger_asks_for_the_run_s_group(is_embedded: bool) -> None:
-    """The embedded bench has a Prometheus of its own; on a cluster the address stays."""
-    spec = {**SCALED_OBJECT["spec"], "triggers": [PROMETHEUS_TRIGGER]}
-
-    policy = policy_for_run({**SCALED_OBJECT, "spec": spec}, TARGET, is_embedded=is_embedded)
-
-    (trigger,) = policy["spec"]["triggers"]
-    own, theirs = "http://lagbench-prometheus.lagbench:9090", "http://prometheus.monitoring:9090"
-    assert trigger["metadata"] == {
-        "serverAddress": own if is_embedded else theirs,
-        "query": f'sum(kafka_consumergroup_lag{{consumergroup="{NAMES.group}"}})',
-        "threshold": "100",
-    }
 
 
 def test_prometheus_scrapes_the_recorder_of_the_run() -> None:
@@ -96,17 +49,6 @@ def test_prometheus_scrapes_the_recorder_of_the_run() -> None:
     (container,) = made["spec"]["template"]["spec"]["containers"]
     assert {"name": "SCRAPED_ADDRESS", "value": "127.0.0.1:31000"} in container["env"]
     assert made["metadata"]["labels"][RUN_ID_LABEL] == NAMES.run_id
-
-
-def test_an_hpa_is_a_policy_too() -> None:
-    """An HPA gets the same name and annotations."""
-    assert policy_for_run(HPA, TARGET)["metadata"]["name"] == "consumer"
-
-
-def test_other_kinds_are_no_policy() -> None:
-    """Anything but a ScaledObject or an HPA is rejected by its kind."""
-    with pytest.raises(WrongInput, match="kind = 'Deployment'"):
-        policy_for_run(workload("Deployment", "consumer"), TARGET)
 
 
 def test_the_consumer_understands_its_arguments() -> None:
@@ -192,23 +134,6 @@ def test_a_start_delay_travels_with_mean_seed_and_the_pods_number() -> None:
     assert options.start_delay_seconds == start.of_pod(5)
 
 
-def test_consumers_behind_the_proxy_report_over_the_direct_way() -> None:
-    """Work goes to the proxy's address, telemetry to Kafka's; without a way both are Kafka's."""
-    deployment = base_manifest("consumer", "Deployment")
-    way = ConsumersWay("127.0.0.1:9095", "127.0.0.1:9092")
-
-    behind = consumer_for_run(deployment, TARGET, ConsumerSettings(), replicas=2, way=way)
-    direct = consumer_for_run(deployment, TARGET, ConsumerSettings(), replicas=2)
-
-    found = options_of(behind)
-    assert (found.bootstrap_servers, found.telemetry_servers) == (
-        "127.0.0.1:9095",
-        "127.0.0.1:9092",
-    )
-    found = options_of(direct)
-    assert (found.bootstrap_servers, found.telemetry_servers) == ("127.0.0.1:19092", "")
-
-
 def test_a_slow_downstream_travels_to_each_pod() -> None:
     """The consumer reads the pace that the scenario's actions give."""
     pace = DownstreamPace.of_text("20-30x3,40-45x2.5")
@@ -220,32 +145,7 @@ def test_a_slow_downstream_travels_to_each_pod() -> None:
     )
 
     assert options_of(slow).pace.slowdowns == pace.slowdowns
-    assert not any("slow" in text for text in _container(even)["args"])
-
-
-def test_the_proxy_stands_between_the_brokers_two_ports() -> None:
-    """Its own parser reads them; the committed ports are replaced, and it ends with the run."""
-    proxy = broker_proxy_for_run(
-        base_manifest("broker-proxy", "Deployment"), TARGET, listen_port=9095, upstream_port=9094
-    )
-
-    settings = parse_settings(_container(proxy)["args"], {"PORT_CONTROL": "7000"})
-    assert (settings.listen_port, settings.upstream_port) == (9095, 9094)
-    assert proxy["metadata"]["name"] == BROKER_PROXY
-    assert proxy["metadata"]["labels"][RUN_ID_LABEL] == NAMES.run_id
-    assert proxy["spec"]["template"]["metadata"]["labels"][RUN_ID_LABEL] == NAMES.run_id
-
-
-def options_of(manifest: dict[str, Any]) -> ConsumerOptions:
-    """Return what a pod of the Deployment reads."""
-    container = _container(manifest)
-    environment = {e["name"]: e["value"] for e in container["env"] if "value" in e}
-    return parse_options(container["args"], environment | {"POD_NAME": "consumer-0"})
-
-
-def _container(manifest: dict[str, Any]) -> dict[str, Any]:
-    container: dict[str, Any] = manifest["spec"]["template"]["spec"]["containers"][0]
-    return container
+    assert not any("slow" in text for text in container_of(even)["args"])
 
 
 def test_without_a_start_delay_a_pod_just_starts() -> None:
@@ -287,14 +187,6 @@ def test_the_consumers_may_be_a_stateful_set() -> None:
     assert (manifest["apiVersion"], manifest["kind"]) == ("apps/v1", "StatefulSet")
     assert manifest["spec"].pop("podManagementPolicy") == "Parallel"
     assert {**manifest, "kind": "Deployment"} == as_deployment
-
-
-def test_a_policy_without_a_kind_scales_the_consumers_workload() -> None:
-    """KEDA would look for a Deployment; beside one the policy stays as it is written."""
-    stateful = policy_for_run(SCALED_OBJECT, replace(TARGET, workload="StatefulSet"))
-
-    assert stateful["spec"]["scaleTargetRef"] == {"name": "consumer", "kind": "StatefulSet"}
-    assert policy_for_run(SCALED_OBJECT, TARGET)["spec"]["scaleTargetRef"] == {"name": "consumer"}
 
 
 def test_the_recorder_observes_the_consumers_workload() -> None:
@@ -418,20 +310,6 @@ def test_the_lag_scaler_gets_the_runs_topic_and_group() -> None:
 
 CLUSTER = ClusterSettings(namespace="spikes", image="example.com/programs:1", storage_class="fast")
 ELSEWHERE = RunTarget(NAMES, "kafka:9092", CLUSTER)
-
-
-@pytest.mark.parametrize("name", ["lagbench-lag-scaler", "lagbench-external-scaler"])
-def test_a_policy_dials_the_scaler_of_its_own_namespace(name: str) -> None:
-    """In another namespace the lag scaler's address follows, also from its earlier name."""
-    address = f"{name}.lagbench.svc.cluster.local:6001"
-    trigger = {"type": "external", "metadata": {"scalerAddress": address}}
-    policy = SCALED_OBJECT | {"spec": SCALED_OBJECT["spec"] | {"triggers": [trigger]}}
-
-    made = policy_for_run(policy, ELSEWHERE)
-
-    dialled = made["spec"]["triggers"][0]["metadata"]["scalerAddress"]
-    assert dialled == "lagbench-lag-scaler.spikes:6001"
-    assert made["metadata"]["namespace"] == "spikes"
 
 
 def test_the_recorder_watches_the_run_s_namespace() -> None:
