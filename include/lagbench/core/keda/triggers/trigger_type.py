@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
@@ -18,14 +19,14 @@ that nothing is counted. ``scaler``: its client cannot be built, and with it no 
 """
 
 
-class TriggerParameters(BaseModel):
+class TriggerParameters(BaseModel, ABC):
     """The parameters of one trigger as KEDA parses them; each type adds its fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    @abstractmethod
     def metric_name(self, trigger_index: int) -> str:
         """Return the name under which the HPA requests this trigger's metric."""
-        raise NotImplementedError(trigger_index)
 
 
 Parameters = TypeVar("Parameters", bound=TriggerParameters)
