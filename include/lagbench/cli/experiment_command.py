@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lagbench.adapters.runs.experiment_folder import ExperimentFolder
     from lagbench.catalog.catalog import Cell
     from lagbench.core.experiment import Experiment, PlannedRun, Progress
+    from lagbench.core.experiment.result import ExperimentResult
 
 MOST_TRIES = 2
 """A run without a verdict is tried again once; then the bench needs a look."""
@@ -35,6 +36,13 @@ def experiment(
     ] = None,
     *,
     pairs: PairsOption = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep the execution here, for example in a repository, and continue it from here; "
+            "default: a folder of its own in runs/_experiments."
+        ),
+    ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Print the hours and the order, and start nothing.")
     ] = False,
@@ -46,7 +54,7 @@ def experiment(
     from lagbench.cli.experiment_tables import print_experiments, print_hours, print_order
     from lagbench.core.cluster import EMBEDDED
     from lagbench.core.experiment import draw_schedule
-    from lagbench.results.experiments import find_unfinished, read_progress, target_label
+    from lagbench.results.experiments import read_progress, read_result, target_label
 
     console = Console()
     if name is None:
@@ -56,12 +64,14 @@ def experiment(
     cells = check_experiment(found)
     label = target_label(target)
     schedule = draw_schedule(found, pairs=pairs, has_known_hpa=label == EMBEDDED)
-    unfinished = find_unfinished(found, target=label, pairs=pairs)
+    unfinished = _unfinished(found, label, pairs, folder)
     progress = None if unfinished is None else read_progress(unfinished)
     print_hours(console, found, schedule, progress)
     if plan:
         print_order(console, found, schedule, progress)
         return ExitCode.PASS
+    if unfinished is not None and (result := read_result(unfinished)) is not None:
+        return _show(console, unfinished, result)
     if unfinished is not None and progress is not None and progress.is_finished:
         return _conclude(console, unfinished)  # it was stopped before its result
     missing = schedule.runs if progress is None else progress.missing
@@ -73,21 +83,39 @@ def experiment(
         cells=_effective(found, missing),
         purpose=f"experiment {found.name}",
     ) as rehearse:
-        folder = unfinished or _start(found, label, pairs)
-        console.print(f"experiment folder: {folder.path}", highlight=False, soft_wrap=True)
+        execution = unfinished or _start(found, label, pairs, folder)
+        console.print(f"experiment folder: {execution.path}", highlight=False, soft_wrap=True)
         try:
-            _run_missing(console, found, folder, rehearse)
+            _run_missing(console, found, execution, rehearse)
         except KeyboardInterrupt:
-            _say_how_to_go_on(console, name, read_progress(folder))
+            _say_how_to_go_on(console, read_progress(execution))
             raise
-    return _conclude(console, folder)
+    return _conclude(console, execution)
 
 
-def _start(found: Experiment, label: str, pairs: int | None) -> ExperimentFolder:
+def _unfinished(
+    found: Experiment, label: str, pairs: int | None, path: Path | None
+) -> ExperimentFolder | None:
+    """Return the execution that the command continues; in ``path`` also one that has its result."""
+    from lagbench.adapters.runs.experiment_folder import ExperimentFolder
+    from lagbench.results.experiments import find_unfinished, require_same
+
+    if path is None:
+        return find_unfinished(found, target=label, pairs=pairs)
+    kept = ExperimentFolder(path.absolute())
+    if not kept.is_started:
+        return None
+    require_same(kept, found, target=label, pairs=pairs)
+    return kept
+
+
+def _start(found: Experiment, label: str, pairs: int | None, path: Path | None) -> ExperimentFolder:
+    from lagbench.adapters.runs.experiment_folder import ExperimentFolder
     from lagbench.results.experiments import start_execution
 
+    at = None if path is None else ExperimentFolder(path.absolute())
     now = time.time_ns()
-    return start_execution(found, target=label, started_by="command", now=now, pairs=pairs)
+    return start_execution(found, target=label, started_by="command", now=now, pairs=pairs, at=at)
 
 
 def _effective(found: Experiment, missing: Sequence[PlannedRun]) -> list[Cell]:
@@ -152,21 +180,26 @@ def _conf(found: Experiment, run: PlannedRun) -> dict[str, Any]:
     return conf if policy is None else conf | {"policy": from_any_folder(policy)}
 
 
-def _say_how_to_go_on(console: Console, name: str, progress: Progress) -> None:
+def _say_how_to_go_on(console: Console, progress: Progress) -> None:
     console.print(
         f"{progress.done} of {len(progress.schedule.runs)} runs are done and kept; the same "
-        f"command (lagbench experiment {name}) continues with the next run",
+        "command continues with the next run",
         highlight=False,
         soft_wrap=True,
     )
 
 
 def _conclude(console: Console, folder: ExperimentFolder) -> int:
-    """Write and print the result; a pair that is missing makes it undetermined."""
-    from lagbench.cli.experiment_tables import print_result
+    """Write and print the result."""
     from lagbench.results.experiments import conclude
 
-    result = conclude(folder)
+    return _show(console, folder, conclude(folder))
+
+
+def _show(console: Console, folder: ExperimentFolder, result: ExperimentResult) -> int:
+    """Print the result; a pair that is missing makes it undetermined."""
+    from lagbench.cli.experiment_tables import print_result
+
     print_result(console, result)
     console.print(f"\nresult: {folder.page}", highlight=False, soft_wrap=True)
     return ExitCode.UNDETERMINED if result.has_gap else ExitCode.PASS

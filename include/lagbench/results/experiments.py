@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from lagbench.adapters.runs.experiment_folder import RECORD_FILE, ExperimentFolder, executions
-from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder, runs_root
 from lagbench.core.cluster import EMBEDDED
 from lagbench.core.compare import ComparedRun, NoiseFloor, closest_floor, content_digest
 from lagbench.core.experiment import (
@@ -42,11 +42,14 @@ def start_execution(
     now: int,
     pairs: int | None = None,
     root: Path | None = None,
+    at: ExperimentFolder | None = None,
 ) -> ExperimentFolder:
     """Draw and record the order of a new execution.
 
     :param target: ``embedded``, or a digest of the cluster's name.
     :param now: unix nanoseconds.
+    :param root: the runs folder that it is kept in; None: that of this machine.
+    :param at: the folder that it is kept in instead.
     :raises WrongInput: the number of pairs is not allowed.
     """
     schedule = draw_schedule(experiment, pairs=pairs, has_known_hpa=target == EMBEDDED)
@@ -58,7 +61,7 @@ def start_execution(
         started_at=now,
         schedule=schedule,
     )
-    folder = ExperimentFolder.create(experiment.name, started_at=now, root=root)
+    folder = at or ExperimentFolder.create(experiment.name, started_at=now, root=root)
     folder.files.write_json(folder.experiment, experiment.model_dump(mode="json"))
     folder.files.write_json(folder.execution, execution.model_dump(mode="json"))
     return folder
@@ -84,14 +87,38 @@ def find_unfinished(
     """
     for folder in reversed(executions(experiment.name, root)):
         execution = read_execution(folder)
-        is_same = (execution.digest, execution.target, execution.schedule.pairs) == (
-            digest_of(experiment),
-            target,
-            pairs or experiment.pairs,
-        )
-        if execution.started_by == "command" and is_same:
+        same = not _differences(execution, experiment, target, pairs)
+        if execution.started_by == "command" and same:
             return None if folder.result.exists() else folder
     return None
+
+
+def require_same(
+    folder: ExperimentFolder, experiment: Experiment, *, target: str, pairs: int | None = None
+) -> None:
+    """Check that the execution in a folder is one of this experiment, target and number of pairs.
+
+    :raises WrongInput: it is another one, which a new run would mix with this one.
+    """
+    if other := _differences(read_execution(folder), experiment, target, pairs):
+        raise WrongInput(
+            where="the command line",
+            field="--folder",
+            value=folder.path,
+            allowed=f"an empty folder, or one of the same {', '.join(other)}",
+        )
+
+
+def _differences(
+    execution: Execution, experiment: Experiment, target: str, pairs: int | None
+) -> list[str]:
+    """Return in what an execution is not the asked one; empty: it is the same."""
+    same = {
+        "experiment and settings": execution.digest == digest_of(experiment),
+        "target": execution.target == target,
+        "number of pairs": execution.schedule.pairs == (pairs or experiment.pairs),
+    }
+    return [what for what, is_same in same.items() if not is_same]
 
 
 def read_experiment(folder: ExperimentFolder) -> Experiment:
@@ -140,11 +167,12 @@ def record_run(
     return record
 
 
-def conclude(folder: ExperimentFolder) -> ExperimentResult:
+def conclude(folder: ExperimentFolder, *, root: Path | None = None) -> ExperimentResult:
     """Judge a finished execution, and write result.json and result.md.
 
     An A/A experiment also renews the noise floor of its cell; any other shows the closest one.
 
+    :param root: the runs folder, which has the noise floors; None: that of this machine.
     :raises NotReady: runs are missing.
     """
     progress = read_progress(folder)
@@ -160,7 +188,7 @@ def conclude(folder: ExperimentFolder) -> ExperimentResult:
         measured[run.run_id]: read_compared(run) for run in folder.runs() if run.run_id in measured
     }
     experiment = read_experiment(folder)
-    noise, notes = _noise(folder, experiment, progress, runs)
+    noise, notes = _noise(root or runs_root(), experiment, progress, runs)
     result = judge_experiment(experiment, read_execution(folder), progress, runs, noise)
     result = result.model_copy(update={"notes": (*notes, *result.notes)})
     folder.files.write_json(folder.result, result.model_dump(mode="json"))
@@ -169,7 +197,7 @@ def conclude(folder: ExperimentFolder) -> ExperimentResult:
 
 
 def _noise(
-    folder: ExperimentFolder,
+    root: Path,
     experiment: Experiment,
     progress: Progress,
     runs: Mapping[tuple[int, str], ComparedRun],
@@ -179,7 +207,6 @@ def _noise(
     pairs, _ = pairs_of(experiment, progress, runs, (first, second))
     if not pairs:
         return None, ()
-    root = folder.runs_root
     if experiment.is_noise_floor:
         try:
             return keep_floor_of(root, tuple(pairs.values())), ("the noise floor was renewed",)

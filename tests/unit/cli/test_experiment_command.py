@@ -30,6 +30,7 @@ class Home:
         """Begin without history, with an experiment in a file."""
         self.root, self.file = root, root / "tiny.yaml"
         self.confs: list[Conf] = []
+        self.kept: ExperimentFolder | None = None
         self._monkeypatch = monkeypatch
         self.file.write_text(yaml.safe_dump(BASE))
         monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(root / "runs"))
@@ -68,8 +69,8 @@ class Home:
 
     @property
     def folder(self) -> ExperimentFolder:
-        """Return the newest execution."""
-        return executions("tiny", self.root / "runs")[-1]
+        """Return the execution of ``--folder``, else the newest one."""
+        return self.kept or executions("tiny", self.root / "runs")[-1]
 
     @property
     def done(self) -> int:
@@ -137,6 +138,37 @@ def test_a_finished_experiment_starts_anew(home: Home) -> None:
 
     assert len(executions("tiny", home.root / "runs")) == 2
     assert len(home.confs) == 24
+
+
+def test_an_experiment_is_kept_in_a_named_folder(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It continues there after a stop, and once finished it shows its result and runs nothing."""
+    kept = home.root / "results" / "tiny"
+    home.kept = ExperimentFolder(kept)
+    asked = (str(home.file), "--folder", str(kept))
+
+    assert home.run(*asked, rehearse=home.rehearse(stop_at=4)) == 130
+    assert home.run(*asked) == ExitCode.PASS
+    assert len(home.confs) == 13
+    assert executions("tiny", home.root / "runs") == []
+
+    capsys.readouterr()
+    assert home.run(*asked) == ExitCode.PASS
+    assert len(home.confs) == 13
+    assert "eager minus calm, 6 pairs" in capsys.readouterr().out
+
+
+def test_a_folder_of_other_pairs_is_refused(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder with six pairs does not become one of eight, and nothing is started."""
+    home.kept = ExperimentFolder(home.root / "kept")
+    asked = (str(home.file), "--folder", str(home.kept.path))
+    home.run(*asked, rehearse=home.rehearse(stop_at=4))
+
+    assert home.run(*asked, "--pairs", "8") == ExitCode.WRONG_INPUT
+
+    assert "one of the same number of pairs" in capsys.readouterr().err
+    assert len(home.confs) == 4
 
 
 def test_a_stop_before_the_result_needs_no_further_run(home: Home) -> None:

@@ -50,7 +50,7 @@ def play(
         run = missing[0]
         attempt = len(read_progress(folder).attempts(run)) + 1
         record_run(folder, run, write_run(root, run, attempt=attempt, **how(run)), now=2)
-    return conclude(folder)
+    return conclude(folder, root=root)
 
 
 def later_by(seconds: float) -> Callable[[PlannedRun], dict[str, Any]]:

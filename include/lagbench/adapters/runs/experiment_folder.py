@@ -36,6 +36,11 @@ class ExperimentFolder:
         return cls(path)
 
     @property
+    def is_started(self) -> bool:
+        """Return whether an execution lies in the folder."""
+        return self.execution.exists()
+
+    @property
     def experiment(self) -> Path:
         """The experiment as it was when the execution started."""
         return self.path / "experiment.json"
@@ -54,11 +59,6 @@ class ExperimentFolder:
     def page(self) -> Path:
         """The result for a human."""
         return self.path / "result.md"
-
-    @property
-    def runs_root(self) -> Path:
-        """The runs folder that the execution is in."""
-        return self.path.parents[2]
 
     @property
     def files(self) -> RunFolder:
