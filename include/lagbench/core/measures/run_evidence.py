@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from lagbench.core.measures.accounting import BadMessage, CommitMove
+from lagbench.core.measures.accounting import BadMessage, CommitMove, MovedKeys
 from lagbench.core.measures.evidence import (
     Clock,
     ClockSet,
@@ -19,6 +19,7 @@ from lagbench.core.measures.evidence import (
     PodTimeline,
     PoliciesInForce,
     RateSeries,
+    TopicPartitions,
     clock_set,
     group_events,
     load_window,
@@ -26,6 +27,7 @@ from lagbench.core.measures.evidence import (
     played_actions,
     pod_timelines,
     policies_in_force,
+    topic_partitions,
 )
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.rebalance import Handover, PartitionWork
@@ -67,6 +69,7 @@ class RunEvidence:
     earliest_median_seconds: float | None = None
     commit_moves: Sequence[CommitMove] = ()
     timeline_gaps: str = ""
+    moved_keys: MovedKeys | None = None  # None: the topic did not grow
     latest_seconds: float | None = None  # the longest time lag of any bin
     swapped: Mapping[int, CheckedPolicy] = field(default_factory=dict)  # by the action's number
     hpas: Mapping[str, Any] = field(default_factory=dict)  # spec and status by name, as last seen
@@ -117,9 +120,10 @@ class RunEvidence:
         return end if planned is None or end is None else min(planned, end)
 
     @cached_property
-    def partitions(self) -> int:
-        """Partitions of the events topic at the stream's start."""
-        return first_partitions(self.records, self.scenario)
+    def partitions(self) -> TopicPartitions:
+        """Partitions of the events topic over the run."""
+        first = first_partitions(self.records, self.scenario)
+        return topic_partitions(first, self.scenario.actions, self.actions)
 
     @cached_property
     def until_at(self) -> int | None:
