@@ -35,9 +35,8 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     if target.is_embedded():
         if not bench.has_own_broker(bench.state_dir()):
             refuse_without_own_broker(cell.scenario)
-        require_prometheus(cell.policy.manifest, where=cell.policy_name)
-        for swapped in cell.swapped.values():
-            require_prometheus(swapped.policy.manifest, where=swapped.name)
+        for name, policy in cell.policies:
+            require_prometheus(policy.manifest, where=name)
     else:
         refuse_on_cluster(cell.scenario)
     run_id = params.get("run_id") or new_run_id(
@@ -53,27 +52,30 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     fidelity: Literal["processes", "kubernetes"] = (
         "processes" if target.is_embedded() else "kubernetes"
     )
-    write_manifest(
-        folder,
-        scenario=cell.scenario.name,
-        policy=cell.policy_name,
-        seed=cell.scenario.seed,
-        fidelity=fidelity,
-        conf=conf,
-        scenario_text=cell.scenario_text,
-        policy_text=cell.policy_text,
-        created_at=time.time_ns(),
-        cell={
-            "policy": policies_digest(
-                cell.policy.manifest, [s.policy.manifest for s in cell.swapped.values()]
-            ),
-            "target": content_digest(target.target_name()),
-        },
-    )
-    for number, swapped in cell.swapped.items():
-        folder.write_text(folder.swapped_policy(number), swapped.text)
-    swapped_policies = {number: one.policy for number, one in cell.swapped.items()}
-    predict_run(folder, cell.scenario, cell.policy, swapped_policies)
+    (_, policy), *others = cell.policies
+    digests = {
+        "policy": policies_digest(policy.manifest, [other.manifest for _, other in others]),
+        "target": content_digest(target.target_name()),
+    }
+    folders = [folder] if cell.second is None else [folder, folder.make_second()]
+    created_at = time.time_ns()
+    for group, place in zip(cell.groups, folders, strict=True):
+        write_manifest(
+            place,
+            scenario=group.scenario.name,
+            policy=group.policy_name,
+            seed=group.scenario.seed,
+            fidelity=fidelity,
+            conf=conf,
+            scenario_text=group.scenario_text,
+            policy_text=group.policy_text,
+            created_at=created_at,
+            cell=digests,
+        )
+        for number, swapped in group.swapped.items():
+            place.write_text(place.swapped_policy(number), swapped.text)
+        swapped_policies = {number: one.policy for number, one in group.swapped.items()}
+        predict_run(place, group.scenario, group.policy, swapped_policies)
     return {
         "run_id": run_id,
         "run_folder": str(folder.path),
