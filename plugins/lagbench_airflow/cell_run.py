@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.policy import CheckedPolicy
 from lagbench.core.scenario import RunNames, Scenario, SwapPolicy
-from lagbench.core.scenario.stream import NS, Tail, offered_load, tail_of
+from lagbench.core.scenario.stream import NS, Tail, offered_load, tail_of_run
 from lagbench.errors import NotReady, WrongInput
 
 
@@ -45,7 +45,9 @@ class CellRun:
     @property
     def tail(self) -> Tail | None:
         """Return the base load that continues after the planned window; None: there is none."""
-        return tail_of(self.scenario, started_replicas=self.policy.limits.started_replicas)
+        manifest = self.folder.read_json(self.folder.manifest)
+        replicas = self.policy.limits.started_replicas
+        return tail_of_run(manifest, self.scenario, started_replicas=replicas)
 
     @property
     def traffic_ends_at(self) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from lagbench.catalog.catalog import checked_cell
 from lagbench.core.cluster import refuse_on_cluster, refuse_without_own_broker
 from lagbench.core.compare import content_digest, policies_digest
 from lagbench.core.scenario import RunNames, new_run_id, require_known_hpa
+from lagbench.core.scenario.stream import RUN_TAIL_FIELD, tail_of
 from lagbench.embedded import bench
 from lagbench.embedded.prometheus_program import require_prometheus
 from lagbench.errors import WrongInput
@@ -59,6 +61,7 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     }
     folders = [folder] if cell.second is None else [folder, folder.make_second()]
     created_at = time.time_ns()
+    tail = tail_of(cell.scenario, started_replicas=cell.policy.limits.started_replicas)
     for group, place in zip(cell.groups, folders, strict=True):
         write_manifest(
             place,
@@ -72,6 +75,8 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
             created_at=created_at,
             cell=digests,
         )
+        if place.is_second:
+            place.update_manifest(**{RUN_TAIL_FIELD: None if tail is None else asdict(tail)})
         for number, swapped in group.swapped.items():
             place.write_text(place.swapped_policy(number), swapped.text)
         swapped_policies = {number: one.policy for number, one in group.swapped.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from lagbench.core.compare.cell_identity import cell_id
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.scenario.second_group import shared_actions
+from lagbench.core.scenario.stream.tail import RUN_TAIL_FIELD, tail_of, tail_of_run
 from lagbench.errors import WrongInput
 
 FIRST = RunNames("quick-spike-1")
@@ -160,3 +162,20 @@ def test_only_actions_on_all_groups_are_the_second_group_s() -> None:
     assert second is not None
     assert [action.kind for action in second.actions] == ["broker_restart"]
     assert shared_actions(scenario.actions) == {1: 0}
+
+
+def test_the_tail_is_that_of_the_run() -> None:
+    """Its length depends on the first group's actions, so the second group's manifest notes it."""
+    data = load_scenario("quick_spike").model_dump(mode="json")
+    pause = {"kind": "pause_pod", "at": "lag_drained", "for_seconds": 30}
+    scenario = Scenario.model_validate({**data, "actions": [pause], "second_group": {}})
+    second = scenario.of_second_group()
+    tail = tail_of(scenario, started_replicas=2)
+
+    assert second is not None
+    assert tail is not None
+    assert tail_of(second, started_replicas=2) != tail
+    noted = {RUN_TAIL_FIELD: dataclasses.asdict(tail)}
+    assert tail_of_run(noted, second, started_replicas=2) == tail
+    assert tail_of_run({RUN_TAIL_FIELD: None}, second, started_replicas=2) is None
+    assert tail_of_run({}, scenario, started_replicas=2) == tail
