@@ -45,7 +45,7 @@ def groups(broker: Broker, tmp_path: Path) -> Iterator[tuple[ConsumerGroupRun, C
 
 @pytest.fixture
 def cluster(groups: tuple[ConsumerGroupRun, ConsumerGroupRun], tmp_path: Path) -> Iterator[Kube]:
-    """Provide localkube with both groups' consumers and recorders; they end with the run's label."""
+    """Provide localkube with both groups' consumers and recorders; they end with it."""
     with running_localkube(tmp_path / "state") as localkube:
         kube = Kube.from_kubeconfig(localkube.kubeconfig)
         ready_namespace(kube)

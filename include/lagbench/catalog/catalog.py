@@ -19,7 +19,13 @@ from lagbench.catalog.catalog_files import catalog_folder, find_file, policies_f
 from lagbench.catalog.scenario_errors import wrong_scenario
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_text
 from lagbench.core.cluster import check_actions
-from lagbench.core.policy import CheckedPolicy, check_fit, check_policy, stream_windows
+from lagbench.core.policy import (
+    CheckedPolicy,
+    check_fit,
+    check_policy,
+    require_one_start,
+    stream_windows,
+)
 from lagbench.core.scenario import EARLIER_NAMES, Scenario, SwapPolicy, trace_points
 from lagbench.core.scenario.stream import offered_load, poisoned_seqs
 from lagbench.errors import WrongInput
@@ -148,7 +154,7 @@ def checked_cell(
     checked = _checked_policy(text, path)
     check_fit(loaded, checked)
     swapped = _swapped(loaded)
-    second = _second(loaded, policy)
+    second = _second(loaded, policy, checked)
     check_actions(
         loaded,
         [checked.manifest, *(one.policy.manifest for one in swapped.values())],
@@ -172,7 +178,7 @@ def _text_of(scenario: Scenario) -> str:
     return yaml.safe_dump(effective, sort_keys=False, allow_unicode=True)
 
 
-def _second(scenario: Scenario, policy: str | None) -> Cell | None:
+def _second(scenario: Scenario, policy: str | None, of_first: CheckedPolicy) -> Cell | None:
     """Return the cell of the second group; without a policy of its own it has the first one's."""
     seen = scenario.of_second_group()
     if seen is None or scenario.second_group is None:
@@ -184,6 +190,7 @@ def _second(scenario: Scenario, policy: str | None) -> Cell | None:
     check_fit(
         seen.model_copy(update={"hpa_sync_at_seconds": scenario.hpa_sync_at_seconds}), checked
     )
+    require_one_start(of_first.manifest, checked.manifest, where=checked.where)
     return Cell(
         scenario=seen,
         policy_name=path.stem,

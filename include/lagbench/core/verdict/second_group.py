@@ -6,6 +6,8 @@ passes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from lagbench.core.verdict.slo import SECOND_GROUP_PREFIX
 from lagbench.core.verdict.verdict import Verdict, VerdictStatus
 
@@ -36,11 +38,14 @@ def with_second_group(first: Verdict, second: Verdict) -> Verdict:
         )
         for slo in second.slos
     )
-    invalid = (*first.invalid, *_named(second.invalid))
+    # Both groups get the load of the run: what is wrong with it is one reason.
+    also_invalid = [reason for reason in second.invalid if reason not in first.invalid]
+    invalid = (*first.invalid, *_named(also_invalid))
+    known = {*invalid, *_named(second.invalid)}
     return first.model_copy(
         update={
             "status": status,
-            "reasons": (*invalid, *(reason for reason in deciding if reason not in invalid)),
+            "reasons": (*invalid, *(reason for reason in deciding if reason not in known)),
             "notes": (*first.notes, *_named(second.notes)),
             "invalid": invalid,
             "slos": (*first.slos, *slos),
@@ -48,5 +53,5 @@ def with_second_group(first: Verdict, second: Verdict) -> Verdict:
     )
 
 
-def _named(texts: tuple[str, ...]) -> tuple[str, ...]:
+def _named(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"second group: {text}" for text in texts)

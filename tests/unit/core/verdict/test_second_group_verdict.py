@@ -68,6 +68,18 @@ def test_reasons_for_an_invalid_run_come_first_and_once() -> None:
     )
 
 
+def test_the_load_of_the_run_is_doubted_once() -> None:
+    """Both groups get the same load, so its reason does not name the second group again."""
+    late = GOOD.model_copy(
+        update={"status": "undetermined", "invalid": ("late",), "reasons": ("late", "a gap")}
+    )
+
+    joined = with_second_group(late, late)
+
+    assert joined.invalid == ("late",)
+    assert joined.reasons == ("late", "a gap", "second group: a gap")
+
+
 def test_slos_of_the_second_group_name_it() -> None:
     """Names are unique in the run, titles say whose they are, values are shown the same way."""
     joined = with_second_group(GOOD, GOOD)
