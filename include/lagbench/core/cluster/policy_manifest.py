@@ -12,8 +12,8 @@ from lagbench.core.keda.triggers import TRIGGER_TYPES, RunSources, kafka_metadat
 from lagbench.core.policy import at_stream_start, is_lag_scaler
 from lagbench.core.scenario import (
     BOOTSTRAP_ANNOTATION,
-    EARLIER_LAG_SCALER,
     LAG_SCALER,
+    LAG_SCALER_NAMES,
     PROMETHEUS,
     RUN_ID_ANNOTATION,
     TELEMETRY_TOPIC_ANNOTATION,
@@ -109,5 +109,5 @@ def _dialling_lag_scaler(policy: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         trigger
         for trigger, address in zip(triggers, addresses, strict=True)
-        if address.split(":")[0].split(".")[0] in (LAG_SCALER, EARLIER_LAG_SCALER)
+        if address.split(":")[0].split(".")[0] in LAG_SCALER_NAMES
     ]

@@ -62,7 +62,7 @@ def require_one_start(first: Mapping[str, Any], second: Mapping[str, Any], *, wh
     """Reject policies of two groups whose windows no start of one stream puts on whole minutes.
 
     :param where: names the second group's policy.
-    :raises WrongInput: their edges are no whole minutes apart.
+    :raises WrongInput: their edges are not whole minutes apart.
     """
     of_first, of_second = (stream_windows(policy, where=where) for policy in (first, second))
     if not of_first or not of_second:

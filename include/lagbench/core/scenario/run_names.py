@@ -12,6 +12,8 @@ from datetime import datetime
 from lagbench.errors import WrongInput
 
 NAMESPACE = "lagbench"
+SECOND_PREFIX = "second-"
+"""Begins the names of the second group's own objects."""
 CONSUMER_DEPLOYMENT = "consumer"
 """Name of the consumers' workload: a Deployment, or a StatefulSet if the scenario says so."""
 RECORDER_DEPLOYMENT = "recorder"
@@ -25,12 +27,12 @@ LAG_SCALER = "lagbench-lag-scaler"
 """Deployment and Service of the lag scaler: policies name it in ``scalerAddress``."""
 EARLIER_LAG_SCALER = "lagbench-external-scaler"
 """The name in policies of earlier versions; a run's policy gets the current one."""
+LAG_SCALER_NAMES = (LAG_SCALER, EARLIER_LAG_SCALER, f"{SECOND_PREFIX}{LAG_SCALER}")
+"""The Services of lag scalers that a policy may name; the last is a second group's."""
 PROMETHEUS = "lagbench-prometheus"
 """Deployment and Service of the embedded bench's Prometheus, which a run starts on demand."""
 POLICY_OBJECT = "consumer"
 """Name of the ScaledObject or HPA of every policy on ``CONSUMER_DEPLOYMENT``."""
-SECOND_PREFIX = "second-"
-"""Begins the names of the second group's own objects."""
 
 RUN_ID_LABEL = "lagbench.io/run-id"
 RUN_ID_ANNOTATION = "lagbench.io/run-id"

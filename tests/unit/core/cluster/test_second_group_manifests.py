@@ -20,7 +20,7 @@ from lagbench.core.cluster.manifests import (
     prometheus_for_run,
     recorder_for_run,
 )
-from lagbench.core.cluster.policy_manifest import policy_for_run
+from lagbench.core.cluster.policy_manifest import asks_lag_scaler, asks_prometheus, policy_for_run
 from lagbench.core.cluster.run_rights import RUN_RIGHTS
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
@@ -167,6 +167,9 @@ def test_a_policy_of_the_second_group_scales_and_reads_its_own(
     assert groups <= {SECOND.names.group}
     called = {found.get("scalerAddress") or found.get("serverAddress") for found in metadata}
     assert called - {None} == ({address} if address else set())
+    given = load_policy(name).manifest  # what a run starts beside it is decided by either
+    assert asks_lag_scaler(made) == asks_lag_scaler(given)
+    assert asks_prometheus(made) == asks_prometheus(given)
 
 
 def test_the_runner_s_role_is_not_bound_to_names() -> None:
