@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 import yaml
 from tests.fakes.fake_kafka_admin import FakeKafkaAdmin
-from tests.unit.plugins.conftest import HPA, SCENARIO, World
+from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, SCENARIO, World
 
 from lagbench.adapters.kafka.kafka_admin import TopicSpec
 from lagbench.adapters.kube.workloads import remove_everything
@@ -203,3 +204,20 @@ def test_a_second_group_is_found_below_its_run(two: World) -> None:
     assert found == RunFolder(two.folder.path / "second_group")
     assert found.reference == f"{two.folder.run_id}/second_group"
     assert [run.run_id for run in list_runs(root)] == [two.folder.run_id]
+
+
+def test_the_second_group_s_lag_scaler_is_started_for_its_policy_alone(two: World) -> None:
+    """The first group's policy does not ask one, so only the second group's runs."""
+    second = two.folder.make_second()
+    asking = copy.deepcopy(SCALED_OBJECT)
+    address = {"scalerAddress": "lagbench-lag-scaler.lagbench:6000", "lagThreshold": "100"}
+    asking["spec"]["triggers"] = [{"type": "external", "metadata": address}]
+    second.write_text(second.policy, yaml.safe_dump(asking))
+
+    start(two)
+
+    scalers = [key for key in two.kube.objects if "lag-scaler" in key[1] and key[0] != "Pod"]
+    assert sorted(scalers) == [
+        ("Deployment", "second-lagbench-lag-scaler"),
+        ("Service", "second-lagbench-lag-scaler"),
+    ]
