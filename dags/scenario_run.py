@@ -82,8 +82,9 @@ def bench_up(run_folder: str) -> dict[str, Any]:
     cell = CellRun.open(run_folder)
     with wrong_input_is_final(), phase(cell.folder, "bench_up"):
         up = bring_bench_up(log.info, cell=cell)
-        cell.folder.update_manifest(cluster={"kubernetes": up["kubernetes"]})
-        add_versions(cell.folder, up["versions"])
+        cell.update_manifest(cluster={"kubernetes": up["kubernetes"]})
+        for group in cell.groups:
+            add_versions(group.folder, up["versions"])
         return up
 
 

@@ -58,10 +58,9 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
         if embedded:
             kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         else:
-            rights = rights_of_run(
-                settings_of_cluster(), None if cell is None else cell.policy.manifest
-            )
-            check_cluster(kube, rights, holder=lease_holder())
+            groups = () if cell is None else cell.groups
+            rights = rights_of_run(settings_of_cluster(), [one.policy.manifest for one in groups])
+            check_cluster(kube, rights, holder=lease_holder(), has_second_group=len(groups) > 1)
             ready_namespace(kube)
         admin.check_reachable()
         # Fetched here, so that the pipeline does not wait; Spark's pods have their own.
@@ -100,8 +99,9 @@ def clean_up(say: Say, *, folder: RunFolder) -> dict[str, Any]:
     """
     if target.is_embedded():
         _start_broker(say)
-    for topic in keep_evidence(_kafka_settings, folder):
-        say(f"copied {topic} to {folder.path / 'copies'}: lagbench account {folder.run_id}")
+    for group in folder.groups:
+        for topic in keep_evidence(_kafka_settings, group):
+            say(f"copied {topic} to {group.path / 'copies'}: lagbench account {folder.run_id}")
     with (
         closing(open_kube(patience_seconds=PATIENCE_SECONDS)) as kube,
         KafkaHook().get_conn() as admin,

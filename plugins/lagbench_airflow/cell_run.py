@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
@@ -12,13 +13,16 @@ from pydantic import ValidationError
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.policy import CheckedPolicy
 from lagbench.core.scenario import RunNames, Scenario, SwapPolicy
-from lagbench.core.scenario.stream import NS, Tail, offered_load, tail_of
+from lagbench.core.scenario.stream import NS, Tail, offered_load, tail_of_run
 from lagbench.errors import NotReady, WrongInput
 
 
 @dataclass(frozen=True, slots=True)
 class CellRun:
-    """One run: its folder, its names, its effective scenario and policy."""
+    """One run: its folder, its names, its effective scenario and policy.
+
+    It is the run as its first consumer group sees it; ``second`` is the same for the second group.
+    """
 
     folder: RunFolder
     names: RunNames
@@ -26,11 +30,24 @@ class CellRun:
     policy: CheckedPolicy
     swapped: Mapping[int, CheckedPolicy] = field(default_factory=dict)
     """By the number of the action that puts it in place of the one before."""
+    second: CellRun | None = None
+
+    @property
+    def groups(self) -> tuple[CellRun, ...]:
+        """The run as each of its consumer groups sees it; the first group is first."""
+        return (self,) if self.second is None else (self, self.second)
+
+    def update_manifest(self, **fields: Any) -> None:
+        """Merge ``fields`` into the manifest of each group."""
+        for group in self.groups:
+            group.folder.update_manifest(**fields)
 
     @property
     def tail(self) -> Tail | None:
         """Return the base load that continues after the planned window; None: there is none."""
-        return tail_of(self.scenario, started_replicas=self.policy.limits.started_replicas)
+        manifest = self.folder.read_json(self.folder.manifest)
+        replicas = self.policy.limits.started_replicas
+        return tail_of_run(manifest, self.scenario, started_replicas=replicas)
 
     @property
     def traffic_ends_at(self) -> float | None:
@@ -59,7 +76,11 @@ class CellRun:
                 f"there is no run in {run_folder}: scenario.yaml is missing. Tasks of one run need "
                 "one file system; start a new run if the folder was deleted"
             )
-        names = RunNames(folder.run_id)
+        run = cls._read(folder)
+        return run if folder.second is None else replace(run, second=cls._read(folder.second))
+
+    @classmethod
+    def _read(cls, folder: RunFolder) -> CellRun:
         try:
             scenario = Scenario.model_validate(yaml.safe_load(folder.read_text(folder.scenario)))
         except (ValidationError, yaml.YAMLError) as error:
@@ -75,7 +96,9 @@ class CellRun:
             for number, action in enumerate(scenario.actions)
             if isinstance(action, SwapPolicy)
         }
-        return cls(folder=folder, names=names, scenario=scenario, policy=policy, swapped=swapped)
+        return cls(
+            folder=folder, names=folder.names, scenario=scenario, policy=policy, swapped=swapped
+        )
 
     @property
     def last_policy(self) -> CheckedPolicy:

@@ -11,7 +11,6 @@ from typing import Literal
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.scenario import RunNames
 from lagbench.core.telemetry import Phase
 
 PhaseState = Literal["started", "finished", "failed"]
@@ -40,13 +39,23 @@ def record_phase(
     bootstrap_servers: str | None = None,
     detail: str = "",
 ) -> None:
-    """Append the phase to ``phases.jsonl`` and, with ``bootstrap_servers``, to the telemetry topic.
+    """Append the phase to each group's ``phases.jsonl``.
 
-    Pass no servers before the topics exist or after the fence: the record would not be read there.
+    With ``bootstrap_servers`` also to its telemetry topic. Pass no servers before the topics exist
+    or after the fence: the record would not be read there.
     """
     phase = Phase(at=time.time_ns(), source="dag", name=name, state=state, detail=detail)
     line = json.dumps({"at": phase.at, "name": name, "state": state, "detail": detail}) + "\n"
-    # One write of one line with O_APPEND: a reader sees whole lines only.
+    for group in folder.groups:
+        _append(group, line)
+        if bootstrap_servers is not None:
+            log = TelemetryLog(bootstrap_servers, group.names.telemetry_topic)
+            log.send(phase)
+            log.flush(FLUSH_SECONDS)
+
+
+def _append(folder: RunFolder, line: str) -> None:
+    """Append with one write of one line: a reader sees whole lines only."""
     descriptor = os.open(
         folder.path / "phases.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644
     )
@@ -54,7 +63,3 @@ def record_phase(
         os.write(descriptor, line.encode())
     finally:
         os.close(descriptor)
-    if bootstrap_servers is not None:
-        log = TelemetryLog(bootstrap_servers, RunNames(folder.run_id).telemetry_topic)
-        log.send(phase)
-        log.flush(FLUSH_SECONDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from lagbench.catalog.catalog import checked_cell
 from lagbench.core.cluster import refuse_on_cluster, refuse_without_own_broker
 from lagbench.core.compare import content_digest, policies_digest
 from lagbench.core.scenario import RunNames, new_run_id, require_known_hpa
+from lagbench.core.scenario.stream import RUN_TAIL_FIELD, tail_of
 from lagbench.embedded import bench
 from lagbench.embedded.prometheus_program import require_prometheus
 from lagbench.errors import WrongInput
@@ -35,9 +37,8 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     if target.is_embedded():
         if not bench.has_own_broker(bench.state_dir()):
             refuse_without_own_broker(cell.scenario)
-        require_prometheus(cell.policy.manifest, where=cell.policy_name)
-        for swapped in cell.swapped.values():
-            require_prometheus(swapped.policy.manifest, where=swapped.name)
+        for name, policy in cell.policies:
+            require_prometheus(policy.manifest, where=name)
     else:
         refuse_on_cluster(cell.scenario)
     run_id = params.get("run_id") or new_run_id(
@@ -53,27 +54,33 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     fidelity: Literal["processes", "kubernetes"] = (
         "processes" if target.is_embedded() else "kubernetes"
     )
-    write_manifest(
-        folder,
-        scenario=cell.scenario.name,
-        policy=cell.policy_name,
-        seed=cell.scenario.seed,
-        fidelity=fidelity,
-        conf=conf,
-        scenario_text=cell.scenario_text,
-        policy_text=cell.policy_text,
-        created_at=time.time_ns(),
-        cell={
-            "policy": policies_digest(
-                cell.policy.manifest, [s.policy.manifest for s in cell.swapped.values()]
-            ),
-            "target": content_digest(target.target_name()),
-        },
-    )
-    for number, swapped in cell.swapped.items():
-        folder.write_text(folder.swapped_policy(number), swapped.text)
-    swapped_policies = {number: one.policy for number, one in cell.swapped.items()}
-    predict_run(folder, cell.scenario, cell.policy, swapped_policies)
+    (_, policy), *others = cell.policies
+    digests = {
+        "policy": policies_digest(policy.manifest, [other.manifest for _, other in others]),
+        "target": content_digest(target.target_name()),
+    }
+    folders = [folder] if cell.second is None else [folder, folder.make_second()]
+    created_at = time.time_ns()
+    tail = tail_of(cell.scenario, started_replicas=cell.policy.limits.started_replicas)
+    for group, place in zip(cell.groups, folders, strict=True):
+        write_manifest(
+            place,
+            scenario=group.scenario.name,
+            policy=group.policy_name,
+            seed=group.scenario.seed,
+            fidelity=fidelity,
+            conf=conf,
+            scenario_text=group.scenario_text,
+            policy_text=group.policy_text,
+            created_at=created_at,
+            cell=digests,
+        )
+        if place.is_second:
+            place.update_manifest(**{RUN_TAIL_FIELD: None if tail is None else asdict(tail)})
+        for number, swapped in group.swapped.items():
+            place.write_text(place.swapped_policy(number), swapped.text)
+        swapped_policies = {number: one.policy for number, one in group.swapped.items()}
+        predict_run(place, group.scenario, group.policy, swapped_policies)
     return {
         "run_id": run_id,
         "run_folder": str(folder.path),

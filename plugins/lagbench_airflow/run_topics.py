@@ -22,11 +22,10 @@ TOPIC_SETTINGS = {
 
 def create_run_topics(cell: CellRun) -> dict[str, int]:
     """Create the run's topics; a retry finds them and is safe."""
-    partitions = {
-        cell.names.events_topic: cell.scenario.partitions,
-        cell.names.processed_topic: LEDGER_PARTITIONS,
-        cell.names.telemetry_topic: TELEMETRY_PARTITIONS,
-    }
+    partitions = {cell.names.events_topic: cell.scenario.partitions}
+    for group in cell.groups:
+        partitions[group.names.processed_topic] = LEDGER_PARTITIONS
+        partitions[group.names.telemetry_topic] = TELEMETRY_PARTITIONS
     factor = settings_of_cluster().replication_factor or BROKER_DEFAULT
     specs = [
         TopicSpec(name, count, TOPIC_SETTINGS, replication_factor=factor)

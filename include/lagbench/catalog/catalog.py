@@ -19,7 +19,13 @@ from lagbench.catalog.catalog_files import catalog_folder, find_file, policies_f
 from lagbench.catalog.scenario_errors import wrong_scenario
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_text
 from lagbench.core.cluster import check_actions
-from lagbench.core.policy import CheckedPolicy, check_fit, check_policy, stream_windows
+from lagbench.core.policy import (
+    CheckedPolicy,
+    check_fit,
+    check_policy,
+    require_one_start,
+    stream_windows,
+)
 from lagbench.core.scenario import EARLIER_NAMES, Scenario, SwapPolicy, trace_points
 from lagbench.core.scenario.stream import offered_load, poisoned_seqs
 from lagbench.errors import WrongInput
@@ -47,6 +53,25 @@ class Cell:
     policy_text: str
     swapped: Mapping[int, SwappedPolicy] = field(default_factory=dict)
     """By the number of the action."""
+    second: Cell | None = None
+    """The run as its second group sees it."""
+
+    @property
+    def groups(self) -> tuple[Cell, ...]:
+        """The run as each of its consumer groups sees it; this is the first."""
+        return (self,) if self.second is None else (self, self.second)
+
+    @property
+    def policies(self) -> tuple[tuple[str, CheckedPolicy], ...]:
+        """Each policy of the run with its name: of its groups, and of its actions."""
+        return tuple(
+            named
+            for group in self.groups
+            for named in (
+                (group.policy_name, group.policy),
+                *((one.name, one.policy) for one in group.swapped.values()),
+            )
+        )
 
 
 def parse_settings(
@@ -129,19 +154,49 @@ def checked_cell(
     checked = _checked_policy(text, path)
     check_fit(loaded, checked)
     swapped = _swapped(loaded)
+    second = _second(loaded, policy, checked)
     check_actions(
         loaded,
         [checked.manifest, *(one.policy.manifest for one in swapped.values())],
         started_replicas=checked.limits.started_replicas,
     )
-    effective = loaded.model_dump(mode="json")
     return Cell(
         scenario=loaded,
         policy_name=path.stem,
         policy=checked,
-        scenario_text=yaml.safe_dump(effective, sort_keys=False, allow_unicode=True),
+        scenario_text=_text_of(loaded),
         policy_text=text,
         swapped=swapped,
+        second=second,
+    )
+
+
+def _text_of(scenario: Scenario) -> str:
+    """Return the effective scenario as a run folder has it; one with one group does not say so."""
+    without = {"second_group"} if scenario.second_group is None else None
+    effective = scenario.model_dump(mode="json", exclude=without)
+    return yaml.safe_dump(effective, sort_keys=False, allow_unicode=True)
+
+
+def _second(scenario: Scenario, policy: str | None, of_first: CheckedPolicy) -> Cell | None:
+    """Return the cell of the second group; without a policy of its own it has the first one's."""
+    seen = scenario.of_second_group()
+    if seen is None or scenario.second_group is None:
+        return None
+    path = policy_file(scenario.second_group.policy or policy or scenario.policy)
+    text = read_text(path)
+    checked = _checked_policy(text, path)
+    # The phase of the first group's HPA and windows of this policy would both fix the stream.
+    check_fit(
+        seen.model_copy(update={"hpa_sync_at_seconds": scenario.hpa_sync_at_seconds}), checked
+    )
+    require_one_start(of_first.manifest, checked.manifest, where=checked.where)
+    return Cell(
+        scenario=seen,
+        policy_name=path.stem,
+        policy=checked,
+        scenario_text=_text_of(seen),
+        policy_text=text,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -24,6 +24,7 @@ _PARTS: dict[str, type[BaseModel]] = {"": Scenario} | {
     for model in (field.annotation, *get_args(field.annotation)[:1])
     if isinstance(model, type) and issubclass(model, BaseModel)
 }
+SECOND_GROUP = "second_group"
 _COST = ["consumer", "process_ms"]
 _COSTS: dict[str, type[BaseModel]] = {
     get_args(model.model_fields["kind"].annotation)[0]: model for model in get_args(ProcessCost)
@@ -55,6 +56,9 @@ class _Place:
     def of(cls, problem: ErrorDetails) -> _Place:
         """Return the place without the kinds that pydantic puts into it."""
         path = [str(part) for part in problem["loc"]]
+        if path[:1] == [SECOND_GROUP] and len(path) > 2:
+            inner = cls.of({**problem, "loc": problem["loc"][1:]})
+            return replace(inner, path=[SECOND_GROUP, *inner.path])
         if path[:1] == ["actions"]:
             kinds: Mapping[str, type[BaseModel]] = action_models()
             model = kinds.get(path[2]) if len(path) > 2 else None

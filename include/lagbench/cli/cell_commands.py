@@ -51,6 +51,7 @@ def account(run: RunArgument = "latest") -> int:
     from lagbench.embedded.local_accounting import account_here
 
     console, folder = Console(), find(run)
-    account_here(folder, lambda line: console.print(line, highlight=False, soft_wrap=True))
-    console.print(f"now: lagbench report {folder.run_id}", highlight=False, soft_wrap=True)
+    for group in folder.groups:
+        account_here(group, lambda line: console.print(line, highlight=False, soft_wrap=True))
+    console.print(f"now: lagbench report {folder.reference}", highlight=False, soft_wrap=True)
     return ExitCode.PASS

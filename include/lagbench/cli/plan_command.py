@@ -55,26 +55,36 @@ def plan(
     if seed is not None:
         overrides["seed"] = str(seed)
     cell = checked_cell(scenario, policy=policy, overrides=overrides)
-    needs = plan_cell(cell.scenario, cell.policy)
-    swapped = {number: one.policy for number, one in cell.swapped.items()}
-    predicted = predict(
-        cell.scenario, cell.policy, swapped=swapped, environment=environment_at(start)
-    )
     console = Console()
-    _print_prediction(console, cell, needs, predicted)
+    plans = [plan_cell(group.scenario, group.policy) for group in cell.groups]
+    for group, needs in zip(cell.groups, plans, strict=True):
+        swapped = {number: one.policy for number, one in group.swapped.items()}
+        predicted = predict(
+            group.scenario, group.policy, swapped=swapped, environment=environment_at(start)
+        )
+        _print_prediction(console, group, needs, predicted, of=_of_group(cell, group))
     root = runs_root()
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
-    _print_needs(console, cell, needs, free_bytes=shutil.disk_usage(existing).free)
+    _print_needs(console, cell, plans, free_bytes=shutil.disk_usage(existing).free)
     if manifests:
         _print_manifests(console, cell)
     return ExitCode.PASS
 
 
-def _print_prediction(console: Console, cell: Cell, plan: Plan, predicted: Prediction) -> None:
+def _of_group(cell: Cell, group: Cell) -> str:
+    """Return the group's part of a title; empty if the run has one group."""
+    if cell.second is None:
+        return ""
+    return " of the first group" if group is cell else " of the second group"
+
+
+def _print_prediction(
+    console: Console, cell: Cell, plan: Plan, predicted: Prediction, *, of: str
+) -> None:
     from lagbench.core.measures import NAMED
     from lagbench.core.simulation import expected_run_seconds
 
-    title = f"{cell.scenario.name} with {cell.policy_name}: prediction"
+    title = f"{cell.scenario.name} with {cell.policy_name}: prediction{of}"
     rows = [(NAMED[name].heading, _predicted(name, plan, predicted)) for name in predicted.measures]
     seconds = expected_run_seconds(cell.scenario, predicted)
     rows.append(("Duration", f"about {seconds:,.0f} s with bench, scale-down and pipeline"))
@@ -96,13 +106,29 @@ def _table(title: str, rows: Sequence[tuple[str, str]]) -> Table:
     return table
 
 
-def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -> None:
+def _print_needs(console: Console, cell: Cell, plans: Sequence[Plan], *, free_bytes: int) -> None:
+    """Print the needs of each group, and what this machine lacks for all of them."""
     from lagbench.adapters.process.processor_speed import this_processor
-    from lagbench.core.plan import cannot_carry
-    from lagbench.core.simulation import is_simulated
+    from lagbench.core.plan import cannot_carry, disk_bytes
 
+    disk = disk_bytes(plans)
+    room = f"at most {disk / 2**20:,.0f} MiB, free {free_bytes / 2**30:,.0f} GiB"
+    for group, plan in zip(cell.groups, plans, strict=True):
+        of_run = [("disk", room)] if group is cell else []
+        rows = [*_needs(group, plan), *of_run]
+        console.print(_table(f"needs and limits{_of_group(cell, group)}", rows))
+        _print_warnings(console, group.scenario, plan)
+    here = this_processor()
+    second = plans[1] if len(plans) > 1 else None
+    if lack := cannot_carry(plans[0], here.cores, here.speed, second=second):
+        console.print(f"[yellow]![/yellow] on the embedded bench {lack}", highlight=False)
+    if disk > free_bytes:
+        console.print("[red]✗[/red] this disk is too small for the run")
+
+
+def _needs(cell: Cell, plan: Plan) -> list[tuple[str, str]]:
     scenario = cell.scenario
-    rows = [
+    return [
         ("messages", f"{plan.messages:,} of {scenario.message_bytes} B, seed {scenario.seed}"),
         ("offered rate", f"{plan.base_rate:,.0f}/s, at the peak {plan.peak_rate:,.0f}/s"),
         ("stream", f"{plan.stream_seconds:,.0f} s"),
@@ -117,19 +143,17 @@ def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -
         ("saturation", _saturation(plan)),
         ("hottest partition", f"{plan.hottest_share:.1%} of the load: {plan.hottest_rate:,.0f}/s"),
         *_poison(scenario),
-        ("disk", f"at most {plan.disk_bytes / 2**20:,.0f} MiB, free {free_bytes / 2**30:,.0f} GiB"),
     ]
-    console.print(_table("needs and limits", rows))
+
+
+def _print_warnings(console: Console, scenario: Scenario, plan: Plan) -> None:
+    from lagbench.core.simulation import is_simulated
+
     if left_out := [str(n) for n, one in enumerate(scenario.actions) if not is_simulated(one)]:
         text = f"the prediction leaves out actions {', '.join(left_out)}"
         console.print(f"[yellow]![/yellow] {text}", highlight=False)
     for warning in plan.warnings:
         console.print(f"[yellow]![/yellow] {warning}", highlight=False)
-    here = this_processor()
-    if lack := cannot_carry(plan, here.cores, here.speed):
-        console.print(f"[yellow]![/yellow] on the embedded bench {lack}", highlight=False)
-    if plan.disk_bytes > free_bytes:
-        console.print("[red]✗[/red] this disk is too small for the run")
 
 
 def _poison(scenario: Scenario) -> list[tuple[str, str]]:
@@ -159,28 +183,27 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     from lagbench.core.scenario import RunNames, downstream_pace
     from lagbench.core.scenario.stream import poisoned_key, tail_of
 
-    target = patch.RunTarget(
-        RunNames("planned"), "kafka:9092", workload=cell.scenario.consumer.workload
-    )
-    consumer = base_manifest("consumer", "Deployment")
-    limits = cell.policy.limits
-    tail = tail_of(cell.scenario, started_replicas=limits.started_replicas)
-    return [
-        patch.consumer_for_run(
-            consumer,
-            target,
-            cell.scenario.consumer,
-            replicas=limits.started_replicas,
-            seed=cell.scenario.seed,
-            poison=poisoned_key(cell.scenario),
-            pace=downstream_pace(cell.scenario.actions),
-        ),
-        patch.recorder_for_run(base_manifest("recorder", "Deployment"), target),
-        policy_for_run(cell.policy.manifest, target, is_embedded=True),
-        patch.producer_job_for_run(
-            base_manifest("producer", "Job"), target, cell.scenario, tail=tail
-        ),
-    ]
+    first, made = RunNames("planned"), []
+    for names, group in zip((first, first.second), cell.groups, strict=False):
+        scenario = group.scenario
+        target = patch.RunTarget(names, "kafka:9092", workload=scenario.consumer.workload)
+        made += [
+            patch.consumer_for_run(
+                base_manifest("consumer", "Deployment"),
+                target,
+                scenario.consumer,
+                replicas=group.policy.limits.started_replicas,
+                seed=scenario.seed,
+                poison=poisoned_key(scenario),
+                pace=downstream_pace(scenario.actions),
+            ),
+            patch.recorder_for_run(base_manifest("recorder", "Deployment"), target),
+            policy_for_run(group.policy.manifest, target, is_embedded=True),
+        ]
+    tail = tail_of(cell.scenario, started_replicas=cell.policy.limits.started_replicas)
+    job = base_manifest("producer", "Job")
+    of_run = patch.RunTarget(first, "kafka:9092", workload=cell.scenario.consumer.workload)
+    return [*made, patch.producer_job_for_run(job, of_run, cell.scenario, tail=tail)]
 
 
 def _spikes(spikes: Sequence[Spike]) -> str:

@@ -67,7 +67,8 @@ def opened_target(
             require_target(server, target)
         if cluster is not None:
             for cell in cells:
-                cluster.check(cell.policy.manifest)
+                policies = [policy.manifest for _, policy in cell.policies]
+                cluster.check(policies, has_second_group=cell.second is not None)
             yield lambda conf: _on_cluster(console, state_dir, cluster, conf, server)
             return
         owns_bench = bench.running(state_dir) is None and not keep_bench
@@ -118,18 +119,17 @@ def _require_playable(cell: Cell, state_dir: Path, *, is_embedded: bool) -> None
         return
     if not bench.has_own_broker(state_dir):
         refuse_without_own_broker(cell.scenario)
-    require_prometheus(cell.policy.manifest, where=cell.policy_name)
-    for swapped in cell.swapped.values():
-        require_prometheus(swapped.policy.manifest, where=swapped.name)
+    for name, policy in cell.policies:
+        require_prometheus(policy.manifest, where=name)
 
 
 def require_disk(cell: Cell, *, runs: int = 1) -> None:
     """Reject that many runs of a cell, before anything starts, if their data would not fit."""
     from lagbench.adapters.runs.run_folder import runs_root
-    from lagbench.core.plan import plan_cell
+    from lagbench.core.plan import disk_bytes, plan_cell
     from lagbench.embedded import broker
 
-    needed = runs * plan_cell(cell.scenario, cell.policy).disk_bytes
+    needed = runs * disk_bytes([plan_cell(g.scenario, g.policy) for g in cell.groups])
     root = runs_root()
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
     broker.require_disk(existing, needed_bytes=needed)

@@ -45,7 +45,7 @@ def print_verdict(console: Console, folder: RunFolder) -> ExitCode:
     verdict = Verdict.model_validate(folder.read_json(folder.verdict))
     for reason in verdict.invalid:
         console.print(Text(f"invalid: {reason}", style="bold yellow"))
-    table = Table(title=f"verdict of {folder.path.name}", title_justify="left", box=None)
+    table = Table(title=f"verdict of {folder.reference}", title_justify="left", box=None)
     for heading in ("", "SLO", "threshold", "value"):
         table.add_column(heading, no_wrap=True, justify="right" if heading == "value" else "left")
     for slo in verdict.slos:
@@ -56,9 +56,7 @@ def print_verdict(console: Console, folder: RunFolder) -> ExitCode:
         if slo.status in ("fail", "undetermined"):
             mark, colour = _MARKS[slo.status]
             console.print(Text(f"{mark} {slo.title}: {slo.reason}", style=colour))
-    accounting = folder.path / "accounting.json"
-    if accounting.exists():
-        _print_accounting(console, folder)
+    _print_accounting(console, folder)
     mark, colour = _MARKS[verdict.status]
     console.print(Text(f"{mark} {verdict.status.upper()}", style=f"bold {colour}"))
     shown = " ".join(slo.reason for slo in verdict.slos)
@@ -73,13 +71,20 @@ def print_verdict(console: Console, folder: RunFolder) -> ExitCode:
 
 
 def _print_accounting(console: Console, folder: RunFolder) -> None:
+    for group in folder.groups:
+        if group.accounting.exists():
+            _print_counts(console, group)
+
+
+def _print_counts(console: Console, folder: RunFolder) -> None:
     counts = folder.read_json("accounting.json")
     cells = [f"{name.replace('_', ' ')} {_count(counts.get(name))}" for name in _COUNTS]
     # Printed only if there are any: the verdict names each, and normally there are none.
     cells += [
         f"{name.replace('_', ' ')} {_count(counts[name])}" for name in _GAPS if counts.get(name)
     ]
-    console.print(f"accounting: {', '.join(cells)}", highlight=False)
+    whose = "second group: " if folder.is_second else ""
+    console.print(f"{whose}accounting: {', '.join(cells)}", highlight=False)
 
 
 def _count(value: int | None) -> str:

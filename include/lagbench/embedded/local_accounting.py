@@ -31,7 +31,7 @@ def account_here(folder: RunFolder, say: Callable[[str], None]) -> None:
     :raises NotReady: the run was not fenced, nothing is left of its topics, or Spark failed.
     """
     source, arguments = _source(folder)
-    say(f"accounting for {folder.run_id} from {source}")
+    say(f"accounting for {folder.reference} from {source}")
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit")]
     command += ["--master", "local[2]", "--driver-memory", DRIVER_MEMORY]
     command += ["--jars", ",".join(str(path) for path in spark_jars())]
@@ -54,7 +54,7 @@ def account_here(folder: RunFolder, say: Callable[[str], None]) -> None:
     if code != 0 or not folder.accounting.exists():
         tail = log_path.read_text(errors="replace")[-_LOG_TAIL_CHARACTERS:]
         raise NotReady(
-            f"Spark ended with code {code}; the evidence of run {folder.run_id} stays as it is. "
+            f"Spark ended with code {code}; the evidence of run {folder.reference} stays as it is. "
             f"Whole log: {log_path}\n{tail}"
         )
 
@@ -63,20 +63,20 @@ def _source(folder: RunFolder) -> tuple[str, Sequence[str]]:
     """Return the source of the run's messages, in words and as the job's arguments."""
     if not folder.fence.exists():
         raise NotReady(
-            f"run {folder.run_id} ended before its fence: its messages were never delimited, so "
+            f"run {folder.reference} ended before its fence: its messages were never delimited, so "
             "there is nothing to account for. Run it again"
         )
     if folder.has_landed():
         return "its landed tables", ("--landed",)
     if all(folder.has_copy(kind) for kind in LANDED_TABLES):
         return "the copies of its topics", ()
-    state, names = bench.running(bench.state_dir()), RunNames(folder.run_id)
+    state, names = bench.running(bench.state_dir()), folder.names
     if state is not None and _has_topics(state.bootstrap_servers, names):
         topics = (f"--{kind}-topic" for kind in LANDED_TABLES)
         named = [part for pair in zip(topics, names.topics, strict=True) for part in pair]
         return "its topics", ("--bootstrap-servers", state.bootstrap_servers, *named)
     raise NotReady(
-        f"no messages are left of run {folder.run_id}: no landed tables, no copies in "
+        f"no messages are left of run {folder.reference}: no landed tables, no copies in "
         f"{folder.copy('')}, and no bench that has its topics. Run it again"
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -79,15 +79,22 @@ class ClusterTarget:
             **spark_environment(),
         }
 
-    def check(self, policy: Mapping[str, Any] | None = None) -> None:
+    def check(
+        self, policies: Sequence[Mapping[str, Any]] = (), *, has_second_group: bool = False
+    ) -> None:
         """Reject, before Airflow starts, a cluster or a Kafka that a run cannot work with.
 
-        :param policy: the run's policy; None if it is chosen later.
+        :param policies: the run's; empty if they are chosen later.
         :raises NotReady: something is missing; the message names it and the remedy.
         """
-        rights = rights_of_run(self._settings(), policy)
+        rights = rights_of_run(self._settings(), policies)
         with self.open_kube() as kube:
-            check_cluster(kube, rights, holder=stored_holder(state_dir()))
+            check_cluster(
+                kube,
+                rights,
+                holder=stored_holder(state_dir()),
+                has_second_group=has_second_group,
+            )
             ready_namespace(kube)
         with self._open_admin() as admin:
             admin.check_reachable()

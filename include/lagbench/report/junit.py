@@ -10,10 +10,12 @@ from lagbench.core.verdict import SloResult, Verdict
 
 
 def write_junit(folder: RunFolder) -> Path:
-    """Write junit.xml from verdict.json and return its path.
+    """Write junit.xml from verdict.json, of each group, and return the run's path.
 
     :raises NotReady: the run has no verdict.
     """
+    if folder.second is not None and folder.second.verdict.exists():
+        write_junit(folder.second)
     verdict = Verdict.model_validate(folder.read_json(folder.verdict))
     folder.write_text(folder.junit, junit_xml(verdict))
     return folder.junit

@@ -35,8 +35,12 @@ GATE_CLASSES = {
 def write_report(folder: RunFolder) -> Path:
     """Write ``report.html`` from the run folder alone and return its path.
 
+    That of a second group comes first; one that was not measured has none.
+
     :raises NotReady: the folder has no measures or no verdict.
     """
+    if folder.second is not None and folder.second.measures.exists():
+        write_report(folder.second)
     measures = Measures.model_validate(folder.read_json(folder.measures))
     verdict = Verdict.model_validate(folder.read_json(folder.verdict))
     series = read_series(folder, measures)
@@ -70,6 +74,7 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         verdict=verdict,
         series=series,
         gate=read_record(folder),
+        second=_second(folder),
         prediction=prediction,
         residuals=_residuals(prediction, measures),
         gate_class=GATE_CLASSES,
@@ -83,6 +88,19 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         plotly=get_plotlyjs(),
         shown=SHOWN_BAD_MESSAGES,
     )
+
+
+def _second(folder: RunFolder) -> dict[str, Any] | None:
+    """Return what the page shows of the second group; None: the run has one group."""
+    second = folder.second
+    if second is None:
+        return None
+    found: dict[str, Any] = {"verdict": None, "measures": None}
+    if second.verdict.exists():
+        found["verdict"] = Verdict.model_validate(second.read_json(second.verdict))
+    if second.measures.exists():
+        found["measures"] = Measures.model_validate(second.read_json(second.measures))
+    return {**found, "report": f"{second.path.name}/{second.report.name}"}
 
 
 def number(value: float | None, digits: int = 0) -> str:

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from lagbench.adapters.runs.run_folder import RunFolder, list_runs
 from lagbench.core.compare.history import HistoryRow, by_cell, cell_history, flat_manifest
 from lagbench.core.measures import NAMED, Measures
+from lagbench.core.verdict import SECOND_GROUP_PREFIX
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.results.baseline import CELL_FIELD, cell_of
 
@@ -56,7 +57,7 @@ def history_row(folder: RunFolder) -> HistoryRow | None:
             cell=cell_of(folder),
             verdict=str(verdict["status"]),
             is_invalid=bool(verdict.get("invalid")),
-            measures=_measures(folder),
+            measures=_measures_of_run(folder),
             manifest=flat_manifest(rest),
         )
     return None
@@ -123,6 +124,15 @@ def change_notes(root: Path, cell: str) -> tuple[str, ...]:
 def _rows_of_folders(root: Path) -> list[HistoryRow]:
     found = (history_row(RunFolder(root / run.run_id)) for run in list_runs(root))
     return [row for row in found if row is not None]
+
+
+def _measures_of_run(folder: RunFolder) -> Mapping[str, float | None]:
+    """Return the measures of all groups; those of a second one have its name in front."""
+    measures = dict(_measures(folder))
+    if folder.second is not None:
+        of_second = _measures(folder.second)
+        measures |= {f"{SECOND_GROUP_PREFIX}{name}": value for name, value in of_second.items()}
+    return measures
 
 
 def _measures(folder: RunFolder) -> Mapping[str, float | None]:

@@ -51,7 +51,7 @@ def read_partition_work(
     try:
         return _read(parts["events"], parts["processed"], rate, partitions, committed)
     except (OSError, pa.ArrowException) as broken:
-        raise NotReady(f"run {folder.run_id}: its messages cannot be read: {broken}") from broken
+        raise NotReady(f"run {folder.reference}: its messages cannot be read: {broken}") from broken
 
 
 def read_moved_keys(folder: RunFolder) -> MovedKeys | None:

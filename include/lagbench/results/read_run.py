@@ -39,7 +39,7 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     stamped, unknown = run_tables.read_telemetry(folder)
     manifest, scenario = folder.read_json(folder.manifest), read_scenario(folder)
     found = _yaml(folder, folder.read_text(folder.policy), "policy.yaml")
-    policy = CheckedPolicy.of_run(found, where=f"run {folder.run_id}: policy.yaml")
+    policy = CheckedPolicy.of_run(found, where=f"run {folder.reference}: policy.yaml")
     named = on_recorders_clock(stamped, clock_set(stamped, manifest["fidelity"]))
     records = by_life(named)
     lag = run_tables.read_lag(folder, first_partitions=first_partitions(records, scenario))
@@ -88,7 +88,7 @@ def _swapped(folder: RunFolder, scenario: Scenario) -> dict[int, CheckedPolicy]:
         if isinstance(action, SwapPolicy):
             name = folder.swapped_policy(number).name
             content = _yaml(folder, folder.read_text(folder.swapped_policy(number)), name)
-            where = f"run {folder.run_id}: {name}"
+            where = f"run {folder.reference}: {name}"
             found[number] = CheckedPolicy.of_run(content, where=where)
     return found
 
@@ -121,7 +121,7 @@ def read_scenario(folder: RunFolder) -> Scenario:
     except ValidationError as broken:
         first = broken.errors()[0]
         raise WrongInput(
-            where=f"run {folder.run_id}: scenario.yaml",
+            where=f"run {folder.reference}: scenario.yaml",
             field=".".join(str(part) for part in first["loc"]),
             value=first["input"],
             allowed=first["msg"],
@@ -135,7 +135,7 @@ def _yaml(folder: RunFolder, text: str, name: str) -> dict[str, Any]:
         content = str(broken)
     if not isinstance(content, dict):
         raise WrongInput(
-            where=f"run {folder.run_id}: {name}",
+            where=f"run {folder.reference}: {name}",
             field="content",
             value=str(content)[:80],
             allowed="a YAML mapping",

@@ -31,13 +31,13 @@ def read_table(folder: RunFolder, name: str) -> pa.Table:
     parts = sorted(path.glob("*.parquet"))
     if not parts:
         raise NotReady(
-            f"run {folder.run_id} has no table {name}; "
+            f"run {folder.reference} has no table {name}; "
             "its Spark jobs have not run or did not finish"
         )
     try:
         return pa.concat_tables(_read_parts(parts))
     except (OSError, pa.ArrowException) as broken:
-        raise NotReady(f"run {folder.run_id}: table {name} cannot be read: {broken}") from broken
+        raise NotReady(f"run {folder.reference}: table {name} cannot be read: {broken}") from broken
 
 
 def _read_parts(parts: list[Path]) -> Iterator[pa.Table]:

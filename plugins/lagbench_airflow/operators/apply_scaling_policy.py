@@ -23,10 +23,7 @@ from lagbench.core.cluster import (
 )
 from lagbench.core.measures import NANOSECONDS
 from lagbench.core.policy import aligned_start_ns, stream_windows
-from lagbench.core.scenario import (
-    RECORDER_DEPLOYMENT,
-    RUN_ID_LABEL,
-)
+from lagbench.core.scenario import RUN_ID_LABEL
 from lagbench.errors import NotReady
 from lagbench_airflow.bench_versions import autoscaler_version
 from lagbench_airflow.cell_run import CellRun
@@ -37,7 +34,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 START_LEAD_SECONDS = 30.0
-"""From placing cron windows to the stream: the policy is taken up, and the producer starts."""
+"""From placing cron windows to the stream: a policy is taken up, and the producer starts."""
 RECORDER_METRICS_ANNOTATION = "lagbench.io/port-metrics"
 
 
@@ -65,7 +62,7 @@ class ApplyScalingPolicyOperator(CellOperator):
         )
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
         try:
-            refuse_foreign_policy(kube)
+            refuse_foreign_policy(kube, cell.names.policy_object)
             policies = [manifest, *(policy.manifest for policy in cell.swapped.values())]
             if any(asks_lag_scaler(policy) for policy in policies):
                 _start_lag_scaler(kube, target, is_embedded=is_embedded)
@@ -91,19 +88,27 @@ class ApplyScalingPolicyOperator(CellOperator):
 
 
 def _planned_start(cell: CellRun) -> int | None:
-    """Return the start of the stream that the policy's cron windows need; None: it has none.
+    """Return the start of the stream that the cron windows of its policies need; None: no windows.
 
-    It is noted in the manifest; a retry keeps it while it can still be met.
+    It is noted in the manifest when the first group's policy is placed, and the second group's is
+    placed at the same; a retry keeps it while it can still be met.
     """
-    windows = stream_windows(cell.policy.manifest, where=str(cell.folder.policy))
+    noted = cell.folder.read_json(cell.folder.manifest).get("stream_planned_at")
+    if cell.names.is_second:
+        return None if noted is None else int(noted)
+    windows = tuple(
+        window
+        for group in cell.groups
+        for window in stream_windows(group.policy.manifest, where=str(group.folder.policy))
+    )
     if not windows:
         return None
-    earliest_ns = time.time_ns() + round(START_LEAD_SECONDS * NANOSECONDS)
-    noted = cell.folder.read_json(cell.folder.manifest).get("stream_planned_at")
+    lead_seconds = START_LEAD_SECONDS * len(cell.groups)
+    earliest_ns = time.time_ns() + round(lead_seconds * NANOSECONDS)
     if noted is not None and noted >= earliest_ns:
         return int(noted)
     planned = aligned_start_ns(windows, earliest_ns)
-    cell.folder.update_manifest(stream_planned_at=planned)
+    cell.update_manifest(stream_planned_at=planned)
     return planned
 
 
@@ -113,7 +118,7 @@ def _start_lag_scaler(kube: Kube, target: RunTarget, *, is_embedded: bool) -> No
         if companion["kind"] != "PersistentVolumeClaim":
             kube.apply(companion_for_run(companion, target))
         elif not is_embedded:  # the embedded bench has no volumes
-            claim = claim_for_cluster(companion, target.cluster)
+            claim = claim_for_cluster(companion, target)
             if claim is not None:
                 kube.apply(claim)
     deployment = lag_scaler_for_run(base_manifest("lag-scaler", "Deployment"), target)
@@ -124,7 +129,8 @@ def _start_lag_scaler(kube: Kube, target: RunTarget, *, is_embedded: bool) -> No
 def _start_prometheus(kube: Kube, target: RunTarget) -> None:
     """Run Prometheus on the recorder's metrics; localkube notes the port of each pod's ports."""
     pods = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={target.names.run_id}")
-    recorders = [p for p in pods if p["metadata"]["labels"].get("app") == RECORDER_DEPLOYMENT]
+    own = target.names.recorder
+    recorders = [p for p in pods if p["metadata"]["labels"].get("app") == own]
     if not recorders:
         raise NotReady("the recorder has no pod: Prometheus would have nothing to scrape")
     status = recorders[0].get("status") or {}

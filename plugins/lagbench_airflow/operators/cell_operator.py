@@ -26,6 +26,8 @@ class CellOperator(BaseOperator):
     template_fields: Sequence[str] = ("run_folder",)
     is_measured: ClassVar[bool] = True
     """The task runs between the creation of the topics and the fence: its phase is telemetry."""
+    is_of_run: ClassVar[bool] = False
+    """The task acts once, for all consumer groups of the run; otherwise once for each."""
 
     def __init__(
         self,
@@ -43,7 +45,14 @@ class CellOperator(BaseOperator):
 
     @abstractmethod
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
-        """Do the task's work; returns a small JSON result."""
+        """Do the task's work, of the run or of one group; returns a small JSON result."""
+
+    def _act_for_groups(self, cell: CellRun, context: Context) -> dict[str, Any]:
+        """Act for each group, one after the other; the second one's result is below its name."""
+        result = self.act(cell, context)
+        if cell.second is None or self.is_of_run:
+            return result
+        return {**result, "second_group": self.act(cell.second, context)}
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Do the work inside a phase of the task's name."""
@@ -51,7 +60,7 @@ class CellOperator(BaseOperator):
             cell = CellRun.open(self.run_folder)
             servers = self.bootstrap_servers() if self.is_measured else None
             with phase(cell.folder, self.task_id, bootstrap_servers=servers):
-                return self.act(cell, context)
+                return self._act_for_groups(cell, context)
 
     def target(self, cell: CellRun) -> RunTarget:
         """Return the target of the run's manifests; pods may reach Kafka by another address."""

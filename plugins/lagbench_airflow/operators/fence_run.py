@@ -12,12 +12,7 @@ from lagbench.adapters.kafka.telemetry_read import read_records
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.cluster import GRACE_MARGIN_SECONDS, POLICY_KINDS, is_foreign
-from lagbench.core.scenario import (
-    CONSUMER_DEPLOYMENT,
-    POLICY_OBJECT,
-    RECORDER_DEPLOYMENT,
-    RUN_ID_LABEL,
-)
+from lagbench.core.scenario import RUN_ID_LABEL
 from lagbench.core.telemetry import ActionEnded
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
@@ -36,7 +31,7 @@ _TRANSACTION_POLL_SECONDS = 1.0
 
 
 class FenceRunOperator(CellOperator):
-    """Stop the workloads in order and write ``fence.json``.
+    """Stop the workloads of all groups in order, and write ``fence.json`` of each.
 
     After success: no part of the run writes any more, and ``fence.json`` has the end of every
     topic and the group's committed offsets; the pipeline reads up to there. The order matters: the
@@ -46,31 +41,45 @@ class FenceRunOperator(CellOperator):
     stopped parts stay stopped. A retry repeats the rest and is safe.
     """
 
+    is_of_run = True
+
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Stop, collect the logs, freeze."""
         from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube
 
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
-        shutdown_seconds = cell.scenario.consumer.shutdown_timeout_seconds + GRACE_MARGIN_SECONDS
+        groups = cell.groups
         try:
             # The player first: a swap would put a policy in force again.
             self._stop_player(kube, cell)
             # Then the policy: its scaling from here on would be in no measure.
-            keep_autoscaler_status(kube, cell.folder)
-            _delete_policies(kube)
+            for group in groups:
+                keep_autoscaler_status(kube, group)
+                _delete_policies(kube, group.names.policy_object)
             collect_pod_logs(kube, cell.folder)
             kube.delete("Job", cell.names.producer_job)
-            kube.delete(cell.scenario.consumer.workload, CONSUMER_DEPLOYMENT)
-            wait_pods_gone(kube, cell, CONSUMER_DEPLOYMENT, shutdown_seconds + 30)
+            for group in groups:
+                kube.delete(group.scenario.consumer.workload, group.names.consumers)
+            for group in groups:
+                settings = group.scenario.consumer
+                shutdown_seconds = settings.shutdown_timeout_seconds + GRACE_MARGIN_SECONDS
+                wait_pods_gone(kube, cell, group.names.consumers, shutdown_seconds + 30)
             wait_pods_gone(kube, cell, cell.names.producer_job, 60)
-            kube.delete("Deployment", RECORDER_DEPLOYMENT)
-            wait_pods_gone(kube, cell, RECORDER_DEPLOYMENT, RECORDER_GRACE_SECONDS + 30)
+            for group in groups:
+                kube.delete("Deployment", group.names.recorder)
+            for group in groups:
+                wait_pods_gone(kube, cell, group.names.recorder, RECORDER_GRACE_SECONDS + 30)
         finally:
             kube.close()
         if cell.swapped:
             keep_differences(cell, self.bootstrap_servers())
-        fence = self._fence(cell)
-        cell.folder.write_json(cell.folder.fence, fence)
+        counted = [self._write_fence(group) for group in groups]
+        return counted[0] if cell.second is None else {**counted[0], "second_group": counted[1]}
+
+    def _write_fence(self, group: CellRun) -> dict[str, Any]:
+        """Freeze a group's evidence; return the number of offsets in each topic."""
+        fence = self._fence(group)
+        group.folder.write_json(group.folder.fence, fence)
         return {topic: sum(fence[topic].values()) for topic in ("events", "processed", "telemetry")}
 
     def _stop_player(self, kube: Kube, cell: CellRun) -> None:
@@ -161,8 +170,8 @@ def collect_pod_logs(kube: Kube, folder: RunFolder, *, owner: str = "") -> list[
     return collected
 
 
-def keep_autoscaler_status(kube: Kube, folder: RunFolder) -> None:
-    """Write the last status of KEDA and the HPA for the consumers.
+def keep_autoscaler_status(kube: Kube, group: CellRun) -> None:
+    """Write the last status of KEDA and the HPA for the group's consumers.
 
     A retry finds the policy deleted and leaves the file as it is.
     """
@@ -173,20 +182,20 @@ def keep_autoscaler_status(kube: Kube, folder: RunFolder) -> None:
                 "status": item.get("status") or {},
             }
             for item in kube.list(kind)
-            if (item["spec"].get("scaleTargetRef") or {}).get("name") == CONSUMER_DEPLOYMENT
+            if (item["spec"].get("scaleTargetRef") or {}).get("name") == group.names.consumers
         }
         for kind in POLICY_KINDS
     }
     if any(found.values()):
-        folder.write_json(folder.autoscaler, found)
+        group.folder.write_json(group.folder.autoscaler, found)
 
 
-def _delete_policies(kube: Kube) -> None:
-    """Delete the run's policy; a policy of its name that no run has created stays."""
+def _delete_policies(kube: Kube, name: str) -> None:
+    """Delete the policy ``name`` of the run; a policy of its name that no run has created stays."""
     for kind in POLICY_KINDS:
-        found = kube.get(kind, POLICY_OBJECT)
+        found = kube.get(kind, name)
         if found is not None and not is_foreign(found):
-            kube.delete(kind, POLICY_OBJECT)
+            kube.delete(kind, name)
 
 
 def wait_pods_gone(kube: Kube, cell: CellRun, owner: str, timeout_seconds: float) -> None:

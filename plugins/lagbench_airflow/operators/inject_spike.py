@@ -53,6 +53,8 @@ class InjectSpikeOperator(CellOperator):
     A scenario that fixes the phase of the HPA's sync has its stream start that much before a sync.
     """
 
+    is_of_run = True
+
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
         """Create or adopt the Job, note it, wait for the stream."""
         from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube
@@ -82,7 +84,7 @@ class InjectSpikeOperator(CellOperator):
             started = self._stream_start(kube, cell, self.bootstrap_servers())
         finally:
             kube.close()
-        cell.folder.update_manifest(stream_started_at=started)
+        cell.update_manifest(stream_started_at=started)
         return {"job": cell.names.producer_job, "is_new": is_new, "stream_started_at": started}
 
     def _adopt(self, kube: Kube, cell: CellRun) -> None:

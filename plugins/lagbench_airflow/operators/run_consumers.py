@@ -51,6 +51,7 @@ class RunConsumersOperator(CellOperator):
         is_embedded = embedded_access(self.kubernetes_conn_id) is not None
         settings = cell.scenario.consumer
         start = start_delay(settings, cell.scenario.seed, is_embedded=is_embedded)
+        # Its action disturbs the first group's connections: the second group's scenario lacks it.
         listener = listener_behind_proxy(cell.scenario)
         way = None
         if listener is not None:

@@ -31,6 +31,8 @@ class StartActionsOperator(CellOperator):
     retry finds the Job of the run and waits for the same pod: no action is played twice.
     """
 
+    is_of_run = True
+
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Create the Job with its account and wait until its pod is Ready."""
         from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, embedded_access, open_kube

@@ -38,6 +38,8 @@ class StopTailOperator(CellOperator):
         (templated).
     """
 
+    is_of_run = True
+
     template_fields: Sequence[str] = (*CellOperator.template_fields, "is_settled")
 
     def __init__(self, *, is_settled: str = "True", **kwargs: Any) -> None:
@@ -66,7 +68,7 @@ class StopTailOperator(CellOperator):
             kube.close()
         finished = first_record(servers, cell.names.telemetry_topic, StreamFinished)
         noted = self._noted(cell, tail, finished, end)
-        cell.folder.update_manifest(tail=noted)
+        cell.update_manifest(tail=noted)
         self.log.info("the tail ended: %s", noted)
         return {"tail": noted}
 

@@ -73,7 +73,8 @@ class SubmitSparkJobOperator(CellOperator):
         with wrong_input_is_final():
             folder = CellRun.open(self.run_folder).folder
         if folder.fence.exists():
-            self.execution_timeout = timedelta(seconds=time_limit_seconds(_messages(folder)))
+            seconds = time_limit_seconds(_messages(folder)) * len(folder.groups)
+            self.execution_timeout = timedelta(seconds=seconds)
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
         """Put the run in place, execute the provider's operator, and fetch the run."""
@@ -115,6 +116,7 @@ class SubmitSparkJobOperator(CellOperator):
             code_zip=write_code_zip(scratch),
             python=sys.executable,
             pod_template=POD_TEMPLATE,
+            run=cell.folder.reference,
         )
         return compose_submission(
             target.place, target.settings, here, job=JOB, namespace=target.namespace
@@ -190,7 +192,10 @@ def staging_of(target: SparkTarget, folder: RunFolder) -> Staging | None:
         return None
     if settings.runs_in_s3:
         return Staging.in_s3(
-            settings.runs, folder.run_id, endpoint=settings.s3_endpoint, region=settings.s3_region
+            settings.runs,
+            folder.reference,
+            endpoint=settings.s3_endpoint,
+            region=settings.s3_region,
         )
     root = Path(settings.runs)
     if target.place is SparkPlace.KUBERNETES:
@@ -203,10 +208,10 @@ def staging_of(target: SparkTarget, folder: RunFolder) -> Staging | None:
             allowed="a folder that this machine (the driver) and all workers have at the same "
             "path, or s3a://BUCKET/PREFIX",
         )
-    own = root / folder.run_id
+    own = root / folder.reference
     if own.exists() and own.samefile(folder.path):
         return None
-    return Staging.in_folder(settings.runs, folder.run_id)
+    return Staging.in_folder(settings.runs, folder.reference)
 
 
 def require_tables(folder: RunFolder, names: Sequence[str], *, seen_by_spark: str) -> None:

@@ -21,6 +21,7 @@ class VerdictOperator(CellOperator):
     """
 
     is_measured = False
+    is_of_run = True
     operator_extra_links = (ReportLink(),)
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002

@@ -16,6 +16,8 @@ class ActionsPlayedSensor(CellSensor):
     reports the actions that were not played.
     """
 
+    is_of_run = True
+
     def wait_seconds(self, cell: CellRun) -> float:
         """Wait as long as the actions may last after the planned window and the drain."""
         scenario = cell.scenario

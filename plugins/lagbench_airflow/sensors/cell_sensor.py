@@ -16,6 +16,7 @@ from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.phases import record_phase
 from lagbench_airflow.triggers.condition import ConditionTrigger, Reason, run_inline
+from lagbench_airflow.triggers.every_group import trigger_of_groups
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -40,6 +41,8 @@ class CellSensor(BaseSensorOperator):
     """
 
     template_fields: Sequence[str] = ("run_folder",)
+    is_of_run: ClassVar[bool] = False
+    """The state is one of the run; otherwise the sensor waits until each consumer group has it."""
     fails_on_timeout: ClassVar[bool] = False
     """False: the run continues after the time limit, and the verdict judges the measures."""
 
@@ -65,11 +68,20 @@ class CellSensor(BaseSensorOperator):
 
     @abstractmethod
     def wait_seconds(self, cell: CellRun) -> float:
-        """Return how long the wait may last."""
+        """Return how long the wait may last, for the run or one group."""
 
     @abstractmethod
     def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
-        """Return the condition to wait for."""
+        """Return the condition to wait for, of the run or of one group."""
+
+    def _groups(self, cell: CellRun) -> tuple[CellRun, ...]:
+        return (cell,) if self.is_of_run else cell.groups
+
+    def _longest_wait(self, cell: CellRun) -> float:
+        return max(self.wait_seconds(group) for group in self._groups(cell))
+
+    def _trigger_of_run(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
+        return trigger_of_groups([self.trigger(group, deadline_at) for group in self._groups(cell)])
 
     def execute(self, context: Context) -> Any:
         """Begin the phase and wait."""
@@ -77,13 +89,13 @@ class CellSensor(BaseSensorOperator):
             cell = CellRun.open(self.run_folder)
             servers = self._bootstrap_servers()
             record_phase(cell.folder, self.task_id, "started", bootstrap_servers=servers)
-            now, wait_seconds = time.time(), self.wait_seconds(cell)
+            now, wait_seconds = time.time(), self._longest_wait(cell)
             inline_seconds = wait_seconds
             if self.deferrable:
                 inline_seconds = min(wait_seconds, self.defer_after_seconds)
-            event = run_inline(self.trigger(cell, now + inline_seconds))
+            event = run_inline(self._trigger_of_run(cell, now + inline_seconds))
         if event["reason"] == Reason.TIMED_OUT and inline_seconds < wait_seconds:
-            trigger = self.trigger(cell, now + wait_seconds)
+            trigger = self._trigger_of_run(cell, now + wait_seconds)
             trigger.not_before_at = time.time() + DEFERRAL_SETTLES_SECONDS
             self.defer(
                 trigger=trigger,
@@ -107,7 +119,7 @@ class CellSensor(BaseSensorOperator):
         if reason is Reason.TIMED_OUT and self.fails_on_timeout:
             record_phase(cell.folder, self.task_id, "failed", detail=said)
             raise StillWaiting(
-                f"waited {self.wait_seconds(cell):.0f} s for {self.task_id}; last seen: {seen}. "
+                f"waited {self._longest_wait(cell):.0f} s for {self.task_id}; last seen: {seen}. "
                 "Look at the pods' logs, or raise the scenario's timeouts"
             )
         if reason is not Reason.REACHED:

@@ -33,6 +33,7 @@ class ConsumerGroupStableSensor(CellSensor):
         """Return the condition: stable and complete."""
         return ConsumerGroupStableTrigger(
             run_id=cell.names.run_id,
+            is_second=cell.names.is_second,
             workload=cell.scenario.consumer.workload,
             refuses_strangers=self.refuses_strangers,
             kafka_conn_id=self.kafka_conn_id,

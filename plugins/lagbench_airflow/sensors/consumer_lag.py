@@ -29,6 +29,7 @@ class ConsumerLagAboveSensor(CellSensor):
         """Return the condition: lag above the threshold."""
         return ConsumerLagAboveTrigger(
             run_id=cell.names.run_id,
+            is_second=cell.names.is_second,
             above_records=int(_threshold(cell)),
             traffic_ends_at=cell.traffic_ends_at,
             kafka_conn_id=self.kafka_conn_id,
@@ -60,6 +61,7 @@ class ConsumerLagAtRestSensor(CellSensor):
         """Return the condition: no more lag than the base load keeps in flight."""
         return ConsumerLagAtMostTrigger(
             run_id=cell.names.run_id,
+            is_second=cell.names.is_second,
             at_most_records=resting_lag_records(cell.tail, lag_threshold=_threshold(cell)),
             kafka_conn_id=self.kafka_conn_id,
             deadline_at=deadline_at,
@@ -86,6 +88,7 @@ class ConsumerLagDrainedSensor(CellSensor):
         """Return the condition: nothing left to commit."""
         return ConsumerLagAtMostTrigger(
             run_id=cell.names.run_id,
+            is_second=cell.names.is_second,
             at_most_records=0,
             kafka_conn_id=self.kafka_conn_id,
             deadline_at=deadline_at,

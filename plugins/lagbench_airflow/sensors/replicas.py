@@ -36,6 +36,7 @@ class ReplicasSettledSensor(CellSensor):
         )
         return ReplicasSettledTrigger(
             run_id=cell.names.run_id,
+            is_second=cell.names.is_second,
             workload=cell.scenario.consumer.workload,
             least=least,
             most=most,

@@ -26,6 +26,8 @@ class TrafficFinishedSensor(CellSensor):
     and the verdict calls the run invalid.
     """
 
+    is_of_run = True
+
     def wait_seconds(self, cell: CellRun) -> float:
         """Wait as long as the stream may last."""
         return stream_seconds(cell)

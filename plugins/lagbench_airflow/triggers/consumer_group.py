@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from lagbench.core.scenario import CONSUMER_DEPLOYMENT, RUN_ID_LABEL, RunNames
+from lagbench.core.scenario import RUN_ID_LABEL, RunNames
 from lagbench.errors import WrongInput
 from lagbench_airflow.triggers.condition import ConditionTrigger, Reading
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from lagbench.adapters.kube.kube import Kube
 
 _WITHOUT_MEMBERS = ("EMPTY", "DEAD")
-_POD_PREFIX = f"{CONSUMER_DEPLOYMENT}-"  # of every pod that the workload creates
 
 
 class ConsumerGroupStableTrigger(ConditionTrigger):
@@ -35,11 +34,12 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
         kafka_conn_id: str,
         kubernetes_conn_id: str,
         refuses_strangers: bool = True,
+        is_second: bool = False,
         **bounds: float,
     ) -> None:
-        """Name the run, the kind of its workload and the connections."""
+        """Name the run, which of its groups, the kind of its workload and the connections."""
         super().__init__(**bounds)
-        self.run_id, self.workload = run_id, workload
+        self.run_id, self.is_second, self.workload = run_id, is_second, workload
         self.refuses_strangers = refuses_strangers
         self.kafka_conn_id = kafka_conn_id
         self.kubernetes_conn_id = kubernetes_conn_id
@@ -48,6 +48,7 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
         """Return the arguments."""
         return {
             "run_id": self.run_id,
+            "is_second": self.is_second,
             "workload": self.workload,
             "refuses_strangers": self.refuses_strangers,
             "kafka_conn_id": self.kafka_conn_id,
@@ -56,9 +57,9 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
 
     def read(self) -> Reading:
         """Compare members and owned partitions with the expected ones."""
-        names = RunNames(self.run_id)
+        names = RunNames(self.run_id, is_second=self.is_second)
         kube = self.clients.kube(self.kubernetes_conn_id)
-        workload = kube.get(self.workload, CONSUMER_DEPLOYMENT) or {}
+        workload = kube.get(self.workload, names.consumers) or {}
         wanted = int((workload.get("spec") or {}).get("replicas") or 0)
         admin = self.clients.kafka_admin(self.kafka_conn_id)
         # First, because it fails while the broker is down: a request to a group's coordinator that
@@ -71,7 +72,8 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
             for topic, partition in member.partitions
             if topic == names.events_topic
         )
-        strangers = [m for m in group.members if not m.client_id.startswith(_POD_PREFIX)]
+        own_pods = f"{names.consumers}-"  # begins the name of every pod that the workload creates
+        strangers = [m for m in group.members if not m.client_id.startswith(own_pods)]
         if strangers and self.refuses_strangers:
             raise WrongInput(
                 where=f"consumer group {names.group}",

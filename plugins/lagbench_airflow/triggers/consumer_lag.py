@@ -10,21 +10,27 @@ from lagbench_airflow.triggers.producer_job import traffic_end
 
 
 class _ConsumerLagTrigger(ConditionTrigger):
-    """Reads the lag of one run's group."""
+    """Reads the lag of one group of a run."""
 
-    def __init__(self, *, run_id: str, kafka_conn_id: str, **bounds: float) -> None:
-        """Name the run and the connection."""
+    def __init__(
+        self, *, run_id: str, kafka_conn_id: str, is_second: bool = False, **bounds: float
+    ) -> None:
+        """Name the run, which of its groups, and the connection."""
         super().__init__(**bounds)
-        self.run_id = run_id
+        self.run_id, self.is_second = run_id, is_second
         self.kafka_conn_id = kafka_conn_id
 
     def parameters(self) -> dict[str, Any]:
         """Return the arguments."""
-        return {"run_id": self.run_id, "kafka_conn_id": self.kafka_conn_id}
+        return {
+            "run_id": self.run_id,
+            "is_second": self.is_second,
+            "kafka_conn_id": self.kafka_conn_id,
+        }
 
     def total_lag(self) -> int:
         """Return the messages that the group has not committed yet."""
-        names = RunNames(self.run_id)
+        names = RunNames(self.run_id, is_second=self.is_second)
         return self.clients.lag_reader(self.kafka_conn_id).total_lag(
             names.group, names.events_topic
         )

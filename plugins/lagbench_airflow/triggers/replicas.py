@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lagbench.core.measures.evidence import FINAL_PHASES
-from lagbench.core.scenario import CONSUMER_DEPLOYMENT, RUN_ID_LABEL
+from lagbench.core.scenario import RUN_ID_LABEL, RunNames
 from lagbench_airflow.triggers.condition import ConditionTrigger, Reading
 
 
@@ -20,11 +20,12 @@ class ReplicasSettledTrigger(ConditionTrigger):
         least: int,
         most: int,
         kubernetes_conn_id: str,
+        is_second: bool = False,
         **bounds: float,
     ) -> None:
-        """Name the run, the kind of its workload, the counts and the connection."""
+        """Name the run, which of its groups, its workload's kind, counts and connection."""
         super().__init__(**bounds)
-        self.run_id, self.workload = run_id, workload
+        self.run_id, self.is_second, self.workload = run_id, is_second, workload
         self.least, self.most = least, most
         self.kubernetes_conn_id = kubernetes_conn_id
 
@@ -32,6 +33,7 @@ class ReplicasSettledTrigger(ConditionTrigger):
         """Return the arguments."""
         return {
             "run_id": self.run_id,
+            "is_second": self.is_second,
             "workload": self.workload,
             "least": self.least,
             "most": self.most,
@@ -44,10 +46,11 @@ class ReplicasSettledTrigger(ConditionTrigger):
         A node short of memory leaves the evicted pods behind as failed.
         """
         kube = self.clients.kube(self.kubernetes_conn_id)
-        workload = kube.get(self.workload, CONSUMER_DEPLOYMENT) or {}
+        name = RunNames(self.run_id, is_second=self.is_second).consumers
+        workload = kube.get(self.workload, name) or {}
         pods = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={self.run_id}")
         spec, status = workload.get("spec") or {}, workload.get("status") or {}
-        mine = [pod for pod in pods if _is_consumer(pod) and not _has_ended(pod)]
+        mine = [pod for pod in pods if _is_of(name, pod) and not _has_ended(pod)]
         seen = {
             "wanted": spec.get("replicas"),
             "ready": status.get("readyReplicas") or 0,
@@ -59,9 +62,9 @@ class ReplicasSettledTrigger(ConditionTrigger):
         return Reading(is_met=is_met, seen=seen)
 
 
-def _is_consumer(pod: dict[str, Any]) -> bool:
-    """Return whether the pod is a consumer, by the name that the workload gives it."""
-    return str(pod["metadata"]["name"]).startswith(f"{CONSUMER_DEPLOYMENT}-")
+def _is_of(workload: str, pod: dict[str, Any]) -> bool:
+    """Return whether the pod is one of the workload, by the name that it gives to its pods."""
+    return str(pod["metadata"]["name"]).startswith(f"{workload}-")
 
 
 def _has_ended(pod: dict[str, Any]) -> bool:

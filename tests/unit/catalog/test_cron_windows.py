@@ -48,3 +48,22 @@ def test_a_swap_to_a_policy_with_cron_windows_is_rejected(placed: Path, tmp_path
     with pytest.raises(WrongInput) as caught:
         checked_cell(scenario("cron-placed"))
     assert (caught.value.field, caught.value.value) == ("actions.0.policy", "cron-placed")
+
+
+def test_windows_of_both_groups_need_one_start(placed: Path, tmp_path: Path) -> None:
+    """Edges half a minute apart cannot both be on whole minutes; whole minutes apart they can."""
+    path = placed / "cron-placed.yaml"
+    manifest = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for name, window in (("late", "90-210"), ("later", "120-240")):
+        manifest["metadata"]["annotations"] = {WINDOWS_ANNOTATION: window}
+        (placed / f"cron-{name}.yaml").write_text(yaml.safe_dump(manifest), encoding="utf-8")
+
+    def scenario(policy: str) -> Path:
+        return scenario_file(tmp_path, partitions=12, second_group={"policy": policy})
+
+    later = checked_cell(scenario("cron-later"), policy="cron-placed")
+    assert later.second is not None
+    assert later.second.policy_name == "cron-later"
+    with pytest.raises(WrongInput, match="whole minutes") as caught:
+        checked_cell(scenario("cron-late"), policy="cron-placed")
+    assert caught.value.value == "90-210"

@@ -31,7 +31,7 @@ class Home:
         for name, value in (("STATE", root / "state"), ("RUNS", root / "runs")):
             monkeypatch.setenv(f"LAGBENCH_{name}_DIR", str(value))
         monkeypatch.setattr(target, "find_target", lambda *_: cluster)
-        monkeypatch.setattr(ClusterTarget, "check", lambda *_: None)
+        monkeypatch.setattr(ClusterTarget, "check", lambda *_, **__: None)
         monkeypatch.setattr(ClusterTarget, "connections", lambda _: {})
         monkeypatch.setattr(ClusterTarget, "clean_up", lambda it, *_: self.cleaned.append(it.name))
         monkeypatch.setattr(Kube, "server_version", lambda _: "v1.34.4")

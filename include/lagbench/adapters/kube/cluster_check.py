@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 from lagbench.adapters.kube.client.kube_errors import translated
 from lagbench.adapters.kube.cluster_lease import ClusterLease
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
-from lagbench.core.cluster import POLICY_KINDS, SCALED_OBJECT, Right, is_foreign
-from lagbench.core.scenario import CONSUMER_DEPLOYMENT, POLICY_OBJECT
+from lagbench.core.cluster import POLICY_KINDS, SCALED_OBJECT, Right, for_group, is_foreign
+from lagbench.core.scenario import CONSUMER_DEPLOYMENT, RunNames
 from lagbench.errors import NotReady
 
 if TYPE_CHECKING:
     from lagbench.adapters.kube.kube import Kube
 
 _WORKLOADS = ("consumer", "recorder", "lag-scaler")
+ANY_RUN = "any"
 _KEPT = "PersistentVolumeClaim"  # stays from run to run, and an overlay may have made it
 KEDA_GROUP = "keda.sh"
 EXTERNAL_METRICS = "external.metrics.k8s.io"
@@ -36,7 +37,9 @@ def ready_namespace(kube: Kube) -> None:
         kube.apply(manifest)
 
 
-def check_cluster(kube: Kube, rights: Sequence[Right], *, holder: str) -> None:
+def check_cluster(
+    kube: Kube, rights: Sequence[Right], *, holder: str, has_second_group: bool = False
+) -> None:
     """Reject a cluster in which a run cannot work, or would change objects of others.
 
     :param rights: what the run needs to do.
@@ -55,7 +58,8 @@ def check_cluster(kube: Kube, rights: Sequence[Right], *, holder: str) -> None:
             "Give it the Role of k8s/base/runner/rbac.yaml (kubectl apply -k k8s/overlays/context)"
         )
     ClusterLease(kube, holder).require_free()
-    foreign = list(foreign_objects(kube))
+    found = foreign_objects(kube, has_second_group=has_second_group)
+    foreign = list(dict.fromkeys(found))  # accounts are of both groups
     if foreign:
         raise NotReady(
             f"namespace {kube.namespace} has objects that a run would replace although no run "
@@ -107,21 +111,24 @@ def _may_verb(client: Any, namespace: str, right: Right, verb: str) -> bool:
     return bool(answer.status.allowed)
 
 
-def foreign_objects(kube: Kube) -> Iterator[str]:
+def foreign_objects(kube: Kube, *, has_second_group: bool = False) -> Iterator[str]:
     """Name each object that a run would replace or scale although no run created it."""
-    for workload in _WORKLOADS:
-        made = [base_manifest(workload, "Deployment"), *base_objects(workload)]
-        names = [(manifest["kind"], manifest["metadata"]["name"]) for manifest in made]
-        if workload == CONSUMER_DEPLOYMENT:
-            names.append(("StatefulSet", CONSUMER_DEPLOYMENT))
-        for kind, name in names:
-            found = None if kind == _KEPT else kube.get(kind, name)
-            if found is not None and is_foreign(found):
-                yield f"{kind}/{name}"
-    yield from policies_in_the_way(kube)
+    first = RunNames(ANY_RUN)
+    for group in (first, first.second) if has_second_group else (first,):
+        for workload in _WORKLOADS:
+            committed = [base_manifest(workload, "Deployment"), *base_objects(workload)]
+            made = [for_group(manifest, group) for manifest in committed]
+            names = [(manifest["kind"], manifest["metadata"]["name"]) for manifest in made]
+            if workload == CONSUMER_DEPLOYMENT:
+                names.append(("StatefulSet", group.consumers))
+            for kind, name in names:
+                found = None if kind == _KEPT else kube.get(kind, name)
+                if found is not None and is_foreign(found):
+                    yield f"{kind}/{name}"
+        yield from policies_in_the_way(kube, group)
 
 
-def policies_in_the_way(kube: Kube) -> Iterator[str]:
+def policies_in_the_way(kube: Kube, group: RunNames) -> Iterator[str]:
     """Name each policy that no run made and that scales the consumers, or has a policy's name.
 
     An apply would overwrite one of that name, whatever it scales.
@@ -130,8 +137,8 @@ def policies_in_the_way(kube: Kube) -> Iterator[str]:
         for found in kube.list(kind):
             target = (found.get("spec") or {}).get("scaleTargetRef") or {}
             owners = (found["metadata"].get("ownerReferences")) or []
-            is_on_ours = target.get("name") == CONSUMER_DEPLOYMENT
+            is_on_ours = target.get("name") == group.consumers
             is_kedas = any(owner.get("kind") == SCALED_OBJECT for owner in owners)
-            is_in_the_way = found["metadata"]["name"] == POLICY_OBJECT
+            is_in_the_way = found["metadata"]["name"] == group.policy_object
             if (is_in_the_way or (is_on_ours and not is_kedas)) and is_foreign(found):
                 yield f"{kind}/{found['metadata']['name']}"

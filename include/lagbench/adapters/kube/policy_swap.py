@@ -12,11 +12,11 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster import HPA, POLICY_KINDS, SCALED_OBJECT, is_foreign
 from lagbench.core.keda.loop import is_driven, is_handed_over
 from lagbench.core.policy import PolicyLimits
-from lagbench.core.scenario import POLICY_OBJECT, RUN_ID_ANNOTATION, RUN_ID_LABEL, SWAP_ANNOTATION
+from lagbench.core.scenario import RUN_ID_ANNOTATION, RUN_ID_LABEL, SWAP_ANNOTATION
 from lagbench.errors import NotReady
 
 TAKEN_UP_TIMEOUT_SECONDS = 120.0
-KEDA_HPA = f"keda-hpa-{POLICY_OBJECT}"
+KEDA_HPA_PREFIX = "keda-hpa-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,9 @@ def put_policy(kube: Kube, manifest: dict[str, Any], limits: PolicyLimits) -> Pu
 
     :raises NotReady: the autoscaler has not taken it up in time; it may be in force.
     """
-    before = _policy_in_force(kube)
-    _delete_other_kind(kube, manifest["kind"])
+    name = manifest["metadata"]["name"]
+    before = _policy_in_force(kube, name)
+    _delete_other_kind(kube, manifest["kind"], name)
     applied = kube.apply(manifest)
     difference = policy_diff(before, applied)
     hpa = _wait_taken_up(kube, manifest, limits, is_changed=bool(difference))
@@ -56,36 +57,37 @@ def _written(manifest: dict[str, Any] | None) -> str:
     return yaml.safe_dump(kept, sort_keys=True)
 
 
-def _policy_in_force(kube: Kube) -> dict[str, Any] | None:
+def _policy_in_force(kube: Kube, name: str) -> dict[str, Any] | None:
     for kind in POLICY_KINDS:
-        found = kube.get(kind, POLICY_OBJECT)
+        found = kube.get(kind, name)
         if found is not None:
             return found
     return None
 
 
-def refuse_foreign_policy(kube: Kube) -> None:
+def refuse_foreign_policy(kube: Kube, name: str) -> None:
     """Reject a policy that the check of the cluster missed: created since, or here by hand."""
     for kind in POLICY_KINDS:
-        found = kube.get(kind, POLICY_OBJECT)
+        found = kube.get(kind, name)
         if found is not None and is_foreign(found):
             raise NotReady(
-                f"{kind}/{POLICY_OBJECT} exists, and no run created it (it has no label "
+                f"{kind}/{name} exists, and no run created it (it has no label "
                 f"{RUN_ID_LABEL}): the run's policy would replace it. Delete it, or rehearse in "
                 "another namespace"
             )
 
 
-def _delete_other_kind(kube: Kube, kind: str) -> None:
+def _delete_other_kind(kube: Kube, kind: str, name: str) -> None:
     """Delete the other kind, and KEDA's HPA with its ScaledObject: two autoscalers would fight."""
     other = HPA if kind == SCALED_OBJECT else SCALED_OBJECT
-    if not kube.delete(other, POLICY_OBJECT):
+    if not kube.delete(other, name):
         return
-    left = [(other, POLICY_OBJECT)] + ([(HPA, KEDA_HPA)] if other == SCALED_OBJECT else [])
+    kedas = [(HPA, f"{KEDA_HPA_PREFIX}{name}")] if other == SCALED_OBJECT else []
+    left = [(other, name), *kedas]
     kube.wait_until(
         lambda kube: all(kube.get(*object_) is None for object_ in left),
         timeout_seconds=TAKEN_UP_TIMEOUT_SECONDS,
-        what=f"the former {other}/{POLICY_OBJECT} to be deleted",
+        what=f"the former {other}/{name} to be deleted",
     )
 
 
@@ -101,14 +103,14 @@ def _wait_taken_up(
     unchanged. The HPA controller has read it when it has written conditions, at its first sync
     (15 s); KEDA's HPA may not have them yet.
     """
-    kind = manifest["kind"]
-    name = KEDA_HPA if kind == SCALED_OBJECT else POLICY_OBJECT
+    kind, own_name = manifest["kind"], manifest["metadata"]["name"]
+    name = f"{KEDA_HPA_PREFIX}{own_name}" if kind == SCALED_OBJECT else own_name
     wanted = (max(limits.floor_replicas, 1), limits.ceiling_replicas)
     seen: dict[str, Any] = {}
     found: dict[str, Any] = {}
 
     def is_taken_up(kube: Kube) -> bool:
-        policy, hpa = kube.get(kind, POLICY_OBJECT) or {}, kube.get(HPA, name) or {}
+        policy, hpa = kube.get(kind, own_name) or {}, kube.get(HPA, name) or {}
         spec = hpa.get("spec") or {}
         bounds = (spec.get("minReplicas") or 1, spec.get("maxReplicas"))
         conditions = (policy.get("status") or {}).get("conditions") or []
@@ -126,7 +128,7 @@ def _wait_taken_up(
     kube.wait_until(
         is_taken_up,
         timeout_seconds=TAKEN_UP_TIMEOUT_SECONDS,
-        what=f"the autoscaler to take up {kind}/{POLICY_OBJECT}",
+        what=f"the autoscaler to take up {kind}/{own_name}",
         last_seen=lambda: str(seen),
     )
     return found

@@ -10,7 +10,7 @@ from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.cluster_lease import ClusterLease
 from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster import POLICY_KINDS, SWEEP_SECONDS
-from lagbench.core.scenario import GROUP_PREFIX, RUN_ID_LABEL, TOPIC_PREFIX
+from lagbench.core.scenario import GROUP_PREFIX, RUN_ID_LABEL, TOPIC_PREFIX, RunNames
 
 PODS_GONE_TIMEOUT_SECONDS = 180.0
 WORKLOADS = ("Job", "Deployment", "StatefulSet", "Service")
@@ -44,7 +44,8 @@ def remove_everything(
     say(f"removed workloads {workloads}")  # before Kafka, which may be away
     topics = admin.topic_names(TOPIC_PREFIX)
     runs = [found[1] for topic in topics if (found := _EVENTS_OF_RUN.fullmatch(topic))]
-    of_runs = {f"{GROUP_PREFIX}{run_id}" for run_id in runs}
+    names = [RunNames(run_id) for run_id in runs]
+    of_runs = {group.group for name in names for group in (name, name.second)}
     groups = [group for group in admin.group_ids(GROUP_PREFIX) if group in of_runs]
     for group in groups:
         admin.delete_group(group)

@@ -18,6 +18,8 @@ from lagbench.errors import NotReady, WrongInput
 from lagbench.project import PROJECT_ROOT
 
 RUNS_DIR_VARIABLE = "LAGBENCH_RUNS_DIR"
+SECOND_GROUP = "second_group"
+"""The name of a second group's folder in its run's; no run id has an underscore."""
 LANDED_TABLES = ("events", "processed", "telemetry")
 """The tables that hold the run's topics, in the order of ``RunNames.topics``."""
 
@@ -53,9 +55,42 @@ class RunFolder:
         return folder
 
     @property
+    def is_second(self) -> bool:
+        """True for the folder of a run's second group, which is a run folder, too."""
+        return self.path.name == SECOND_GROUP
+
+    @property
     def run_id(self) -> str:
-        """The run's id: the folder's name."""
-        return self.path.name
+        """The run's id: the name of its folder, which holds that of a second group."""
+        return self.path.parent.name if self.is_second else self.path.name
+
+    @property
+    def reference(self) -> str:
+        """The folder as commands name it: the run's id, with the second group after a slash."""
+        return f"{self.run_id}/{SECOND_GROUP}" if self.is_second else self.run_id
+
+    @property
+    def names(self) -> RunNames:
+        """The names of the folder's group in Kafka and Kubernetes."""
+        return RunNames(self.run_id, is_second=self.is_second)
+
+    @property
+    def second(self) -> RunFolder | None:
+        """The folder of the run's second group; None: the run has one group, or this is it."""
+        folder = RunFolder(self.path / SECOND_GROUP)
+        return folder if folder.scenario.is_file() and not self.is_second else None
+
+    @property
+    def groups(self) -> tuple[RunFolder, ...]:
+        """The folders of the run's groups, of which this is the first."""
+        return (self,) if self.second is None else (self, self.second)
+
+    def make_second(self) -> RunFolder:
+        """Make the folder of the run's second group."""
+        folder = RunFolder(self.path / SECOND_GROUP)
+        for directory in (folder.path, folder.tables, folder.logs):
+            directory.mkdir(parents=True, exist_ok=True)
+        return folder
 
     @property
     def manifest(self) -> Path:
@@ -156,10 +191,10 @@ class RunFolder:
         try:
             return json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as missing:
-            raise NotReady(f"run {self.run_id} has no {self._name(path)} yet") from missing
+            raise NotReady(f"run {self.reference} has no {self._name(path)} yet") from missing
         except ValueError as broken:
             raise NotReady(
-                f"run {self.run_id}: {self._name(path)} is not JSON: {broken}"
+                f"run {self.reference}: {self._name(path)} is not JSON: {broken}"
             ) from broken
 
     def read_text(self, path: Path | str) -> str:
@@ -171,7 +206,7 @@ class RunFolder:
         try:
             return path.read_text(encoding="utf-8")
         except FileNotFoundError as missing:
-            raise NotReady(f"run {self.run_id} has no {self._name(path)} yet") from missing
+            raise NotReady(f"run {self.reference} has no {self._name(path)} yet") from missing
 
     def write_json(self, path: Path | str, content: Any) -> None:
         """Replace ``path`` by ``content`` as JSON, atomically; NaN and infinity are rejected."""
@@ -252,9 +287,18 @@ def latest(root: Path | None = None) -> RunFolder:
 def find(run_or_prefix: str, root: Path | None = None) -> RunFolder:
     """Return the run with this id, or the only one whose id starts so; ``latest`` is the newest.
 
+    ``/second_group`` after it is the folder of its second group.
+
     :raises WrongInput: no run or more than one fits; the message lists candidates.
     """
     root = root or runs_root()
+    run, _, group = run_or_prefix.partition("/")
+    if group == SECOND_GROUP:
+        found = find(run, root).second
+        if found is None:
+            allowed = "a run with a second group"
+            raise WrongInput(where="run", field="run", value=run_or_prefix, allowed=allowed)
+        return found
     if run_or_prefix == "latest":
         return latest(root)
     names = [summary.run_id for summary in list_runs(root)]

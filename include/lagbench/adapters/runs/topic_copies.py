@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
-from lagbench.core.scenario import RunNames
 from lagbench.errors import NotReady
 
 SILENT_SECONDS = 60.0
@@ -47,7 +46,7 @@ def keep_evidence(settings: Callable[[], Mapping[str, Any]], folder: RunFolder) 
     """
     if not folder.fence.exists() or folder.accounting.exists() or folder.has_landed():
         return []
-    fence, names = folder.read_json(folder.fence), RunNames(folder.run_id)
+    fence, names = folder.read_json(folder.fence), folder.names
     copied = []
     for kind, topic in zip(LANDED_TABLES, names.topics, strict=True):
         if folder.has_copy(kind):
@@ -62,7 +61,9 @@ def how_to_account(folder: RunFolder) -> str:
     """Return how to repeat the accounting of a fenced run; empty where nothing can be done."""
     if not folder.fence.exists() or folder.accounting.exists():
         return ""
-    return f". Its topics are kept there; lagbench account {folder.run_id} repeats the accounting"
+    return (
+        f". Its topics are kept there; lagbench account {folder.reference} repeats the accounting"
+    )
 
 
 def _copy(settings: Mapping[str, Any], topic: str, ends: Mapping[int, int], target: Path) -> None:

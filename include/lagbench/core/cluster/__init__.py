@@ -9,6 +9,7 @@ from lagbench.core.cluster.action_rights import (
 )
 from lagbench.core.cluster.actions_job import actions_job_for_run, swapped_policy_for_run
 from lagbench.core.cluster.broker_proxy import broker_proxy_for_run
+from lagbench.core.cluster.group_manifests import for_group
 from lagbench.core.cluster.lease import (
     LEASE,
     SWEEP_SECONDS,
@@ -86,6 +87,7 @@ __all__ = [
     "cluster_settings",
     "companion_for_run",
     "consumer_for_run",
+    "for_group",
     "grace_seconds",
     "held_message",
     "is_foreign",

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.cluster.manifests import Manifest, RunTarget, job_for_run
+from lagbench.core.cluster.group_manifests import Manifest
+from lagbench.core.cluster.manifests import RunTarget, job_for_run, second_telemetry
 from lagbench.core.cluster.policy_manifest import policy_for_run
 from lagbench.core.policy import PolicyLimits
 from lagbench.core.scenario import SWAP_ANNOTATION, Scenario, flag_text
@@ -55,5 +56,6 @@ def actions_job_for_run(
             "seed": str(scenario.seed),
             "drained-records": str(drained),
             "drained-after-seconds": flag_text(after_seconds),
+            **second_telemetry(target.names, scenario),
         },
     )

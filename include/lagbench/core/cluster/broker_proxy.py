@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.cluster.manifests import Manifest, RunTarget, deployment_for_run
+from lagbench.core.cluster.group_manifests import Manifest
+from lagbench.core.cluster.manifests import RunTarget, deployment_for_run
 
 
 def broker_proxy_for_run(

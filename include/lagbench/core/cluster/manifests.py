@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lagbench.core.cluster.group_manifests import Manifest, flags_of_group, for_group
 from lagbench.core.cluster.settings import NO_STORAGE, ClusterSettings
 from lagbench.core.scenario import (
     POD_ORDINAL_ANNOTATION,
@@ -29,8 +30,6 @@ from lagbench.core.scenario import (
     flag_values,
 )
 from lagbench.core.scenario.stream import Tail
-
-Manifest = dict[str, Any]
 
 GRACE_MARGIN_SECONDS = 10
 """Added to the shutdown timeout: flush, commit and leave took below 2 s here; 10 s is ample."""
@@ -88,7 +87,7 @@ def consumer_for_run(
     The grace period exceeds the shutdown timeout, else the kubelet would kill a pod that finishes
     its work.
     """
-    manifest = copy.deepcopy(dict(deployment))
+    manifest = for_group(deployment, target.names)
     named(manifest, manifest["metadata"]["name"], target)
     if settings.workload == "StatefulSet":
         manifest["kind"] = settings.workload
@@ -112,6 +111,7 @@ def consumer_for_run(
         container,
         {
             "run-id": target.names.run_id,
+            **flags_of_group(target.names, "group", "processed-topic", "telemetry-topic"),
             **flag_values(settings, ConsumerFlags),
             "work-seed": str(seed),
         },
@@ -157,8 +157,15 @@ def producer_job_for_run(
             **({"growths": growths} if (growths := scenario.partition_counts.text) else {}),
             **(_tail_arguments(tail) if tail is not None else {}),
             **({} if starts_at_ns is None else {"starts-at-ns": str(starts_at_ns)}),
+            **second_telemetry(target.names, scenario),
         },
     )
+
+
+def second_telemetry(names: RunNames, scenario: Scenario) -> dict[str, str]:
+    """Return the flag of a program of the run that both groups' telemetry reports."""
+    has_second = scenario.second_group is not None
+    return {"second-telemetry-topic": names.second.telemetry_topic} if has_second else {}
 
 
 def deployment_for_run(
@@ -212,7 +219,7 @@ def recorder_for_run(
     ``observed_pids`` names processes of the embedded bench whose cost it samples. There the metrics
     also have the names of other exporters; on a cluster only if its settings request them.
     """
-    manifest = copy.deepcopy(dict(deployment))
+    manifest = for_group(deployment, target.names)
     named(manifest, manifest["metadata"]["name"], target)
     container = _first_container(_pod_template(manifest, target))
     environment = {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers}
@@ -227,6 +234,7 @@ def recorder_for_run(
         "run-id": target.names.run_id,
         "namespace": target.cluster.namespace,
         "metric-aliases": "on" if has_aliases else "off",
+        **flags_of_group(target.names, "group", "telemetry-topic", "deployment"),
     }
     if target.workload != "Deployment":
         arguments["workload"] = target.workload
@@ -238,7 +246,7 @@ def prometheus_for_run(
     deployment: Mapping[str, Any], target: RunTarget, *, scraped_address: str
 ) -> Manifest:
     """Return the embedded bench's Prometheus, which scrapes ``scraped_address`` (host:port)."""
-    manifest = copy.deepcopy(dict(deployment))
+    manifest = for_group(deployment, target.names)
     named(manifest, manifest["metadata"]["name"], target)
     container = _first_container(_pod_template(manifest, target))
     _set_environment(container, {"SCRAPED_ADDRESS": scraped_address})
@@ -250,7 +258,7 @@ def lag_scaler_for_run(deployment: Mapping[str, Any], target: RunTarget) -> Mani
 
     If nothing is to be stored, its claim is an empty folder, which is deleted with the pod.
     """
-    manifest = copy.deepcopy(dict(deployment))
+    manifest = for_group(deployment, target.names)
     named(manifest, manifest["metadata"]["name"], target)
     pod = _pod_template(manifest, target)
     if target.cluster.storage_class == NO_STORAGE:
@@ -265,7 +273,7 @@ def companion_for_run(companion: Mapping[str, Any], target: RunTarget) -> Manife
 
     A disruption budget covers only the run's pods, because others may have the same ``app``.
     """
-    manifest = copy.deepcopy(dict(companion))
+    manifest = for_group(companion, target.names)
     named(manifest, manifest["metadata"]["name"], target)
     if manifest.get("kind") == "PodDisruptionBudget":
         selector = manifest["spec"].setdefault("selector", {})
@@ -275,11 +283,12 @@ def companion_for_run(companion: Mapping[str, Any], target: RunTarget) -> Manife
     return manifest
 
 
-def claim_for_cluster(claim: Mapping[str, Any], cluster: ClusterSettings) -> Manifest | None:
+def claim_for_cluster(claim: Mapping[str, Any], target: RunTarget) -> Manifest | None:
     """Return a claim for storage, which outlives the run; None if nothing is to be stored."""
+    cluster = target.cluster
     if cluster.storage_class == NO_STORAGE:
         return None
-    manifest = copy.deepcopy(dict(claim))
+    manifest = for_group(claim, target.names)
     manifest["metadata"]["namespace"] = cluster.namespace
     if cluster.storage_class is not None:
         manifest["spec"]["storageClassName"] = cluster.storage_class

@@ -6,14 +6,14 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lagbench.core.cluster.manifests import Manifest, RunTarget, named
+from lagbench.core.cluster.group_manifests import Manifest
+from lagbench.core.cluster.manifests import RunTarget, named
 from lagbench.core.keda.triggers import TRIGGER_TYPES, RunSources, kafka_metadata_for_run
 from lagbench.core.policy import at_stream_start, is_lag_scaler
 from lagbench.core.scenario import (
     BOOTSTRAP_ANNOTATION,
-    EARLIER_LAG_SCALER,
     LAG_SCALER,
-    POLICY_OBJECT,
+    LAG_SCALER_NAMES,
     PROMETHEUS,
     RUN_ID_ANNOTATION,
     TELEMETRY_TOPIC_ANNOTATION,
@@ -38,7 +38,8 @@ def policy_for_run(
     prometheus triggers; on the embedded bench these query its own Prometheus. A target without a
     kind gets that of the consumers' workload, because KEDA would look for a Deployment.
 
-    All policies get one name, because KEDA rejects a second ScaledObject on a target.
+    All policies of a group get one name, because KEDA rejects a second ScaledObject on a target.
+    The second group's scales its own consumers.
 
     :raises WrongInput: the policy is neither a ScaledObject nor an HPA.
     """
@@ -50,7 +51,8 @@ def policy_for_run(
         raise WrongInput(
             where="policy", field="kind", value=kind, allowed=" or ".join(POLICY_KINDS)
         )
-    metadata = named(manifest, POLICY_OBJECT, target)
+    names = target.names
+    metadata = named(manifest, names.policy_object, target)
     metadata["annotations"] = {
         **(metadata.get("annotations") or {}),
         RUN_ID_ANNOTATION: target.names.run_id,
@@ -60,18 +62,22 @@ def policy_for_run(
     scaled = (manifest.get("spec") or {}).get("scaleTargetRef") or {}
     if target.workload != "Deployment" and not scaled.get("kind"):
         scaled["kind"] = target.workload
+    if names.is_second and scaled:
+        scaled["name"] = names.consumers
     sources = RunSources(
         bootstrap_servers=target.bootstrap_servers,
         topic=target.names.events_topic,
         group=target.names.group,
-        prometheus=f"http://{PROMETHEUS}.{target.cluster.namespace}:9090" if is_embedded else None,
+        prometheus=f"http://{names.own(PROMETHEUS)}.{target.cluster.namespace}:9090"
+        if is_embedded
+        else None,
     )
     for trigger in (manifest.get("spec") or {}).get("triggers") or []:
         if trigger.get("metadata") is not None:
             trigger["metadata"] = dict(_for_run(trigger)(trigger["metadata"], sources))
     for trigger in _dialling_lag_scaler(manifest):
         port = trigger["metadata"]["scalerAddress"].rpartition(":")[2]
-        address = f"{LAG_SCALER}.{target.cluster.namespace}:{port}"
+        address = f"{names.own(LAG_SCALER)}.{target.cluster.namespace}:{port}"
         trigger["metadata"] = {**trigger["metadata"], "scalerAddress": address}
     return manifest
 
@@ -103,5 +109,5 @@ def _dialling_lag_scaler(policy: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         trigger
         for trigger, address in zip(triggers, addresses, strict=True)
-        if address.split(":")[0].split(".")[0] in (LAG_SCALER, EARLIER_LAG_SCALER)
+        if address.split(":")[0].split(".")[0] in LAG_SCALER_NAMES
     ]

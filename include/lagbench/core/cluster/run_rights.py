@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,11 +50,13 @@ CLAIM_RIGHT = Right("", "persistentvolumeclaims", ("create", "patch"))
 """For the lag scaler's windows, which outlive its pod."""
 
 
-def rights_of_run(cluster: ClusterSettings, policy: Mapping[str, Any] | None) -> tuple[Right, ...]:
-    """Return the rights that a run under ``policy`` needs; None: the policy is not known yet.
+def rights_of_run(
+    cluster: ClusterSettings, policies: Sequence[Mapping[str, Any]]
+) -> tuple[Right, ...]:
+    """Return the rights that a run under the ``policies`` needs; empty: they are not known yet.
 
     Only a policy that asks the lag scaler creates a claim for storage, and not on every cluster.
     """
-    makes_claim = policy is not None and asks_lag_scaler(policy)
+    makes_claim = any(map(asks_lag_scaler, policies))
     keeps_windows = makes_claim and cluster.storage_class != NO_STORAGE
     return (*RUN_RIGHTS, CLAIM_RIGHT) if keeps_windows else RUN_RIGHTS

@@ -42,6 +42,8 @@ def cell_id(
     :param target_digest: of the target's name, e.g. ``embedded`` or ``context:NAME``.
     """
     effective = scenario.model_dump(mode="json", exclude_defaults=True, exclude=NOT_RUN)
+    if second := effective.get("second_group"):  # its policy is in the digest of the policies
+        effective["second_group"] = {name: second[name] for name in second if name not in NOT_RUN}
     return content_digest(
         {
             "scenario": _by_earlier_names(effective),

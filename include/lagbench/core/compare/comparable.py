@@ -87,7 +87,8 @@ def _gaps(run: ComparedRun) -> Iterator[str]:
 
 
 def _scenario_changes(first: Scenario, second: Scenario) -> Iterator[tuple[str, Any, Any]]:
-    left_out = (NOT_RUN - {"seed"}) | _OF_THE_POLICY
+    left_out: dict[str, Any] = dict.fromkeys((NOT_RUN - {"seed"}) | _OF_THE_POLICY, True)
+    left_out["second_group"] = dict.fromkeys(NOT_RUN, True)
     before, after = (
         dict(_flat(scenario.model_dump(mode="json", exclude=left_out)))
         for scenario in (first, second)

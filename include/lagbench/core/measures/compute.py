@@ -59,7 +59,7 @@ from lagbench.core.measures.rebalance import (
 from lagbench.core.measures.rebalance_cost import rebalance_measures
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.measures.scaling import Group, replica_group, scaling_measure
-from lagbench.core.scenario.stream import failing_seqs, tail_of
+from lagbench.core.scenario.stream import failing_seqs, tail_of_run
 from lagbench.errors import NotReady
 
 _START_PRECISION_SECONDS = 1.0
@@ -184,7 +184,9 @@ def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
         *contradictions_of_the_producer(
             run.records,
             scenario_total=run.offered.total,
-            tail=tail_of(run.scenario, started_replicas=run.limits.started_replicas),
+            tail=tail_of_run(
+                run.manifest, run.scenario, started_replicas=run.limits.started_replicas
+            ),
             noted_tail=run.manifest.get("tail"),
         ),
         *log_behind(run.lag, run.offered, run.load.stream_started_at, run.hidden),

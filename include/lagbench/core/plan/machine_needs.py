@@ -22,24 +22,36 @@ _BROKER_AT_6000 = 0.18
 _PRODUCER_PER_MESSAGE = 1 / 200_000
 # localkube 0.015, recorder 0.01, autoscaler, and the Airflow that waits for the run.
 _OTHERS = 0.1
+_RECORDER = 0.01
 
 
-def cores_needed(plan: Plan) -> float:
-    """Return the cores that the bench and its pods keep busy at the peak of the load."""
+def cores_needed(plan: Plan, second: Plan | None = None) -> float:
+    """Return the cores that the bench and its pods keep busy at the peak of the load.
+
+    :param second: the needs of the run's second group, which reads the same messages.
+    """
+    broker = _BROKER_AT_REST + _BROKER_AT_6000 * math.sqrt(plan.peak_rate / 6000)
+    consumers = _consumer_cores(plan)
+    if second is not None:
+        consumers += _consumer_cores(second) + _RECORDER
+        broker += _BROKER_AT_6000 * math.sqrt(plan.peak_rate / 6000)
+    return consumers + broker + plan.peak_rate * _PRODUCER_PER_MESSAGE + _OTHERS
+
+
+def _consumer_cores(plan: Plan) -> float:
     pods = min(plan.useful_replicas, plan.pods_needed_at_peak)
     done = min(plan.peak_rate, plan.capacity_per_second)
     pod = _POD_AT_REST + _POD_AT_500 * math.sqrt(done / pods / 500)
-    broker = _BROKER_AT_REST + _BROKER_AT_6000 * math.sqrt(plan.peak_rate / 6000)
-    work = done * plan.cpu_ms / 1000
-    return pods * pod + work + broker + plan.peak_rate * _PRODUCER_PER_MESSAGE + _OTHERS
+    return pods * pod + done * plan.cpu_ms / 1000
 
 
-def cannot_carry(plan: Plan, cores: int, speed: float = 1.0) -> str:
+def cannot_carry(plan: Plan, cores: int, speed: float = 1.0, *, second: Plan | None = None) -> str:
     """Say what a machine lacks for the cell; empty: nothing.
 
     :param speed: of a core, where 1.0 is the machine on which the needs were measured.
+    :param second: the needs of the run's second group.
     """
-    needed = cores_needed(plan) / speed
+    needed = cores_needed(plan, second) / speed
     if needed <= cores:
         return ""
     return (

@@ -7,6 +7,7 @@ Arithmetic on the scenario and the policy's limits. The simulator predicts the c
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -143,6 +144,14 @@ def _growths(scenario: Scenario) -> tuple[PlannedGrowth, ...]:
         found.append(PlannedGrowth(growth.at_seconds, growth.partitions, share))
         before = growth.partitions
     return tuple(found)
+
+
+def disk_bytes(groups: Sequence[Plan]) -> int:
+    """Return the most bytes of a run: one log of events, and ledger and tables of each group."""
+    first, *others = groups
+    return first.disk_bytes + sum(
+        plan.most_messages * (LEDGER_BYTES + TABLE_BYTES) for plan in others
+    )
 
 
 def _sticking(limits: PolicyLimits, partitions: int) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from lagbench.core.policy.limits import (
 from lagbench.core.policy.stream_windows import (
     aligned_start_ns,
     at_stream_start,
+    require_one_start,
     stream_windows,
 )
 
@@ -25,5 +26,6 @@ __all__ = [
     "check_fit",
     "check_policy",
     "is_lag_scaler",
+    "require_one_start",
     "stream_windows",
 ]

@@ -12,6 +12,8 @@ from datetime import datetime
 from lagbench.errors import WrongInput
 
 NAMESPACE = "lagbench"
+SECOND_PREFIX = "second-"
+"""Begins the names of the second group's own objects."""
 CONSUMER_DEPLOYMENT = "consumer"
 """Name of the consumers' workload: a Deployment, or a StatefulSet if the scenario says so."""
 RECORDER_DEPLOYMENT = "recorder"
@@ -25,10 +27,12 @@ LAG_SCALER = "lagbench-lag-scaler"
 """Deployment and Service of the lag scaler: policies name it in ``scalerAddress``."""
 EARLIER_LAG_SCALER = "lagbench-external-scaler"
 """The name in policies of earlier versions; a run's policy gets the current one."""
+LAG_SCALER_NAMES = (LAG_SCALER, EARLIER_LAG_SCALER, f"{SECOND_PREFIX}{LAG_SCALER}")
+"""The Services of lag scalers that a policy may name; the last is a second group's."""
 PROMETHEUS = "lagbench-prometheus"
 """Deployment and Service of the embedded bench's Prometheus, which a run starts on demand."""
 POLICY_OBJECT = "consumer"
-"""Name of every ScaledObject or HPA: KEDA rejects a second one on the same target."""
+"""Name of the ScaledObject or HPA of every policy on ``CONSUMER_DEPLOYMENT``."""
 
 RUN_ID_LABEL = "lagbench.io/run-id"
 RUN_ID_ANNOTATION = "lagbench.io/run-id"
@@ -58,12 +62,17 @@ def new_run_id(scenario: str, *, planned_at: datetime, unique_digits: str) -> st
 
 @dataclass(frozen=True, slots=True)
 class RunNames:
-    """The names of one run in Kafka and Kubernetes.
+    """The names of one consumer group of a run in Kafka and Kubernetes.
+
+    The first group has the names of the committed manifests. Those of the second one begin with
+    ``SECOND_PREFIX``, so that no prefix and no label of one group fits the other. Events, producer
+    and actions are those of the run.
 
     :raises WrongInput: the id is not a DNS label of at most 52 characters.
     """
 
     run_id: str
+    is_second: bool = False
 
     def __post_init__(self) -> None:
         """Reject an id that Kubernetes or Kafka would reject."""
@@ -83,22 +92,50 @@ class RunNames:
     @property
     def processed_topic(self) -> str:
         """Topic of the consumers' ledger, one record per finished batch."""
-        return f"{TOPIC_PREFIX}{self.run_id}.processed"
+        return self._topic("processed")
 
     @property
     def telemetry_topic(self) -> str:
         """Topic of the telemetry records (JSON)."""
-        return f"{TOPIC_PREFIX}{self.run_id}.telemetry"
+        return self._topic("telemetry")
 
     @property
     def topics(self) -> tuple[str, str, str]:
-        """All topics of the run."""
+        """All topics that the group's accounting reads: events, ledger, telemetry."""
         return (self.events_topic, self.processed_topic, self.telemetry_topic)
 
     @property
     def group(self) -> str:
         """Consumer group of the consumers under test."""
-        return f"{GROUP_PREFIX}{self.run_id}"
+        return f"{GROUP_PREFIX}{self.run_id}" + (".second" if self.is_second else "")
+
+    def own(self, name: str) -> str:
+        """Return the group's name for an object that each group has its own of."""
+        return f"{SECOND_PREFIX}{name}" if self.is_second else name
+
+    @property
+    def consumers(self) -> str:
+        """Workload of the consumers; also their label ``app``."""
+        return self.own(CONSUMER_DEPLOYMENT)
+
+    @property
+    def recorder(self) -> str:
+        """Deployment of the recorder; also its label ``app``."""
+        return self.own(RECORDER_DEPLOYMENT)
+
+    @property
+    def policy_object(self) -> str:
+        """ScaledObject or HPA of the policy: KEDA rejects a second one on the same target."""
+        return self.own(POLICY_OBJECT)
+
+    @property
+    def second(self) -> RunNames:
+        """The names of the run's second group."""
+        return RunNames(self.run_id, is_second=True)
+
+    def _topic(self, kind: str) -> str:
+        of_group = "second." if self.is_second else ""
+        return f"{TOPIC_PREFIX}{self.run_id}.{of_group}{kind}"
 
     @property
     def producer_job(self) -> str:

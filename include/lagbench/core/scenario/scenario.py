@@ -6,7 +6,7 @@ Unknown keys and values out of range are rejected by name. Units are in the name
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
@@ -23,6 +23,7 @@ from lagbench.core.scenario.flag import Flag
 from lagbench.core.scenario.partition_counts import PartitionCounts
 from lagbench.core.scenario.poison import Poison
 from lagbench.core.scenario.process_cost import ProcessMs
+from lagbench.core.scenario.second_group import shared_actions, with_fields_of_first
 
 MAX_SEED = 2**63 - 1
 EARLIER_NAMES: Mapping[str, str] = {
@@ -226,6 +227,18 @@ class Timeouts(_Model):
     settle_seconds: float = Field(600, gt=0, le=86_400)
 
 
+class SecondGroup(_Model):
+    """A second consumer group on the topic; the first group's fields fill in what it leaves out."""
+
+    consumer: ConsumerSettings
+    slos: Slos
+    policy: str | None = Field(
+        None,
+        pattern=r"^[a-z0-9][a-z0-9-]*$",
+        description="a file of k8s/policies; None: the policy of the first group",
+    )
+
+
 class Scenario(_Model):
     """One scenario file."""
 
@@ -255,6 +268,14 @@ class Scenario(_Model):
     actions: tuple[Action, ...] = Field(
         (), max_length=100, description="what a program of the run does to it, and when"
     )
+    second_group: SecondGroup | None = Field(
+        None, description="another consumer group on the topic, with its own consumers and policy"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _second_group_takes_over(cls, data: Any) -> Any:
+        return with_fields_of_first(data, EARLIER_NAMES) if isinstance(data, Mapping) else data
 
     @model_validator(mode="after")
     def _spike_is_a_spike(self) -> Scenario:
@@ -297,3 +318,23 @@ class Scenario(_Model):
         if self.poison is not None and self.poison.key_rank > self.keys.entities:
             raise ValueError("poison.key_rank must be at most keys.entities")
         return self
+
+    def of_second_group(self) -> Scenario | None:
+        """Return the run as its second group sees it; None: there is none.
+
+        Only the actions on all groups are part of it, and the stream's phase is that of the first
+        group's HPA.
+        """
+        if self.second_group is None:
+            return None
+        second = self.second_group
+        return self.model_copy(
+            update={
+                "consumer": second.consumer,
+                "slos": second.slos,
+                "policy": second.policy or self.policy,
+                "actions": tuple(self.actions[number] for number in shared_actions(self.actions)),
+                "hpa_sync_at_seconds": None,
+                "second_group": None,
+            }
+        )

@@ -27,6 +27,8 @@ class Here:
     code_zip: Path
     python: str
     pod_template: Path
+    run: str = ""
+    """The run folder's place below the folder of all runs; empty: its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +105,10 @@ def _on_kubernetes(
 
 def _run_folder(settings: SparkSettings, here: Here) -> str:
     """Return the run's URI; a plain path would mean HDFS where Hadoop's default is that."""
+    run = here.run or here.run_folder.name
     if settings.runs_in_s3:
-        return f"{settings.runs}/{here.run_folder.name}"
-    folder = Path(settings.runs) / here.run_folder.name if settings.runs else here.run_folder
+        return f"{settings.runs}/{run}"
+    folder = Path(settings.runs) / run if settings.runs else here.run_folder
     return f"file://{folder}"
 
 

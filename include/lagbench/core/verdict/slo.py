@@ -15,6 +15,8 @@ SloStatus = Literal["pass", "fail", "undetermined", "not_judged"]
 
 
 CLAIM = "must hold"
+SECOND_GROUP_PREFIX = "second_group."
+"""Begins the names of a second group's SLOs and measures in the results of the run."""
 
 
 class SloResult(MeasureModel):
@@ -42,7 +44,7 @@ class SloResult(MeasureModel):
         """Return the value with its unit, or the answer; a dash without either."""
         if self.value is None:
             return self.answer or "–"
-        measure = NAMED.get(self.name)
+        measure = NAMED.get(self.name.removeprefix(SECOND_GROUP_PREFIX))
         return f"{self.value:g} {self.unit}" if measure is None else measure.text(self.value)
 
 

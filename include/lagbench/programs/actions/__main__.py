@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from lagbench.errors import ExitCode, LagbenchError
 from lagbench.programs.actions.settings import PlayerOptions, parse_options
@@ -41,6 +41,8 @@ def _run(options: PlayerOptions, environment: Mapping[str, str], stopping: threa
     from lagbench.adapters.kafka.telemetry_log import TelemetryLog
     from lagbench.adapters.kube.client.kube_connection import log_in
     from lagbench.adapters.kube.kube import Kube
+    from lagbench.core.telemetry import Record
+    from lagbench.programs.actions.both_groups import send_to_both
     from lagbench.programs.actions.performer import Stage
     from lagbench.programs.actions.player import Player
     from lagbench.programs.actions.registry import performer
@@ -58,8 +60,13 @@ def _run(options: PlayerOptions, environment: Mapping[str, str], stopping: threa
     stage = Stage(kube, options)
     performers = [performer(number, one, stage) for number, one in enumerate(options.actions)]
     telemetry = TelemetryLog(options.bootstrap_servers, options.telemetry_topic)
+    logs = [telemetry]
+    send: Callable[[Record], None] = telemetry.send
+    if options.second_telemetry_topic is not None:
+        logs.append(TelemetryLog(options.bootstrap_servers, options.second_telemetry_topic))
+        send = send_to_both(telemetry.send, logs[1].send, options.actions)
     clock = SteadyClock()
-    clock_watch = ClockWatch(options.source, telemetry.send)
+    clock_watch = ClockWatch(options.source, send)
     state = StreamState(
         clock.now_ns,
         drained_records=options.drained_records,
@@ -74,13 +81,14 @@ def _run(options: PlayerOptions, environment: Mapping[str, str], stopping: threa
     )
     stage.ready_pods()  # the client asks the API for its kinds now, not when an action is due
     follower.start()
-    player = Player(state, telemetry.send, clock.now_ns, options.source)
+    player = Player(state, send, clock.now_ns, options.source)
     player.start(performers)
     HttpEndpoint(*address_and_port(environment), probe_routes(lambda: True))
     while not stopping.wait(_LOOK_SECONDS) and not player.is_done():
         clock_watch.look()
     player.stop(UNDO_SECONDS)
-    telemetry.flush(FLUSH_SECONDS)
+    for log in logs:
+        log.flush(FLUSH_SECONDS / len(logs))
 
 
 if __name__ == "__main__":

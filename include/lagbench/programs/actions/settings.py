@@ -28,6 +28,9 @@ class PlayerOptions(RunFlags, Settings):
     telemetry_topic: str = Field(
         description="topic of the telemetry; default: the run's, by --run-id"
     )
+    second_telemetry_topic: str | None = Field(
+        None, description="telemetry of the run's second consumer group, for actions on all groups"
+    )
     namespace: str = Field(NAMESPACE, description="namespace of the consumers")
     deployment: str = Field(CONSUMER_DEPLOYMENT, description="workload of the consumers")
     workload: Workload = Field("Deployment", description="kind of that workload")

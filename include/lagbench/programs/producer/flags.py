@@ -120,6 +120,9 @@ class ProducerFlags(RunFlags, Settings):
     telemetry_topic: str | None = Field(
         None, description="topic of the reports; default: the run's, by --run-id, else no reports"
     )
+    second_telemetry_topic: str | None = Field(
+        None, description="telemetry of the run's second consumer group, for the same reports"
+    )
     profile_json: Annotated[str | None, Flag(variables=("PROFILE_JSON",))] = Field(
         None, description="a scenario's profile as JSON"
     )
@@ -164,6 +167,7 @@ class ProducerSettings:
     is_flat_out: bool = False
     tail: Tail | None = None
     starts_at_ns: int = 0
+    second_telemetry_topic: str | None = None
 
     @property
     def whole_load(self) -> OfferedLoad:
@@ -190,6 +194,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> P
         is_flat_out=flags.flat_out,
         tail=_tail(flags),
         starts_at_ns=flags.starts_at_ns,
+        second_telemetry_topic=flags.second_telemetry_topic,
     )
 
 

@@ -31,11 +31,8 @@ class Reports:
     def __init__(self, settings: ProducerSettings, outbox: Outbox) -> None:
         """Open the telemetry topic when there is one."""
         self._settings, self._outbox = settings, outbox
-        self._log = (
-            TelemetryLog(settings.bootstrap_servers, settings.telemetry_topic)
-            if settings.telemetry_topic
-            else None
-        )
+        topics = (settings.telemetry_topic, settings.second_telemetry_topic)
+        self._logs = [TelemetryLog(settings.bootstrap_servers, topic) for topic in topics if topic]
         self._clock_watch = ClockWatch(settings.source, self._send)
         self._whole, self._second = LatenessCounts(), LatenessCounts()
         self._started_at = 0
@@ -134,7 +131,7 @@ class Reports:
             else outbox.unknown_seqs.ranges(most=FAILED_RANGES_REPORTED),
         )
         self._send(record)
-        if self._log is not None and (left := self._log.flush()):
+        if left := sum(log.flush() for log in self._logs):
             log.error("%d telemetry records were not delivered", left)
         return record
 
@@ -179,5 +176,5 @@ class Reports:
         )
 
     def _send(self, record: Record) -> None:
-        if self._log is not None:
-            self._log.send(record)
+        for telemetry in self._logs:
+            telemetry.send(record)

@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.fake_kube import FakeKube
 
 from lagbench.adapters.kube.cluster_check import foreign_objects, policies_in_the_way
-from lagbench.core.scenario.run_names import RUN_ID_LABEL
+from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
 
 HPA, SCALED_OBJECT = "HorizontalPodAutoscaler", "ScaledObject"
 
@@ -44,7 +44,7 @@ def test_a_policy_is_in_the_way_by_its_name_or_its_target(
     kube = FakeKube()
     kube.objects[found["kind"], found["metadata"]["name"]] = found
 
-    reported = list(policies_in_the_way(kube))  # type: ignore[arg-type]
+    reported = list(policies_in_the_way(kube, RunNames("any")))  # type: ignore[arg-type]
 
     assert reported == ([f"{found['kind']}/{found['metadata']['name']}"] if is_reported else [])
 

@@ -359,11 +359,11 @@ def test_the_scaler_s_storage_is_a_setting() -> None:
     deployment["spec"]["template"]["spec"]["volumes"] = [volume]
     nowhere = RunTarget(NAMES, "kafka:9092", ClusterSettings(storage_class="none"))
 
-    made = claim_for_cluster(claim, CLUSTER)
+    made = claim_for_cluster(claim, RunTarget(NAMES, "kafka:9092", CLUSTER))
 
     assert made is not None
     assert (made["metadata"]["namespace"], made["spec"]["storageClassName"]) == ("spikes", "fast")
-    assert claim_for_cluster(claim, nowhere.cluster) is None
+    assert claim_for_cluster(claim, nowhere) is None
     volumes = lag_scaler_for_run(deployment, nowhere)["spec"]["template"]["spec"]["volumes"]
     assert volumes == [{"name": "state", "emptyDir": {}}]
     kept = lag_scaler_for_run(deployment, ELSEWHERE)["spec"]["template"]["spec"]["volumes"]

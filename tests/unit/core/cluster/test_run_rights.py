@@ -85,7 +85,7 @@ def test_only_the_lag_scaler_needs_a_claim(
     """Claims for storage are asked about where a run makes one: the others need no such right."""
     cluster = ClusterSettings(storage_class=storage_class)
 
-    rights = rights_of_run(cluster, None if policy is None else load_policy(policy).manifest)
+    rights = rights_of_run(cluster, [] if policy is None else [load_policy(policy).manifest])
 
     assert (CLAIM_RIGHT in rights) is is_asked
     assert set(RUN_RIGHTS) <= set(rights)

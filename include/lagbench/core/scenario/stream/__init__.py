@@ -17,16 +17,19 @@ from lagbench.core.scenario.stream.poisoned import (
 from lagbench.core.scenario.stream.profile import NS, OfferedLoad, offered_load
 from lagbench.core.scenario.stream.spikes import Spike, load_spikes
 from lagbench.core.scenario.stream.tail import (
+    RUN_TAIL_FIELD,
     TAIL_MARGIN_SECONDS,
     Tail,
     resting_lag_records,
     resting_replicas,
     tail_of,
+    tail_of_run,
 )
 
 __all__ = [
     "BLOCK_EVENTS",
     "NS",
+    "RUN_TAIL_FIELD",
     "TAIL_MARGIN_SECONDS",
     "EventBlock",
     "EventStream",
@@ -47,4 +50,5 @@ __all__ = [
     "resting_lag_records",
     "resting_replicas",
     "tail_of",
+    "tail_of_run",
 ]

@@ -8,8 +8,9 @@ not sample: it does not extend any measure that is judged over the planned windo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil, inf
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -30,6 +31,10 @@ TAIL_MARGIN_SECONDS = 120.0
 RESTING_LAG_SECONDS = 2.0
 """At rest the lag consists of the arrivals since the last commit: consumers commit once a second,
 and a commit follows the answer of the ledger."""
+
+
+RUN_TAIL_FIELD = "planned_tail"
+"""In the manifest of a second group: the tail of the run, null if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,19 @@ def tail_of(scenario: Scenario, *, started_replicas: int) -> Tail | None:
     most_seconds = timeouts.drain_seconds + timeouts.settle_seconds + TAIL_MARGIN_SECONDS
     most_seconds += actions_seconds(scenario.actions, timeouts.drain_seconds)
     return Tail(rate, most_seconds) if rate > 0 else None
+
+
+def tail_of_run(
+    manifest: Mapping[str, Any], scenario: Scenario, *, started_replicas: int
+) -> Tail | None:
+    """Return the tail of a run folder's run; None: there is none.
+
+    The first group's consumers and actions decide it, so a second group's ``manifest`` notes it.
+    """
+    if RUN_TAIL_FIELD not in manifest:
+        return tail_of(scenario, started_replicas=started_replicas)
+    noted = manifest[RUN_TAIL_FIELD]
+    return None if noted is None else Tail(**noted)
 
 
 def resting_lag_records(tail: Tail | None, *, lag_threshold: float) -> int:

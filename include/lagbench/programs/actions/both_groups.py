@@ -1,0 +1,30 @@
+"""Report to the second group's telemetry, too, what happens to all groups of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from lagbench.core.scenario import ActionBase, shared_actions
+from lagbench.core.telemetry import ActionEnded, ActionStarted, Record
+
+Send = Callable[[Record], None]
+
+
+def send_to_both(first: Send, second: Send, actions: Sequence[ActionBase]) -> Send:
+    """Return a ``send`` that gives all records to ``first``, and to ``second`` those of its run.
+
+    Actions on the first group alone are left out there; the others have the numbers of the second
+    group's scenario.
+    """
+    places = shared_actions(actions)
+
+    def send(record: Record) -> None:
+        first(record)
+        if not isinstance(record, ActionStarted | ActionEnded):
+            second(record)
+        elif record.number in places:
+            second(msgspec.structs.replace(record, number=places[record.number]))
+
+    return send

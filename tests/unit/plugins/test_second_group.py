@@ -1,0 +1,223 @@
+"""A run with two consumer groups, through its operators and sensors."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import yaml
+from tests.fakes.fake_kafka_admin import FakeKafkaAdmin
+from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, SCENARIO, World
+
+from lagbench.adapters.kafka.kafka_admin import TopicSpec
+from lagbench.adapters.kube.workloads import remove_everything
+from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.keda.loop.kafka_lag import PartitionOffsets
+from lagbench.core.scenario.run_names import RunNames
+from lagbench.core.scenario.scenario import Scenario
+from lagbench_airflow.cell_run import CellRun
+from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
+from lagbench_airflow.operators.fence_run import FenceRunOperator
+from lagbench_airflow.operators.run_consumers import RunConsumersOperator
+from lagbench_airflow.operators.start_recorder import StartRecorderOperator
+from lagbench_airflow.sensors.replicas import ReplicasSettledSensor
+from lagbench_airflow.triggers.condition import ConditionTrigger, Reading, Reason, run_inline
+from lagbench_airflow.triggers.every_group import EveryGroupTrigger, trigger_of_groups
+
+
+@pytest.fixture
+def two(world: World) -> World:
+    """Return the world whose run has a second group with another kind of policy."""
+    whole = Scenario.model_validate({**SCENARIO, "second_group": {"consumer": {"process_ms": 9}}})
+    seen = whole.of_second_group()
+    assert seen is not None
+    world.folder.write_text(world.folder.scenario, yaml.safe_dump(whole.model_dump(mode="json")))
+    second = world.folder.make_second()
+    second.write_text(second.scenario, yaml.safe_dump(seen.model_dump(mode="json")))
+    second.write_text(second.policy, yaml.safe_dump(HPA))
+    second.write_json(second.manifest, {"run_id": second.run_id})
+    names = (*world.names.topics, *world.names.second.topics)
+    world.admin.create_topics([TopicSpec(name, 2) for name in dict.fromkeys(names)])
+    world.offsets = {0: PartitionOffsets(5, 5), 1: PartitionOffsets(3, None)}
+    return world
+
+
+def start(world: World) -> None:
+    """Run consumers, recorders and policies."""
+    for kind in (RunConsumersOperator, StartRecorderOperator, ApplyScalingPolicyOperator):
+        task = kind(task_id=kind.__name__, run_folder=str(world.folder.path))
+        task.execute(world.context)
+
+
+def test_a_group_s_folder_is_a_run_folder_of_its_own_names(two: World) -> None:
+    """It is opened like any other; the run's id stays, and the names are the second group's."""
+    (first, second) = CellRun.open(str(two.folder.path)).groups
+
+    assert first.names == RunNames(two.folder.run_id)
+    assert second.names == first.names.second
+    assert (first.scenario.consumer.process_ms, second.scenario.consumer.process_ms) == (2.0, 9)
+    assert CellRun.open(str(second.folder.path)).names == second.names
+
+
+def test_each_group_gets_its_workload_recorder_and_policy(two: World) -> None:
+    """The first group's objects are those of a run with one group."""
+    start(two)
+
+    made = {key for key in two.kube.objects if key[0] != "Pod"}
+    assert made >= {
+        ("Deployment", "consumer"),
+        ("Deployment", "recorder"),
+        ("ScaledObject", "consumer"),
+        ("Deployment", "second-consumer"),
+        ("Deployment", "second-recorder"),
+        ("HorizontalPodAutoscaler", "second-consumer"),
+    }
+    scaled = two.kube.objects["HorizontalPodAutoscaler", "second-consumer"]["spec"]
+    assert scaled["scaleTargetRef"]["name"] == "second-consumer"
+    applied = yaml.safe_load((two.folder.path / "second_group" / "policy.yaml").read_text())
+    assert applied["metadata"]["name"] == "second-consumer"
+
+
+def test_the_fence_stops_both_groups_before_it_writes(two: World) -> None:
+    """Both groups' pods have gone, policies and consumers before the recorders."""
+    start(two)
+    two.kube.calls.clear()
+
+    FenceRunOperator(task_id="fence_run", run_folder=str(two.folder.path)).execute(two.context)
+
+    assert two.kube.calls == [
+        "delete ScaledObject/consumer",
+        "delete HorizontalPodAutoscaler/second-consumer",
+        "delete Deployment/consumer",
+        "delete Deployment/second-consumer",
+        "delete Deployment/recorder",
+        "delete Deployment/second-recorder",
+    ]
+    for group in two.folder.groups:
+        fence = group.read_json(group.fence)
+        assert fence["committed"] == {"0": 5, "1": None}
+        assert set(fence["processed"]) == {"0", "1"}
+
+
+def test_the_teardown_removes_both_groups(two: World) -> None:
+    """Workloads by the run's label, consumer groups by the run's topic."""
+    start(two)
+    admin: FakeKafkaAdmin = two.admin
+    admin.groups = {g: {} for g in (two.names.group, two.names.second.group, "enrich.others")}
+
+    removed = remove_everything(two.kube, admin, lambda _: None, is_embedded=True)  # type: ignore[arg-type]
+
+    assert sorted(removed.groups) == sorted([two.names.group, two.names.second.group])
+    assert len(removed.topics) == 5
+    assert not two.kube.list("Deployment")
+    assert not two.kube.list("Pod")
+
+
+def test_a_phase_is_recorded_for_both_groups(two: World) -> None:
+    """Each folder's report has the phases of the run."""
+    start(two)
+
+    first, second = ((group.path / "phases.jsonl").read_text() for group in two.folder.groups)
+
+    assert first == second
+    assert "StartRecorderOperator" in first
+
+
+class Fixed(ConditionTrigger):
+    """Meets its condition from reading ``met_from`` to reading ``met_until``."""
+
+    def __init__(self, *, met_from: int, met_until: int = 99, **bounds: float) -> None:
+        """Count readings from 1."""
+        super().__init__(**bounds)
+        self.met_from, self.met_until, self.readings = met_from, met_until, 0
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the arguments."""
+        return {"met_from": self.met_from, "met_until": self.met_until}
+
+    def read(self) -> Reading:
+        """Count."""
+        self.readings += 1
+        is_met = self.met_from <= self.readings <= self.met_until
+        return Reading(is_met=is_met, seen={"reading": self.readings})
+
+
+def joined(*spans: tuple[int, int], hold_seconds: float = 0.0, deadline_at: float = 4e9) -> Any:
+    """Wait for conditions that are met in these readings."""
+    bounds = {"deadline_at": deadline_at, "hold_seconds": hold_seconds, "poll_seconds": 0.0}
+    triggers = [Fixed(met_from=since, met_until=until, **bounds) for since, until in spans]
+    return run_inline(trigger_of_groups(triggers))
+
+
+def test_a_sensor_waits_for_the_slower_group() -> None:
+    """It fires with the last of them, and reports both."""
+    event = joined((2, 99), (4, 99))
+
+    assert event["reason"] == Reason.REACHED
+    assert event["seen"] == {"first_group": {"reading": 2}, "second_group": {"reading": 4}}
+
+
+def test_a_moment_counts_once_it_was_reached() -> None:
+    """Lag may have drained in the first group before it builds up in the second."""
+    assert joined((1, 2), (4, 5))["reason"] == Reason.REACHED
+
+
+def test_states_that_must_hold_must_hold_together() -> None:
+    """One group's end of rest before the other's begin is no rest of the run."""
+    event = joined((1, 2), (4, 99), hold_seconds=0.001, deadline_at=0.0)
+
+    assert event["reason"] == Reason.TIMED_OUT
+
+
+def test_the_conditions_of_both_groups_survive_the_move_to_a_triggerer() -> None:
+    """What `serialize` returns makes the same trigger again."""
+    bounds = {"deadline_at": 4e9, "hold_seconds": 0.0, "poll_seconds": 0.0}
+    made = trigger_of_groups([Fixed(met_from=1, **bounds), Fixed(met_from=3, **bounds)])
+
+    path, arguments = made.serialize()
+
+    assert path == "lagbench_airflow.triggers.every_group.EveryGroupTrigger"
+    again = EveryGroupTrigger(**arguments)
+    assert again.serialize() == made.serialize()
+    assert run_inline(again)["seen"]["second_group"] == {"reading": 3}
+
+
+def test_a_run_with_one_group_has_the_trigger_itself(world: World) -> None:
+    """Nothing of a second group is between sensor and condition."""
+    sensor = ReplicasSettledSensor(task_id="replicas_settled", run_folder=str(world.folder.path))
+    cell = CellRun.open(str(world.folder.path))
+
+    made = sensor._trigger_of_run(cell, 1.0)
+
+    assert type(made) is type(sensor.trigger(cell, 1.0))
+
+
+def test_a_second_group_is_found_below_its_run(two: World) -> None:
+    """A command names it after a slash; the list of runs has the run once."""
+    from lagbench.adapters.runs.run_folder import find, list_runs
+
+    root = two.folder.path.parent
+
+    found = find(f"{two.folder.run_id}/second_group", root)
+
+    assert found == RunFolder(two.folder.path / "second_group")
+    assert found.reference == f"{two.folder.run_id}/second_group"
+    assert [run.run_id for run in list_runs(root)] == [two.folder.run_id]
+
+
+def test_the_second_group_s_lag_scaler_is_started_for_its_policy_alone(two: World) -> None:
+    """The first group's policy does not ask one, so only the second group's runs."""
+    second = two.folder.make_second()
+    asking = copy.deepcopy(SCALED_OBJECT)
+    address = {"scalerAddress": "lagbench-lag-scaler.lagbench:6000", "lagThreshold": "100"}
+    asking["spec"]["triggers"] = [{"type": "external", "metadata": address}]
+    second.write_text(second.policy, yaml.safe_dump(asking))
+
+    start(two)
+
+    scalers = [key for key in two.kube.objects if "lag-scaler" in key[1] and key[0] != "Pod"]
+    assert sorted(scalers) == [
+        ("Deployment", "second-lagbench-lag-scaler"),
+        ("Service", "second-lagbench-lag-scaler"),
+    ]
