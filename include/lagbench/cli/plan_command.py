@@ -114,6 +114,7 @@ def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -
         ("replicas", f"{plan.min_replicas} to {plan.max_replicas}, {plan.partitions} partitions"),
         ("useful replicas", f"{plan.useful_replicas} (a partition has one consumer)"),
         ("saturation", _saturation(plan)),
+        *_gain(plan),
         ("hottest partition", f"{plan.hottest_share:.1%} of the load: {plan.hottest_rate:,.0f}/s"),
         *_poison(scenario),
         ("disk", f"at most {plan.disk_bytes / 2**20:,.0f} MiB, free {free_bytes / 2**30:,.0f} GiB"),
@@ -129,6 +130,14 @@ def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -
         console.print(f"[yellow]![/yellow] on the embedded bench {lack}", highlight=False)
     if plan.disk_bytes > free_bytes:
         console.print("[red]✗[/red] this disk is too small for the run")
+
+
+def _gain(plan: Plan) -> list[tuple[str, str]]:
+    """Return the row of the loop gain, if the policy reads lag."""
+    if plan.loop_gain is None or plan.standing_lag_seconds is None:
+        return []
+    rests = f"between floor and ceiling lag rests at {plan.standing_lag_seconds:,.1f} s"
+    return [("loop gain", f"{plan.loop_gain:,.2g} (HPA sync x one pod / lagThreshold); {rests}")]
 
 
 def _poison(scenario: Scenario) -> list[tuple[str, str]]:
