@@ -33,7 +33,7 @@ def test_every_cell_can_run(name: str) -> None:
     cells = check_experiment(experiment)
 
     assert set(cells) == {cell.name for cell in experiment.cells}
-    for pairs in (6, 8, 12):
+    for pairs in (1, 2, 6) if experiment.kind == "identity" else (6, 8, 12):
         assert draw_schedule(experiment, pairs=pairs).pairs == pairs
 
 
@@ -80,6 +80,17 @@ def test_the_noise_floor_is_repeated_each_week() -> None:
         ({"pairs": 5}, "pairs = 5 is not allowed; allowed: 6, 8 or 12 (the smallest p of 5 pairs"),
         ({"paris": 6}, "paris = 6 is not allowed; allowed: fields here: name, title, question"),
         ({"question": None}, "question = None is not allowed; allowed: a valid string"),
+        ({"kind": "identity", "cells": [{"name": "a"}]}, "cells = [{'name': 'a'}] is not"),
+        ({"kind": "identity", "pairs": 0}, "pairs = 0 is not allowed; allowed: 1 to 12 (kind"),
+        (
+            {"kind": "identity", "bounds": {"lost": {}}},
+            "bounds = {'lost': {}} is not allowed; allowed: absent: kind identity tests no",
+        ),
+        (
+            {"cells": [{"name": "a", "shows": {"lost": {"over": 0}}}, {"name": "b"}]},
+            "cells.0.shows.lost.over = 0 is not allowed; allowed: limits here: equals, above",
+        ),
+        ({"cells": [{"name": "a"}]}, "cells = [{'name': 'a'}] is not allowed; allowed: two to six"),
         ({"seeds": [1, 2]}, "seeds = [1, 2] is not allowed; allowed: at least 6, one for each"),
         (
             {"cells": [{"name": "a"}, {"name": "b", "polcy": "p"}]},
@@ -104,6 +115,7 @@ def test_a_wrong_file_gives_one_message(
     ("changed", "message"),
     [
         ({"bounds": {"reaction_second": {}}}, "did you mean reaction_seconds?"),
+        ({"cells": [{"name": "a", "shows": {"lots": 0}}, {"name": "b"}]}, "did you mean lost?"),
         ({"overrides": {"seed": 3}}, "no such override: the pairs set it"),
         ({"overrides": {"hpa_sync_at_seconds": 3}}, "no such override: the pairs set it"),
         ({"overrides": {"consumer.balancr": "range"}}, "balancr"),
