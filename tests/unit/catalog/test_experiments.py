@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from lagbench.catalog.catalog import checked_cell
 from lagbench.catalog.catalog_files import catalog_folder, list_experiments
 from lagbench.catalog.experiments import check_experiment, load_experiment
 from lagbench.core.experiment import draw_schedule
+from lagbench.core.experiment.result import decidability_note
 from lagbench.core.simulation import expected_run_seconds, predict
 from lagbench.errors import WrongInput
+from lagbench.project import PROJECT_ROOT
 
 
 def test_the_folder_holds_experiments_only() -> None:
@@ -55,6 +58,22 @@ def test_the_hours_are_those_of_the_runs(name: str) -> None:
         seconds += lengths[key]
 
     assert experiment.hours == pytest.approx(seconds / 3600, rel=0.2)
+
+
+@pytest.mark.parametrize("name", list_experiments())
+def test_every_experiment_has_its_rows(name: str) -> None:
+    """The reference lists it, and the findings say what it shows, or that it has not run yet."""
+    for page in ("docs/reference.md", "docs/findings/README.md"):
+        text = (PROJECT_ROOT / page).read_text(encoding="utf-8")
+        assert re.search(rf"`(lagbench experiment )?{name}` \|", text), page
+
+
+@pytest.mark.parametrize("name", list_experiments())
+def test_the_pairs_can_decide_what_is_compared(name: str) -> None:
+    """No experiment compares more measures than its pairs can show to differ."""
+    experiment = load_experiment(name)
+
+    assert decidability_note(experiment, experiment.pairs) is None
 
 
 def test_the_dip_is_compared_with_enough_pairs() -> None:
