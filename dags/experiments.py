@@ -46,7 +46,7 @@ def write_result(folder: str) -> dict[str, Any]:
     from lagbench_airflow.experiment_runs import write_result as write
 
     found = write(folder)
-    for line in (*found["differences"], *found["notes"]):
+    for line in (*found["differences"], *found["shown"], *found["notes"]):
         log.info("%s", line)
     return found
 
@@ -66,8 +66,8 @@ def experiment_dag(experiment: Experiment) -> None:
         dagrun_timeout=timedelta(days=1 + DAYS_PER_EXPECTED_HOUR * hours),
         default_args={"owner": "lagbench"},
         tags=["lagbench", "experiment"],
-        doc_md=f"**{experiment.title}**\n\n{experiment.question}\n\n{experiment.pairs} pairs, "
-        f"about {hours:g} hours.\n\n{__doc__}",
+        doc_md=f"**{experiment.title}**\n\n{experiment.question}\n\n{experiment.pairs} "
+        f"pair{'s' if experiment.pairs > 1 else ''}, about {hours:g} hours.\n\n{__doc__}",
     )
     def compare_cells() -> None:
         runs = [

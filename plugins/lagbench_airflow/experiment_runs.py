@@ -10,6 +10,7 @@ from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.catalog.catalog_files import from_any_folder
 from lagbench.catalog.experiments import check_experiment, load_experiment
 from lagbench.core.experiment import RunRecord
+from lagbench.core.experiment.result import shown_row
 from lagbench.errors import NotReady
 from lagbench.results.experiments import (
     conclude,
@@ -78,5 +79,6 @@ def write_result(experiment_folder: str) -> dict[str, Any]:
             for found in comparison.differences
             if found.verdict != "listed"
         ],
+        "shown": [" ".join(shown_row(found)) for found in result.shown],
         "notes": list(result.notes),
     }

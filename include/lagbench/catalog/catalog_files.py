@@ -54,6 +54,9 @@ def from_any_folder(name_or_path: str) -> str:
 def find_file(name_or_path: str | Path, folder: Path, what: str) -> Path:
     """Return the file: a path when it looks like one, else a name in ``folder``.
 
+    A folder in it may have further files. They are found, too, and not listed: the policies of the
+    lab's experiments are none for production.
+
     :param what: what is looked for, in one word, for the message.
     :raises WrongInput: ``folder`` has no such name.
     """
@@ -63,6 +66,8 @@ def find_file(name_or_path: str | Path, folder: Path, what: str) -> Path:
     for suffix in _SUFFIXES:
         if (folder / f"{text}{suffix}").is_file():
             return folder / f"{text}{suffix}"
+        if inner := sorted(folder.glob(f"*/{text}{suffix}")):
+            return inner[0]
     names = _names(folder)
     close = get_close_matches(text, names, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]}? " if close else ""

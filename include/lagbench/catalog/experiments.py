@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from lagbench.catalog.catalog_files import catalog_folder, find_file, is_path
 from lagbench.catalog.strict_yaml import parse_mapping, read_text
-from lagbench.core.experiment import Experiment, ExperimentCell, MeasureBound
+from lagbench.core.experiment import ExpectedValue, Experiment, ExperimentCell, MeasureBound
 from lagbench.errors import WrongInput
 
 if TYPE_CHECKING:
@@ -51,13 +51,15 @@ def check_experiment(experiment: Experiment) -> dict[str, Cell]:
     from lagbench.core.measures import NAMED
 
     where = f"experiment {experiment.name}"
-    for measure in experiment.bounds:
+    asked = [("bounds", name) for name in experiment.bounds]
+    asked += [("shows", name) for name in experiment.shown_measures]
+    for field, measure in asked:
         if measure not in NAMED:
             close = get_close_matches(measure, NAMED, n=1, cutoff=0.5)
             hint = f"did you mean {close[0]}? " if close else ""
             raise WrongInput(
                 where=where,
-                field="bounds",
+                field=field,
                 value=measure,
                 allowed=f"{hint}a measure: {', '.join(sorted(NAMED))}",
             )
@@ -92,6 +94,8 @@ def _wrong(error: ValidationError, data: Mapping[str, Any], where: str) -> Wrong
     if first["type"] == "extra_forbidden":
         model = _PARTS.get(path[0], Experiment) if len(path) > 1 else Experiment
         text = f"fields here: {', '.join(model.model_fields)}"
+        if "shows" in path:
+            text = f"limits here: {', '.join(ExpectedValue.model_fields)}"
     elif first["type"] == "missing":
         value, text = None, "a value: this field is required"
     elif not field and " must be " in text:

@@ -1,38 +1,39 @@
-"""``lagbench experiment``: run the cells of an experiment by pairs, over days if need be."""
+"""``lagbench experiment``: run the cells of experiments by pairs, over days if need be."""
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from lagbench.cli.cell_options import TargetOption, TargetSettingsOption
-from lagbench.cli.rehearsal import Rehearse, opened_target, require_disk
-from lagbench.errors import ExitCode, NotReady
+from lagbench.errors import ExitCode, NotReady, WrongInput
 
 if TYPE_CHECKING:
     from lagbench.adapters.runs.experiment_folder import ExperimentFolder
-    from lagbench.catalog.catalog import Cell
-    from lagbench.core.experiment import Experiment, PlannedRun, Progress
-    from lagbench.core.experiment.result import ExperimentResult
+    from lagbench.cli.experiment_execution import AskedExperiment, Ended
+    from lagbench.cli.time_left import TimeLeft
+    from lagbench.core.experiment import Experiment
 
-MOST_TRIES = 2
-"""A run without a verdict is tried again once; then the bench needs a look."""
 PairsOption = Annotated[
     int | None, typer.Option(help="6, 8 or 12 pairs instead of the file's number.")
 ]
+LONGEST_HOURS = 1000
+_COMMAND_LINE = "the command line"
 
 
 def experiment(
-    name: Annotated[
-        str | None,
-        typer.Argument(help="A name from the catalog, or a YAML file; none: list them."),
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...",
+            help="Names from the catalog, or YAML files; they are run one after the other. None: "
+            "list them.",
+        ),
     ] = None,
     *,
     pairs: PairsOption = None,
@@ -40,7 +41,16 @@ def experiment(
         Path | None,
         typer.Option(
             help="Keep the execution here, for example in a repository, and continue it from here; "
-            "default: a folder of its own in runs/_experiments."
+            "of several experiments each in a folder of its name in it. Default: a folder of its "
+            "own in runs/_experiments."
+        ),
+    ] = None,
+    hours: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01,
+            max=LONGEST_HOURS,
+            help="Start no run that does not fit into this number of hours from now.",
         ),
     ] = None,
     plan: Annotated[
@@ -50,47 +60,67 @@ def experiment(
     target_settings: TargetSettingsOption = None,
 ) -> int:
     """Compare cells by pairs of runs; the same command continues a stopped experiment."""
-    from lagbench.catalog.experiments import check_experiment, load_experiment
     from lagbench.cli.experiment_tables import print_experiments, print_hours, print_order
-    from lagbench.core.cluster import EMBEDDED
-    from lagbench.core.experiment import draw_schedule
-    from lagbench.results.experiments import read_progress, read_result, target_label
+    from lagbench.cli.time_left import TimeLeft
 
     console = Console()
-    if name is None:
+    if not names:
         print_experiments(console)
         return ExitCode.PASS
-    found = load_experiment(name)
-    cells = check_experiment(found)
-    label = target_label(target)
-    schedule = draw_schedule(found, pairs=pairs, has_known_hpa=label == EMBEDDED)
-    unfinished = _unfinished(found, label, pairs, folder)
-    progress = None if unfinished is None else read_progress(unfinished)
-    print_hours(console, found, schedule, progress)
+    time_left = TimeLeft.of_hours(hours, monotonic)
+    asked = [_asked(name, target, pairs, at) for name, at in _folders(names, folder)]
+    _require_different(asked)
+    for one in asked:
+        print_hours(console, one.experiment, one.schedule, one.progress)
+        if plan:
+            print_order(console, one.experiment, one.schedule, one.progress)
+    if len(asked) > 1:
+        together = sum(one.experiment.hours_of(one.schedule.pairs) for one in asked)
+        console.print(
+            f"{len(asked)} experiments: about {together:.1f} hours, with those that are done",
+            highlight=False,
+        )
     if plan:
-        print_order(console, found, schedule, progress)
         return ExitCode.PASS
-    if unfinished is not None and (result := read_result(unfinished)) is not None:
-        return _show(console, unfinished, result)
-    if unfinished is not None and progress is not None and progress.is_finished:
-        return _conclude(console, unfinished)  # it was stopped before its result
-    missing = schedule.runs if progress is None else progress.missing
-    require_disk(cells[missing[0].cell], runs=len(missing))  # as if all had its load
-    with opened_target(
-        console,
-        target=target,
-        target_settings=target_settings,
-        cells=_effective(found, missing),
-        purpose=f"experiment {found.name}",
-    ) as rehearse:
-        execution = unfinished or _start(found, label, pairs, folder)
-        console.print(f"experiment folder: {execution.path}", highlight=False, soft_wrap=True)
-        try:
-            _run_missing(console, found, execution, rehearse)
-        except KeyboardInterrupt:
-            _say_how_to_go_on(console, read_progress(execution))
-            raise
-    return _conclude(console, execution)
+    is_alone = len(asked) == 1
+    ended = [
+        _executed(console, one, target, target_settings, time_left, is_alone=is_alone)
+        for one in asked
+    ]
+    if len(ended) > 1:
+        _print_ends(console, ended)
+    return _worst(ended)
+
+
+def _folders(names: Sequence[str], folder: Path | None) -> list[tuple[str, Path | None]]:
+    """Return the folder of each experiment; one alone has the given folder itself."""
+    if folder is None or len(names) == 1:
+        return [(name, folder) for name in names]
+    return [(name, folder / Path(name).stem) for name in names]
+
+
+def _asked(name: str, target: str, pairs: int | None, path: Path | None) -> AskedExperiment:
+    """Return a checked experiment with the execution to continue.
+
+    :raises WrongInput: there is none, a cell cannot run, or the folder is of another experiment.
+    """
+    from lagbench.catalog.experiments import check_experiment, load_experiment
+    from lagbench.cli.experiment_execution import AskedExperiment
+    from lagbench.core.cluster import EMBEDDED
+    from lagbench.core.experiment import draw_schedule
+    from lagbench.results.experiments import target_label
+
+    found = load_experiment(name)
+    label = target_label(target)
+    return AskedExperiment(
+        experiment=found,
+        cells=check_experiment(found),
+        schedule=draw_schedule(found, pairs=pairs, has_known_hpa=label == EMBEDDED),
+        label=label,
+        pairs=pairs,
+        path=path,
+        unfinished=_unfinished(found, label, pairs, path),
+    )
 
 
 def _unfinished(
@@ -109,97 +139,46 @@ def _unfinished(
     return kept
 
 
-def _start(found: Experiment, label: str, pairs: int | None, path: Path | None) -> ExperimentFolder:
-    from lagbench.adapters.runs.experiment_folder import ExperimentFolder
-    from lagbench.results.experiments import start_execution
-
-    at = None if path is None else ExperimentFolder(path.absolute())
-    now = time.time_ns()
-    return start_execution(found, target=label, started_by="command", now=now, pairs=pairs, at=at)
-
-
-def _effective(found: Experiment, missing: Sequence[PlannedRun]) -> list[Cell]:
-    """Return each cell as one of its missing runs has it, with a phase if that is fixed."""
-    from lagbench.catalog.catalog import checked_cell
-
-    return [
-        checked_cell(found.scenario, policy=run.policy(found), overrides=run.overrides(found))
-        for run in {run.cell: run for run in missing}.values()
-    ]
+def _require_different(asked: Sequence[AskedExperiment]) -> None:
+    names = [one.experiment.name for one in asked]
+    for name in names:
+        if names.count(name) > 1:
+            raise WrongInput(
+                where=_COMMAND_LINE, field="NAME", value=name, allowed="each experiment once"
+            )
 
 
-def _run_missing(
-    console: Console, found: Experiment, folder: ExperimentFolder, rehearse: Rehearse
-) -> None:
-    """Rehearse and record each missing run, in the recorded order."""
-    from lagbench.adapters.runs.run_folder import RunFolder, runs_root
-    from lagbench.results.experiments import read_progress, record_run
+def _executed(
+    console: Console,
+    asked: AskedExperiment,
+    target: str,
+    target_settings: Path | None,
+    time_left: TimeLeft,
+    *,
+    is_alone: bool,
+) -> Ended:
+    """Run one experiment; one that the bench stops does not stop those after it."""
+    from lagbench.cli.experiment_execution import Ended, execute
 
-    while missing := (progress := read_progress(folder)).missing:
-        run = missing[0]
-        again = ", repeated" if progress.attempts(run) else ""
-        console.print(
-            f"\nrun {progress.done + 1} of {len(progress.schedule.runs)}: pair {run.pair}, "
-            f"cell {run.cell}, seed {run.seed}{again}",
-            style="bold",
-            highlight=False,
+    try:
+        return execute(
+            console, asked, target=target, target_settings=target_settings, time_left=time_left
         )
-        run_id = _rehearsed(console, found, run, rehearse)
-        ended = RunFolder(runs_root() / run_id)
-        record = record_run(folder, run, ended, now=time.time_ns())
-        reason = f": {record.reasons[0]}" if record.reasons else ""
-        console.print(f"{record.verdict}{reason}", highlight=False, markup=False, soft_wrap=True)
+    except NotReady as error:
+        if is_alone:
+            raise
+        console.print(f"{error}", style="red", markup=False, highlight=False)
+        return Ended(asked.experiment.name, ExitCode.NOT_READY, f"stopped: {error}")
 
 
-def _rehearsed(console: Console, found: Experiment, run: PlannedRun, rehearse: Rehearse) -> str:
-    """Return the id of the run when it has a verdict; try again once if it ends without one."""
-    for number in range(1, MOST_TRIES + 1):
-        conf = _conf(found, run)
-        try:
-            rehearse(conf)
-        except NotReady as error:
-            if number == MOST_TRIES:
-                raise
-            console.print(f"no result, once more: {error}", markup=False, highlight=False)
-        else:
-            break
-    return str(conf["run_id"])
+def _print_ends(console: Console, ended: Sequence[Ended]) -> None:
+    console.print()
+    for one in ended:
+        console.print(f"{one.name}: {one.text}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _conf(found: Experiment, run: PlannedRun) -> dict[str, Any]:
-    """Return the conf of the run's Dag run."""
-    from lagbench.catalog.catalog_files import from_any_folder
-    from lagbench.core.scenario import new_run_id
-
-    run_id = new_run_id(
-        Path(found.scenario).stem, planned_at=datetime.now(UTC), unique_digits=secrets.token_hex(2)
-    )
-    conf: dict[str, Any] = {"scenario": from_any_folder(found.scenario), "run_id": run_id}
-    conf |= {"keep_bench": True, "overrides": run.overrides(found)}
-    policy = run.policy(found)
-    return conf if policy is None else conf | {"policy": from_any_folder(policy)}
-
-
-def _say_how_to_go_on(console: Console, progress: Progress) -> None:
-    console.print(
-        f"{progress.done} of {len(progress.schedule.runs)} runs are done and kept; the same "
-        "command continues with the next run",
-        highlight=False,
-        soft_wrap=True,
-    )
-
-
-def _conclude(console: Console, folder: ExperimentFolder) -> int:
-    """Write and print the result."""
-    from lagbench.results.experiments import conclude
-
-    return _show(console, folder, conclude(folder))
-
-
-def _show(console: Console, folder: ExperimentFolder, result: ExperimentResult) -> int:
-    """Print the result; a pair that is missing makes it undetermined."""
-    from lagbench.cli.experiment_tables import print_result
-
-    print_result(console, result)
-    console.print(f"\nresult: {folder.page}", highlight=False, soft_wrap=True)
-    return ExitCode.UNDETERMINED if result.has_gap else ExitCode.PASS
+def _worst(ended: Sequence[Ended]) -> ExitCode:
+    """Return the code that needs a person most: the bench, then what is missing."""
+    codes = {one.code for one in ended}
+    order = (ExitCode.NOT_READY, ExitCode.UNDETERMINED)
+    return next((code for code in order if code in codes), ExitCode.PASS)

@@ -12,15 +12,18 @@ from lagbench.catalog.experiments import load_experiment
 from lagbench.core.experiment import Experiment, Progress, Schedule
 from lagbench.core.experiment.result import (
     HEADINGS,
+    SHOWN_HEADINGS,
     ExperimentResult,
     decidability_note,
     difference_row,
     in_order,
+    shown_row,
     tested,
 )
 from lagbench.results.experiments import read_progress, read_result
 
 _COLOURS = {"differs": "yellow", "equivalent": "green", "undetermined": "dim", "listed": "dim"}
+_COLOURS |= {"shown": "green", "refuted": "yellow"}
 
 
 def print_experiments(console: Console) -> None:
@@ -50,8 +53,9 @@ def print_hours(
 ) -> None:
     """Print the expected hours of all runs, and of those that are still missing."""
     hours, count = found.hours_of(schedule.pairs), len(schedule.runs)
+    pairs = "pair" if schedule.pairs == 1 else "pairs"
     console.print(
-        f"{found.title}: about {hours:.1f} hours, {schedule.pairs} pairs, {count} runs",
+        f"{found.title}: about {hours:.1f} hours, {schedule.pairs} {pairs}, {count} runs",
         highlight=False,
     )
     if note := decidability_note(found, schedule.pairs):
@@ -100,8 +104,20 @@ def print_result(console: Console, result: ExperimentResult) -> None:
             _say(console, f"{found.title}: {found.text}")
         for reason in comparison.left_out:
             _say(console, f"left out: {reason}")
+    if result.shown:
+        _print_shown(console, result)
     for note in result.notes:
         _say(console, note)
+
+
+def _print_shown(console: Console, result: ExperimentResult) -> None:
+    table = Table(title="shown by every run, without a test", title_justify="left", box=None)
+    for heading in SHOWN_HEADINGS:
+        table.add_column(heading)
+    for found in result.shown:
+        *cells, verdict = shown_row(found)
+        table.add_row(*cells, Text(verdict, style=_COLOURS.get(found.verdict, "")))
+    console.print(table)
 
 
 def _say(console: Console, text: str) -> None:

@@ -141,6 +141,7 @@ def _needs(cell: Cell, plan: Plan) -> list[tuple[str, str]]:
         ("replicas", f"{plan.min_replicas} to {plan.max_replicas}, {plan.partitions} partitions"),
         ("useful replicas", f"{plan.useful_replicas} (a partition has one consumer)"),
         ("saturation", _saturation(plan)),
+        *_gain(plan),
         ("hottest partition", f"{plan.hottest_share:.1%} of the load: {plan.hottest_rate:,.0f}/s"),
         *_poison(scenario),
     ]
@@ -154,6 +155,14 @@ def _print_warnings(console: Console, scenario: Scenario, plan: Plan) -> None:
         console.print(f"[yellow]![/yellow] {text}", highlight=False)
     for warning in plan.warnings:
         console.print(f"[yellow]![/yellow] {warning}", highlight=False)
+
+
+def _gain(plan: Plan) -> list[tuple[str, str]]:
+    """Return the row of the loop gain, if the policy reads lag."""
+    if plan.loop_gain is None or plan.standing_lag_seconds is None:
+        return []
+    rests = f"between floor and ceiling lag rests at {plan.standing_lag_seconds:,.1f} s"
+    return [("loop gain", f"{plan.loop_gain:,.2g} (HPA sync x one pod / lagThreshold); {rests}")]
 
 
 def _poison(scenario: Scenario) -> list[tuple[str, str]]:

@@ -202,7 +202,9 @@ def _noise(
     progress: Progress,
     runs: Mapping[tuple[int, str], ComparedRun],
 ) -> tuple[NoiseFloor | None, tuple[str, ...]]:
-    """Return the noise floor, and a note on it."""
+    """Return the noise floor, and a note on it; nothing where nothing is tested."""
+    if experiment.kind == "identity":
+        return None, ()
     first, second = (cell.name for cell in experiment.cells[:2])
     pairs, _ = pairs_of(experiment, progress, runs, (first, second))
     if not pairs:

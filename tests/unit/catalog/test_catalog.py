@@ -6,13 +6,25 @@ from typing import Any
 import pytest
 import yaml
 
-from lagbench.catalog.catalog import checked_cell, load_policy, load_scenario, parse_settings
-from lagbench.catalog.catalog_files import from_any_folder, list_policies, list_scenarios
+from lagbench.catalog.catalog import (
+    checked_cell,
+    load_policy,
+    load_scenario,
+    parse_settings,
+    policy_file,
+)
+from lagbench.catalog.catalog_files import (
+    from_any_folder,
+    list_policies,
+    list_scenarios,
+    policies_folder,
+)
 from lagbench.core.scenario.scenario import MAX_SEED, TraceProfile
 from lagbench.core.scenario.stream.profile import offered_load
 from lagbench.errors import ExitCode, WrongInput
 from lagbench.project import PROJECT_ROOT
 
+ALL_POLICIES = sorted(policies_folder().rglob("*.yaml"))
 MINIMAL = {
     "name": "mine",
     "description": "A scenario of a test",
@@ -63,7 +75,7 @@ def test_every_scenario_fits_its_policy(name: str) -> None:
 
     assert cell.scenario.name == name
     assert cell.scenario.message_bytes == 256
-    assert cell.policy_name in list_policies()
+    assert policy_file(cell.policy_name).stem == cell.policy_name
     assert offered_load(cell.scenario.profile).total > 0
 
 
@@ -104,15 +116,24 @@ def test_the_catalog_is_the_issues() -> None:
 
 def test_no_two_policies_are_the_same() -> None:
     """Each file asks for something that no other one asks for."""
-    specs = [str(load_policy(name).manifest["spec"]) for name in list_policies()]
+    specs = [str(load_policy(path).manifest["spec"]) for path in ALL_POLICIES]
 
     assert len(set(specs)) == len(specs)
 
 
-@pytest.mark.parametrize("name", list_policies())
-def test_every_policy_is_a_complete_manifest_of_one_name(name: str) -> None:
+def test_policies_of_the_experiments_are_found_and_not_listed() -> None:
+    """They are none for production: a form and an error message do not offer them."""
+    names = [path.stem for path in ALL_POLICIES]
+
+    assert len(set(names)) == len(names)
+    assert set(names) - set(list_policies()) == {n for n in names if n.startswith("lab-")}
+    assert load_policy("lab-lag").limits.ceiling_replicas == 12
+
+
+@pytest.mark.parametrize("path", ALL_POLICIES, ids=lambda path: path.stem)
+def test_every_policy_is_a_complete_manifest_of_one_name(path: Path) -> None:
     """Each policy passes KEDA's checks and all share name and namespace."""
-    manifest = load_policy(name).manifest
+    manifest = load_policy(path).manifest
 
     metadata = manifest["metadata"]
     assert (metadata["name"], metadata["namespace"]) == ("consumer", "lagbench")
@@ -122,7 +143,7 @@ def test_every_policy_is_a_complete_manifest_of_one_name(name: str) -> None:
 @pytest.mark.parametrize("folder", ["include/catalog/scenarios", "k8s/policies"])
 def test_every_file_describes_its_purpose(folder: str) -> None:
     """Each file of the catalog begins with a comment that has a part 'Demonstrates'."""
-    files = sorted((PROJECT_ROOT / folder).glob("*.yaml"))
+    files = sorted((PROJECT_ROOT / folder).rglob("*.yaml"))
 
     assert files
     for path in files:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from lagbench.catalog.catalog import checked_cell
 from lagbench.catalog.catalog_files import catalog_folder, list_experiments
 from lagbench.catalog.experiments import check_experiment, load_experiment
 from lagbench.core.experiment import draw_schedule
+from lagbench.core.experiment.result import decidability_note
 from lagbench.core.simulation import expected_run_seconds, predict
 from lagbench.errors import WrongInput
+from lagbench.project import PROJECT_ROOT
 
 
 def test_the_folder_holds_experiments_only() -> None:
@@ -33,7 +36,7 @@ def test_every_cell_can_run(name: str) -> None:
     cells = check_experiment(experiment)
 
     assert set(cells) == {cell.name for cell in experiment.cells}
-    for pairs in (6, 8, 12):
+    for pairs in (1, 2, 6) if experiment.kind == "identity" else (6, 8, 12):
         assert draw_schedule(experiment, pairs=pairs).pairs == pairs
 
 
@@ -55,6 +58,22 @@ def test_the_hours_are_those_of_the_runs(name: str) -> None:
         seconds += lengths[key]
 
     assert experiment.hours == pytest.approx(seconds / 3600, rel=0.2)
+
+
+@pytest.mark.parametrize("name", list_experiments())
+def test_every_experiment_has_its_rows(name: str) -> None:
+    """The reference lists it, and the findings say what it shows, or that it has not run yet."""
+    for page in ("docs/reference.md", "docs/findings/README.md"):
+        text = (PROJECT_ROOT / page).read_text(encoding="utf-8")
+        assert re.search(rf"`(lagbench experiment )?{name}` \|", text), page
+
+
+@pytest.mark.parametrize("name", list_experiments())
+def test_the_pairs_can_decide_what_is_compared(name: str) -> None:
+    """No experiment compares more measures than its pairs can show to differ."""
+    experiment = load_experiment(name)
+
+    assert decidability_note(experiment, experiment.pairs) is None
 
 
 def test_the_dip_is_compared_with_enough_pairs() -> None:
@@ -80,6 +99,17 @@ def test_the_noise_floor_is_repeated_each_week() -> None:
         ({"pairs": 5}, "pairs = 5 is not allowed; allowed: 6, 8 or 12 (the smallest p of 5 pairs"),
         ({"paris": 6}, "paris = 6 is not allowed; allowed: fields here: name, title, question"),
         ({"question": None}, "question = None is not allowed; allowed: a valid string"),
+        ({"kind": "identity", "cells": [{"name": "a"}]}, "cells = [{'name': 'a'}] is not"),
+        ({"kind": "identity", "pairs": 0}, "pairs = 0 is not allowed; allowed: 1 to 12 (kind"),
+        (
+            {"kind": "identity", "bounds": {"lost": {}}},
+            "bounds = {'lost': {}} is not allowed; allowed: absent: kind identity tests no",
+        ),
+        (
+            {"cells": [{"name": "a", "shows": {"lost": {"over": 0}}}, {"name": "b"}]},
+            "cells.0.shows.lost.over = 0 is not allowed; allowed: limits here: equals, above",
+        ),
+        ({"cells": [{"name": "a"}]}, "cells = [{'name': 'a'}] is not allowed; allowed: two to six"),
         ({"seeds": [1, 2]}, "seeds = [1, 2] is not allowed; allowed: at least 6, one for each"),
         (
             {"cells": [{"name": "a"}, {"name": "b", "polcy": "p"}]},
@@ -104,6 +134,7 @@ def test_a_wrong_file_gives_one_message(
     ("changed", "message"),
     [
         ({"bounds": {"reaction_second": {}}}, "did you mean reaction_seconds?"),
+        ({"cells": [{"name": "a", "shows": {"lots": 0}}, {"name": "b"}]}, "did you mean lost?"),
         ({"overrides": {"seed": 3}}, "no such override: the pairs set it"),
         ({"overrides": {"hpa_sync_at_seconds": 3}}, "no such override: the pairs set it"),
         ({"overrides": {"consumer.balancr": "range"}}, "balancr"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ import yaml
 from tests.fakes.experiments import BASE, write_run
 
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder, executions
-from lagbench.cli import experiment_command, main
+from lagbench.cli import experiment_command, experiment_execution, main
 from lagbench.core.experiment import PlannedRun
 from lagbench.errors import ExitCode, NotReady
 from lagbench.results.experiments import read_progress
@@ -31,6 +32,8 @@ class Home:
         self.root, self.file = root, root / "tiny.yaml"
         self.confs: list[Conf] = []
         self.kept: ExperimentFolder | None = None
+        self.kept_in: Path | None = None  # of several experiments
+        self.name = "tiny"  # of the experiment that runs
         self._monkeypatch = monkeypatch
         self.file.write_text(yaml.safe_dump(BASE))
         monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(root / "runs"))
@@ -40,10 +43,13 @@ class Home:
         """Call the command; returns the exit code."""
 
         @contextmanager
-        def opened_target(*_: object, **__: object) -> Iterator[Callable[[Conf], None]]:
+        def opened_target(
+            *_: object, purpose: str, **__: object
+        ) -> Iterator[Callable[[Conf], None]]:
+            self.name = purpose.removeprefix("experiment ")
             yield rehearse or self.rehearse()
 
-        self._monkeypatch.setattr(experiment_command, "opened_target", opened_target)
+        self._monkeypatch.setattr(experiment_execution, "opened_target", opened_target)
         self._monkeypatch.setattr(sys, "argv", ["lagbench", "experiment", *arguments])
         with pytest.raises(SystemExit) as ended:
             main()
@@ -60,7 +66,8 @@ class Home:
                 raise KeyboardInterrupt
             progress = read_progress(self.folder)
             planned = progress.missing[0]
-            made = write_run(self.root / "made" / conf["run_id"], planned, **how(planned))
+            root = self.root / "made" / conf["run_id"]
+            made = write_run(root, planned, began_at=time.time_ns(), **how(planned))
             target = self.root / "runs" / conf["run_id"]
             target.parent.mkdir(parents=True, exist_ok=True)
             made.path.rename(target)
@@ -70,7 +77,15 @@ class Home:
     @property
     def folder(self) -> ExperimentFolder:
         """Return the execution of ``--folder``, else the newest one."""
-        return self.kept or executions("tiny", self.root / "runs")[-1]
+        if self.kept_in is not None:
+            return ExperimentFolder(self.kept_in / self.name)
+        return self.kept or executions(self.name, self.root / "runs")[-1]
+
+    def write(self, name: str, **changed: Any) -> str:
+        """Write another experiment, and return its path."""
+        file = self.root / f"{name}.yaml"
+        file.write_text(yaml.safe_dump({**BASE, "name": name, **changed}))
+        return str(file)
 
     @property
     def done(self) -> int:
@@ -224,3 +239,127 @@ def test_the_list_shows_the_catalog(home: Home, capsys: pytest.CaptureFixture[st
     out = capsys.readouterr().out
     assert "rebalance_dip" in out
     assert "aa_quick_spike" in out
+
+
+class Clock:
+    """A monotonic clock in which each run takes ``run_seconds``."""
+
+    def __init__(self, home: Home, run_seconds: float) -> None:
+        """Begin at 0."""
+        self._home, self._run_seconds = home, run_seconds
+
+    def __call__(self) -> float:
+        """Return the seconds so far."""
+        return len(self._home.confs) * self._run_seconds
+
+
+def test_no_run_starts_that_does_not_fit_into_the_hours(
+    home: Home, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twelve runs of 300 s have an hour: with half an hour six are made, and the others are named.
+
+    The exit code is that of an undetermined result, and the same command ends the experiment.
+    """
+    monkeypatch.setattr(experiment_command, "monotonic", Clock(home, 300))
+
+    assert home.run(str(home.file), "--hours", "0.5") == ExitCode.UNDETERMINED
+    assert home.done == 6
+    out = capsys.readouterr().out
+    assert "tiny is not finished: 0 s are left, and the next run takes about 300 s" in out
+    assert "6 of 12 runs are done and kept" in out
+    assert not home.folder.result.exists()
+
+    assert home.run(str(home.file), "--hours", "2") == ExitCode.PASS
+    assert len(home.confs) == 12
+
+
+def test_too_little_time_opens_nothing(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """A minute is not enough for a run of 300 s: no bench is started, no execution begins."""
+    assert home.run(str(home.file), "--hours", "0.0167") == ExitCode.UNDETERMINED
+
+    assert home.confs == []
+    assert executions("tiny", home.root / "runs") == []
+    assert "0 of 12 runs are done" in capsys.readouterr().out
+
+
+def test_several_experiments_run_one_after_the_other(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each in a folder of its name; the end names each, and a gap in one is the exit code."""
+    second = home.write("second")
+    folder = home.root / "results"
+
+    def how(run: PlannedRun) -> dict[str, Any]:
+        is_gap = home.name == "second" and run.key == "pair_1_calm"
+        return {"verdict": "undetermined"} if is_gap else {}
+
+    home.kept_in = folder
+    asked = (str(home.file), second, "--folder", str(folder))
+
+    assert home.run(*asked, rehearse=home.rehearse(how)) == ExitCode.UNDETERMINED
+
+    assert len(home.confs) == 25
+    out = capsys.readouterr().out.replace("\n", "")
+    assert f"tiny: finished: {folder / 'tiny' / 'result.md'}" in out
+    assert "second: finished, with a gap" in out
+
+
+def test_a_bench_that_fails_stops_one_experiment_and_not_the_next(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The next one may need another target or image; the exit code is that of the failure."""
+    second, good = home.write("second"), home.rehearse()
+
+    def rehearse(conf: Conf) -> None:
+        if home.name == "tiny":
+            raise NotReady("the broker is away")
+        good(conf)
+
+    assert home.run(str(home.file), second, rehearse=rehearse) == ExitCode.NOT_READY
+
+    assert len(home.confs) == 12
+    out = capsys.readouterr().out
+    assert "tiny: stopped: the broker is away" in out
+    assert "second: finished" in out
+
+
+def test_a_wrong_name_starts_none_of_the_experiments(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All of them are checked first; one given twice is rejected, too."""
+    assert home.run(str(home.file), "rebalance_dop") == ExitCode.WRONG_INPUT
+    assert home.run(str(home.file), str(home.file)) == ExitCode.WRONG_INPUT
+
+    assert home.confs == []
+    assert "each experiment once" in capsys.readouterr().err
+
+
+def test_the_plan_of_several_shows_each(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the hours of all of them together."""
+    second = home.write("second", title="Second")
+
+    assert home.run(str(home.file), second, "--plan") == ExitCode.PASS
+
+    out = capsys.readouterr().out
+    assert "Tiny: about 1.0 hours" in out
+    assert "Second: about 1.0 hours" in out
+    assert "2 experiments: about 2.0 hours" in out
+
+
+def test_an_identity_experiment_shows_its_claims(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two runs, no test: what was claimed, what each run had, and a verdict on it."""
+    cells = [
+        {"name": "calm", "shows": {"lost": 0}},
+        {"name": "eager", "shows": {"duplicated": {"above": 0}}},
+    ]
+    shown = home.write("shown", kind="identity", pairs=1, cells=cells)
+
+    assert home.run(shown) == ExitCode.PASS
+
+    out = capsys.readouterr().out
+    assert "about 1.0 hours, 1 pair, 2 runs" in out
+    assert "minus" not in out
+    assert out.count("shown") >= 2
+    assert "refuted" in out  # the run repeats nothing

@@ -214,6 +214,71 @@ def test_the_same_cell_twice_renews_the_noise_floor(tmp_path: Path) -> None:
     assert width.half_width > 6  # the largest difference
 
 
+def identity(calm: Any, eager: Any, **changed: Any) -> Experiment:
+    """Return an experiment of one pair in which each cell shows its number of lost messages."""
+    cells = [
+        {"name": "calm", "shows": {"lost": calm}},
+        {"name": "eager", "shows": {"lost": eager}},
+    ]
+    return experiment(**{"kind": "identity", "pairs": 1, "cells": cells, **changed})
+
+
+def test_an_identity_experiment_needs_one_pair(tmp_path: Path) -> None:
+    """A claim that a run meets is shown, one that it misses is refuted; nothing is compared."""
+    result = play(tmp_path, started(tmp_path, identity(0, {"above": 0})), lambda _: {})
+
+    assert (result.kind, result.comparisons, result.noise) == ("identity", (), None)
+    assert [(found.verdict, found.values) for found in result.shown] == [
+        ("shown", (0.0,)),
+        ("refuted", (0.0,)),
+    ]
+    assert [run.values for run in result.runs] == [{"lost": 0.0}, {"lost": 0.0}]
+    assert not result.has_gap
+
+
+def test_a_claim_without_its_run_is_undetermined(tmp_path: Path) -> None:
+    """A gap shows nothing; a refuted claim stays refuted, whatever the missing run had."""
+
+    def how(run: PlannedRun) -> dict[str, Any]:
+        return {"verdict": "undetermined" if run.key.startswith("pair_1") else "pass"}
+
+    result = play(tmp_path, started(tmp_path, identity(0, {"above": 0}, pairs=2)), how)
+
+    assert [(found.verdict, found.values) for found in result.shown] == [
+        ("undetermined", (None, 0.0)),
+        ("refuted", (None, 0.0)),
+    ]
+    assert result.has_gap
+
+
+def test_a_claim_on_something_that_was_not_measured_is_undetermined(tmp_path: Path) -> None:
+    """The run has no idle stretch, so the wait after it is missing, which is not 0."""
+    cells = [{"name": "calm", "shows": {"first_event_wait_seconds": {"at_most": 60}}}]
+    only = identity(0, 0, cells=cells)
+
+    result = play(tmp_path, started(tmp_path, only), lambda _: {})
+    page = started(tmp_path / "page", only)
+    play(tmp_path / "page", page, lambda _: {})
+
+    assert [found.verdict for found in result.shown] == ["undetermined"]
+    assert "| calm | Wait of the first message after idle, s | at most 60 | – |" in (
+        page.page.read_text()
+    )
+
+
+def test_a_comparison_may_also_show_something(tmp_path: Path) -> None:
+    """A claim on every run of a cell stands beside the tested difference."""
+    cells = [
+        {"name": "calm", "shows": {"reaction_seconds": {"below": 90}}},
+        {"name": "eager", "overrides": {"consumer.balancer": "range"}},
+    ]
+
+    result = play(tmp_path, started(tmp_path, made(cells=cells)), later_by(30))
+
+    assert result.comparisons[0].difference("reaction_seconds") is not None
+    assert [(found.verdict, len(found.values)) for found in result.shown] == [("shown", 6)]
+
+
 def test_too_few_pairs_renew_no_noise_floor(tmp_path: Path) -> None:
     """With a gap five pairs are left, and the result says why there is no floor."""
     same = made(name="aa", cells=[{"name": "a"}, {"name": "b"}])

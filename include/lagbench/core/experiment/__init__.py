@@ -4,12 +4,14 @@ Light on purpose: the Dags of the experiments import it whenever they are parsed
 needs the measures, is in ``result``.
 """
 
+from lagbench.core.experiment.expected_value import ExpectedValue
 from lagbench.core.experiment.experiment import Experiment, ExperimentCell, MeasureBound
 from lagbench.core.experiment.progress import Execution, Progress, RunRecord
 from lagbench.core.experiment.schedule import PlannedRun, Schedule, draw_schedule
 
 __all__ = [
     "Execution",
+    "ExpectedValue",
     "Experiment",
     "ExperimentCell",
     "MeasureBound",

@@ -8,16 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from lagbench.core.experiment.expected_value import ExpectedValue
 from lagbench.core.scenario import MAX_SEED
 
 PAIR_COUNTS = (6, 8, 12)
 """Six pairs can reach a p of 5 %, eight one of 1 %, twelve one of 0.05 %."""
+MOST_SHOWN_PAIRS = 12
+"""An identity experiment tests nothing: one pair can show it."""
 SIGNIFICANCE = 0.05
 CELL_NAME = r"^[a-z][a-z0-9_]{0,39}$"
 
 Expectation = Literal["pass", "fail"]
+ExperimentKind = Literal["difference", "identity"]
 Setting = bool | int | float | str
 
 
@@ -25,11 +29,15 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
 
-def allowed_pairs(pairs: int) -> int:
+def allowed_pairs(pairs: int, kind: ExperimentKind = "difference") -> int:
     """Return ``pairs``.
 
-    :raises ValueError: an experiment cannot have that many; the text says why.
+    :raises ValueError: an experiment of that kind cannot have that many; the text says why.
     """
+    if kind == "identity":
+        if 1 <= pairs <= MOST_SHOWN_PAIRS:
+            return pairs
+        raise ValueError(f"1 to {MOST_SHOWN_PAIRS} (kind identity tests nothing)")
     if pairs in PAIR_COUNTS:
         return pairs
     smallest = min(1.0, 2 / 2**pairs) if 0 <= pairs < 64 else 0.0
@@ -48,6 +56,9 @@ class ExperimentCell(_Model):
     expects: Expectation = Field(
         "pass", description="the verdict that this cell is meant to have; both are results"
     )
+    shows: Mapping[str, ExpectedValue] = Field(
+        {}, description="measures, and what each must be in every run of the cell"
+    )
 
 
 class MeasureBound(_Model):
@@ -63,15 +74,20 @@ class Experiment(_Model):
     name: str = Field(pattern=CELL_NAME)
     title: str = Field(min_length=1)
     question: str = Field(min_length=1)
+    kind: ExperimentKind = Field(
+        "difference",
+        description="difference: cells are tested by pairs; identity: each cell shows something "
+        "that needs no test, such as counts of messages",
+    )
     scenario: str = Field(min_length=1)
     overrides: Mapping[str, Setting] = Field({}, description="settings of all cells")
     cells: tuple[ExperimentCell, ...] = Field(
-        min_length=2,
+        min_length=1,
         max_length=6,
         description="the others are compared with the first",
         strict=False,
     )
-    pairs: Annotated[int, AfterValidator(allowed_pairs)]
+    pairs: int
     hours: float = Field(gt=0, le=1000, description="expected duration of all pairs")
     seeds: tuple[Annotated[int, Field(ge=0, le=MAX_SEED)], ...] = Field(
         (), description="of the pairs, in their order; without any 1, 2, 3 …", strict=False
@@ -89,6 +105,11 @@ class Experiment(_Model):
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Experiment:
+        try:
+            allowed_pairs(self.pairs, self.kind)
+        except ValueError as error:
+            raise ValueError(f"pairs must be {error}") from error
+        self._require_what_the_kind_needs()
         names = [cell.name for cell in self.cells]
         if len(set(names)) < len(names):
             raise ValueError(f"cells must be of different names (they are {', '.join(names)})")
@@ -98,17 +119,37 @@ class Experiment(_Model):
             raise ValueError(f"seeds must be at least {self.pairs}, one for each pair")
         return self
 
+    def _require_what_the_kind_needs(self) -> None:
+        if self.kind == "difference":
+            if len(self.cells) < 2:
+                raise ValueError("cells must be two to six (a difference has two sides)")
+            return
+        if self.bounds:
+            raise ValueError("bounds must be absent: kind identity tests no difference")
+        if not any(cell.shows for cell in self.cells):
+            raise ValueError("cells must be one to six, and one of them has shows (kind identity)")
+
+    @property
+    def shown_measures(self) -> tuple[str, ...]:
+        """Return the measures that a cell shows, each once."""
+        return tuple(dict.fromkeys(name for cell in self.cells for name in cell.shows))
+
     @property
     def is_noise_floor(self) -> bool:
         """Return whether all cells are the same: the differences are then noise (A/A)."""
         first = self.cells[0]
-        return all(
+        return self.kind == "difference" and all(
             (cell.policy, cell.overrides) == (first.policy, first.overrides) for cell in self.cells
         )
 
     def hours_of(self, pairs: int) -> float:
         """Return the expected hours of that many pairs."""
         return self.hours * pairs / self.pairs
+
+    @property
+    def run_seconds(self) -> float:
+        """Return the expected seconds of one run: the mean of the cells."""
+        return 3600 * self.hours / (self.pairs * len(self.cells))
 
     def overrides_of(self, cell: ExperimentCell) -> dict[str, str]:
         """Return the settings of a cell as text, as ``--set`` takes them."""

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from lagbench.core.experiment.schedule import PlannedRun, Schedule
 
 MOST_ATTEMPTS = 2
+_NS = 1_000_000_000
 
 RunVerdict = Literal["pass", "fail", "undetermined"]
 
@@ -92,6 +93,11 @@ class Progress:
         """Return the records of a planned run, oldest first."""
         found = (r for r in self.records if (r.pair, r.cell) == (run.pair, run.cell))
         return tuple(sorted(found, key=lambda record: record.attempt))
+
+    def expected_seconds(self, run: PlannedRun, planned_seconds: float) -> float:
+        """Return how long a run takes: as planned, or as the longest of its cell did."""
+        own = (r for r in self.records if r.cell == run.cell)
+        return max([planned_seconds, *((r.ended_at - r.began_at) / _NS for r in own)])
 
     def measured(self, run: PlannedRun) -> RunRecord | None:
         """Return the record that is the run's result; None: there is none yet."""

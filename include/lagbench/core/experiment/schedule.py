@@ -71,7 +71,7 @@ def draw_schedule(
     count = experiment.pairs if pairs is None else pairs
     seeds = experiment.seeds or tuple(range(1, count + 1))
     try:
-        allowed_pairs(count)
+        allowed_pairs(count, experiment.kind)
     except ValueError as error:
         raise _wrong_pairs(experiment, count, str(error)) from error
     if len(seeds) < count:

@@ -44,6 +44,7 @@ from lagbench.core.measures.lag import (
     Seconds,
     build_up,
     drain_measure,
+    idle_wait,
     lag_measure,
 )
 from lagbench.core.measures.measures import Measures
@@ -255,7 +256,12 @@ def _lag(run: RunEvidence, group: Group, from_at: int, until_at: int) -> Lag:
     after = _percentiles(run, "time_lag_seconds_after")
     known = None if after.p50 is None else after
     grown = build_up(run.lag, run.load.spike_windows, group.changes, until_at=until_at)
-    return found.model_copy(update={"time_lag_seconds_after": known, "build_up": grown})
+    waited = idle_wait(
+        run.offered, run.rate, stream_started_at=run.load.stream_started_at, until_at=until_at
+    )
+    return found.model_copy(
+        update={"time_lag_seconds_after": known, "build_up": grown, "after_idle": waited}
+    )
 
 
 def _drain(run: RunEvidence, until_at: int) -> Drain:

@@ -218,4 +218,40 @@ class Scaling(MeasureModel):
         NamedMeasure(
             "pod_minutes", "Pod time", "pod-minutes", 1, lambda scaling: scaling.pod_minutes
         ),
+        NamedMeasure(
+            "idle_pod_minutes",
+            "Pod time without work",
+            "pod-minutes",
+            1,
+            lambda scaling: scaling.idle_pod_minutes,
+        ),
+        NamedMeasure(
+            "surplus_pods",
+            "Pods that never got a partition",
+            "",
+            0,
+            lambda scaling: None if scaling.max_members is None else len(scaling.surplus_pods),
+        ),
+        NamedMeasure(
+            "surplus_records",
+            "Messages done by pods without a partition",
+            "messages",
+            0,
+            lambda scaling: scaling.surplus_records,
+        ),
     )
+
+    @property
+    def idle_pod_minutes(self) -> float | None:
+        """The pods' time in the planned window that did no work: it was paid and not needed."""
+        if self.pod_minutes is None or self.idle_ratio is None:
+            return None
+        return self.pod_minutes * self.idle_ratio
+
+    @property
+    def surplus_records(self) -> int | None:
+        """Messages done by the pods beyond the partitions; None: not known of one of them."""
+        done = [pod.records_done for pod in self.surplus_pods]
+        known = [records for records in done if records is not None]
+        is_known = self.max_members is not None and len(known) == len(done)
+        return sum(known) if is_known else None

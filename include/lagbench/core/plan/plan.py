@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lagbench.core.kubernetes import HPA_TOLERANCE
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS, HPA_TOLERANCE
 from lagbench.core.policy import CheckedPolicy, PolicyLimits
 from lagbench.core.scenario import Scenario
 from lagbench.core.scenario.stream import (
@@ -78,6 +78,10 @@ class Plan:
     """Counts below the cap at which the HPA's tolerance stops a scale-out that arrives there."""
     leaks_one_replica: bool
     """KEDA's cap divides whole numbers: just above it the HPA rounds up to one replica more."""
+    loop_gain: float | None
+    """Lag that one pod works off between two syncs of the HPA, in lagThresholds."""
+    standing_lag_seconds: float | None
+    """Time lag at which a lag trigger comes to rest between floor and ceiling, at any rate."""
     capacity_per_second: float
     is_saturated: bool
     hottest_partition: int
@@ -125,6 +129,8 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
         useful_replicas=useful,
         sticking_replicas=_sticking(limits, partitions),
         leaks_one_replica=limits.partition_cap == "keda" and limits.ceiling_replicas > partitions,
+        loop_gain=loop_gain(pod_rate, limits.scales_at_records),
+        standing_lag_seconds=standing_lag_seconds(pod_rate, limits.scales_at_records),
         capacity_per_second=capacity,
         is_saturated=load.peak_rate >= capacity,
         hottest_partition=hottest,
@@ -152,6 +158,26 @@ def disk_bytes(groups: Sequence[Plan]) -> int:
     return first.disk_bytes + sum(
         plan.most_messages * (LEDGER_BYTES + TABLE_BYTES) for plan in others
     )
+
+
+def loop_gain(pod_rate: float, threshold_records: float | None) -> float | None:
+    """Return HPA sync x rate of one pod / lagThreshold; None: the policy reads no lag.
+
+    Lag is an integral, and the replicas are proportional to it, so this is the gain of the loop.
+    """
+    if not threshold_records or math.isinf(pod_rate):
+        return None
+    return HPA_SYNC_SECONDS * pod_rate / threshold_records
+
+
+def standing_lag_seconds(pod_rate: float, threshold_records: float | None) -> float | None:
+    """Return lagThreshold / rate of one pod; None: the policy reads no lag.
+
+    At rest n pods do the offered rate, and the lag is n x lagThreshold.
+    """
+    if not threshold_records or math.isinf(pod_rate):
+        return None
+    return threshold_records / pod_rate
 
 
 def _sticking(limits: PolicyLimits, partitions: int) -> tuple[int, ...]:

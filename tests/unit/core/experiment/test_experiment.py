@@ -17,7 +17,7 @@ from tests.fakes.experiments import experiment
         ({"pairs": 7}, "6, 8 or 12"),
         ({"pairs": 10**9}, "6, 8 or 12"),
         ({"pairs": "6"}, "valid integer"),
-        ({"cells": [{"name": "only"}]}, "at least 2 items"),
+        ({"cells": [{"name": "only"}]}, "two to six"),
         ({"cells": [{"name": "a"}, {"name": "a"}]}, "cells must be of different names"),
         ({"seeds": [1, 2, 3]}, "seeds must be at least 6"),
         ({"seeds": [1, 2, 3, 4, 5, 5]}, "seeds must be all different"),

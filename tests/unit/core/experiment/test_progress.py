@@ -62,3 +62,12 @@ def test_all_runs_with_a_result_or_a_gap_finish_it() -> None:
 
     assert Progress(SCHEDULE, (*records, *gap)).is_finished
     assert not Progress(SCHEDULE, tuple(records)).is_finished
+
+
+def test_a_run_takes_as_long_as_the_longest_of_its_cell() -> None:
+    """Never less than planned: a first run says nothing of a slow machine."""
+    took = record(FIRST, "pass").model_copy(update={"ended_at": 1 + 300 * 10**9})
+    progress = Progress(SCHEDULE, (took, record(SECOND, "pass")))
+
+    assert progress.expected_seconds(FIRST, 200) == 300
+    assert progress.expected_seconds(SECOND, 200) == 200

@@ -112,3 +112,12 @@ def test_a_threshold_inside_the_noise_is_pointed_out() -> None:
     found = plan("steady", profile__rate_per_second="900", policy="lag-no-hysteresis")
 
     assert any("scaling on noise" in warning for warning in found.warnings)
+
+
+def test_the_loop_gain_is_the_work_of_a_pod_between_syncs_in_thresholds() -> None:
+    """15 s of 500/s are 15 thresholds of 500; lag then rests at 1 s, at any rate."""
+    found = plan("quick_spike")
+
+    assert (found.loop_gain, found.standing_lag_seconds) == (15, 1)
+    assert plan("quick_spike", "cpu-only").loop_gain is None
+    assert plan("quick_spike", consumer__process_ms="0").standing_lag_seconds is None

@@ -3,10 +3,18 @@
 from lagbench.core.experiment.result.experiment_result import ExperimentResult
 from lagbench.core.experiment.result.judge import decidability_note, judge_experiment, pairs_of
 from lagbench.core.experiment.result.markdown import as_markdown
-from lagbench.core.experiment.result.rows import HEADINGS, difference_row, in_order, tested
+from lagbench.core.experiment.result.rows import (
+    HEADINGS,
+    SHOWN_HEADINGS,
+    difference_row,
+    in_order,
+    shown_row,
+    tested,
+)
 
 __all__ = [
     "HEADINGS",
+    "SHOWN_HEADINGS",
     "ExperimentResult",
     "as_markdown",
     "decidability_note",
@@ -14,5 +22,6 @@ __all__ = [
     "in_order",
     "judge_experiment",
     "pairs_of",
+    "shown_row",
     "tested",
 ]

@@ -56,6 +56,24 @@ class CellComparison(MeasureModel):
         return next((found for found in self.differences if found.name == name), None)
 
 
+ShownVerdict = Literal["shown", "refuted", "undetermined"]
+
+
+class ShownValue(MeasureModel):
+    """A claim on a measure in every run of a cell, and its values.
+
+    * ``shown``: every planned run has a value, and all of them are as expected;
+    * ``refuted``: the value of a run is not;
+    * ``undetermined``: a run is missing or did not measure it, or its precision leaves it open.
+    """
+
+    cell: str
+    name: str  # of the measure
+    expected: str  # in words
+    values: tuple[float | None, ...]  # by planned run; None: missing, or not measured
+    verdict: ShownVerdict
+
+
 class ExperimentResult(MeasureModel):
     """``result.json`` of an experiment."""
 
@@ -66,14 +84,16 @@ class ExperimentResult(MeasureModel):
     target: str
     pairs: int  # planned
     order_seed: int
-    kind: Literal["comparison", "noise floor"]
+    kind: Literal["comparison", "noise floor", "identity"]
     cells: tuple[CellOutcome, ...]
     runs: tuple[RunLine, ...]  # in the order in which they were made
     comparisons: tuple[CellComparison, ...]
     noise: NoiseFloor | None  # of an A/A experiment: made from it; else the last one that fits
     notes: tuple[str, ...]
+    shown: tuple[ShownValue, ...] = ()  # claims that need no test
 
     @property
     def has_gap(self) -> bool:
-        """Return whether a pair is missing in a comparison."""
-        return any(len(found.pairs) < self.pairs for found in self.comparisons)
+        """Return whether a pair is missing in a comparison, or a claim is undetermined."""
+        lacks_pairs = any(len(found.pairs) < self.pairs for found in self.comparisons)
+        return lacks_pairs or any(found.verdict == "undetermined" for found in self.shown)

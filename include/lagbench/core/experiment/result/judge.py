@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 from lagbench.core.compare import (
     BOUNDS,
@@ -24,6 +25,7 @@ from lagbench.core.experiment.result.experiment_result import (
     ExperimentResult,
     RunLine,
 )
+from lagbench.core.experiment.result.shown import shown_values
 from lagbench.core.experiment.schedule import PlannedRun
 from lagbench.core.measures import NAMED
 from lagbench.core.scenario import phase_distance_seconds
@@ -55,6 +57,9 @@ def judge_experiment(
     """
     bounds = bounds_of(experiment)
     first, *others = experiment.cells
+    if experiment.kind == "identity":
+        others = []
+    names = tuple(dict.fromkeys((*(bound.name for bound in bounds), *experiment.shown_measures)))
     comparisons = tuple(
         _comparison(experiment, progress, runs, (first, other), bounds) for other in others
     )
@@ -66,17 +71,29 @@ def judge_experiment(
         target=execution.target,
         pairs=execution.schedule.pairs,
         order_seed=execution.schedule.order_seed,
-        kind="noise floor" if experiment.is_noise_floor else "comparison",
+        kind=_kind(experiment),
         cells=tuple(_outcome(cell, progress, runs) for cell in experiment.cells),
-        runs=tuple(_line(run, progress, runs, bounds) for run in execution.schedule.runs),
+        runs=tuple(_line(run, progress, runs, names) for run in execution.schedule.runs),
         comparisons=comparisons,
         noise=noise,
         notes=tuple(_notes(experiment, progress, runs)),
+        shown=shown_values(experiment, progress.schedule, runs),
     )
 
 
+def _kind(experiment: Experiment) -> Literal["comparison", "noise floor", "identity"]:
+    if experiment.kind == "identity":
+        return "identity"
+    return "noise floor" if experiment.is_noise_floor else "comparison"
+
+
 def bounds_of(experiment: Experiment) -> tuple[Bound, ...]:
-    """Return the bounds of the compared measures; without any, those of the nightly gate."""
+    """Return the bounds of the compared measures; without any, those of the nightly gate.
+
+    An experiment of kind identity compares none.
+    """
+    if experiment.kind == "identity":
+        return ()
     if not experiment.bounds:
         return BOUNDS
     return tuple(
@@ -160,12 +177,9 @@ def _outcome(cell: ExperimentCell, progress: Progress, runs: Runs) -> CellOutcom
     )
 
 
-def _line(run: PlannedRun, progress: Progress, runs: Runs, bounds: Sequence[Bound]) -> RunLine:
+def _line(run: PlannedRun, progress: Progress, runs: Runs, names: Sequence[str]) -> RunLine:
     record, kept = progress.measured(run), runs.get((run.pair, run.cell))
-    values = {
-        bound.name: None if kept is None else NAMED[bound.name].read(kept.measures)
-        for bound in bounds
-    }
+    values = {name: None if kept is None else NAMED[name].read(kept.measures) for name in names}
     return RunLine(
         pair=run.pair,
         cell=run.cell,

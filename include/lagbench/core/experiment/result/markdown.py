@@ -9,7 +9,14 @@ from lagbench.core.experiment.result.experiment_result import (
     ExperimentResult,
     RunLine,
 )
-from lagbench.core.experiment.result.rows import HEADINGS, difference_row, in_order, tested
+from lagbench.core.experiment.result.rows import (
+    HEADINGS,
+    SHOWN_HEADINGS,
+    difference_row,
+    in_order,
+    shown_row,
+    tested,
+)
 from lagbench.core.measures import NAMED
 
 
@@ -23,13 +30,17 @@ def _lines(result: ExperimentResult) -> Iterator[str]:
     yield ""
     yield result.question
     yield ""
+    pairs = "pair" if result.pairs == 1 else "pairs"
     yield (
-        f"Experiment `{result.experiment}`: {result.pairs} pairs on `{result.scenario}`, target "
+        f"Experiment `{result.experiment}`: {result.pairs} {pairs} on `{result.scenario}`, target "
         f"{result.target}, order drawn by seed {result.order_seed}."
     )
     if result.kind == "noise floor":
         yield ""
         yield "Both cells are the same: every difference is noise."
+    if result.shown:
+        yield from _section("Shown by every run, without a test", SHOWN_HEADINGS)
+        yield from (_row(shown_row(found)) for found in result.shown)
     for comparison in result.comparisons:
         yield from _comparison(comparison, result)
     yield from _section("Cells", ("cell", "policy", "meant to", "passed", "failed", "gaps"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lagbench.core.compare import Difference, NoiseFloor
+from lagbench.core.experiment.result.experiment_result import ShownValue
+from lagbench.core.measures import NAMED
 
 HEADINGS = (
     "measure",
@@ -17,6 +19,7 @@ HEADINGS = (
     "verdict",
 )
 """The titles of the columns; the names of both cells are inserted."""
+SHOWN_HEADINGS = ("cell", "measure", "expected", "in each run", "verdict")
 _UNKNOWN = "–"
 
 
@@ -50,3 +53,10 @@ def difference_row(found: Difference, noise: NoiseFloor | None) -> tuple[str, ..
 
 def _within(found: Difference, width: float | None) -> str:
     return _UNKNOWN if width is None else f"±{found.number(width)}"
+
+
+def shown_row(found: ShownValue) -> tuple[str, ...]:
+    """Return the row of a claim that needs no test; a dash where there is no value."""
+    measure = NAMED[found.name]
+    values = ", ".join(measure.number(value) for value in found.values)
+    return (found.cell, measure.heading, found.expected, values, found.verdict)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -22,6 +22,7 @@ from lagbench.shared_with_spark import message_classes
 
 LISTED_AT_MOST = 100_000
 """Up to this number the table ``bad_messages`` lists all; beyond it, a share of each class."""
+_SIGTERM = "sigterm"
 _SINCE_FORMAT_2 = (
     message_classes.FOREIGN,
     "processed_foreign",
@@ -209,12 +210,34 @@ class Accounting(MeasureModel):
             0,
             lambda found: None if found.moved is None else found.moved.overtaken,
         ),
+        NamedMeasure(
+            "lost_at_shutdown",
+            "Messages lost around a SIGTERM",
+            "messages",
+            0,
+            lambda found: found.caused_by_shutdown("lost"),
+        ),
+        NamedMeasure(
+            "duplicated_at_shutdown",
+            "Messages repeated around a SIGTERM",
+            "messages",
+            0,
+            lambda found: found.caused_by_shutdown("duplicated"),
+        ),
     )
 
     @property
     def commits_moved_back(self) -> int:
         """Number of times that the group's committed offset was set back."""
         return len(self.commit_moves)
+
+    def caused_by_shutdown(self, message_class: Literal["lost", "duplicated"]) -> int | None:
+        """Return the messages of the class whose cause is a pod's SIGTERM; None: not all listed."""
+        count = self.lost if message_class == "lost" else self.duplicated
+        if count is None or count > LISTED_AT_MOST:
+            return None
+        groups = (group for group in self.bad_messages if group.message_class == message_class)
+        return sum(group.count for group in groups if group.cause == _SIGTERM)
 
     @property
     def failed_unplanned(self) -> int | None:

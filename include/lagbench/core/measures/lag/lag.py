@@ -17,6 +17,7 @@ import numpy as np
 
 from lagbench.core.measures.evidence import LagSeries
 from lagbench.core.measures.lag.build_up import BuildUp
+from lagbench.core.measures.lag.idle_wait import IdleWait
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel, NamedMeasure
 from lagbench.core.measures.statistics import Reals
 
@@ -43,14 +44,25 @@ class Lag(MeasureModel):
     unknown_samples: int
     time_lag_seconds_after: Seconds | None = None  # of messages planned after it: the tail
     build_up: BuildUp | None = None  # of the fastest spike; None: no spike, or older measures
+    after_idle: IdleWait | None = None  # None: the plan has no idle stretch, or older measures
 
     named: ClassVar[tuple[NamedMeasure[Lag], ...]] = (
         NamedMeasure("peak_lag_records", "Peak lag", "messages", 0, lambda lag: lag.peak_records),
+        NamedMeasure(
+            "time_lag_p50_seconds", "Time lag p50", "s", 1, lambda lag: lag.time_lag_seconds.p50
+        ),
         NamedMeasure(
             "time_lag_p95_seconds", "Time lag p95", "s", 1, lambda lag: lag.time_lag_seconds.p95
         ),
         NamedMeasure(
             "time_lag_p99_seconds", "Time lag p99", "s", 1, lambda lag: lag.time_lag_seconds.p99
+        ),
+        NamedMeasure(
+            "first_event_wait_seconds",
+            "Wait of the first message after idle",
+            "s",
+            1,
+            lambda lag: None if lag.after_idle is None else lag.after_idle.seconds,
         ),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -38,9 +38,32 @@ from lagbench.core.measures.rebalance.rate_dip import (
     mean_rate_before,
     rate_dip,
 )
+from lagbench.core.measures.rebalance.step_costs import StepCosts, step_costs
 from lagbench.core.measures.rebalance.undisturbed import Noise, Undisturbed
 from lagbench.core.measures.replicas import ReplicaChange, ReplicaPods, replica_pods
 from lagbench.core.measures.statistics import Reals
+
+
+def _of_steps(
+    name: str, title: str, of: Callable[[Rebalances], StepCosts]
+) -> tuple[NamedMeasure[Rebalances], ...]:
+    """Return the mean dip and the mean area of one kind of step as named measures."""
+    return (
+        NamedMeasure(
+            f"{name}_dip_percent",
+            f"Dip per {title}",
+            "%",
+            1,
+            lambda cost: of(cost).mean_dip_percent,
+        ),
+        NamedMeasure(
+            f"{name}_area_seconds",
+            f"Area per {title}",
+            "s",
+            2,
+            lambda cost: of(cost).mean_area_seconds,
+        ),
+    )
 
 
 class Rebalances(MeasureModel):
@@ -57,6 +80,9 @@ class Rebalances(MeasureModel):
     max_area_seconds: float | None = None
     unanswered_step_ats: tuple[int, ...] = ()  # replica changes under load without an episode
     detail: str = ""  # what the expected rate was computed from
+    scale_ups: StepCosts = StepCosts()
+    scale_downs: StepCosts = StepCosts()
+    of_actions: StepCosts = StepCosts()  # episodes that an action of the run caused
 
     named: ClassVar[tuple[NamedMeasure[Rebalances], ...]] = (
         NamedMeasure("rebalances", "Rebalances", "", 0, lambda cost: cost.count),
@@ -72,6 +98,23 @@ class Rebalances(MeasureModel):
             "s",
             1,
             lambda cost: cost.max_recovery_seconds,
+        ),
+        *_of_steps("scale_up", "scale-up step", lambda cost: cost.scale_ups),
+        *_of_steps("scale_down", "scale-down step", lambda cost: cost.scale_downs),
+        *_of_steps("action", "rebalance by an action", lambda cost: cost.of_actions),
+        NamedMeasure(
+            "partition_gap_p95_seconds",
+            "Gap of a handed-over partition p95",
+            "s",
+            2,
+            lambda cost: None if cost.partition_gaps is None else cost.partition_gaps.p95_seconds,
+        ),
+        NamedMeasure(
+            "partition_gap_max_seconds",
+            "Longest gap of a handed-over partition",
+            "s",
+            2,
+            lambda cost: None if cost.partition_gaps is None else cost.partition_gaps.max_seconds,
         ),
     )
 
@@ -214,6 +257,9 @@ def rebalances(
         max_area_seconds=max(_all_known([e.area_seconds for e in busy]), default=None),
         unanswered_step_ats=unanswered,
         detail=detail,
+        scale_ups=step_costs(episodes, "scale_up"),
+        scale_downs=step_costs(episodes, "scale_down"),
+        of_actions=step_costs(episodes, "action"),
     )
 
 
