@@ -41,7 +41,7 @@ def test_no_two_measures_have_one_name_or_title() -> None:
 def test_every_measure_is_read_from_a_run(measure: NamedMeasure[Measures]) -> None:
     """On a run that measured everything each has a value, inside its interval if it has one.
 
-    Without an idle stretch, an action or a growth of the topic those that need one have none, which is not zero.
+    Those that need an idle stretch, an action or a growth have none without it: not zero.
     """
     run = quick_spike_measures()
     value = measure.read(run)
