@@ -17,6 +17,7 @@ from lagbench.core.scenario import (
     POLICY_OBJECT,
     RECORDER_DEPLOYMENT,
     RUN_ID_LABEL,
+    kind_of,
 )
 from lagbench.core.telemetry import ActionEnded
 from lagbench.errors import NotReady
@@ -60,8 +61,15 @@ class FenceRunOperator(CellOperator):
             _delete_policies(kube)
             collect_pod_logs(kube, cell.folder)
             kube.delete("Job", cell.names.producer_job)
+            kind = kind_of(cell.scenario.consumer.kind)
+            for helper in kind.after:
+                kube.delete("Deployment", helper)
+                wait_pods_gone(kube, cell, helper, shutdown_seconds + 30)
             kube.delete(cell.scenario.consumer.workload, CONSUMER_DEPLOYMENT)
             wait_pods_gone(kube, cell, CONSUMER_DEPLOYMENT, shutdown_seconds + 30)
+            for helper in kind.before:
+                kube.delete("Deployment", helper)
+                wait_pods_gone(kube, cell, helper, shutdown_seconds + 30)
             wait_pods_gone(kube, cell, cell.names.producer_job, 60)
             kube.delete("Deployment", RECORDER_DEPLOYMENT)
             wait_pods_gone(kube, cell, RECORDER_DEPLOYMENT, RECORDER_GRACE_SECONDS + 30)

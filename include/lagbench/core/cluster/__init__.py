@@ -54,6 +54,13 @@ from lagbench.core.cluster.settings import (
     ClusterSettings,
     cluster_settings,
 )
+from lagbench.core.cluster.spark_consumer import (
+    SparkPlace,
+    spark_driver_for_run,
+    spark_master_for_run,
+    spark_workers_for_run,
+    worker_mebibytes,
+)
 
 __all__ = [
     "ALIASES_FIELD",
@@ -75,6 +82,7 @@ __all__ = [
     "LeaseClaim",
     "Right",
     "RunTarget",
+    "SparkPlace",
     "Standing",
     "actions_job_for_run",
     "asks_lag_scaler",
@@ -101,5 +109,9 @@ __all__ = [
     "refuse_on_cluster",
     "refuse_without_own_broker",
     "rights_of_run",
+    "spark_driver_for_run",
+    "spark_master_for_run",
+    "spark_workers_for_run",
     "swapped_policy_for_run",
+    "worker_mebibytes",
 ]

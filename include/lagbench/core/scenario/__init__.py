@@ -21,6 +21,12 @@ from lagbench.core.scenario.actions import (
     downstream_pace,
     drawn,
 )
+from lagbench.core.scenario.consumer_kind import (
+    KINDS,
+    ConsumerKind,
+    KindName,
+    kind_of,
+)
 from lagbench.core.scenario.downstream_pace import DownstreamPace
 from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
 from lagbench.core.scenario.hpa_phase import (
@@ -66,7 +72,14 @@ from lagbench.core.scenario.scenario import (
     Slos,
     SteadyProfile,
     StepProfile,
+    WorkFlags,
     Workload,
+)
+from lagbench.core.scenario.spark_consumer import (
+    SPARK_DRIVER,
+    SPARK_MASTER,
+    SparkConsumer,
+    SparkFlags,
 )
 from lagbench.core.scenario.start_delay import (
     START_SPREAD,
@@ -110,11 +123,14 @@ __all__ = [
     "BrokerUnreachable",
     "BurstyProfile",
     "ConsumerFlags",
+    "ConsumerKind",
     "ConsumerSettings",
     "DownstreamPace",
     "Flag",
     "Keys",
+    "KINDS",
     "KillPod",
+    "KindName",
     "LagScalerDown",
     "LastingAction",
     "PausePod",
@@ -125,13 +141,19 @@ __all__ = [
     "RollingRestart",
     "RunNames",
     "Scenario",
+    "SPARK_DRIVER",
+    "SPARK_MASTER",
     "Slos",
+    "SparkConsumer",
+    "SparkFlags",
     "SlowDownstream",
     "StartDelay",
     "SteadyProfile",
     "StepProfile",
     "SwapPolicy",
+    "WorkFlags",
     "Workload",
+    "kind_of",
     "action_models",
     "actions_seconds",
     "begin_text",
