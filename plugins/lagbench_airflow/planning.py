@@ -8,11 +8,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+import psutil
+
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.catalog.catalog import checked_cell
 from lagbench.core.cluster import refuse_on_cluster, refuse_without_own_broker
 from lagbench.core.compare import content_digest, policies_digest
+from lagbench.core.plan import check_spark_fit
 from lagbench.core.scenario import RunNames, new_run_id, require_known_hpa
 from lagbench.embedded import bench
 from lagbench.embedded.prometheus_program import require_prometheus
@@ -33,6 +36,8 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     )
     require_known_hpa(cell.scenario, is_embedded=target.is_embedded())
     if target.is_embedded():
+        free = psutil.virtual_memory().available // 2**20
+        check_spark_fit(cell.scenario, cell.policy, memory_mebibytes=free)
         if not bench.has_own_broker(bench.state_dir()):
             refuse_without_own_broker(cell.scenario)
         require_prometheus(cell.policy.manifest, where=cell.policy_name)

@@ -36,7 +36,9 @@ class Checkpoint:
     def _numbers(self, log: str) -> list[int]:
         if self._folder is None or not (self._folder / log).is_dir():
             return []
-        return sorted(int(file.name) for file in (self._folder / log).iterdir() if file.name.isdigit())
+        return sorted(
+            int(file.name) for file in (self._folder / log).iterdir() if file.name.isdigit()
+        )
 
     def _of_batch(self, number: int, topic: str) -> dict[int, int]:
         file = Path(str(self._folder)) / "offsets" / str(number)
@@ -46,7 +48,7 @@ class Checkpoint:
         except (OSError, ValueError, IndexError) as error:
             raise NotReady(f"cannot read the checkpoint {file}: {error}") from error
         if version != _VERSION or not isinstance(offsets, dict):
-            raise NotReady(f"{file} is no offset log of version {_VERSION}")
+            raise NotReady(f"{file} is not an offset log of version {_VERSION}")
         if set(offsets) != {topic}:
             raise WrongInput(
                 where="enrich_stream",

@@ -93,7 +93,7 @@ class BatchListener(StreamingQueryListener):
             )
         )
 
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802, ARG002
         """Publish again: a trigger must see that the query lives, and an offset may expire."""
         self.has_heard = True
         if self._last:
@@ -125,7 +125,7 @@ class BatchListener(StreamingQueryListener):
 
 def _instant_ns(text: str) -> int:
     """Return the unix nanoseconds of Spark's ISO timestamp."""
-    instant = datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
+    instant = datetime.fromisoformat(text).astimezone(UTC)
     return round(instant.timestamp() * 1000) * 1_000_000
 
 

@@ -35,14 +35,14 @@ from lagbench_enrich.options import EnrichOptions
 
 TASK_SCHEMA = "partition int, rows bigint"
 _TURN_NS = 250_000_000
-"""Writes of so much time go to the ledger in one record."""
+"""The writes of this time go to the ledger in one record."""
 _FLUSH_SECONDS = 300.0
 _TELEMETRY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class BatchTask:
-    """What each task of one micro-batch needs to know."""
+    """The settings of the tasks of one micro-batch."""
 
     options: EnrichOptions
     batch: int
@@ -66,7 +66,7 @@ def run_task(task: BatchTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
 
 @dataclass(slots=True)
 class _Tools:
-    """What a Python process of an executor keeps between tasks."""
+    """The clients that a Python process of an executor keeps between tasks."""
 
     pod: str
     producer: Producer

@@ -30,7 +30,7 @@ def tied_command(
     """Return ``command`` wrapped so that it dies with the process that starts it.
 
     It runs with ``niceness`` where that is allowed; None: with this process's. With ``is_shared``
-    it stays in this process's group, so whoever kills the group also kills what it has started.
+    it stays in this process's group: a signal to the group reaches it and its own children.
 
     The kernel sends the signal when the *thread* that forked ends: start children from the main
     thread (or an event loop's thread), never from a short-lived worker thread.

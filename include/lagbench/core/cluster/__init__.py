@@ -59,7 +59,6 @@ from lagbench.core.cluster.spark_consumer import (
     spark_driver_for_run,
     spark_master_for_run,
     spark_workers_for_run,
-    worker_mebibytes,
 )
 
 __all__ = [
@@ -113,5 +112,4 @@ __all__ = [
     "spark_master_for_run",
     "spark_workers_for_run",
     "swapped_policy_for_run",
-    "worker_mebibytes",
 ]

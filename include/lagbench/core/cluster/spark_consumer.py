@@ -26,12 +26,8 @@ from lagbench.core.scenario import (
     WorkFlags,
     flag_text,
     flag_values,
+    worker_mebibytes,
 )
-
-PYTHON_SIDE_MEBIBYTES = 160
-"""Of one task's Python process with its libraries; measured, with a margin."""
-JVM_SIDE_MEBIBYTES = 350
-"""What a JVM takes beside its heap, and the worker's own JVM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +76,7 @@ def spark_workers_for_run(
         labels["app"] = CONSUMER_DEPLOYMENT
     pod["terminationGracePeriodSeconds"] = grace_seconds(settings)
     container = first_container(pod)
-    memory = worker_mebibytes(settings)
+    memory = worker_mebibytes(spark)
     container["resources"] = {
         "requests": {"cpu": f"{settings.cpu_request_millicores}m", "memory": f"{memory}Mi"},
         "limits": {"memory": f"{memory + memory // 2}Mi"},
@@ -132,13 +128,6 @@ def spark_driver_for_run(
         arguments["slow-downstream"] = pace.text
     set_arguments(container, arguments)
     return manifest
-
-
-def worker_mebibytes(settings: ConsumerSettings) -> int:
-    """Return the memory of one worker's pod: two JVMs, and a Python process for each task."""
-    spark = settings.spark_settings
-    python = PYTHON_SIDE_MEBIBYTES * (spark.cores_per_worker + 1)  # and the one that forks them
-    return spark.worker_memory_mebibytes + JVM_SIDE_MEBIBYTES + python
 
 
 def _own(deployment: Mapping[str, Any], target: RunTarget, name: str | None = None) -> Manifest:

@@ -68,7 +68,7 @@ SPARK = ConsumerKind(
         "rebalance_dip_percent": _NO_MEMBERS,
         "rebalance_area_seconds": _NO_MEMBERS,
         "rebalance_recovery_seconds": _NO_MEMBERS,
-        "surplus_pods_idle": f"{_NO_GROUP}, so no pod lacks one for good",
+        "surplus_pods_idle": f"{_NO_GROUP}, so no pod is permanently without one",
     },
     not_taken={
         "balancer": _NO_GROUP,

@@ -5,6 +5,7 @@ Unknown keys and values out of range are rejected by name. Units are in the name
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -21,9 +22,11 @@ from lagbench.core.scenario.consumer_kind import KindName, kind_of
 from lagbench.core.scenario.flag import Flag
 from lagbench.core.scenario.poison import Poison
 from lagbench.core.scenario.process_cost import ProcessMs
-from lagbench.core.scenario.spark_consumer import SparkConsumer
+from lagbench.core.scenario.spark_consumer import SparkConsumer, published_lag_seconds
 
 MAX_SEED = 2**63 - 1
+COMMIT_SECONDS = 1.0
+"""The time between two commits of a stand-in; its traffic is the lag at rest."""
 EARLIER_NAMES: Mapping[str, str] = {
     "consumer.drain": "consumer.graceful_shutdown",
     "consumer.drain_timeout_seconds": "consumer.shutdown_timeout_seconds",
@@ -118,7 +121,7 @@ Profile = Annotated[
 
 
 class WorkFlags(_Model):
-    """What a message costs, for every kind of consumer; flags of a pod have the same names."""
+    """The cost of a message, for every kind of consumer; flags of a pod have the same names."""
 
     process_ms: Annotated[
         ProcessMs, Flag(noun="a number from 0 to 60000, or a distribution as JSON")
@@ -200,6 +203,16 @@ class ConsumerSettings(ConsumerFlags):
         "on a cluster, where pods take their own time, only if it is given",
     )
 
+    def lag_at_rest_seconds(self, rate: float, pods: int) -> float:
+        """Return the seconds of traffic that lag shows at its highest while ``pods`` keep up.
+
+        A stand-in commits about once a second; Spark publishes once a batch. At a ``rate``
+        (messages per second) above what the pods can do, Spark's is infinite.
+        """
+        if self.kind != "spark":
+            return COMMIT_SECONDS
+        capacity = (self.pod_rate_per_second or math.inf) * pods
+        return published_lag_seconds(self.spark_settings.trigger_seconds, rate, capacity)
 
     @property
     def spark_settings(self) -> SparkConsumer:

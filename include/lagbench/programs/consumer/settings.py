@@ -29,7 +29,7 @@ def _checked_pace(text: str) -> str:
 
 
 class WorkOptions(WorkFlags):
-    """What the messages cost in this run, for a pod of any kind of consumer."""
+    """The costs of messages in this run, for a pod of any kind of consumer."""
 
     slow_downstream: Annotated[str, AfterValidator(_checked_pace)] = Field(
         "",

@@ -111,7 +111,7 @@ class Daemon:
         settings = self._settings
         url = f"http://{settings.bind_address}:{settings.page_port}/json/"
         try:
-            with urllib.request.urlopen(url, timeout=_PAGE_SECONDS) as answer:  # noqa: S310
+            with urllib.request.urlopen(url, timeout=_PAGE_SECONDS) as answer:
                 found: dict[str, Any] = json.load(answer)
         except (OSError, ValueError):
             return None
