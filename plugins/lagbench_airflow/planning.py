@@ -13,7 +13,11 @@ import psutil
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.catalog.catalog import checked_cell
-from lagbench.core.cluster import refuse_on_cluster, refuse_without_own_broker
+from lagbench.core.cluster import (
+    refuse_kind_on_cluster,
+    refuse_on_cluster,
+    refuse_without_own_broker,
+)
 from lagbench.core.compare import content_digest, policies_digest
 from lagbench.core.plan import check_spark_fit
 from lagbench.core.scenario import RunNames, new_run_id, require_known_hpa
@@ -45,6 +49,7 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
             require_prometheus(swapped.policy.manifest, where=swapped.name)
     else:
         refuse_on_cluster(cell.scenario)
+        refuse_kind_on_cluster(cell.scenario)
     run_id = params.get("run_id") or new_run_id(
         cell.scenario.name, planned_at=datetime.now(UTC), unique_digits=secrets.token_hex(2)
     )

@@ -4,6 +4,7 @@ from lagbench.core.cluster import manifests
 from lagbench.core.cluster.action_rights import (
     ONLY_EMBEDDED,
     check_actions,
+    refuse_kind_on_cluster,
     refuse_on_cluster,
     refuse_without_own_broker,
 )
@@ -105,6 +106,7 @@ __all__ = [
     "producer_job_for_run",
     "prometheus_for_run",
     "recorder_for_run",
+    "refuse_kind_on_cluster",
     "refuse_on_cluster",
     "refuse_without_own_broker",
     "rights_of_run",

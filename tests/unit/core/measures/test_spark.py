@@ -111,7 +111,5 @@ def test_a_restart_compares_published_and_checkpointed_offsets() -> None:
     behind = _start(9, {"0": 30, "1": 5}, **{"0": 10, "1": 6})
 
     assert published_findings([_start(0, None), agreeing]) == ()
-    assert published_findings([_start(0, None), behind]) == (
-        "after restart 1 of the driver the published offsets were 20 messages behind its "
-        "checkpoint and 1 ahead of it",
-    )
+    (found,) = published_findings([_start(0, None), behind])
+    assert "20 messages behind its checkpoint and 1 ahead of it" in found

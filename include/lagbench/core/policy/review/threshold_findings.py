@@ -41,7 +41,8 @@ def threshold_findings(subject: Subject) -> Iterator[Finding]:
                 field,
                 f"{threshold:,}",
                 f"{at_rest:,.0f} messages {_why_they_wait(context, seconds)} at rest, and the "
-                f"floor of {limits.started_replicas} may hold {held:,.0f}: it scales without a spike",
+                f"floor of {limits.started_replicas} may hold {held:,.0f}: it scales without a "
+                "spike",
                 f"lagThreshold above {least:,}",
             )
 
