@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_INVALID,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 
 from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.errors import NotReady
 
 _ANSWER_SECONDS = 10.0
+_PATIENCE_SECONDS, _AGAIN_SECONDS = 30.0, 0.2
+# A broker that has just started, or starts again, creates and loads its coordinators.
+_PASSING = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError._TIMED_OUT,  # noqa: SLF001 - librdkafka's local codes are spelt so in its API
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        KafkaError._WAIT_COORD,  # noqa: SLF001
+    }
+)
+Answer = TypeVar("Answer")
 
 
 class OffsetPublisher:
@@ -38,10 +60,10 @@ class OffsetPublisher:
         :raises NotReady: the broker does not take them, for example because the group has members.
         """
         places = [TopicPartition(self._topic, p, at) for p, at in sorted(offsets.items())]
-        try:
-            answered = self._client.commit(offsets=places, asynchronous=False)
-        except KafkaException as error:
-            raise NotReady(f"could not publish to {self._group}: {error.args[0].str()}") from error
+        answered = self._patiently(
+            lambda: self._client.commit(offsets=places, asynchronous=False),
+            f"could not publish to {self._group}",
+        )
         refused = [place.error for place in answered or [] if place.error is not None]
         if refused:
             raise NotReady(f"could not publish to {self._group}: {refused[0].str()}")
@@ -51,10 +73,10 @@ class OffsetPublisher:
 
         :raises NotReady: the broker does not answer.
         """
-        try:
-            answered = self._client.committed(self._places(), timeout=_ANSWER_SECONDS)
-        except KafkaException as error:
-            raise NotReady(f"no offsets of {self._group}: {error.args[0].str()}") from error
+        answered = self._patiently(
+            lambda: self._client.committed(self._places(), timeout=_ANSWER_SECONDS),
+            f"no offsets of {self._group}",
+        )
         return {at.partition: at.offset for at in answered if at.offset != OFFSET_INVALID}
 
     def starts(self) -> dict[int, int]:
@@ -62,13 +84,27 @@ class OffsetPublisher:
 
         :raises NotReady: the broker does not answer.
         """
-        try:
-            return {
+        return self._patiently(
+            lambda: {
                 place.partition: self._client.get_watermark_offsets(place, _ANSWER_SECONDS)[0]
                 for place in self._places()
-            }
-        except KafkaException as error:
-            raise NotReady(f"no offsets of {self._topic}: {error.args[0].str()}") from error
+            },
+            f"no offsets of {self._topic}",
+        )
+
+    def _patiently(self, call: Callable[[], Answer], what: str) -> Answer:
+        """Return the answer of a call, made again while the broker is about to be able to answer.
+
+        :raises NotReady: it could not answer within ``_PATIENCE_SECONDS``, or never will.
+        """
+        give_up_at = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            try:
+                return call()
+            except KafkaException as error:
+                if error.args[0].code() not in _PASSING or time.monotonic() > give_up_at:
+                    raise NotReady(f"{what}: {error.args[0].str()}") from error
+            time.sleep(_AGAIN_SECONDS)
 
     def _places(self) -> list[TopicPartition]:
         topics = self._client.list_topics(self._topic, _ANSWER_SECONDS).topics

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -116,6 +117,7 @@ def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -
         ("saturation", _saturation(plan)),
         ("hottest partition", f"{plan.hottest_share:.1%} of the load: {plan.hottest_rate:,.0f}/s"),
         *_poison(scenario),
+        *_memory(plan),
         ("disk", f"at most {plan.disk_bytes / 2**20:,.0f} MiB, free {free_bytes / 2**30:,.0f} GiB"),
     ]
     console.print(_table("needs and limits", rows))
@@ -129,6 +131,14 @@ def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -
         console.print(f"[yellow]![/yellow] on the embedded bench {lack}", highlight=False)
     if plan.disk_bytes > free_bytes:
         console.print("[red]✗[/red] this disk is too small for the run")
+
+
+def _memory(plan: Plan) -> list[tuple[str, str]]:
+    """Return the row of Spark's memory, if the consumer runs on it."""
+    if plan.memory_mebibytes is None:
+        return []
+    text = f"about {plan.memory_mebibytes / 1024:.1f} GiB for master, driver and"
+    return [("memory", f"{text} {plan.max_replicas} workers of two JVMs")]
 
 
 def _poison(scenario: Scenario) -> list[tuple[str, str]]:
@@ -153,9 +163,14 @@ def _print_manifests(console: Console, cell: Cell) -> None:
 def _manifests(cell: Cell) -> list[dict[str, Any]]:
     """Return the manifests of the run; run id and broker are known only when it starts."""
     from lagbench.adapters.kube.manifest_files import base_manifest
+    from lagbench.core.cluster import SparkPlace, policy_for_run, spark_consumer_for_run
     from lagbench.core.cluster import manifests as patch
-    from lagbench.core.cluster import policy_for_run
-    from lagbench.core.scenario import RunNames, downstream_pace
+    from lagbench.core.scenario import (
+        SPARK_MASTER,
+        SPARK_MASTER_PORT,
+        RunNames,
+        downstream_pace,
+    )
     from lagbench.core.scenario.stream import poisoned_key, tail_of
 
     target = patch.RunTarget(
@@ -164,7 +179,7 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
     consumer = base_manifest("consumer", "Deployment")
     limits = cell.policy.limits
     tail = tail_of(cell.scenario, started_replicas=limits.started_replicas)
-    return [
+    consumers = [
         patch.consumer_for_run(
             consumer,
             target,
@@ -173,7 +188,18 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
             seed=cell.scenario.seed,
             poison=poisoned_key(cell.scenario),
             pace=downstream_pace(cell.scenario.actions),
-        ),
+        )
+    ]
+    if cell.scenario.consumer.kind == "spark":
+        consumers = spark_consumer_for_run(
+            lambda folder: base_manifest(folder, "Deployment"),
+            target,
+            cell.scenario,
+            SparkPlace(f"spark://{SPARK_MASTER}:{SPARK_MASTER_PORT}", version("pyspark")),
+            replicas=limits.started_replicas,
+        )
+    return [
+        *consumers,
         patch.recorder_for_run(base_manifest("recorder", "Deployment"), target),
         policy_for_run(cell.policy.manifest, target, is_embedded=True),
         patch.producer_job_for_run(

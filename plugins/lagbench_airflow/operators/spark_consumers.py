@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -12,24 +13,14 @@ from lagbench.core.cluster import (
     RunTarget,
     SparkPlace,
     companion_for_run,
-    spark_driver_for_run,
-    spark_master_for_run,
-    spark_workers_for_run,
+    spark_consumer_for_run,
 )
-from lagbench.core.scenario import (
-    PORT_ANNOTATION,
-    SPARK_DRIVER,
-    SPARK_MASTER,
-    downstream_pace,
-    kind_of,
-)
-from lagbench.core.scenario.stream import poisoned_key
+from lagbench.core.scenario import PORT_ANNOTATION, SPARK_MASTER, SPARK_MASTER_PORT
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.run_consumers import wait_ready
 
 START_SECONDS = 300.0
 """Of each part: two JVMs of a worker took 7 s on a busy machine of two cores, the driver 40 s."""
-_RPC_PORT = 7077
 CHECKPOINT = "checkpoint"
 
 
@@ -40,39 +31,35 @@ def start_spark_consumers(
 
     The driver is Ready after its first batch, on warm executors. A retry applies the same again.
     """
-    settings, replicas = cell.scenario.consumer, cell.policy.limits.floor_replicas
+    replicas = cell.policy.limits.floor_replicas
     for companion in base_objects(SPARK_MASTER):
         kube.apply(companion_for_run(companion, target))
-    place = _place(cell, master_url="", is_embedded=is_embedded)
-    kube.apply(spark_master_for_run(base_manifest(SPARK_MASTER, "Deployment"), target, place))
-    wait_ready(kube, SPARK_MASTER, 1, timeout_seconds=START_SECONDS)
-    url = f"spark://{SPARK_MASTER}:{_RPC_PORT}"
-    if is_embedded:
-        url = f"spark://127.0.0.1:{_service_port(kube)}"
+    url = f"spark://{SPARK_MASTER}:{SPARK_MASTER_PORT}"
     place = _place(cell, master_url=url, is_embedded=is_embedded)
-    workers = spark_workers_for_run(
-        base_manifest(kind_of("spark").workload, "Deployment"),
-        target,
-        settings,
-        place,
-        replicas=replicas,
-    )
-    kube.apply(workers)
-    wait_ready(kube, workers["metadata"]["name"], replicas, timeout_seconds=START_SECONDS)
-    driver = spark_driver_for_run(
-        base_manifest(SPARK_DRIVER, "Deployment"),
-        target,
-        settings,
-        place,
-        floor_workers=replicas,
-        seed=cell.scenario.seed,
-        poison=poisoned_key(cell.scenario),
-        pace=downstream_pace(cell.scenario.actions),
-    )
-    kube.apply(driver)
-    wait_ready(kube, SPARK_DRIVER, 1, timeout_seconds=START_SECONDS)
+
+    def parts(place: SparkPlace) -> list[dict[str, Any]]:
+        return spark_consumer_for_run(
+            lambda folder: base_manifest(folder, "Deployment"),
+            target,
+            cell.scenario,
+            place,
+            replicas=replicas,
+        )
+
+    _start(kube, parts(place)[0])
+    if is_embedded:  # a Service's name means nothing here; its port is known by now
+        place = replace(place, master_url=f"spark://127.0.0.1:{_service_port(kube)}")
+    _, workers, driver = parts(place)
+    _start(kube, workers)
+    _start(kube, driver)
     container = driver["spec"]["template"]["spec"]["containers"][0]
     return {"replicas": replicas, "args": container["args"]}
+
+
+def _start(kube: Kube, deployment: dict[str, Any]) -> None:
+    kube.apply(deployment)
+    name, replicas = deployment["metadata"]["name"], deployment["spec"]["replicas"]
+    wait_ready(kube, name, replicas, timeout_seconds=START_SECONDS)
 
 
 def _service_port(kube: Kube) -> str:

@@ -57,9 +57,7 @@ from lagbench.core.cluster.settings import (
 )
 from lagbench.core.cluster.spark_consumer import (
     SparkPlace,
-    spark_driver_for_run,
-    spark_master_for_run,
-    spark_workers_for_run,
+    spark_consumer_for_run,
 )
 
 __all__ = [
@@ -110,8 +108,6 @@ __all__ = [
     "refuse_on_cluster",
     "refuse_without_own_broker",
     "rights_of_run",
-    "spark_driver_for_run",
-    "spark_master_for_run",
-    "spark_workers_for_run",
+    "spark_consumer_for_run",
     "swapped_policy_for_run",
 ]

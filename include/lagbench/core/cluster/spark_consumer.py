@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,15 +19,21 @@ from lagbench.core.cluster.manifests import (
 )
 from lagbench.core.scenario import (
     CONSUMER_DEPLOYMENT,
+    SPARK_DRIVER,
+    SPARK_MASTER,
     ConsumerSettings,
     DownstreamPace,
     PoisonedKey,
+    Scenario,
     SparkFlags,
     WorkFlags,
+    downstream_pace,
     flag_text,
     flag_values,
+    kind_of,
     worker_mebibytes,
 )
+from lagbench.core.scenario.stream import poisoned_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,37 @@ def spark_driver_for_run(
         arguments["slow-downstream"] = pace.text
     set_arguments(container, arguments)
     return manifest
+
+
+def spark_consumer_for_run(
+    base: Callable[[str], Mapping[str, Any]],
+    target: RunTarget,
+    scenario: Scenario,
+    place: SparkPlace,
+    *,
+    replicas: int,
+) -> list[Manifest]:
+    """Return master, workers and driver in the order of their start.
+
+    :param base: returns the committed Deployment of a folder.
+    """
+    settings = scenario.consumer
+    return [
+        spark_master_for_run(base(SPARK_MASTER), target, place),
+        spark_workers_for_run(
+            base(kind_of("spark").workload), target, settings, place, replicas=replicas
+        ),
+        spark_driver_for_run(
+            base(SPARK_DRIVER),
+            target,
+            settings,
+            place,
+            floor_workers=replicas,
+            seed=scenario.seed,
+            poison=poisoned_key(scenario),
+            pace=downstream_pace(scenario.actions),
+        ),
+    ]
 
 
 def _own(deployment: Mapping[str, Any], target: RunTarget, name: str | None = None) -> Manifest:

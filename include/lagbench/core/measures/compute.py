@@ -309,6 +309,7 @@ def _end_state(run: RunEvidence, until_at: int) -> EndState:
         committed=_by_partition(fence.get("committed")),
         floor=run.policies.last.floor_replicas,
         until_at=until_at,
+        has_members=kind_of(run.scenario.consumer.kind).has_members,
     )
 
 

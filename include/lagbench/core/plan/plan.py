@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lagbench.core.kubernetes import HPA_TOLERANCE
-from lagbench.core.plan.spark_needs import spark_warnings
+from lagbench.core.plan.spark_needs import spark_mebibytes, spark_warnings
 from lagbench.core.policy import CheckedPolicy, PolicyLimits
 from lagbench.core.scenario import ConsumerSettings, Scenario
 from lagbench.core.scenario.stream import (
@@ -68,6 +68,8 @@ class Plan:
     """Peak rate of the hottest partition."""
     is_skew_limited: bool
     disk_bytes: int
+    memory_mebibytes: int | None
+    """Of Spark's pods at maxReplicaCount, two JVMs a worker; None: the consumer is a stand-in."""
     warnings: tuple[str, ...]
 
 
@@ -112,6 +114,7 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
         hottest_rate=float(shares[hottest]) * load.peak_rate,
         is_skew_limited=float(shares[hottest]) * load.peak_rate > pod_rate,
         disk_bytes=whole_load.total * (EVENT_LOG_BYTES + LEDGER_BYTES + TABLE_BYTES),
+        memory_mebibytes=spark_mebibytes(consumer, limits.ceiling_replicas),
         warnings=(),
     )
     return _with_warnings(draft, limits, scenario)

@@ -29,19 +29,14 @@ def spark_mebibytes(consumer: ConsumerSettings, workers: int) -> int | None:
 
 def spark_warnings(plan: Plan, consumer: ConsumerSettings) -> list[str]:
     """Return what is different from a consumer group and may surprise."""
-    needed = spark_mebibytes(consumer, plan.max_replicas)
-    if needed is None:
+    if consumer.kind != "spark":
         return []
     spark = consumer.spark_settings
-    memory = (
-        f"Spark: {plan.max_replicas} workers, driver and master take about "
-        f"{needed / 1024:.1f} GiB (two JVMs a worker)"
-    )
     prediction = (
         "the prediction plays a consumer group: with Spark a batch in flight does not use new "
         "workers, so reaction and drain are later by up to a batch"
     )
-    found = [memory, prediction]
+    found = [prediction]
     cores = plan.max_replicas * spark.cores_per_worker
     if cores > plan.partitions:
         found.append(

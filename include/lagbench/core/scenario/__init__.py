@@ -21,12 +21,7 @@ from lagbench.core.scenario.actions import (
     downstream_pace,
     drawn,
 )
-from lagbench.core.scenario.consumer_kind import (
-    KINDS,
-    ConsumerKind,
-    KindName,
-    kind_of,
-)
+from lagbench.core.scenario.consumer_kind import KindName, kind_of
 from lagbench.core.scenario.downstream_pace import DownstreamPace
 from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
 from lagbench.core.scenario.hpa_phase import (
@@ -80,7 +75,7 @@ from lagbench.core.scenario.spark_consumer import (
     MASTER_MEBIBYTES,
     SPARK_DRIVER,
     SPARK_MASTER,
-    SparkConsumer,
+    SPARK_MASTER_PORT,
     SparkFlags,
     worker_mebibytes,
 )
@@ -102,7 +97,6 @@ __all__ = [
     "EARLIER_LAG_SCALER",
     "EARLIER_NAMES",
     "GROUP_PREFIX",
-    "KINDS",
     "LAG_SCALER",
     "MASTER_MEBIBYTES",
     "MAX_SEED",
@@ -118,6 +112,7 @@ __all__ = [
     "RUN_ID_LABEL",
     "SPARK_DRIVER",
     "SPARK_MASTER",
+    "SPARK_MASTER_PORT",
     "START_SPREAD",
     "SWAP_ANNOTATION",
     "TELEMETRY_TOPIC_ANNOTATION",
@@ -131,7 +126,6 @@ __all__ = [
     "BrokerUnreachable",
     "BurstyProfile",
     "ConsumerFlags",
-    "ConsumerKind",
     "ConsumerSettings",
     "DownstreamPace",
     "Flag",
@@ -150,7 +144,6 @@ __all__ = [
     "Scenario",
     "Slos",
     "SlowDownstream",
-    "SparkConsumer",
     "SparkFlags",
     "StartDelay",
     "SteadyProfile",

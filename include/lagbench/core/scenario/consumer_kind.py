@@ -68,6 +68,7 @@ SPARK = ConsumerKind(
         "rebalance_dip_percent": _NO_MEMBERS,
         "rebalance_area_seconds": _NO_MEMBERS,
         "rebalance_recovery_seconds": _NO_MEMBERS,
+        "lag_falls_at_full_parallelism": "published lag is a saw: it rises during every batch",
         "surplus_pods_idle": f"{_NO_GROUP}, so no pod is permanently without one",
     },
     not_taken={

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 SPARK_MASTER = "spark-stream-master"
 """Deployment and Service. Not ``spark-master``: a Service of that name would give each pod a
 variable SPARK_MASTER_PORT with a URL, which Spark takes for its port."""
+SPARK_MASTER_PORT = 7077
 SPARK_DRIVER = "spark-stream-driver"
 LEAST_HEAP_MEBIBYTES = 450
 """Spark rejects an executor with less: 1.5 times its reserve of 300 MiB."""

@@ -13,7 +13,7 @@ import threading
 import time
 
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
-from lagbench.core.telemetry.records import PodStarted, PodStopped, SigtermReceived
+from lagbench.core.telemetry import PodStarted, PodStopped, SigtermReceived
 from lagbench.errors import ExitCode, LagbenchError, NotReady
 from lagbench.programs.consumer.reports import process_started_at
 from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
