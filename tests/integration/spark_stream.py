@@ -29,7 +29,7 @@ from lagbench.embedded.spark_packages import SPARK_JOBS, spark_jars, submit_envi
 from lagbench.shared_with_spark.event import EVENT_DTYPE
 
 PARTITIONS = 6
-_WAIT_SECONDS = 240.0
+_WAIT_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
