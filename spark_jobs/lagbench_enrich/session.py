@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -30,6 +32,7 @@ def open_session(options: EnrichOptions) -> SparkSession:
                 allowed="jars of spark-sql-kafka-0-10 and what it needs, as `make install` "
                 "fetches them",
             )
+    os.environ["SPARK_LOCAL_IP"] = options.bind_address
     builder = (
         SparkSession.builder.appName("lagbench enrich_stream")
         .master(options.master)
@@ -40,6 +43,7 @@ def open_session(options: EnrichOptions) -> SparkSession:
         .config("spark.executor.extraJavaOptions", _JVM)
         .config("spark.executor.cores", options.cores_per_worker)
         .config("spark.executor.memory", f"{options.worker_memory_mebibytes}m")
+        .config("spark.pyspark.python", sys.executable)  # all pods have one image
         .config("spark.ui.enabled", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", _ARROW_ROWS)

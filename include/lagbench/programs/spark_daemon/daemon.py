@@ -56,6 +56,7 @@ class Daemon:
             env={
                 **environment,
                 "SPARK_HOME": str(home),
+                "SPARK_LOCAL_IP": settings.bind_address,  # the page too: not on every interface
                 "SPARK_DAEMON_MEMORY": _HEAP,
                 "SPARK_DAEMON_JAVA_OPTS": " ".join(options),
                 "SPARK_LOCAL_DIRS": str(here / "spark-local"),
