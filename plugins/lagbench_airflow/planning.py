@@ -9,11 +9,18 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+import psutil
+
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.catalog.catalog import checked_cell
-from lagbench.core.cluster import refuse_on_cluster, refuse_without_own_broker
+from lagbench.core.cluster import (
+    refuse_kind_on_cluster,
+    refuse_on_cluster,
+    refuse_without_own_broker,
+)
 from lagbench.core.compare import content_digest, policies_digest
+from lagbench.core.plan import check_spark_fit
 from lagbench.core.scenario import RunNames, new_run_id, require_known_hpa
 from lagbench.core.scenario.stream import RUN_TAIL_FIELD, tail_of
 from lagbench.embedded import bench
@@ -35,12 +42,15 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     )
     require_known_hpa(cell.scenario, is_embedded=target.is_embedded())
     if target.is_embedded():
+        free = psutil.virtual_memory().available // 2**20
+        check_spark_fit(cell.scenario, cell.policy, memory_mebibytes=free)
         if not bench.has_own_broker(bench.state_dir()):
             refuse_without_own_broker(cell.scenario)
         for name, policy in cell.policies:
             require_prometheus(policy.manifest, where=name)
     else:
         refuse_on_cluster(cell.scenario)
+        refuse_kind_on_cluster(cell.scenario)
     run_id = params.get("run_id") or new_run_id(
         cell.scenario.name, planned_at=datetime.now(UTC), unique_digits=secrets.token_hex(2)
     )

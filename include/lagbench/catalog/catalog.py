@@ -19,6 +19,7 @@ from lagbench.catalog.catalog_files import catalog_folder, find_file, policies_f
 from lagbench.catalog.scenario_errors import wrong_scenario
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_text
 from lagbench.core.cluster import check_actions
+from lagbench.core.plan import check_spark_fit
 from lagbench.core.policy import (
     CheckedPolicy,
     check_fit,
@@ -153,6 +154,7 @@ def checked_cell(
     text = read_text(path)
     checked = _checked_policy(text, path)
     check_fit(loaded, checked)
+    check_spark_fit(loaded, checked)
     swapped = _swapped(loaded)
     second = _second(loaded, policy, checked)
     check_actions(

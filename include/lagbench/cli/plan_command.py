@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -144,6 +145,7 @@ def _needs(cell: Cell, plan: Plan) -> list[tuple[str, str]]:
         *_gain(plan),
         ("hottest partition", f"{plan.hottest_share:.1%} of the load: {plan.hottest_rate:,.0f}/s"),
         *_poison(scenario),
+        *_memory(plan),
     ]
 
 
@@ -163,6 +165,14 @@ def _gain(plan: Plan) -> list[tuple[str, str]]:
         return []
     rests = f"between floor and ceiling lag rests at {plan.standing_lag_seconds:,.1f} s"
     return [("loop gain", f"{plan.loop_gain:,.2g} (HPA sync x one pod / lagThreshold); {rests}")]
+
+
+def _memory(plan: Plan) -> list[tuple[str, str]]:
+    """Return the row of Spark's memory, if the consumer runs on it."""
+    if plan.memory_mebibytes is None:
+        return []
+    text = f"about {plan.memory_mebibytes / 1024:.1f} GiB for master, driver and"
+    return [("memory", f"{text} {plan.max_replicas} workers of two JVMs")]
 
 
 def _poison(scenario: Scenario) -> list[tuple[str, str]]:
@@ -187,25 +197,42 @@ def _print_manifests(console: Console, cell: Cell) -> None:
 def _manifests(cell: Cell) -> list[dict[str, Any]]:
     """Return the manifests of the run; run id and broker are known only when it starts."""
     from lagbench.adapters.kube.manifest_files import base_manifest
+    from lagbench.core.cluster import SparkPlace, policy_for_run, spark_consumer_for_run
     from lagbench.core.cluster import manifests as patch
-    from lagbench.core.cluster import policy_for_run
-    from lagbench.core.scenario import RunNames, downstream_pace
+    from lagbench.core.scenario import (
+        SPARK_MASTER,
+        SPARK_MASTER_PORT,
+        RunNames,
+        downstream_pace,
+    )
     from lagbench.core.scenario.stream import poisoned_key, tail_of
 
     first, made = RunNames("planned"), []
     for names, group in zip((first, first.second), cell.groups, strict=False):
         scenario = group.scenario
         target = patch.RunTarget(names, "kafka:9092", workload=scenario.consumer.workload)
-        made += [
-            patch.consumer_for_run(
-                base_manifest("consumer", "Deployment"),
+        replicas = group.policy.limits.started_replicas
+        if scenario.consumer.kind == "spark":
+            made += spark_consumer_for_run(
+                lambda folder: base_manifest(folder, "Deployment"),
                 target,
-                scenario.consumer,
-                replicas=group.policy.limits.started_replicas,
-                seed=scenario.seed,
-                poison=poisoned_key(scenario),
-                pace=downstream_pace(scenario.actions),
-            ),
+                scenario,
+                SparkPlace(f"spark://{SPARK_MASTER}:{SPARK_MASTER_PORT}", version("pyspark")),
+                replicas=replicas,
+            )
+        else:
+            made.append(
+                patch.consumer_for_run(
+                    base_manifest("consumer", "Deployment"),
+                    target,
+                    scenario.consumer,
+                    replicas=replicas,
+                    seed=scenario.seed,
+                    poison=poisoned_key(scenario),
+                    pace=downstream_pace(scenario.actions),
+                )
+            )
+        made += [
             patch.recorder_for_run(base_manifest("recorder", "Deployment"), target),
             policy_for_run(group.policy.manifest, target, is_embedded=True),
         ]

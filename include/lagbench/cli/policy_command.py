@@ -156,6 +156,7 @@ def _context(
         shutdown_seconds=shutdown
         or (grace_seconds(consumer) if consumer.graceful_shutdown else None),
         pause_seconds=load.longest_pause_seconds,
+        consumer=consumer,
     )
 
 

@@ -113,6 +113,7 @@ def _speed(processor: Processor) -> Check:
 def scenarios_carried(processor: Processor) -> Check:
     """Report which catalog scenarios, each with its own policy, need more than this processor."""
     cores = processor.cores
+    free_mebibytes = psutil.virtual_memory().available // 2**20
     names = list_scenarios()
     lacking = []
     for name in names:
@@ -124,6 +125,8 @@ def scenarios_carried(processor: Processor) -> Check:
             return Check("scenarios", "fail", str(error), "correct the file of the catalog")
         if needed > cores:
             lacking.append(f"{name} ({needed:.1f} cores)")
+        elif (plan.memory_mebibytes or 0) > free_mebibytes:
+            lacking.append(f"{name} ({(plan.memory_mebibytes or 0) / 1024:.1f} GiB for its JVMs)")
     if lacking:
         remedy = "they may be invalid here; `lagbench plan` shows details"
         seen = f"too much for {cores} of this speed: {', '.join(lacking)}"

@@ -33,7 +33,9 @@ def _value(name: str, measures: Measures) -> str:
     return NAMED[name].text(NAMED[name].read(measures))
 
 
-def _reaction(_measures: Measures) -> str:
+def _reaction(measures: Measures) -> str:
+    if measures.spark is not None:
+        return "load step to first task finished on a new worker"
     return "load step to first new pod Ready and assigned"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from lagbench.adapters.kafka.telemetry_read import read_records
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.cluster import GRACE_MARGIN_SECONDS, POLICY_KINDS, is_foreign
-from lagbench.core.scenario import RUN_ID_LABEL
+from lagbench.core.scenario import RUN_ID_LABEL, kind_of
 from lagbench.core.telemetry import ActionEnded
 from lagbench.errors import NotReady
 from lagbench_airflow.cell_run import CellRun
@@ -59,11 +60,13 @@ class FenceRunOperator(CellOperator):
             collect_pod_logs(kube, cell.folder)
             kube.delete("Job", cell.names.producer_job)
             for group in groups:
+                _remove_helpers(kube, group, kind_of(group.scenario.consumer.kind).after)
+            for group in groups:
                 kube.delete(group.scenario.consumer.workload, group.names.consumers)
             for group in groups:
-                settings = group.scenario.consumer
-                shutdown_seconds = settings.shutdown_timeout_seconds + GRACE_MARGIN_SECONDS
-                wait_pods_gone(kube, cell, group.names.consumers, shutdown_seconds + 30)
+                wait_pods_gone(kube, cell, group.names.consumers, _leaving_seconds(group))
+            for group in groups:
+                _remove_helpers(kube, group, kind_of(group.scenario.consumer.kind).before)
             wait_pods_gone(kube, cell, cell.names.producer_job, 60)
             for group in groups:
                 kube.delete("Deployment", group.names.recorder)
@@ -128,6 +131,18 @@ def _await_transactions_over(admin: KafkaAdmin, topic: str) -> None:
                 f"{OPEN_TRANSACTIONS_SECONDS:g} s; the records after it cannot be read"
             )
         pause.wait(_TRANSACTION_POLL_SECONDS)
+
+
+def _remove_helpers(kube: Kube, cell: CellRun, deployments: Iterable[str]) -> None:
+    """Delete what a group's kind of consumer runs beside its pods, one after the other."""
+    for helper in deployments:
+        kube.delete("Deployment", helper)
+        wait_pods_gone(kube, cell, helper, _leaving_seconds(cell))
+
+
+def _leaving_seconds(cell: CellRun) -> float:
+    """Return how long the pods of a group may take to leave."""
+    return cell.scenario.consumer.shutdown_timeout_seconds + GRACE_MARGIN_SECONDS + 30
 
 
 def _open_partitions(admin: KafkaAdmin, topic: str) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube.kube import Kube
@@ -49,6 +50,12 @@ class RunConsumersOperator(CellOperator):
         target = self.target(cell)
         replicas = cell.policy.limits.floor_replicas
         is_embedded = embedded_access(self.kubernetes_conn_id) is not None
+        if cell.scenario.consumer.kind == "spark":
+            from lagbench_airflow.operators.spark_consumers import start_spark_consumers
+
+            kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
+            with closing(kube):
+                return start_spark_consumers(kube, cell, target, is_embedded=is_embedded)
         settings = cell.scenario.consumer
         start = start_delay(settings, cell.scenario.seed, is_embedded=is_embedded)
         # Its action disturbs the first group's connections: the second group's scenario lacks it.

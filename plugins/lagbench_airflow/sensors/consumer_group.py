@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from lagbench.core.measures.rebalance import session_timeout_seconds
+from lagbench.core.scenario import kind_of
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.sensors.cell_sensor import CellSensor
 from lagbench_airflow.triggers.condition import ConditionTrigger
@@ -35,6 +36,7 @@ class ConsumerGroupStableSensor(CellSensor):
             run_id=cell.names.run_id,
             is_second=cell.names.is_second,
             workload=cell.scenario.consumer.workload,
+            has_members=kind_of(cell.scenario.consumer.kind).has_members,
             refuses_strangers=self.refuses_strangers,
             kafka_conn_id=self.kafka_conn_id,
             kubernetes_conn_id=self.kubernetes_conn_id,

@@ -35,12 +35,16 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
         kubernetes_conn_id: str,
         refuses_strangers: bool = True,
         is_second: bool = False,
+        has_members: bool = True,
         **bounds: float,
     ) -> None:
-        """Name the run, which of its groups, the kind of its workload and the connections."""
+        """Name the run, which of its groups, the kind of its workload and the connections.
+
+        Without ``has_members`` no member may be there: the group only has published offsets.
+        """
         super().__init__(**bounds)
         self.run_id, self.is_second, self.workload = run_id, is_second, workload
-        self.refuses_strangers = refuses_strangers
+        self.refuses_strangers, self.has_members = refuses_strangers, has_members
         self.kafka_conn_id = kafka_conn_id
         self.kubernetes_conn_id = kubernetes_conn_id
 
@@ -51,6 +55,7 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
             "is_second": self.is_second,
             "workload": self.workload,
             "refuses_strangers": self.refuses_strangers,
+            "has_members": self.has_members,
             "kafka_conn_id": self.kafka_conn_id,
             "kubernetes_conn_id": self.kubernetes_conn_id,
         }
@@ -74,12 +79,21 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
         )
         own_pods = f"{names.consumers}-"  # begins the name of every pod that the workload creates
         strangers = [m for m in group.members if not m.client_id.startswith(own_pods)]
+        if not self.has_members:
+            strangers = list(group.members)
         if strangers and self.refuses_strangers:
             raise WrongInput(
                 where=f"consumer group {names.group}",
                 field="members",
                 value="; ".join(_member_text(member, names.events_topic) for member in strangers),
                 allowed="the run's own pods; stop these consumers and start the run again",
+            )
+        if not self.has_members:
+            status = workload.get("status") or {}
+            ready = status.get("readyReplicas") or 0
+            is_met = group.state in _WITHOUT_MEMBERS and ready == wanted
+            return Reading(
+                is_met=is_met, seen={"state": group.state, "ready": ready, "wanted": wanted}
             )
         if wanted == 0:
             is_met = group.state in _WITHOUT_MEMBERS

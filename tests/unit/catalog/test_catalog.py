@@ -99,6 +99,7 @@ def test_the_catalog_is_the_issues() -> None:
         "lag-overscale-2p",
         "lag-partitions-with-lag",
         "lag-quick",
+        "lag-spark",
         "lag-standard",
         "lag-threshold-100k",
         "lag-threshold-10k",

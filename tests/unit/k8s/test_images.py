@@ -69,10 +69,12 @@ def test_the_programs_image_holds_what_the_programs_import() -> None:
 
 
 def test_the_spark_image_holds_what_the_jobs_import() -> None:
-    """spark.in names the packages behind the jobs' imports and behind the fetching of jars."""
+    """spark.in names the packages of the jobs, of Spark's daemons and of the fetching of jars."""
+    programs = INCLUDE / "lagbench" / "programs"
     roots = [*(ROOT / "spark_jobs").rglob("*.py"), INCLUDE / "lagbench/embedded/jars.py"]
+    roots += (programs / "spark_daemon").rglob("*.py")
     _, modules = reachable(sorted(roots))
-    own = {"lagbench_spark", "land", "account", "timeline", "draw"}
+    own = {"lagbench_enrich", "lagbench_spark", "land", "account", "timeline", "draw"}
 
     needed = distributions(modules, but=own)
 

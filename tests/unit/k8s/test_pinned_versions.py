@@ -60,7 +60,9 @@ def test_the_images_carry_the_projects_version() -> None:
         if container["image"].startswith("lagbench/")
     ]
 
-    assert set(ours) == {f"lagbench/programs:{lagbench.__version__}"}
+    assert set(ours) == {
+        f"lagbench/{name}:{lagbench.__version__}" for name in ("programs", "spark")
+    }
     assert _made("IMAGE_TAG") == lagbench.__version__
 
 

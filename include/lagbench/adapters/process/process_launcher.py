@@ -1,9 +1,11 @@
 """Tie this process to its parent's life, then become the command given.
 
+It leads a session of its own, except with ``shared`` as the first argument.
+
 Run by file path with ``python -I -S`` (15 ms): a fork hook would not be safe in a threaded
 parent, and ``setpriv --pdeathsig`` is not on every machine.
 
-usage: process_launcher.py PARENT_PID NICENESS|- COMMAND [ARG ...]
+usage: process_launcher.py [shared] PARENT_PID NICENESS|- COMMAND [ARG ...]
 """
 
 import contextlib
@@ -17,13 +19,16 @@ PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     """Set the parent-death signal, make an own session, take the niceness if allowed, exec."""
-    parent_pid, niceness, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    arguments = sys.argv[1:]
+    is_shared = arguments[0] == "shared"
+    arguments = arguments[is_shared:]
+    parent_pid, niceness, command = int(arguments[0]), arguments[1], arguments[2:]
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         sys.exit(f"prctl(PR_SET_PDEATHSIG) failed: {os.strerror(ctypes.get_errno())}")
     if os.getppid() != parent_pid:  # the parent died before the prctl took hold
         os._exit(1)
-    if os.getpid() != os.getsid(0):
+    if not is_shared and os.getpid() != os.getsid(0):
         os.setsid()
     if niceness != "-":
         _take_niceness(int(niceness))

@@ -24,16 +24,21 @@ _ZOMBIE_LOOK_SECONDS = 0.1
 _KILLED_SECONDS = 10.0
 
 
-def tied_command(command: Sequence[str], *, niceness: int | None = None) -> list[str]:
+def tied_command(
+    command: Sequence[str], *, niceness: int | None = None, is_shared: bool = False
+) -> list[str]:
     """Return ``command`` wrapped so that it dies with the process that starts it.
 
-    It runs with ``niceness`` where that is allowed; None: with this process's.
+    It runs with ``niceness`` where that is allowed; None: with this process's. With ``is_shared``
+    it stays in this process's group: a signal to the group reaches it and its own children.
 
     The kernel sends the signal when the *thread* that forked ends: start children from the main
     thread (or an event loop's thread), never from a short-lived worker thread.
     """
     launcher = str(_HERE / "process_launcher.py")
-    return [sys.executable, "-I", "-S", launcher, str(os.getpid()), _text(niceness), *command]
+    shared = ["shared"] if is_shared else []
+    begin = [sys.executable, "-I", "-S", launcher, *shared]
+    return [*begin, str(os.getpid()), _text(niceness), *command]
 
 
 def start_tied(

@@ -4,6 +4,7 @@ from lagbench.core.cluster import manifests
 from lagbench.core.cluster.action_rights import (
     ONLY_EMBEDDED,
     check_actions,
+    refuse_kind_on_cluster,
     refuse_on_cluster,
     refuse_without_own_broker,
 )
@@ -55,6 +56,10 @@ from lagbench.core.cluster.settings import (
     ClusterSettings,
     cluster_settings,
 )
+from lagbench.core.cluster.spark_consumer import (
+    SparkPlace,
+    spark_consumer_for_run,
+)
 
 __all__ = [
     "ALIASES_FIELD",
@@ -76,6 +81,7 @@ __all__ = [
     "LeaseClaim",
     "Right",
     "RunTarget",
+    "SparkPlace",
     "Standing",
     "actions_job_for_run",
     "asks_lag_scaler",
@@ -100,8 +106,10 @@ __all__ = [
     "producer_job_for_run",
     "prometheus_for_run",
     "recorder_for_run",
+    "refuse_kind_on_cluster",
     "refuse_on_cluster",
     "refuse_without_own_broker",
     "rights_of_run",
+    "spark_consumer_for_run",
     "swapped_policy_for_run",
 ]

@@ -46,6 +46,21 @@ def refuse_on_cluster(scenario: Scenario) -> None:
     _refuse(scenario, {*ONLY_EMBEDDED}, "on a cluster")
 
 
+def refuse_kind_on_cluster(scenario: Scenario) -> None:
+    """Reject a kind of consumer whose pods need an image that is not built yet.
+
+    :raises WrongInput: names the kind.
+    """
+    if scenario.consumer.kind == "spark":
+        raise WrongInput(
+            where=f"scenario {scenario.name} on a cluster",
+            field="consumer.kind",
+            value="spark",
+            allowed="the embedded bench: the image lagbench/spark lacks the clients of Kafka and "
+            "of the telemetry",
+        )
+
+
 def refuse_without_own_broker(scenario: Scenario) -> None:
     """Reject actions on the broker where Kafka is not the bench's own.
 

@@ -93,9 +93,9 @@ def consumer_for_run(
         manifest["kind"] = settings.workload
         manifest["spec"]["podManagementPolicy"] = "Parallel"
     manifest["spec"]["replicas"] = replicas
-    pod = _pod_template(manifest, target)
+    pod = pod_template(manifest, target)
     pod["terminationGracePeriodSeconds"] = grace_seconds(settings)
-    container = _first_container(pod)
+    container = first_container(pod)
     resources = container.setdefault("resources", {})
     resources["requests"] = {
         **(resources.get("requests") or {}),
@@ -106,8 +106,8 @@ def consumer_for_run(
     if way is not None:
         servers["KAFKA_BOOTSTRAP_SERVERS"] = way.proxied_servers
         servers["TELEMETRY_BOOTSTRAP_SERVERS"] = way.telemetry_servers
-    _set_environment(container, servers)
-    _set_arguments(
+    set_environment(container, servers)
+    set_arguments(
         container,
         {
             "run-id": target.names.run_id,
@@ -117,12 +117,12 @@ def consumer_for_run(
         },
     )
     if poison is not None:
-        _set_arguments(container, {"poison": flag_text(poison)})
+        set_arguments(container, {"poison": flag_text(poison)})
     if pace is not None and not pace.is_even:
-        _set_arguments(container, {"slow-downstream": pace.text})
+        set_arguments(container, {"slow-downstream": pace.text})
     if start is not None:
         waits = {"start-seconds": flag_text(start.mean_seconds), "start-seed": str(start.seed)}
-        _set_arguments(container, waits)
+        set_arguments(container, waits)
         number = {"fieldRef": {"fieldPath": f"metadata.annotations['{POD_ORDINAL_ANNOTATION}']"}}
         _set_variable(container, {"name": "POD_ORDINAL", "valueFrom": number})
     return manifest
@@ -174,7 +174,7 @@ def deployment_for_run(
     """Return a Deployment of the run with its arguments."""
     manifest = copy.deepcopy(dict(deployment))
     named(manifest, manifest["metadata"]["name"], target)
-    _set_arguments(_first_container(_pod_template(manifest, target)), arguments)
+    set_arguments(first_container(pod_template(manifest, target)), arguments)
     return manifest
 
 
@@ -190,12 +190,12 @@ def job_for_run(
     manifest = copy.deepcopy(dict(job))
     named(manifest, name, target)
     manifest["spec"]["backoffLimit"] = 0
-    pod = _pod_template(manifest, target)
+    pod = pod_template(manifest, target)
     pod["restartPolicy"] = "Never"
-    container = _first_container(pod)
+    container = first_container(pod)
     servers = {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers}
-    _set_environment(container, {**servers, **environment})
-    _set_arguments(container, arguments)
+    set_environment(container, {**servers, **environment})
+    set_arguments(container, arguments)
     return manifest
 
 
@@ -221,13 +221,13 @@ def recorder_for_run(
     """
     manifest = for_group(deployment, target.names)
     named(manifest, manifest["metadata"]["name"], target)
-    container = _first_container(_pod_template(manifest, target))
+    container = first_container(pod_template(manifest, target))
     environment = {"KAFKA_BOOTSTRAP_SERVERS": target.bootstrap_servers}
     if kubeconfig is not None:
         environment["KUBECONFIG"] = kubeconfig
     if observed_pids:
         environment["LAGBENCH_OBSERVED_PIDS"] = json.dumps(dict(observed_pids))
-    _set_environment(container, environment)
+    set_environment(container, environment)
     asked = target.cluster.metric_aliases
     has_aliases = is_embedded if asked is None else asked
     arguments = {
@@ -238,7 +238,7 @@ def recorder_for_run(
     }
     if target.workload != "Deployment":
         arguments["workload"] = target.workload
-    _set_arguments(container, arguments)
+    set_arguments(container, arguments)
     return manifest
 
 
@@ -248,8 +248,8 @@ def prometheus_for_run(
     """Return the embedded bench's Prometheus, which scrapes ``scraped_address`` (host:port)."""
     manifest = for_group(deployment, target.names)
     named(manifest, manifest["metadata"]["name"], target)
-    container = _first_container(_pod_template(manifest, target))
-    _set_environment(container, {"SCRAPED_ADDRESS": scraped_address})
+    container = first_container(pod_template(manifest, target))
+    set_environment(container, {"SCRAPED_ADDRESS": scraped_address})
     return manifest
 
 
@@ -260,7 +260,7 @@ def lag_scaler_for_run(deployment: Mapping[str, Any], target: RunTarget) -> Mani
     """
     manifest = for_group(deployment, target.names)
     named(manifest, manifest["metadata"]["name"], target)
-    pod = _pod_template(manifest, target)
+    pod = pod_template(manifest, target)
     if target.cluster.storage_class == NO_STORAGE:
         for volume in pod.get("volumes") or []:
             if volume.pop("persistentVolumeClaim", None) is not None:
@@ -312,7 +312,7 @@ def _labels(metadata: Mapping[str, Any], target: RunTarget) -> dict[str, str]:
     return {**(metadata.get("labels") or {}), RUN_ID_LABEL: target.names.run_id}
 
 
-def _pod_template(manifest: Manifest, target: RunTarget) -> dict[str, Any]:
+def pod_template(manifest: Manifest, target: RunTarget) -> dict[str, Any]:
     """Label the template (not the selector, which cannot change) and return its pod spec."""
     template = manifest["spec"]["template"]
     metadata = template.setdefault("metadata", {})
@@ -324,12 +324,14 @@ def _pod_template(manifest: Manifest, target: RunTarget) -> dict[str, Any]:
     return pod
 
 
-def _first_container(pod: Mapping[str, Any]) -> dict[str, Any]:
+def first_container(pod: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the pod's container of the program."""
     container: dict[str, Any] = pod["containers"][0]
     return container
 
 
-def _set_environment(container: dict[str, Any], values: Mapping[str, str]) -> None:
+def set_environment(container: dict[str, Any], values: Mapping[str, str]) -> None:
+    """Write variables and drop existing ones of the same names."""
     for name, value in values.items():
         _set_variable(container, {"name": name, "value": value})
 
@@ -339,7 +341,7 @@ def _set_variable(container: dict[str, Any], variable: dict[str, Any]) -> None:
     container["env"] = [*kept, variable]
 
 
-def _set_arguments(container: dict[str, Any], values: Mapping[str, str]) -> None:
+def set_arguments(container: dict[str, Any], values: Mapping[str, str]) -> None:
     """Write arguments as ``--name=value`` and drop existing ones of the same name."""
     dropped = {f"--{name}" for name in values}
     kept = [a for a in container.get("args") or [] if a.split("=", 1)[0] not in dropped]

@@ -60,6 +60,8 @@ from lagbench.core.measures.rebalance import (
 from lagbench.core.measures.rebalance_cost import rebalance_measures
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.measures.scaling import Group, replica_group, scaling_measure
+from lagbench.core.measures.spark import published_findings, spark_measures
+from lagbench.core.scenario import kind_of
 from lagbench.core.scenario.stream import failing_seqs, tail_of_run
 from lagbench.errors import NotReady
 
@@ -87,6 +89,7 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             seed=int(run.manifest.get("seed", run.scenario.seed)),
             fidelity=run.manifest["fidelity"],
             balancer=run.scenario.consumer.balancer,
+            consumer_kind=run.scenario.consumer.kind,
             measured_from_at=from_at,
             measured_until_at=until_at,
             run_seconds=(until_at - from_at) / NANOSECONDS,
@@ -124,6 +127,7 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
                 hidden=run.hidden,
             ),
             actions=run.actions,
+            spark=spark_measures(run.records, from_at, until_at),
         ),
         run,
     )
@@ -135,14 +139,16 @@ def _with_notes(found: Measures, run: RunEvidence) -> Measures:
     These are: rebalances that no scaling explains, a scale-down that was cut off or met an idle
     group, and data that the folder's format never recorded.
     """
+    has_members = kind_of(run.scenario.consumer.kind).has_members
     notes = (
         *found.validity.notes,
-        *rebalance_count(found).reasons,
+        *(rebalance_count(found).reasons if has_members else ()),
         *scale_down(found).reasons,
         moved_back(found),
         idle_scale_downs_text(found.scaling.changes, run.rate),
         unrecorded_text(folder_format(run.manifest)),
         _missed_start(run),
+        *published_findings(run.records),
     )
     known = tuple(note for note in notes if note)
     return found.model_copy(update={"validity": found.validity.model_copy(update={"notes": known})})
@@ -171,6 +177,7 @@ def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
         replicas_at_step=None,
         until_at=until_at,
         clocks=run.clocks,
+        has_tasks=not kind_of(run.scenario.consumer.kind).has_members,
     )
     return worst_reaction(
         given, partitions=run.partitions, pod_rate_per_second=run.pod_rate_per_second
@@ -200,24 +207,29 @@ def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
 
 def _contradictions(run: RunEvidence, from_at: int, until_at: int) -> tuple[str, ...]:
     lost = int((run.accounting or {}).get("lost") or 0)
+    has_members = kind_of(run.scenario.consumer.kind).has_members
     is_automatic = run.scenario.consumer.commit == "auto"
     return (
         *contradictions_of_the_end(run.records, run.fence, until_at),
         *contradictions_of_lag(run.records, run.lag),
         *contradictions_of_commits(run.lag, run.rate, lost, commits_first=is_automatic),
-        *contradictions_of_members(
-            run.records,
-            until_at,
-            session_seconds=session_timeout_seconds(run.scenario.consumer.balancer),
-            hidden=run.hidden,
-        ),
-        *contradictions_of_an_empty_group(run.records, run.rate, until_at, run.hidden),
+        *(_contradictions_of_the_group(run, until_at) if has_members else ()),
         *contradictions_of_scalings(run.records, until_at),
         *contradictions_of_policy(
             run.records, run.policies, run.hpas, from_at=from_at, until_at=until_at
         ),
         *contradictions_of_plan(run.records, run.scenario),
         *contradictions_of_time_lag(run.accounting, run.latest_seconds),
+    )
+
+
+def _contradictions_of_the_group(run: RunEvidence, until_at: int) -> tuple[str, ...]:
+    session_seconds = session_timeout_seconds(run.scenario.consumer.balancer)
+    return (
+        *contradictions_of_members(
+            run.records, until_at, session_seconds=session_seconds, hidden=run.hidden
+        ),
+        *contradictions_of_an_empty_group(run.records, run.rate, until_at, run.hidden),
     )
 
 
@@ -306,6 +318,7 @@ def _end_state(run: RunEvidence, until_at: int) -> EndState:
         committed=_by_partition(fence.get("committed")),
         floor=run.policies.last.floor_replicas,
         until_at=until_at,
+        has_members=kind_of(run.scenario.consumer.kind).has_members,
     )
 
 

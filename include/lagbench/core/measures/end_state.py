@@ -37,8 +37,12 @@ def end_state(
     committed: Mapping[int, int | None] | None,
     floor: int | None,
     until_at: int,
+    has_members: bool = True,
 ) -> EndState:
-    """Return the end state; ``ends`` and ``committed`` are the fence's, None without a fence."""
+    """Return the end state; ``ends`` and ``committed`` are the fence's, None without a fence.
+
+    Without ``has_members`` the group must be empty: its offsets are published, not committed.
+    """
     undrained: list[int] = []
     left = 0
     if ends is not None and committed is not None:
@@ -62,14 +66,16 @@ def end_state(
         floor_replicas=floor,
         is_at_floor=None if spec is None or floor is None else spec in (floor, max(floor, 1)),
         group_state=state,
-        is_group_stable=None if state is None else _is_stable(state, spec),
+        is_group_stable=None if state is None else _is_stable(state, spec, has_members),
         log_records=None if ends is None else sum(ends.values()),
     )
 
 
-def _is_stable(state: str, replicas: int | None) -> bool | None:
+def _is_stable(state: str, replicas: int | None, has_members: bool) -> bool | None:
     """Return whether the group is settled; at zero replicas an empty group is."""
     name = state.rpartition(".")[2].replace("_", "").lower()
+    if not has_members:
+        return name == "empty"
     if name == "empty":
         return None if replicas is None else replicas == 0
     return name == "stable"

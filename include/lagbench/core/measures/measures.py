@@ -24,6 +24,8 @@ from lagbench.core.measures.pods import PaidForItself, StartCost
 from lagbench.core.measures.reaction import Reaction
 from lagbench.core.measures.rebalance import Rebalances, Standstill
 from lagbench.core.measures.scaling import Scaling
+from lagbench.core.measures.spark import SparkMeasures
+from lagbench.core.scenario import KindName
 
 
 class Measures(MeasureModel):
@@ -60,4 +62,6 @@ class Measures(MeasureModel):
     standstill: Standstill | None = None  # None: measured before this field existed
     work_unknown: str = ""  # gaps in the records of the group's work; empty: none
     contradictions: tuple[str, ...] = ()  # between files of the run folder
+    consumer_kind: KindName = "stand-in"
+    spark: SparkMeasures | None = None  # None: the consumer does not run on Spark
     rate_doubt: str = ""  # where the rate contradicts the ledger; empty: nowhere

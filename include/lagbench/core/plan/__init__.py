@@ -2,10 +2,12 @@
 
 from lagbench.core.plan.machine_needs import cannot_carry, cores_needed
 from lagbench.core.plan.plan import Plan, disk_bytes, plan_cell
+from lagbench.core.plan.spark_needs import check_spark_fit
 
 __all__ = [
     "Plan",
     "cannot_carry",
+    "check_spark_fit",
     "cores_needed",
     "disk_bytes",
     "plan_cell",

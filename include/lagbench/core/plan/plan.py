@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lagbench.core.kubernetes import HPA_SYNC_SECONDS, HPA_TOLERANCE
+from lagbench.core.plan.spark_needs import spark_mebibytes, spark_warnings
 from lagbench.core.policy import CheckedPolicy, PolicyLimits
-from lagbench.core.scenario import Scenario
+from lagbench.core.scenario import ConsumerSettings, Scenario
 from lagbench.core.scenario.stream import (
     Spike,
     Tail,
@@ -32,9 +33,6 @@ EVENT_LOG_BYTES = 160
 LEDGER_BYTES = 60
 # The tables of a run folder (Parquet): 9 columns of an event and 10 of its processing.
 TABLE_BYTES = 60
-# The HPA leaves the count alone while wish / current is within 10 % of 1.
-# Lag at rest is what arrives between two commits; consumers commit about once a second.
-_COMMIT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +88,8 @@ class Plan:
     """Peak rate of the hottest partition."""
     is_skew_limited: bool
     disk_bytes: int
+    memory_mebibytes: int | None
+    """Of Spark's pods at maxReplicaCount, two JVMs a worker; None: the consumer is a stand-in."""
     warnings: tuple[str, ...]
 
 
@@ -138,9 +138,10 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
         hottest_rate=float(shares[hottest]) * load.peak_rate,
         is_skew_limited=float(shares[hottest]) * load.peak_rate > pod_rate,
         disk_bytes=whole_load.total * (EVENT_LOG_BYTES + LEDGER_BYTES + TABLE_BYTES),
+        memory_mebibytes=spark_mebibytes(consumer, limits.ceiling_replicas),
         warnings=(),
     )
-    return _with_warnings(draft, limits)
+    return _with_warnings(draft, limits, scenario)
 
 
 def _growths(scenario: Scenario) -> tuple[PlannedGrowth, ...]:
@@ -191,9 +192,15 @@ def _sticking(limits: PolicyLimits, partitions: int) -> tuple[int, ...]:
     return tuple(n for n in range(low, partitions) if partitions / n <= 1 + HPA_TOLERANCE)
 
 
-def _with_warnings(plan: Plan, limits: PolicyLimits) -> Plan:
+def _with_warnings(plan: Plan, limits: PolicyLimits, scenario: Scenario) -> Plan:
     """Return the plan with what a person should know before starting."""
-    return replace(plan, warnings=(*_of_policy(plan, limits), *_of_load(plan, limits)))
+    warnings = (
+        *_of_policy(plan, limits),
+        *_of_load(plan),
+        *_at_rest(plan, limits, scenario.consumer),
+        *spark_warnings(plan, scenario.consumer),
+    )
+    return replace(plan, warnings=warnings)
 
 
 def _of_policy(plan: Plan, limits: PolicyLimits) -> list[str]:
@@ -222,7 +229,7 @@ def _of_policy(plan: Plan, limits: PolicyLimits) -> list[str]:
     return found
 
 
-def _of_load(plan: Plan, limits: PolicyLimits) -> list[str]:
+def _of_load(plan: Plan) -> list[str]:
     found: list[str] = []
     if plan.pods_needed_at_base > plan.min_replicas:
         found.append(
@@ -239,13 +246,29 @@ def _of_load(plan: Plan, limits: PolicyLimits) -> list[str]:
             f"{plan.hottest_rate:,.0f}/s at the peak, and one pod does {plan.pod_rate:,.0f}/s: "
             "its drain, not the replica count, is the limit"
         )
-    if limits.scales_at_records is not None:
-        held = limits.scales_at_records * plan.min_replicas * (1 + HPA_TOLERANCE)
-        if plan.base_rate * _COMMIT_SECONDS > held:
-            found.append(
-                f"one second of the base rate ({plan.base_rate:,.0f} messages) is more lag than "
-                f"{plan.min_replicas} replicas may hold ({held:,.0f}): expect scaling on noise"
-            )
     if plan.spikes and plan.base_rate >= plan.capacity_per_second:
         found.append("the backlog never drains: the base rate is all or more than the pods can do")
     return found
+
+
+def _at_rest(plan: Plan, limits: PolicyLimits, consumer: ConsumerSettings) -> list[str]:
+    """Warn of a threshold below the lag that a consumer shows when all is well."""
+    if limits.scales_at_records is None:
+        return []
+    held = limits.scales_at_records * plan.min_replicas * (1 + HPA_TOLERANCE)
+    seconds = consumer.lag_at_rest_seconds(plan.base_rate, plan.min_replicas)
+    waiting = plan.base_rate * seconds
+    if not held < waiting < math.inf:
+        return []
+    if consumer.kind == "spark":
+        text = (
+            f"published lag is a saw: {plan.base_rate:,.0f}/s for up to {seconds:.1f} s of a batch "
+            f"and its trigger are {waiting:,.0f} messages, more than {plan.min_replicas} workers "
+            f"may hold ({held:,.0f}): expect flaps without a spike"
+        )
+    else:
+        text = (
+            f"one second of the base rate ({plan.base_rate:,.0f} messages) is more lag than "
+            f"{plan.min_replicas} replicas may hold ({held:,.0f}): expect scaling on noise"
+        )
+    return [text]

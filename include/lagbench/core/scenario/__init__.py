@@ -22,6 +22,7 @@ from lagbench.core.scenario.actions import (
     downstream_pace,
     drawn,
 )
+from lagbench.core.scenario.consumer_kind import KindName, kind_of
 from lagbench.core.scenario.downstream_pace import DownstreamPace
 from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
 from lagbench.core.scenario.hpa_phase import (
@@ -66,9 +67,19 @@ from lagbench.core.scenario.scenario import (
     Slos,
     SteadyProfile,
     StepProfile,
+    WorkFlags,
     Workload,
 )
 from lagbench.core.scenario.second_group import shared_actions
+from lagbench.core.scenario.spark_consumer import (
+    DRIVER_SIDE_MEBIBYTES,
+    MASTER_MEBIBYTES,
+    SPARK_DRIVER,
+    SPARK_MASTER,
+    SPARK_MASTER_PORT,
+    SparkFlags,
+    worker_mebibytes,
+)
 from lagbench.core.scenario.start_delay import (
     START_SPREAD,
     StartDelay,
@@ -83,10 +94,12 @@ __all__ = [
     "BOOTSTRAP_ANNOTATION",
     "BROKER_PROXY",
     "CONSUMER_DEPLOYMENT",
+    "DRIVER_SIDE_MEBIBYTES",
     "EARLIER_NAMES",
     "GROUP_PREFIX",
     "LAG_SCALER",
     "LAG_SCALER_NAMES",
+    "MASTER_MEBIBYTES",
     "MAX_SEED",
     "NAMESPACE",
     "NUMBER",
@@ -96,6 +109,9 @@ __all__ = [
     "ROLLOUT_SECONDS",
     "RUN_ID_ANNOTATION",
     "RUN_ID_LABEL",
+    "SPARK_DRIVER",
+    "SPARK_MASTER",
+    "SPARK_MASTER_PORT",
     "START_SPREAD",
     "SWAP_ANNOTATION",
     "TELEMETRY_TOPIC_ANNOTATION",
@@ -115,6 +131,7 @@ __all__ = [
     "GrowPartitions",
     "Keys",
     "KillPod",
+    "KindName",
     "LagScalerDown",
     "LastingAction",
     "PartitionCounts",
@@ -128,10 +145,12 @@ __all__ = [
     "Scenario",
     "Slos",
     "SlowDownstream",
+    "SparkFlags",
     "StartDelay",
     "SteadyProfile",
     "StepProfile",
     "SwapPolicy",
+    "WorkFlags",
     "Workload",
     "action_models",
     "actions_seconds",
@@ -141,6 +160,7 @@ __all__ = [
     "flag_of",
     "flag_text",
     "flag_values",
+    "kind_of",
     "mean_start_seconds",
     "new_run_id",
     "phase_distance_seconds",
@@ -149,4 +169,5 @@ __all__ = [
     "start_delay",
     "stream_start_at_ns",
     "trace_points",
+    "worker_mebibytes",
 ]

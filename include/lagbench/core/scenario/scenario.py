@@ -5,6 +5,7 @@ Unknown keys and values out of range are rejected by name. Units are in the name
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -19,13 +20,17 @@ from lagbench.core.scenario.actions import (
     problem_of_growth,
     problem_of_overlap,
 )
+from lagbench.core.scenario.consumer_kind import KindName, kind_of
 from lagbench.core.scenario.flag import Flag
 from lagbench.core.scenario.partition_counts import PartitionCounts
 from lagbench.core.scenario.poison import Poison
 from lagbench.core.scenario.process_cost import ProcessMs
 from lagbench.core.scenario.second_group import shared_actions, with_fields_of_first
+from lagbench.core.scenario.spark_consumer import SparkConsumer, published_lag_seconds
 
 MAX_SEED = 2**63 - 1
+COMMIT_SECONDS = 1.0
+"""The time between two commits of a stand-in; its traffic is the lag at rest."""
 EARLIER_NAMES: Mapping[str, str] = {
     "consumer.drain": "consumer.graceful_shutdown",
     "consumer.drain_timeout_seconds": "consumer.shutdown_timeout_seconds",
@@ -119,8 +124,8 @@ Profile = Annotated[
 ]
 
 
-class ConsumerFlags(_Model):
-    """The settings of the workload under test that a pod gets as flags of the same names."""
+class WorkFlags(_Model):
+    """The cost of a message, for every kind of consumer; flags of a pod have the same names."""
 
     process_ms: Annotated[
         ProcessMs, Flag(noun="a number from 0 to 60000, or a distribution as JSON")
@@ -129,23 +134,6 @@ class ConsumerFlags(_Model):
         0.0, ge=0, le=1000, description="CPU time that one message takes, before its write"
     )
     concurrency: int = Field(1, ge=1, le=1024, description="messages in progress in one pod")
-    balancer: Balancer = Field("cooperative-sticky", description="consumer is KIP-848")
-    commit: CommitMode = Field(
-        "manual", description="transactional: offsets and ledger together, or not at all"
-    )
-    graceful_shutdown: Annotated[bool, Flag("drain")] = Field(
-        True,
-        description="finish and commit before the pod leaves; off: just leave",
-        validation_alias=AliasChoices("graceful_shutdown", "drain"),
-    )
-    shutdown_timeout_seconds: Annotated[float, Flag("drain-timeout")] = Field(
-        20.0,
-        gt=0,
-        le=3600,
-        description="longest time of the graceful shutdown, in seconds",
-        validation_alias=AliasChoices("shutdown_timeout_seconds", "drain_timeout_seconds"),
-    )
-    static_membership: bool = Field(False, description="group.instance.id from the pod's name")
 
     @property
     def mean_process_ms(self) -> float:
@@ -170,8 +158,37 @@ class ConsumerFlags(_Model):
         return min(rate, 1000 / self.cpu_ms) if self.cpu_ms else rate
 
 
+class ConsumerFlags(WorkFlags):
+    """The settings of the stand-in that its pod gets as flags of the same names."""
+
+    balancer: Balancer = Field("cooperative-sticky", description="consumer is KIP-848")
+    commit: CommitMode = Field(
+        "manual", description="transactional: offsets and ledger together, or not at all"
+    )
+    graceful_shutdown: Annotated[bool, Flag("drain")] = Field(
+        True,
+        description="finish and commit before the pod leaves; off: just leave",
+        validation_alias=AliasChoices("graceful_shutdown", "drain"),
+    )
+    shutdown_timeout_seconds: Annotated[float, Flag("drain-timeout")] = Field(
+        20.0,
+        gt=0,
+        le=3600,
+        description="longest time of the graceful shutdown, in seconds",
+        validation_alias=AliasChoices("shutdown_timeout_seconds", "drain_timeout_seconds"),
+    )
+    static_membership: bool = Field(False, description="group.instance.id from the pod's name")
+
+
 class ConsumerSettings(ConsumerFlags):
     """The workload under test."""
+
+    kind: KindName = Field(
+        "stand-in", description="what consumes: lagbench's own consumer group, or Spark"
+    )
+    spark: SparkConsumer | None = Field(
+        None, description="settings of consumer.kind spark; None there: all by default"
+    )
 
     workload: Workload = Field(
         "Deployment",
@@ -189,6 +206,26 @@ class ConsumerSettings(ConsumerFlags):
         description="mean wait of a new pod before it joins; on the embedded bench 1.2 by default, "
         "on a cluster, where pods take their own time, only if it is given",
     )
+
+    def lag_at_rest_seconds(self, rate: float, pods: int) -> float:
+        """Return the seconds of traffic that lag shows at its highest while ``pods`` keep up.
+
+        A stand-in commits about once a second; Spark publishes once a batch. At a ``rate``
+        (messages per second) above what the pods can do, Spark's is infinite.
+        """
+        if self.kind != "spark":
+            return COMMIT_SECONDS
+        capacity = (self.pod_rate_per_second or math.inf) * pods
+        return published_lag_seconds(self.spark_settings.trigger_seconds, rate, capacity)
+
+    @property
+    def spark_settings(self) -> SparkConsumer:
+        """Return the settings of consumer.kind spark."""
+        return self.spark or SparkConsumer()
+
+
+def _is_changed(consumer: ConsumerSettings, name: str) -> bool:
+    return bool(getattr(consumer, name) != type(consumer).model_fields[name].default)
 
 
 class Slos(_Model):
@@ -312,6 +349,28 @@ class Scenario(_Model):
     def partition_counts(self) -> PartitionCounts:
         """Return the partitions of the topic over the stream."""
         return partition_counts(self.partitions, self.actions)
+
+    @model_validator(mode="after")
+    def _fits_the_kind_of_consumer(self) -> Scenario:
+        consumer, second = self.consumer, self.second_group
+        if second is not None and "spark" in (consumer.kind, second.consumer.kind):
+            raise ValueError(
+                "second_group must be left out with consumer.kind spark: Spark's master and driver "
+                "have one name in a run"
+            )
+        given = {name for name in type(consumer).model_fields if _is_changed(consumer, name)}
+        kind = kind_of(consumer.kind)
+        if problem := kind.problem_of_settings(given, [action.kind for action in self.actions]):
+            raise ValueError(problem)
+        if consumer.kind != "spark":
+            return self
+        cores = consumer.spark_settings.cores_per_worker
+        if consumer.concurrency % cores:
+            raise ValueError(
+                f"consumer.concurrency must be a multiple of consumer.spark.cores_per_worker "
+                f"({cores}): each task of a worker has the same share of it"
+            )
+        return self
 
     @model_validator(mode="after")
     def _poisons_a_key_of_its_own(self) -> Scenario:

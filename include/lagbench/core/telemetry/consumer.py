@@ -74,21 +74,22 @@ class CommitFailed(Record, tag="commit_failed"):
 
 
 class SigtermReceived(Record, tag="sigterm_received"):
-    """The pod was asked to stop."""
+    """The pod was asked to stop; None: the pod does not know (a worker of Spark)."""
 
-    queued: int
-    in_flight: int
+    queued: int | None
+    in_flight: int | None
 
 
 class PodStopped(Record, tag="pod_stopped"):
     """The consumer ended by itself; absent for a pod that was killed.
 
+    ``abandoned`` are records begun or queued but not finished; None: the pod does not know.
     ``is_graceful``: it finished and committed its work; earlier versions named it ``is_drained``.
     """
 
     reason: str
-    abandoned: int  # records begun or queued but not finished
-    processed_total: int
+    abandoned: int | None
+    processed_total: int | None
     is_graceful: bool = False
     is_drained: bool | msgspec.UnsetType = msgspec.UNSET
 

@@ -57,6 +57,12 @@ from lagbench.core.telemetry.recorder import (
     ScaledObjectSample,
     UsageSample,
 )
+from lagbench.core.telemetry.spark import (
+    OffsetsPublished,
+    SparkBatch,
+    SparkDriverStarted,
+    SparkTask,
+)
 
 __all__ = [
     "ActionEnded",
@@ -77,6 +83,7 @@ __all__ = [
     "LagSample",
     "LoadStep",
     "OffsetsCommitted",
+    "OffsetsPublished",
     "PartitionsAssigned",
     "PartitionsRevoked",
     "Phase",
@@ -93,6 +100,9 @@ __all__ = [
     "Scaled",
     "ScaledObjectSample",
     "SigtermReceived",
+    "SparkBatch",
+    "SparkDriverStarted",
+    "SparkTask",
     "StreamFinished",
     "StreamStarted",
     "TelemetryRecord",
@@ -137,6 +147,10 @@ TelemetryRecord = (
     | Scaled
     | ActionStarted
     | ActionEnded
+    | SparkDriverStarted
+    | SparkBatch
+    | SparkTask
+    | OffsetsPublished
 )
 
 _encoder = msgspec.json.Encoder()

@@ -1,7 +1,8 @@
-"""Leave an SLO out that an action of the plan made unobservable.
+"""Leave an SLO out that the kind of consumer cannot have, or that an action made unobservable.
 
-It must be open for nothing but gaps in readings, and each gap must lie inside the window of an
-action that hides such readings. A result that passes or fails stays: the gap did not matter.
+For an action it must be open for nothing but gaps in readings, and each gap must lie inside the
+window of an action that hides such readings. A result that passes or fails stays: the gap did not
+matter.
 """
 
 from __future__ import annotations
@@ -10,8 +11,28 @@ from collections.abc import Iterable
 
 from lagbench.core.measures import NANOSECONDS, Measures
 from lagbench.core.measures.evidence import GAP_SECONDS, Hidden
+from lagbench.core.scenario import kind_of
 from lagbench.core.telemetry import What
 from lagbench.core.verdict.slo import SloResult
+
+
+def not_asked_of_kind(results: Iterable[SloResult], measures: Measures) -> list[SloResult]:
+    """Return ``results``; those that this kind of consumer cannot have are not judged."""
+    reasons = kind_of(measures.consumer_kind).not_asked
+    return [
+        result.model_copy(
+            update={
+                "status": "not_judged",
+                "value": None,
+                "low": None,
+                "high": None,
+                "reason": f"not asked: {reasons[result.name]}",
+            }
+        )
+        if result.name in reasons
+        else result
+        for result in results
+    ]
 
 
 def not_asked(

@@ -19,6 +19,7 @@ from typing import Literal
 
 from lagbench.core.measures import MeasureModel, Measures, reconciliation
 from lagbench.core.scenario import Slos
+from lagbench.core.verdict.not_asked import not_asked_of_kind
 from lagbench.core.verdict.slo import SloResult, SloStatus
 from lagbench.core.verdict.slos_on_accounting import accounting_results, unsettled_end
 from lagbench.core.verdict.slos_on_lag import lag_results
@@ -61,6 +62,7 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
     """Return the verdict of ``measures`` under ``slos``."""
     scaling = [*scaling_results(measures, slos), *rebalance_results(measures, slos)]
     scaling += lag_results(measures, slos)
+    scaling = not_asked_of_kind(scaling, measures)
     scaling = [_of_known_clocks(result, measures) for result in scaling]
     messages = accounting_results(measures, slos)
     invalid = measures.validity.reasons

@@ -13,7 +13,7 @@ import numpy as np
 from lagbench.core.scenario import PoisonedKey, ProcessCost
 from lagbench.core.scenario.stream import is_poisoned, process_ns
 from lagbench.programs.consumer.partition_work import Attempts, RecordChunk
-from lagbench.programs.consumer.settings import ConsumerOptions
+from lagbench.programs.consumer.settings import WorkOptions
 from lagbench.programs.consumer.write_schedule import Instants
 from lagbench.shared_with_spark.event import Events
 
@@ -33,7 +33,7 @@ class MessageCosts:
     poison: PoisonedKey | None
 
     @classmethod
-    def of(cls, options: ConsumerOptions) -> MessageCosts:
+    def of(cls, options: WorkOptions) -> MessageCosts:
         """Return the costs that a pod's options state."""
         cost = options.process_ms
         return cls(

@@ -14,6 +14,7 @@ from lagbench.core.scenario import (
     Flag,
     PoisonedKeyFlag,
     StartDelay,
+    WorkFlags,
 )
 from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.run_flags import RunFlags
@@ -27,7 +28,25 @@ def _checked_pace(text: str) -> str:
     return text
 
 
-class ConsumerOptions(ConsumerFlags, RunFlags, Settings):
+class WorkOptions(WorkFlags):
+    """The costs of messages in this run, for a pod of any kind of consumer."""
+
+    slow_downstream: Annotated[str, AfterValidator(_checked_pace)] = Field(
+        "",
+        description="when a write costs more, in seconds of the stream: FROM-UNTILxFACTOR,...",
+    )
+    work_seed: int = Field(0, description="draws the cost of each message from a distribution")
+    poison: Annotated[PoisonedKeyFlag | None, Flag(noun="a poisoned key as JSON")] = Field(
+        None, description="a key whose messages fail or hang, as JSON"
+    )
+
+    @property
+    def pace(self) -> DownstreamPace:
+        """The pace of the downstream over the stream."""
+        return DownstreamPace.of_text(self.slow_downstream)
+
+
+class ConsumerOptions(WorkOptions, ConsumerFlags, RunFlags, Settings):
     """lagbench's consumer under test."""
 
     processed_topic: str = Field(description="topic of the ledger; default: the run's, by --run-id")
@@ -55,15 +74,7 @@ class ConsumerOptions(ConsumerFlags, RunFlags, Settings):
         description="mean delay from the process's start until it connects, for a real cluster's "
         "pull and node start",
     )
-    slow_downstream: Annotated[str, AfterValidator(_checked_pace)] = Field(
-        "",
-        description="when a write costs more, in seconds of the stream: FROM-UNTILxFACTOR,...",
-    )
     start_seed: int = Field(0, description="draws the delay, with the pod's number POD_ORDINAL")
-    work_seed: int = Field(0, description="draws the cost of each message from a distribution")
-    poison: Annotated[PoisonedKeyFlag | None, Flag(noun="a poisoned key as JSON")] = Field(
-        None, description="a key whose messages fail or hang, as JSON"
-    )
     pod_name: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
         description="the pod's metadata.name"
     )
@@ -82,11 +93,6 @@ class ConsumerOptions(ConsumerFlags, RunFlags, Settings):
         ordinal = self.pod_ordinal
         number = int(ordinal) if ordinal.isdecimal() else zlib.crc32(self.pod_name.encode())
         return StartDelay(self.start_seconds, self.start_seed).of_pod(number)
-
-    @property
-    def pace(self) -> DownstreamPace:
-        """The pace of the downstream over the stream."""
-        return DownstreamPace.of_text(self.slow_downstream)
 
     @property
     def is_incremental(self) -> bool:

@@ -46,6 +46,12 @@ TITLES = {
     "t7": "first partition assigned",
     "t8": "first record done",
 }
+TITLES_OF_TASKS = TITLES | {
+    "t6": "first task began",
+    "t7": "first task finished",
+    "t8": "its messages in the ledger",
+}
+"""Of a consumer on Spark, whose workers join no group."""
 SUM_TOLERANCE_SECONDS = 0.001
 
 
@@ -114,7 +120,7 @@ def reaction(given: ReactionInput) -> Reaction:
     stamps, pod = reaction_stamps(given, clock)
     replicas = "unknown" if count is None else max(1, count)
     return _chain(
-        _place(stamps),
+        _place(stamps, TITLES_OF_TASKS if given.has_tasks else TITLES),
         _assigned(stamps),
         pod,
         threshold_records=threshold,
@@ -135,10 +141,10 @@ def _is_crossed(given: ReactionInput, stamps: Mapping[str, Stamp]) -> bool | Non
     return None if given.lag_gaps else False
 
 
-def _place(stamps: Mapping[str, Stamp]) -> tuple[ReactionLink, ...]:
+def _place(stamps: Mapping[str, Stamp], titles: Mapping[str, str]) -> tuple[ReactionLink, ...]:
     links: list[ReactionLink] = []
     previous: int | None = None
-    for name, title in TITLES.items():
+    for name, title in titles.items():
         stamp = stamps.get(name, Stamp(None))
         at, part, note = stamp.at, None, stamp.note
         if at is not None and previous is not None:

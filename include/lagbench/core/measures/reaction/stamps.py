@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lagbench.core.measures.evidence import (
     ONE_CLOCK,
+    Clock,
     ClockSet,
     Gap,
     LagSeries,
@@ -28,6 +29,7 @@ from lagbench.core.telemetry import (
     PartitionsRevoked,
     ProducerProgress,
     Scaled,
+    SparkTask,
     StreamFinished,
     StreamStarted,
     TelemetryRecord,
@@ -48,6 +50,7 @@ class ReactionInput:
     until_at: int
     clocks: ClockSet = ONE_CLOCK
     step_at: int | None = None
+    has_tasks: bool = False  # the pods are workers of Spark: they join no group, tasks show work
     awaits_pods: bool = False  # pods desired before the step and not Ready then are the new ones
 
     @property
@@ -172,13 +175,25 @@ def _pod_stamps(given: ReactionInput, timeline: PodTimeline) -> dict[str, Stamp]
     joined = [r.at for r in own if isinstance(r, GroupJoined)]
     done = [r.at for r in own if isinstance(r, FirstRecordDone)]
     clock = given.clocks.of_pod(timeline.pod)
-    return {
+    of_pod = {
         "t4": Stamp(timeline.created_at, timeline.created_precision_seconds, timeline.note),
         "t5": Stamp(timeline.ready_at, timeline.ready_precision_seconds, timeline.note),
+    }
+    if given.has_tasks:
+        return of_pod | _first_task([r for r in own if isinstance(r, SparkTask)], clock)
+    return of_pod | {
         "t6": Stamp(min(joined, default=None), 0.0).on(clock),
         "t7": _first_owned(own, since_at=max([*joined[:1], timeline.created_at])).on(clock),
         "t8": Stamp(min(done, default=None), 0.0).on(clock),
     }
+
+
+def _first_task(tasks: Sequence[SparkTask], clock: Clock | None) -> dict[str, Stamp]:
+    """Return the links of a worker of Spark: a task is its partition and its work at once."""
+    first = min(tasks, key=lambda task: task.at, default=None)
+    began, ended = (None, None) if first is None else (first.started_at, first.at)
+    done = Stamp(ended, 0.0).on(clock)
+    return {"t6": Stamp(began, 0.0).on(clock), "t7": done, "t8": done}
 
 
 def _first_owned(own: Sequence[TelemetryRecord], *, since_at: int) -> Stamp:

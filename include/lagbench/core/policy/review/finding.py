@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from lagbench.core.keda.object import ScaledObjectSpec
 from lagbench.core.policy.admission import ClusterView
+from lagbench.core.scenario import ConsumerSettings
 
 Level = Literal["refused", "broken", "warning", "note"]
 """refused: never stored. broken: stored, but KEDA's operator cannot run it, or it cannot do what
@@ -37,7 +38,8 @@ class PolicyContext:
 
     ``pod_rate`` messages per second of one pod, ``base_rate`` those that arrive at rest,
     ``shutdown_seconds`` the time of a pod from SIGTERM until it has left the group,
-    ``pause_seconds`` the longest time between two bursts.
+    ``pause_seconds`` the longest time between two bursts, ``consumer`` the settings that say how
+    much traffic lag shows at rest.
     """
 
     partitions: int | None = None
@@ -46,6 +48,7 @@ class PolicyContext:
     base_rate: float | None = None
     shutdown_seconds: float | None = None
     pause_seconds: float | None = None
+    consumer: ConsumerSettings = field(default_factory=ConsumerSettings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from lagbench.core.kubernetes import HPA_TOLERANCE
 from lagbench.core.policy.limits import policy_limits
-from lagbench.core.policy.review.finding import Finding, Subject
+from lagbench.core.policy.review.finding import Finding, PolicyContext, Subject
 
 # A quarter of the promise is left for the reaction: a sync, a pod's start, a rebalance.
 SHARE_OF_SLO = 0.75
-# Consumers commit about once a second, so that much of the base rate is lag at rest.
-_COMMIT_SECONDS = 1.0
 _NEAR = 1.25
 
 
@@ -31,18 +30,27 @@ def threshold_findings(subject: Subject) -> Iterator[Finding]:
         yield from _against_slo(threshold, context.pod_rate, context.slo_seconds, field)
     if context.base_rate is not None:
         held = threshold * limits.started_replicas * (1 + HPA_TOLERANCE)
-        at_rest = context.base_rate * _COMMIT_SECONDS
-        if at_rest > held:
+        rate, floor = context.base_rate, limits.started_replicas
+        seconds = context.consumer.lag_at_rest_seconds(rate, floor)
+        at_rest = rate * seconds
+        if held < at_rest < math.inf:
             least = round(at_rest / (limits.started_replicas * (1 + HPA_TOLERANCE)))
             yield Finding(
                 "warning",
                 "scales-on-noise",
                 field,
                 f"{threshold:,}",
-                f"{at_rest:,.0f} messages wait between two commits at rest, and the floor of "
-                f"{limits.started_replicas} may hold {held:,.0f}: it scales without a spike",
+                f"{at_rest:,.0f} messages {_why_they_wait(context, seconds)} at rest, and the "
+                f"floor of {limits.started_replicas} may hold {held:,.0f}: it scales without a "
+                "spike",
                 f"lagThreshold above {least:,}",
             )
+
+
+def _why_they_wait(context: PolicyContext, seconds: float) -> str:
+    if context.consumer.kind != "spark":
+        return "wait between two commits"
+    return f"(up to {seconds:.1f} s of a batch and its trigger) are published as lag"
 
 
 def _against_slo(threshold: int, rate: float, slo_seconds: float, field: str) -> Iterator[Finding]:

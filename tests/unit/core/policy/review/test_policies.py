@@ -22,6 +22,7 @@ EXPECTED: dict[str, tuple[set[str], tuple[int, ...]]] = {
     "lag-overscale-2p": ({"down-window-short", "max-over-partitions"}, (2, 13, 24)),
     "lag-partitions-with-lag": (set(), (2, 6, 12)),
     "lag-quick": ({"down-window-short"}, (2, 6, 12)),
+    "lag-spark": ({"down-window-short"}, (2, 4)),
     "lag-standard": (set(), (2, 8, 24)),
     "lag-threshold-100k": (set(), (2, 6, 12, 24)),
     "lag-threshold-10k": (set(), (2, 6, 12, 24)),

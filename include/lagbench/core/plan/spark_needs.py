@@ -1,0 +1,83 @@
+"""Say what a consumer on Spark needs, and reject what cannot run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lagbench.core.policy import CheckedPolicy
+from lagbench.core.scenario import (
+    DRIVER_SIDE_MEBIBYTES,
+    MASTER_MEBIBYTES,
+    ConsumerSettings,
+    Scenario,
+    worker_mebibytes,
+)
+from lagbench.errors import WrongInput
+
+if TYPE_CHECKING:
+    from lagbench.core.plan.plan import Plan
+
+
+def spark_mebibytes(consumer: ConsumerSettings, workers: int) -> int | None:
+    """Return the memory of master, driver and ``workers``; None: it does not run on Spark."""
+    if consumer.kind != "spark":
+        return None
+    spark = consumer.spark_settings
+    driver = spark.driver_memory_mebibytes + DRIVER_SIDE_MEBIBYTES
+    return MASTER_MEBIBYTES + driver + workers * worker_mebibytes(spark)
+
+
+def spark_warnings(plan: Plan, consumer: ConsumerSettings) -> list[str]:
+    """Return what is different from a consumer group and may surprise."""
+    if consumer.kind != "spark":
+        return []
+    spark = consumer.spark_settings
+    prediction = (
+        "the prediction plays a consumer group: with Spark a batch in flight does not use new "
+        "workers, so reaction and drain are later by up to a batch"
+    )
+    found = [prediction]
+    cores = plan.max_replicas * spark.cores_per_worker
+    if cores > plan.partitions:
+        found.append(
+            f"{cores} cores at maxReplicaCount are more than the {plan.partitions} partitions: a "
+            "task is one partition, so the rest is idle"
+        )
+    elif plan.partitions % cores:
+        found.append(
+            f"{plan.partitions} partitions on {cores} cores take {-(-plan.partitions // cores)} "
+            "rounds of tasks in a batch, the last one with idle cores"
+        )
+    return found
+
+
+def check_spark_fit(
+    scenario: Scenario, policy: CheckedPolicy, *, memory_mebibytes: int | None = None
+) -> None:
+    """Reject workers that have no partition at the floor, or no memory.
+
+    :param memory_mebibytes: that this machine has free; None: the pods run elsewhere.
+    :raises WrongInput: names the field.
+    """
+    consumer, limits = scenario.consumer, policy.limits
+    if consumer.kind != "spark":
+        return
+    cores = limits.floor_replicas * consumer.spark_settings.cores_per_worker
+    if cores > scenario.partitions:
+        raise WrongInput(
+            where=f"scenario {scenario.name}",
+            field="consumer.spark.cores_per_worker",
+            value=consumer.spark_settings.cores_per_worker,
+            allowed=f"at most {scenario.partitions // max(1, limits.floor_replicas)}: the floor of "
+            f"{limits.floor_replicas} workers has {cores} cores, and a task is one of "
+            f"{scenario.partitions} partitions",
+        )
+    needed = spark_mebibytes(consumer, limits.ceiling_replicas)
+    if memory_mebibytes is not None and needed is not None and needed > memory_mebibytes:
+        raise WrongInput(
+            where=policy.where,
+            field=limits.ceiling_field,
+            value=limits.ceiling_replicas,
+            allowed=f"fewer workers, or less consumer.spark.worker_memory_mebibytes: they, driver "
+            f"and master take about {needed:,} MiB, and {memory_mebibytes:,} MiB are free here",
+        )

@@ -1,0 +1,91 @@
+"""List the kinds of consumers: their manifests, what they do not have, what they do not take.
+
+This table is the one place for what differs between kinds. A new kind adds a record here, the
+folder of its workload in ``k8s/base``, and, if it has needs of its own, a line in ``core/plan``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lagbench.core.scenario.actions import ActionKind
+from lagbench.core.scenario.spark_consumer import SPARK_DRIVER, SPARK_MASTER
+
+KindName = Literal["stand-in", "spark"]
+
+_NO_GROUP = "Spark's consumers join no group: Spark itself assigns partitions to tasks"
+_NO_MEMBERS = "the group of a Spark consumer has no members, so nothing rebalances"
+_OWN_SETTING = "only with consumer.kind spark"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerKind:
+    """One kind of consumer."""
+
+    name: KindName
+    workload: str
+    """Folder of ``k8s/base`` with the Deployment that the policy scales."""
+    before: tuple[str, ...] = ()
+    """Folders of helpers that run before the scaled pods, in the order of their start."""
+    after: tuple[str, ...] = ()
+    """The same behind them; at the end they stop first."""
+    has_members: bool = True
+    """True: the scaled pods are the members of the run's group, and own its partitions."""
+    not_asked: Mapping[str, str] = field(default_factory=dict)
+    """SLOs that this kind cannot have, each with the reason."""
+    not_taken: Mapping[str, str] = field(default_factory=dict)
+    """Fields of ``consumer`` that mean nothing here, each with the reason."""
+    not_played: Mapping[ActionKind, str] = field(default_factory=dict)
+    """Actions that cannot be played, each with the reason."""
+
+    def problem_of_settings(self, given: Collection[str], actions: Collection[ActionKind]) -> str:
+        """Return the first setting or action that this kind does not take; empty: none.
+
+        :param given: names of the fields of ``consumer`` that differ from their default.
+        """
+        for name, reason in self.not_taken.items():
+            if name in given:
+                return f"consumer.{name} must be left out with consumer.kind {self.name}: {reason}"
+        for number, action in enumerate(actions):
+            if action in self.not_played:
+                return (
+                    f"actions.{number}.kind must be another one with consumer.kind {self.name}: "
+                    f"{self.not_played[action]}"
+                )
+        return ""
+
+
+STAND_IN = ConsumerKind("stand-in", "consumer", not_taken={"spark": _OWN_SETTING})
+SPARK = ConsumerKind(
+    "spark",
+    "spark-stream-worker",
+    before=(SPARK_MASTER,),
+    after=(SPARK_DRIVER,),
+    has_members=False,
+    not_asked={
+        "rebalance_dip_percent": _NO_MEMBERS,
+        "rebalance_area_seconds": _NO_MEMBERS,
+        "rebalance_recovery_seconds": _NO_MEMBERS,
+        "lag_falls_at_full_parallelism": "published lag is a saw: it rises during every batch",
+        "surplus_pods_idle": f"{_NO_GROUP}, so no pod is permanently without one",
+    },
+    not_taken={
+        "balancer": _NO_GROUP,
+        "commit": "Spark commits nothing: its checkpoint has the offsets",
+        "static_membership": _NO_GROUP,
+        "graceful_shutdown": "consumer.spark.decommission says how a worker leaves",
+        "workload": "the workers are a Deployment",
+        "start_seconds": "a worker takes the time that its two JVMs take",
+    },
+    not_played={
+        "broker_unreachable": "only the stand-in's way to Kafka leads through the broker proxy",
+    },
+)
+KINDS: Mapping[str, ConsumerKind] = {kind.name: kind for kind in (STAND_IN, SPARK)}
+
+
+def kind_of(name: KindName) -> ConsumerKind:
+    """Return the kind of this name."""
+    return KINDS[name]

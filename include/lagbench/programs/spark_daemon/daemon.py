@@ -1,0 +1,148 @@
+"""One daemon of Spark's standalone cluster as a child process, and what its page says."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lagbench.adapters.process.processes import tied_command
+from lagbench.errors import NotReady
+from lagbench.programs.spark_daemon.settings import DaemonSettings
+
+_CLASSES = {
+    "master": "org.apache.spark.deploy.master.Master",
+    "worker": "org.apache.spark.deploy.worker.Worker",
+}
+_HEAP = "160m"
+# A daemon only keeps lists: the optimising compiler and a parallel collector cost more than it.
+_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_PAGE_SECONDS = 2.0
+_LOOK_SECONDS = 0.1
+_END_SECONDS = 5.0
+
+
+class Daemon:
+    """Spark's master or worker; it and all that it starts end with this process."""
+
+    def __init__(self, settings: DaemonSettings, environment: Mapping[str, str]) -> None:
+        """Start the JVM. No thread may run yet: it ends with the thread that starts it.
+
+        :raises NotReady: PySpark is not installed.
+        """
+        found = importlib.util.find_spec("pyspark")
+        if found is None or found.origin is None:
+            raise NotReady("PySpark is not installed: the pod needs the image of Spark")
+        home = Path(found.origin).parent
+        self._settings = settings
+        here = Path.cwd()
+        options = [*_jvm_options(settings), _JVM]
+        process = subprocess.Popen(
+            tied_command(
+                [str(home / "bin" / "spark-class"), _CLASSES[settings.role], *_arguments(settings)],
+                is_shared=True,
+            ),
+            stdin=subprocess.DEVNULL,
+            env={
+                **environment,
+                "SPARK_HOME": str(home),
+                "SPARK_LOCAL_IP": settings.bind_address,  # the page too: not on every interface
+                "SPARK_DAEMON_MEMORY": _HEAP,
+                "SPARK_DAEMON_JAVA_OPTS": " ".join(options),
+                "SPARK_LOCAL_DIRS": str(here / "spark-local"),
+                "SPARK_WORKER_DIR": str(here / "spark-work"),
+                "PYSPARK_PYTHON": sys.executable,
+            },
+        )
+        self._process = process
+
+    @property
+    def exit_code(self) -> int | None:
+        """The daemon's exit code; None: it runs."""
+        return self._process.poll()
+
+    def is_ready(self) -> bool:
+        """Return whether the daemon serves: a worker when it is registered with its master."""
+        page = self._page()
+        if page is None:
+            return False
+        return self._settings.role == "master" or bool(page.get("masterurl"))
+
+    def end(self, *, decommissions: bool, within_seconds: float) -> bool:
+        """Stop the daemon; return whether its executors had ended by themselves.
+
+        With ``decommissions`` a worker's executors take no new tasks and end with the running ones.
+        """
+        are_done = not decommissions
+        if decommissions:
+            self._signal(signal.SIGPWR)
+            are_done = self._await_executors(within_seconds)
+        self._signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_SECONDS)
+        self._process.kill()
+        return are_done
+
+    def _await_executors(self, within_seconds: float) -> bool:
+        give_up_at = time.monotonic() + within_seconds
+        pause = threading.Event()
+        while time.monotonic() < give_up_at and self._process.poll() is None:
+            page = self._page()
+            if page is not None and not page.get("executors"):
+                return True
+            pause.wait(_LOOK_SECONDS)  # the worker tells nobody
+        return False
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def _page(self) -> dict[str, Any] | None:
+        """Return the state that the daemon's page shows; None: it does not answer."""
+        settings = self._settings
+        url = f"http://{settings.bind_address}:{settings.page_port}/json/"
+        try:
+            with urllib.request.urlopen(url, timeout=_PAGE_SECONDS) as answer:
+                found: dict[str, Any] = json.load(answer)
+        except (OSError, ValueError):
+            return None
+        return found
+
+
+def _jvm_options(settings: DaemonSettings) -> list[str]:
+    if settings.role == "worker" and settings.decommission:
+        return ["-Dspark.decommission.enabled=true"]
+    return []
+
+
+def _arguments(settings: DaemonSettings) -> list[str]:
+    arguments = ["--host", settings.bind_address, "--port", str(settings.rpc_port)]
+    arguments += ["--webui-port", str(settings.page_port)]
+    if settings.role == "master":
+        return arguments
+    arguments += ["--cores", str(settings.cores_per_worker)]
+    # Exactly one executor has room.
+    arguments += ["--memory", f"{settings.worker_memory_mebibytes}m"]
+    return [*arguments, settings.master]
+
+
+def java_of(environment: Mapping[str, str]) -> str:
+    """Return the Java that Spark's launcher takes.
+
+    :raises NotReady: there is none.
+    """
+    home = environment.get("JAVA_HOME", "")
+    java = Path(home) / "bin" / "java"
+    if not home or not os.access(java, os.X_OK):
+        raise NotReady(f"JAVA_HOME ({home or 'not set'}) has no bin/java")
+    return str(java)

@@ -1,0 +1,61 @@
+"""Open the session of the stream on the standalone cluster that the run's pods form."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from lagbench.errors import NotReady, WrongInput
+from lagbench_enrich.options import EnrichOptions
+
+# Batches are short: the optimising compiler would take the cores from the work.
+_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_ARROW_ROWS = 2_000
+
+
+def open_session(options: EnrichOptions) -> SparkSession:
+    """Return the session.
+
+    :raises WrongInput: a jar of the Kafka connector is not there.
+    :raises NotReady: the master does not answer, or has another version of Spark.
+    """
+    for jar in filter(None, options.jars.split(",")):
+        if not Path(jar).is_file():
+            raise WrongInput(
+                where="enrich_stream",
+                field="--jars",
+                value=jar,
+                allowed="jars of spark-sql-kafka-0-10 and what it needs, as `make install` "
+                "fetches them",
+            )
+    os.environ["SPARK_LOCAL_IP"] = options.bind_address
+    builder = (
+        SparkSession.builder.appName("lagbench enrich_stream")
+        .master(options.master)
+        .config("spark.driver.memory", f"{options.driver_memory_mebibytes}m")
+        .config("spark.driver.host", options.bind_address)
+        .config("spark.driver.bindAddress", options.bind_address)
+        .config("spark.driver.extraJavaOptions", _JVM)
+        .config("spark.executor.extraJavaOptions", _JVM)
+        .config("spark.executor.cores", options.cores_per_worker)
+        .config("spark.executor.memory", f"{options.worker_memory_mebibytes}m")
+        .config("spark.pyspark.python", sys.executable)  # all pods have one image
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", _ARROW_ROWS)
+        # One application has all workers, also those that come later.
+        .config("spark.dynamicAllocation.enabled", "false")
+        .config("spark.decommission.enabled", str(options.decommission).lower())
+    )
+    if options.jars:
+        builder = builder.config("spark.jars", options.jars)
+    try:
+        session = builder.getOrCreate()
+    except PySparkException as error:
+        raise NotReady(f"no session with {options.master}: {error}") from error
+    session.sparkContext.setLogLevel("WARN")
+    return session

@@ -1,0 +1,231 @@
+"""A consumer on Spark without Kubernetes: its pods as process groups, as localkube runs them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pyarrow as pa
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.kafka.telemetry_read import read_records
+from lagbench.adapters.process.processes import start_tied
+from lagbench.core.scenario.run_names import RunNames
+from lagbench.embedded.ports import LOOPBACK, free_port
+from lagbench.embedded.spark_packages import SPARK_JOBS, spark_jars, submit_environment
+from lagbench.shared_with_spark.event import EVENT_DTYPE
+
+PARTITIONS = 6
+_WAIT_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A process group with the variables of a pod."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    ready_url: str
+
+    def kill(self) -> None:
+        """Kill the whole group, as localkube does."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def left(self) -> list[int]:
+        """Return the pids of processes that have this pod's name in their environment."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                is_dead = process.status() == psutil.STATUS_ZOMBIE
+                if not is_dead and process.environ().get("POD_NAME") == self.name:
+                    found.append(process.pid)
+        return found
+
+
+@dataclass(slots=True)
+class SparkStream:
+    """The pods of one run; ``stop`` ends them all."""
+
+    names: RunNames
+    servers: str
+    folder: Path
+    flags: Mapping[str, str] = field(default_factory=dict)
+    pods: dict[str, Pod] = field(default_factory=dict)
+    _ports: dict[str, int] = field(default_factory=dict)
+    _written: Counter[int] = field(default_factory=Counter)
+
+    def start_master(self) -> None:
+        """Start the master and wait for it."""
+        self._ports = {"rpc": free_port(), "page": free_port()}
+        pages = {"PORT_RPC": str(self._ports["rpc"]), "PORT_PAGE": str(self._ports["page"])}
+        self._daemon("master", "master", pages)
+
+    def start_worker(self, name: str) -> Pod:
+        """Start a worker and wait until it has registered."""
+        return self._daemon(name, "worker", {"PORT_PAGE": str(free_port())})
+
+    def start_driver(self, name: str = "driver", *, workers: int = 2) -> Pod:
+        """Start the driver and wait for its first batch, or its first idle turn."""
+        checkpoint = self.folder / "checkpoint"
+        command = ["enrich_stream", f"--checkpoint=file://{checkpoint}"]
+        command.append(f"--floor-workers={workers}")
+        jars = ",".join(map(str, spark_jars()))
+        return self._pod(name, command, {"SPARK_STREAM_JARS": jars})
+
+    def write(self, count: int) -> None:
+        """Write ``count`` events, in turn to all partitions."""
+        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 5})
+        event = bytearray(EVENT_DTYPE.itemsize)
+        for number in range(count):
+            partition = number % PARTITIONS
+            event[:8] = self._written.total().to_bytes(8, "little")
+            producer.produce(self.names.events_topic, bytes(event), partition=partition)
+            self._written[partition] += 1
+            producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def ends(self) -> dict[int, int]:
+        """Return the end offsets of what was written."""
+        return dict(self._written)
+
+    def published(self) -> dict[int, int]:
+        """Return the group's offsets."""
+        client = Consumer({"bootstrap.servers": self.servers, "group.id": self.names.group})
+        topic = self.names.events_topic
+        try:
+            places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+            found = client.committed(places, timeout=30)
+            return {place.partition: place.offset for place in found if place.offset >= 0}
+        finally:
+            client.close()
+
+    def await_published(self) -> None:
+        """Wait until the group has the end of everything that was written."""
+        self.wait(lambda: self.published() == self.ends(), "all offsets are published")
+
+    def ledger(self) -> list[tuple[int, int, str, str]]:
+        """Return partition, offset, pod and member of every processing in the ledger."""
+        rows = []
+        for value in self._values():
+            with pa.ipc.open_stream(value) as stream:
+                batch, metadata = stream.read_next_batch(), stream.schema.metadata
+            partition = int(metadata[b"partition"])
+            pod, member = metadata[b"pod"].decode(), metadata[b"member_id"].decode()
+            rows += [(partition, at, pod, member) for at in batch.column("offset").to_pylist()]
+        return rows
+
+    def telemetry(self, kind: type[Any]) -> list[Any]:
+        """Return the records of a kind."""
+        records = read_records(self.servers, self.names.telemetry_topic, timeout_seconds=60)
+        return [record for record in records if isinstance(record, kind)]
+
+    def wait(self, holds: Callable[[], bool], what: str) -> None:
+        """Wait until ``holds``; the end of each log is in the error."""
+        give_up_at = time.monotonic() + _WAIT_SECONDS
+        while not holds():
+            if time.monotonic() > give_up_at:
+                logs = [f"{p.name}: {p.log.read_text()[-800:]}" for p in self.pods.values()]
+                raise AssertionError(f"not within {_WAIT_SECONDS:g} s: {what}\n" + "\n".join(logs))
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Kill what still runs."""
+        for pod in self.pods.values():
+            pod.kill()
+
+    def _values(self) -> Iterator[bytes]:
+        topic = self.names.processed_topic
+        client = Consumer({"bootstrap.servers": self.servers, "group.id": "ledger-reader"})
+        try:
+            numbers = client.list_topics(topic, 30).topics[topic].partitions
+            left = {
+                number: client.get_watermark_offsets(TopicPartition(topic, number), 30)[1]
+                for number in numbers
+            }
+            client.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
+            while any(left.values()):
+                message = client.poll(60)
+                assert message is not None
+                assert message.error() is None
+                number, offset = message.partition(), message.offset()
+                assert number is not None
+                assert offset is not None
+                if offset + 1 >= left[number]:
+                    left[number] = 0
+                yield message.value() or b""
+        finally:
+            client.close()
+
+    def _daemon(self, name: str, role: str, variables: Mapping[str, str]) -> Pod:
+        return self._pod(name, ["lagbench.programs.spark_daemon", f"--role={role}"], variables)
+
+    def _pod(self, name: str, command: list[str], variables: Mapping[str, str]) -> Pod:
+        folder = self.folder / name
+        folder.mkdir()
+        port = free_port()
+        known = os.environ.get("PYTHONPATH", "")
+        environment = {
+            **os.environ,
+            **submit_environment(),
+            "PYTHONPATH": f"{SPARK_JOBS}{os.pathsep}{known}",
+            "KAFKA_BOOTSTRAP_SERVERS": self.servers,
+            "SPARK_STREAM_MASTER_URL": f"spark://{LOOPBACK}:{self._ports['rpc']}",
+            "POD_NAME": name,
+            "PORT_METRICS": str(port),
+            **variables,
+        }
+        flags = [f"--{flag}={text}" for flag, text in self.flags.items()]
+        if command[0] == "lagbench.programs.spark_daemon" and name == "master":
+            flags = []
+        log = folder / "log"
+        with log.open("wb") as output:
+            process = start_tied(
+                [sys.executable, "-m", *command, f"--run-id={self.names.run_id}", *flags],
+                log=output,
+                env=environment,
+                cwd=folder,
+            )
+        pod = Pod(name, process, log, f"http://{LOOPBACK}:{port}/ready")
+        self.pods[name] = pod
+        self.wait(lambda: self._is_ready(pod), f"{name} is ready")
+        return pod
+
+    def _is_ready(self, pod: Pod) -> bool:
+        assert pod.process.poll() is None, pod.log.read_text()[-2000:]
+        with contextlib.suppress(httpx.HTTPError, json.JSONDecodeError):
+            return httpx.get(pod.ready_url, timeout=5).status_code == 200
+        return False
+
+
+@contextlib.contextmanager
+def spark_stream(servers: str, folder: Path, run_id: str, **flags: str) -> Iterator[SparkStream]:
+    """Yield a stream with a master and two workers, and its topics."""
+    names = RunNames(run_id)
+    with KafkaAdmin(servers) as admin:
+        counts = (PARTITIONS, 3, 1)
+        admin.create_topics([TopicSpec(t, n) for t, n in zip(names.topics, counts, strict=True)])
+    texts = {name.replace("_", "-"): text for name, text in flags.items()}
+    stream = SparkStream(names, servers, folder, texts)
+    try:
+        stream.start_master()
+        for number in range(2):
+            stream.start_worker(f"{run_id}-worker-{number}")
+        yield stream
+    finally:
+        stream.stop()

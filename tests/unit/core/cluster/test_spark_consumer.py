@@ -1,0 +1,83 @@
+"""The pods of a consumer on Spark: names, flags that the programs read, grace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.k8s.base_pods import pod_spec, workloads
+
+from lagbench.core.cluster.manifests import RunTarget, grace_seconds
+from lagbench.core.cluster.spark_consumer import (
+    SparkPlace,
+    spark_driver_for_run,
+    spark_master_for_run,
+    spark_workers_for_run,
+)
+from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, RunNames
+from lagbench.core.scenario.scenario import ConsumerSettings
+from lagbench.errors import WrongInput
+from lagbench.programs.spark_daemon.settings import parse_settings, require_version
+from lagbench_enrich.options import parse_options
+
+TARGET = RunTarget(RunNames("one-run"), "kafka:9092")
+PLACE = SparkPlace("spark://master:7077", "4.2.0", checkpoint="file:///run/checkpoint", jars="a,b")
+BASE = workloads()
+SETTINGS = ConsumerSettings.model_validate(
+    {
+        "kind": "spark",
+        "process_ms": {"kind": "lognormal", "mean_ms": 4, "p99_ms": 40},
+        "concurrency": 4,
+        "spark": {"cores_per_worker": 2, "decommission": False},
+    }
+)
+POD = {"POD_NAME": "pod-1", "BIND_ADDRESS": "10.0.0.1"}
+
+
+def _environment(container: dict[str, Any]) -> dict[str, str]:
+    return {e["name"]: e["value"] for e in container["env"] if "value" in e} | POD
+
+
+def _workers() -> dict[str, Any]:
+    base = BASE["Deployment/spark-stream-worker"]
+    return spark_workers_for_run(base, TARGET, SETTINGS, PLACE, replicas=3)
+
+
+def test_workers_have_the_name_that_policies_scale() -> None:
+    """Name, selector and labels are the stand-in's, so policy, recorder and actions find them."""
+    manifest = _workers()
+
+    assert manifest["metadata"]["name"] == CONSUMER_DEPLOYMENT
+    assert manifest["spec"]["replicas"] == 3
+    template = manifest["spec"]["template"]
+    assert manifest["spec"]["selector"]["matchLabels"] == {"app": CONSUMER_DEPLOYMENT}
+    assert template["metadata"]["labels"]["app"] == CONSUMER_DEPLOYMENT
+    assert template["spec"]["terminationGracePeriodSeconds"] == grace_seconds(SETTINGS)
+
+
+def test_the_programs_read_the_flags_of_their_manifests() -> None:
+    """Worker, master and driver get the scenario's settings through their own command lines."""
+    container = pod_spec(_workers())["containers"][0]
+    worker = parse_settings(container["args"], _environment(container))
+    assert (worker.role, worker.cores_per_worker, worker.decommission) == ("worker", 2, False)
+    assert worker.process_ms == SETTINGS.process_ms
+
+    manifest = spark_master_for_run(BASE["Deployment/spark-stream-master"], TARGET, PLACE)
+    container = pod_spec(manifest)["containers"][0]
+    assert parse_settings(container["args"], _environment(container)).role == "master"
+
+    base = BASE["Deployment/spark-stream-driver"]
+    manifest = spark_driver_for_run(base, TARGET, SETTINGS, PLACE, floor_workers=3, seed=7)
+    container = pod_spec(manifest)["containers"][0]
+    driver = parse_options(container["args"], _environment(container))
+    assert (driver.master, driver.jars) == (PLACE.master_url, PLACE.jars)
+    assert (driver.checkpoint, driver.floor_workers) == (PLACE.checkpoint, 3)
+    assert (driver.group, driver.work_seed) == (TARGET.names.group, 7)
+    assert driver.process_ms == SETTINGS.process_ms
+    assert driver.max_messages_per_trigger is None
+
+
+def test_a_pod_with_another_spark_is_rejected() -> None:
+    """Before a JVM starts, with both versions."""
+    with pytest.raises(WrongInput, match=r"3\.5\.0, as in the other pods"):
+        require_version("3.5.0", where="worker")
