@@ -27,6 +27,9 @@ BOUNDS = {"deadline_at": 1.5, "hold_seconds": 2.0, "poll_seconds": 0.5}
 KUBE, KAFKA = {"kubernetes_conn_id": "k"}, {"kafka_conn_id": "q"}
 TRIGGERS = [
     ConsumerGroupStableTrigger(run_id="r", workload="Deployment", **KUBE, **KAFKA, **BOUNDS),
+    ConsumerGroupStableTrigger(
+        run_id="r", workload="Deployment", has_members=False, **KUBE, **KAFKA, **BOUNDS
+    ),
     ConsumerLagAboveTrigger(
         run_id="r", above_records=5, traffic_ends_at=7.5, **KUBE, **KAFKA, **BOUNDS
     ),

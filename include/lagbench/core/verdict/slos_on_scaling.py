@@ -51,7 +51,8 @@ def _of_outcome(slo: Slo, measures: Measures) -> SloResult:
         for link in chain.links
         if link.part_seconds is not None and link.name != "t8"
     ]
-    reason = f"{of_step}{chain.pod} was Ready and assigned; {', '.join(parts)}"
+    did = "was Ready and assigned" if measures.spark is None else "had finished a task"
+    reason = f"{of_step}{chain.pod} {did}; {', '.join(parts)}"
     if chain.clocks is not None and not chain.clocks.is_one_clock:
         reason = f"{reason}; {chain.clocks.text}"
     return slo.judge(measures, reason, unbounded="a clock of these stamps is not bounded")

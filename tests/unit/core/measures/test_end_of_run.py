@@ -80,6 +80,23 @@ def test_stable_is_settled(state: str, spec: int, *, is_stable: bool) -> None:
     assert found.is_at_floor is (spec == 2)
 
 
+@pytest.mark.parametrize(("state", "is_stable"), [("EMPTY", True), ("STABLE", False)])
+def test_a_group_for_published_offsets_is_settled_without_members(
+    state: str, *, is_stable: bool
+) -> None:
+    """Spark's consumers join no group: a member of it would be a stranger."""
+    found = end_state(
+        [replicas(2), group(state)],
+        ends={},
+        committed={},
+        floor=2,
+        until_at=100 * SECOND,
+        has_members=False,
+    )
+
+    assert found.is_group_stable is is_stable
+
+
 def test_samples_after_the_measurement_window_do_not_count() -> None:
     """The bench scaled to zero afterwards."""
     assert state_of({}, {}, replicas(2), replicas(0, at=200 * SECOND)).replicas == 2

@@ -398,3 +398,13 @@ def test_flips_that_nobody_could_see_never_pass() -> None:
 
     assert (with_gap.status, seen.status) == ("undetermined", "fail")
     assert with_gap.reason.endswith(gap)
+
+
+def test_what_a_kind_of_consumer_cannot_have_is_not_asked() -> None:
+    """With Spark the SLOs on rebalances are left out with the reason, whatever was measured."""
+    found = judge(GOOD.model_copy(update={"consumer_kind": "spark"}), SLOS)
+
+    for name in ("rebalance_dip_percent", "surplus_pods_idle"):
+        assert result(found, name).status == "not_judged"
+        assert result(found, name).reason.startswith("not asked: ")
+    assert result(found, "lost").status == "pass"

@@ -16,6 +16,7 @@ from lagbench.core.telemetry.records import (
     HpaSync,
     KedaPoll,
     PartitionsAssigned,
+    SparkTask,
     TelemetryRecord,
 )
 
@@ -116,11 +117,13 @@ def chain(
     threshold: float | None = 1000,
     load: LoadWindow = LOAD,
     clocks: ClockSet = ONE_CLOCK,
+    has_tasks: bool = False,
 ) -> Reaction:
     """Return the chain; lag is one sample a second and crosses 2000 at 10.5 s."""
     return reaction(
         ReactionInput(
             records=records,
+            has_tasks=has_tasks,
             lag=lag_series(
                 at=[ns(second) for second in range(len(lags))],
                 partition=[0] * len(lags),
@@ -286,3 +289,28 @@ def test_a_surplus_pod_without_partition_ends_at_joined() -> None:
     assert found.links[6].at == ns(18)
     assert found.assigned_seconds is None
     assert "t7 (first partition assigned)" in found.reason
+
+
+def test_the_reaction_of_a_worker_of_spark_ends_with_its_first_task() -> None:
+    """A worker joins no group: its first finished task stands for the partition and the record."""
+
+    def task(pod: str, began: float, ended: float) -> SparkTask:
+        return SparkTask(
+            at=ns(ended),
+            source=pod,
+            batch=1,
+            partition=0,
+            attempt=0,
+            started_at=ns(began),
+            rows=1,
+            first_offset=0,
+            last_offset=0,
+        )
+
+    records = [sync(15.9, 9000), task("new-b", 22, 26), task("new-a", 20, 24), task("old", 11, 12)]
+    found = chain(records=records, has_tasks=True)
+
+    assert found.pod == "new-a"
+    assert found.is_complete
+    assert found.assigned_seconds == pytest.approx(14)
+    assert [link.title for link in found.links[6:8]] == ["first task began", "first task finished"]
