@@ -108,7 +108,7 @@ class KafkaAdmin(KafkaCalls):
     def grow_topic(self, name: str, partitions: int) -> None:
         """Give a topic more partitions, and return when all have a leader.
 
-        :raises NotReady: the broker rejects it, because the topic has as many already or there is
+        :raises NotReady: the broker refuses, because the topic has as many already or there is
             none.
         """
         request = [NewPartitions(name, partitions)]

@@ -18,8 +18,6 @@ NEEDS_AN_OCCASION = {
     "first_event_wait_seconds",
     "action_dip_percent",
     "action_area_seconds",
-    "moved_keys",
-    "moved_keys_overtaken",
 }
 NOT_OF_A_RUN = {"pod_minutes_in_all", "seconds_over_slo", "settled_seconds", "watched_seconds"}
 
@@ -41,7 +39,7 @@ def test_no_two_measures_have_one_name_or_title() -> None:
 def test_every_measure_is_read_from_a_run(measure: NamedMeasure[Measures]) -> None:
     """On a run that measured everything each has a value, inside its interval if it has one.
 
-    Those that need an idle stretch, an action or a growth have none without it: not zero.
+    Without an idle stretch or an action those that need one have none, which is not zero.
     """
     run = quick_spike_measures()
     value = measure.read(run)

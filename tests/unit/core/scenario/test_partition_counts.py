@@ -11,8 +11,6 @@ from lagbench.core.scenario.stream import moved_share, partitions_of
 from lagbench.errors import WrongInput
 
 NS = 1_000_000_000
-FIRST = "{{kind: grow_partitions, at_seconds: {at}, partitions: 24}}"
-SECOND = "{{kind: grow_partitions, at_seconds: {at}, partitions: 30}}"
 
 
 def test_the_producer_follows_a_growth_by_plan() -> None:
@@ -47,11 +45,13 @@ def test_a_topic_never_shrinks(text: str) -> None:
         ("[{kind: grow_partitions, at_seconds: 40, partitions: 12}]", "actions.0.partitions"),
         ("[{kind: grow_partitions, at: lag_drained, partitions: 24}]", "actions.0.at_seconds"),
         (
-            f"[{FIRST.format(at=50)}, {SECOND.format(at=40)}]",
+            "[{kind: grow_partitions, at_seconds: 50, partitions: 24},"
+            " {kind: grow_partitions, at_seconds: 40, partitions: 30}]",
             "actions.0.partitions",
         ),
         (
-            f"[{FIRST.format(at=40)}, {SECOND.format(at=40)}]",
+            "[{kind: grow_partitions, at_seconds: 40, partitions: 24},"
+            " {kind: grow_partitions, at_seconds: 40, partitions: 30}]",
             "actions.1.at_seconds",
         ),
     ],

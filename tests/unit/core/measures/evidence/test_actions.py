@@ -197,7 +197,7 @@ def test_a_rebalance_by_an_action_has_its_name(
     ("hidden", "joined", "trigger"),
     [
         (lambda: window("grow_partitions", 10, 40), (), "action"),
-        (Hidden, (), "other"),
+        (lambda: Hidden(), (), "other"),
         (lambda: window("grow_partitions", 20, 40), (), "other"),
         (lambda: window("grow_partitions", 10, 40), ("pod-b",), "other"),
     ],
