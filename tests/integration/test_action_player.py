@@ -19,7 +19,6 @@ from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_ru
 from tests.integration.localkube_process import LocalkubeProcess, eventually, running_localkube
 from tests.integration.pod_manifests import FOREVER, deployment
 
-from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.policy_swap import put_policy
@@ -151,20 +150,6 @@ def test_actions_are_played_once_in_a_real_run(
     after = processes(kube, run)
     assert set(ends(run)[2].came) == set(after)
     assert not set(after) & set(before)
-
-
-def test_the_topic_grows_in_a_real_run(
-    run: ConsumerGroupRun, kube: Kube, localkube: LocalkubeProcess, kafka_admin: KafkaAdmin
-) -> None:
-    """One partition becomes three, all with a leader when the end is stamped; it stays so."""
-    grow = {"kind": "grow_partitions", "at_seconds": 0, "partitions": 3}
-    with player(run, localkube, grow) as process:
-        assert process.wait(timeout=60) == 0
-
-    (end,) = ends(run)
-    assert (end.error, end.detail) == ("", "1 to 3 partitions")
-    topic = run.names.events_topic
-    assert kafka_admin.partition_counts([topic]) == {topic: 3}
 
 
 def test_a_stateful_set_is_restarted_too(

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 
@@ -24,7 +23,6 @@ from tests.integration.producer_target import (
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.core.scenario.stream import partitions_of
 from lagbench.core.telemetry.records import (
     LoadStep,
     ProducerProgress,
@@ -65,38 +63,6 @@ def test_every_planned_event_is_in_the_log_once(
     assert seqs == list(range(SPIKE_EVENTS))
     assert finished.stream_sha256 == log_sha256(messages)
     assert json.loads(done.stdout)["acked"] == SPIKE_EVENTS
-
-
-def test_the_producer_uses_new_partitions_by_plan(
-    target: ProducerTarget, kafka_admin: KafkaAdmin
-) -> None:
-    """The topic grows at second 1 while the stream runs; events due from 3 s on use all of it."""
-    grown = PARTITIONS * 2
-    flags = ["-rate", "500", "-duration-seconds", "6", "-growths", f"1:{grown}"]
-    process = start_tied(target.command(*flags), log=subprocess.DEVNULL)
-    try:
-        _await_reports(target)
-        kafka_admin.grow_topic(target.topic, grown)
-        assert process.wait(60) == 0
-    finally:
-        end_process(process.pid, grace_seconds=5)
-
-    messages = read_all(target, target.topic, grown)
-    events = np.concatenate([decode_events(value_of(m)) for m in messages])
-    where = np.array([m.partition() for m in messages])
-    planned = events["planned_offset_ns"]
-    counts = np.where(planned >= 3 * 10**9, grown, PARTITIONS)
-    assert len(set(events["seq"].tolist())) == target.finished().acked == 3000
-    assert where.tolist() == partitions_of(events["entity_id"], counts).tolist()
-    assert where.max() >= PARTITIONS
-
-
-def test_a_producer_whose_topic_never_grew_says_so(target: ProducerTarget) -> None:
-    """It ends with the reason, and nothing was sent to a partition that does not exist."""
-    done = target.run("-rate", "200", "-duration-seconds", "4", "-growths", f"0.5:{PARTITIONS + 2}")
-
-    assert done.returncode == 3
-    assert "was it not grown?" in target.finished().reason
 
 
 def test_the_reports_tell_the_stream_from_start_to_end(target: ProducerTarget) -> None:

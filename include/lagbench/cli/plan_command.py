@@ -138,7 +138,6 @@ def _needs(cell: Cell, plan: Plan) -> list[tuple[str, str]]:
         *(("actions", line) for line in _actions(cell)),
         ("one pod does", f"{_number(plan.pod_rate)}/s"),
         ("pods needed", f"{plan.pods_needed_at_base} at the base, {plan.pods_needed_at_peak} peak"),
-        *(("partitions", line) for line in _growths(plan)),
         ("replicas", f"{plan.min_replicas} to {plan.max_replicas}, {plan.partitions} partitions"),
         ("useful replicas", f"{plan.useful_replicas} (a partition has one consumer)"),
         ("saturation", _saturation(plan)),
@@ -282,14 +281,6 @@ def _predicted(name: str, plan: Plan, predicted: Prediction) -> str:
         return f"not within {predicted.watched_seconds:,.0f} s, or no threshold to drain to"
     shown = of.text(NAMED[name])
     return f"{shown} of at most {plan.max_replicas}" if name == "max_replicas" else shown
-
-
-def _growths(plan: Plan) -> list[str]:
-    return [
-        f"{one.partitions} from {one.at_seconds:g} s on: keys with {one.moved_share:.0%} of the "
-        "messages change their partition"
-        for one in plan.growths
-    ]
 
 
 def _tail(plan: Plan) -> str:

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import Ints
-from lagbench.core.measures.accounting import NOT_BEGUN, MovedKeys, moved_keys
 from lagbench.core.measures.evidence import BIN_NS, RateSeries
 from lagbench.core.measures.rebalance import (
     NEVER,
@@ -30,7 +29,6 @@ from lagbench.errors import NotReady
 
 _BATCH_ROWS = 1 << 20
 _SAMPLED_EVERY = 101
-_KEY_COLUMNS = ("entity_id", "partition", "seq")
 
 
 def read_partition_work(
@@ -52,38 +50,6 @@ def read_partition_work(
         return _read(parts["events"], parts["processed"], rate, partitions, committed)
     except (OSError, pa.ArrowException) as broken:
         raise NotReady(f"run {folder.reference}: its messages cannot be read: {broken}") from broken
-
-
-def read_moved_keys(folder: RunFolder) -> MovedKeys | None:
-    """Return the keys that have messages in several partitions; None: a table is missing.
-
-    :raises NotReady: a table cannot be read.
-    """
-    parts = {name: sorted(folder.table(name).glob("*.parquet")) for name in ("events", "processed")}
-    if not all(parts.values()):
-        return None
-    try:
-        logged = [
-            np.concatenate(column)
-            for column in zip(
-                *(
-                    [batch.column(name).to_numpy(zero_copy_only=False) for name in _KEY_COLUMNS]
-                    for batch in _batches(parts["events"], [*_KEY_COLUMNS])
-                ),
-                strict=True,
-            )
-        ]
-        keys, partitions, seqs = (column[~np.isnan(logged[2].astype(float))] for column in logged)
-        seqs = seqs.astype(np.int64)
-        started = np.full(int(seqs.max(initial=0)) + 1, NOT_BEGUN, dtype=np.int64)
-        for batch in _batches(parts["processed"], ["seq", "started_at"]):
-            seq = batch.column("seq").to_numpy()
-            is_known = (seq >= 0) & (seq < started.size)
-            begun = batch.column("started_at").to_numpy()
-            np.minimum.at(started, seq[is_known], begun[is_known])
-    except (OSError, pa.ArrowException) as broken:
-        raise NotReady(f"run {folder.run_id}: its messages cannot be read: {broken}") from broken
-    return moved_keys(keys.astype(np.int64), partitions.astype(np.int64), seqs, started[seqs])
 
 
 def _read(

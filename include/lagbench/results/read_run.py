@@ -27,7 +27,7 @@ from lagbench.core.policy import CheckedPolicy
 from lagbench.core.scenario import Scenario, SwapPolicy
 from lagbench.errors import WrongInput
 from lagbench.results import run_tables
-from lagbench.results.message_tables import read_moved_keys, read_partition_work
+from lagbench.results.message_tables import read_partition_work
 
 
 def read_evidence(folder: RunFolder) -> RunEvidence:
@@ -70,7 +70,6 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         hpas=_hpas(folder),
         swapped=_swapped(folder, scenario),
         latest_seconds=run_tables.read_latest(folder),
-        moved_keys=read_moved_keys(folder) if scenario.partition_counts.growths else None,
         timeline_gaps=timeline_gaps(bins, offered, accounting),
     )
 

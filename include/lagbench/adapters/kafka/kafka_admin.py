@@ -16,7 +16,6 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no __all__
     ConsumerGroupDescription,
-    NewPartitions,
     NewTopic,
     OffsetSpec,
 )
@@ -104,25 +103,6 @@ class KafkaAdmin(KafkaCalls):
             return not missing, f"without all leaders: {', '.join(missing)}"
 
         self._poll_until(led, f"create {', '.join(wanted)}")
-
-    def grow_topic(self, name: str, partitions: int) -> None:
-        """Give a topic more partitions, and return when all have a leader.
-
-        :raises NotReady: the broker refuses, because the topic has as many already or there is
-            none.
-        """
-        request = [NewPartitions(name, partitions)]
-        self._each(
-            self._open.create_partitions(request, **self._limits), "grow topic", accept=set()
-        )
-
-        def led() -> tuple[bool, str]:
-            known = self._metadata("list topics").topics
-            found = known[name].partitions if name in known else {}
-            led_now = sum(part.leader >= 0 for part in found.values())
-            return led_now >= partitions, f"{led_now} of {partitions} have a leader"
-
-        self._poll_until(led, f"grow {name}")
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics and return when no broker lists them; a missing topic is fine."""

@@ -154,7 +154,6 @@ def producer_job_for_run(
             "seed": str(scenario.seed),
             "entities": str(scenario.keys.entities),
             "zipf-s": flag_text(scenario.keys.zipf_s),
-            **({"growths": growths} if (growths := scenario.partition_counts.text) else {}),
             **(_tail_arguments(tail) if tail is not None else {}),
             **({} if starts_at_ns is None else {"starts-at-ns": str(starts_at_ns)}),
             **second_telemetry(target.names, scenario),

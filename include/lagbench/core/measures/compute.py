@@ -109,7 +109,6 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
                 unknown_telemetry=run.unknown_records,
                 commit_moves=run.commit_moves,
                 poisoned_seqs=failing_seqs(run.scenario),
-                moved=run.moved_keys,
             ),
             observer_cost=observer_cost(run.records, from_at, until_at),
             start_cost=start_cost(run.records, run.timelines),

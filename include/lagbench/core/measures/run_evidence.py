@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from lagbench.core.measures.accounting import BadMessage, CommitMove, MovedKeys
+from lagbench.core.measures.accounting import BadMessage, CommitMove
 from lagbench.core.measures.evidence import (
     Clock,
     ClockSet,
@@ -19,7 +19,6 @@ from lagbench.core.measures.evidence import (
     PodTimeline,
     PoliciesInForce,
     RateSeries,
-    TopicPartitions,
     clock_set,
     group_events,
     load_window,
@@ -27,7 +26,6 @@ from lagbench.core.measures.evidence import (
     played_actions,
     pod_timelines,
     policies_in_force,
-    topic_partitions,
 )
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.rebalance import Handover, PartitionWork
@@ -69,7 +67,6 @@ class RunEvidence:
     earliest_median_seconds: float | None = None
     commit_moves: Sequence[CommitMove] = ()
     timeline_gaps: str = ""
-    moved_keys: MovedKeys | None = None  # None: the topic did not grow
     latest_seconds: float | None = None  # the longest time lag of any bin
     swapped: Mapping[int, CheckedPolicy] = field(default_factory=dict)  # by the action's number
     hpas: Mapping[str, Any] = field(default_factory=dict)  # spec and status by name, as last seen
@@ -120,10 +117,9 @@ class RunEvidence:
         return end if planned is None or end is None else min(planned, end)
 
     @cached_property
-    def partitions(self) -> TopicPartitions:
-        """Partitions of the events topic over the run."""
-        first = first_partitions(self.records, self.scenario)
-        return topic_partitions(first, self.scenario.actions, self.actions)
+    def partitions(self) -> int:
+        """Partitions of the events topic at the stream's start."""
+        return first_partitions(self.records, self.scenario)
 
     @cached_property
     def until_at(self) -> int | None:

@@ -88,7 +88,7 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         ceiling_replicas=run.policies.highest_ceiling,
         max_replicas=max(wanted, default=None),
         max_ready_replicas=max((sample.ready for sample in samples), default=None),
-        partitions=run.partitions.first,
+        partitions=run.partitions,
         pod_minutes=None if pod_seconds is None else pod_seconds / 60,
         idle_ratio=None
         if pod_seconds is None
@@ -113,9 +113,7 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
                 for record in run.records
                 if isinstance(record, GroupSample)
                 and from_at <= record.at <= until_at
-                and not run.hidden.by(
-                    "members", record.at, count=record.members - run.partitions.at(record.at)
-                )
+                and not run.hidden.by("members", record.at, count=record.members - run.partitions)
             ),
             default=None,
         ),

@@ -20,7 +20,6 @@ from lagbench.core.scenario.stream import (
     Spike,
     Tail,
     load_spikes,
-    moved_share,
     offered_load,
     partition_shares,
     tail_of,
@@ -33,18 +32,6 @@ EVENT_LOG_BYTES = 160
 LEDGER_BYTES = 60
 # The tables of a run folder (Parquet): 9 columns of an event and 10 of its processing.
 TABLE_BYTES = 60
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedGrowth:
-    """From ``at_seconds`` on the topic has ``partitions``.
-
-    The messages of keys that then change their partition are ``moved_share`` of all.
-    """
-
-    at_seconds: float
-    partitions: int
-    moved_share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +53,6 @@ class Plan:
     pods_needed_at_base: int
     pods_needed_at_peak: int
     partitions: int
-    """At the stream's start."""
-    growths: tuple[PlannedGrowth, ...]
     min_replicas: int
     max_replicas: int
     useful_replicas: int
@@ -103,12 +88,11 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
     pod_rate = consumer.pod_rate_per_second or math.inf
     shares = partition_shares(scenario.keys, partitions, scenario.seed)
     hottest = int(np.argmax(shares))
-    counts = scenario.partition_counts
-    useful = min(limits.ceiling_replicas, counts.most)
+    useful = min(limits.ceiling_replicas, partitions)
     spikes = load_spikes(load, floor_rate_per_second=limits.started_replicas * pod_rate)
     # A policy on CPU is taken to stay at its floor; the simulator plays what its pods' work costs.
     sees_lag = limits.scales_at_records is not None
-    reachable = useful if sees_lag else min(limits.started_replicas, counts.most)
+    reachable = useful if sees_lag else min(limits.started_replicas, partitions)
     capacity = reachable * pod_rate
     draft = Plan(
         messages=load.total,
@@ -123,7 +107,6 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
         pods_needed_at_base=max(1, math.ceil(load.base_rate / pod_rate)),
         pods_needed_at_peak=max(1, math.ceil(load.peak_rate / pod_rate)),
         partitions=partitions,
-        growths=_growths(scenario),
         min_replicas=limits.started_replicas,
         max_replicas=limits.ceiling_replicas,
         useful_replicas=useful,
@@ -142,15 +125,6 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
         warnings=(),
     )
     return _with_warnings(draft, limits, scenario)
-
-
-def _growths(scenario: Scenario) -> tuple[PlannedGrowth, ...]:
-    growths, before, found = scenario.partition_counts.growths, scenario.partitions, []
-    for growth in growths:
-        share = moved_share(scenario.keys, before, growth.partitions, scenario.seed)
-        found.append(PlannedGrowth(growth.at_seconds, growth.partitions, share))
-        before = growth.partitions
-    return tuple(found)
 
 
 def disk_bytes(groups: Sequence[Plan]) -> int:

@@ -8,7 +8,6 @@ from lagbench.core.scenario.actions import (
     AutoscalerDown,
     BrokerRestart,
     BrokerUnreachable,
-    GrowPartitions,
     KillPod,
     LagScalerDown,
     LastingAction,
@@ -30,7 +29,6 @@ from lagbench.core.scenario.hpa_phase import (
     require_known_hpa,
     stream_start_at_ns,
 )
-from lagbench.core.scenario.partition_counts import PartitionCounts
 from lagbench.core.scenario.poison import PoisonedKey, PoisonedKeyFlag
 from lagbench.core.scenario.process_cost import NUMBER, ProcessCost
 from lagbench.core.scenario.run_names import (
@@ -128,13 +126,11 @@ __all__ = [
     "ConsumerSettings",
     "DownstreamPace",
     "Flag",
-    "GrowPartitions",
     "Keys",
     "KillPod",
     "KindName",
     "LagScalerDown",
     "LastingAction",
-    "PartitionCounts",
     "PausePod",
     "PoisonedKey",
     "PoisonedKeyFlag",

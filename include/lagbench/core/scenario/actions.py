@@ -14,7 +14,6 @@ from typing import Annotated, Literal, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from lagbench.core.scenario.downstream_pace import MOST_FACTOR, DownstreamPace, Slowdown
-from lagbench.core.scenario.partition_counts import MOST_PARTITIONS, Growth, PartitionCounts
 
 RunState = Literal["lag_drained"]
 """``lag_drained``: after the last spike, the lag is what a group at rest has."""
@@ -33,7 +32,6 @@ ActionKind = Literal[
     "autoscaler_down",
     "lag_scaler_down",
     "rolling_restart",
-    "grow_partitions",
     "slow_downstream",
     "broker_unreachable",
     "broker_restart",
@@ -99,18 +97,6 @@ class RollingRestart(ActionBase):
     kind: Literal["rolling_restart"]
 
 
-class GrowPartitions(ActionBase):
-    """More partitions of the events topic; it stays, because a topic cannot shrink.
-
-    The producer uses them by plan, so it begins at a second of the stream.
-    """
-
-    kind: Literal["grow_partitions"]
-    partitions: int = Field(
-        ge=2, le=MOST_PARTITIONS, description="of the topic afterwards, more than before"
-    )
-
-
 class SlowDownstream(LastingAction):
     """Each downstream write costs ``factor`` times ``consumer.process_ms`` for ``for_seconds``.
 
@@ -151,7 +137,6 @@ Action = Annotated[
     | AutoscalerDown
     | LagScalerDown
     | RollingRestart
-    | GrowPartitions
     | SlowDownstream
     | BrokerUnreachable
     | BrokerRestart,
@@ -202,8 +187,6 @@ def problem_of_begin(number: int, action: ActionBase) -> str:
         return f"actions.{number}.at_seconds must be given, or at, and not both"
     if isinstance(action, SlowDownstream) and action.at_seconds is None:
         return f"actions.{number}.at_seconds must be given: the pods know its time from their start"
-    if isinstance(action, GrowPartitions) and action.at_seconds is None:
-        return f"actions.{number}.at_seconds must be given: it is part of the producer's plan"
     if isinstance(action, BrokerUnreachable) and (action.mode == "latency") != (
         action.latency_ms > 0
     ):
@@ -229,38 +212,6 @@ def downstream_pace(actions: Sequence[ActionBase]) -> DownstreamPace:
         Slowdown(a.at_seconds, a.at_seconds + a.for_seconds, a.factor)
         for a in actions
         if isinstance(a, SlowDownstream) and a.at_seconds is not None
-    )
-
-
-def problem_of_growth(first: int, actions: Sequence[ActionBase]) -> str:
-    """Return which growth of the topic adds nothing, or begins with another; empty: none."""
-    growths = [
-        (a.at_seconds, number, a.partitions)
-        for number, a in enumerate(actions)
-        if isinstance(a, GrowPartitions) and a.at_seconds is not None
-    ]
-    before, begun = first, -1.0
-    for at_seconds, number, partitions in sorted(growths):
-        if at_seconds == begun:
-            return f"actions.{number}.at_seconds must be another one than that of another growth"
-        if partitions <= before:
-            return f"actions.{number}.partitions must be above {before}: a topic can only grow"
-        before, begun = partitions, at_seconds
-    return ""
-
-
-def partition_counts(first: int, actions: Sequence[ActionBase]) -> PartitionCounts:
-    """Return the partitions of the topic over the stream, ``first`` at its start.
-
-    :raises ValueError: a growth adds none, or two begin at the same second.
-    """
-    return PartitionCounts(
-        first,
-        [
-            Growth(a.at_seconds, a.partitions)
-            for a in actions
-            if isinstance(a, GrowPartitions) and a.at_seconds is not None
-        ],
     )
 
 

@@ -15,14 +15,11 @@ from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.scenario.actions import (
     Action,
     SlowDownstream,
-    partition_counts,
     problem_of_begin,
-    problem_of_growth,
     problem_of_overlap,
 )
 from lagbench.core.scenario.consumer_kind import KindName, kind_of
 from lagbench.core.scenario.flag import Flag
-from lagbench.core.scenario.partition_counts import PartitionCounts
 from lagbench.core.scenario.poison import Poison
 from lagbench.core.scenario.process_cost import ProcessMs
 from lagbench.core.scenario.second_group import shared_actions, with_fields_of_first
@@ -338,17 +335,6 @@ class Scenario(_Model):
         if problem := problem_of_overlap(self.actions):
             raise ValueError(problem)
         return self
-
-    @model_validator(mode="after")
-    def _topic_only_grows(self) -> Scenario:
-        if problem := problem_of_growth(self.partitions, self.actions):
-            raise ValueError(problem)
-        return self
-
-    @property
-    def partition_counts(self) -> PartitionCounts:
-        """Return the partitions of the topic over the stream."""
-        return partition_counts(self.partitions, self.actions)
 
     @model_validator(mode="after")
     def _fits_the_kind_of_consumer(self) -> Scenario:

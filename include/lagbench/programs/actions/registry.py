@@ -20,7 +20,6 @@ from lagbench.programs.actions.deployment_actions import (
 from lagbench.programs.actions.performer import Performer, Stage
 from lagbench.programs.actions.pod_actions import KillPods, PausePods
 from lagbench.programs.actions.policy_actions import SwapPolicies
-from lagbench.programs.actions.topic_actions import GrowsTopic
 
 PERFORMERS: Mapping[ActionKind, type[Performer[Any]]] = {
     "kill_pod": KillPods,
@@ -29,7 +28,6 @@ PERFORMERS: Mapping[ActionKind, type[Performer[Any]]] = {
     "autoscaler_down": AutoscalerIsDown,
     "lag_scaler_down": LagScalerIsDown,
     "rolling_restart": RollingRestarts,
-    "grow_partitions": GrowsTopic,
     "slow_downstream": SlowDownstreams,
     "broker_unreachable": DisturbedConnections,
     "broker_restart": RestartedBroker,

@@ -12,7 +12,6 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.scenario import PartitionCounts
 from lagbench.core.scenario.stream import EventBlock, EventStream, StreamDigest, partitions_of
 from lagbench.errors import LagbenchError
 from lagbench.shared_with_spark.event import event_values, record_keys
@@ -42,10 +41,10 @@ class BlockFeed:
     """Iterates over the blocks of a stream while a thread makes the next ones."""
 
     def __init__(
-        self, stream: EventStream, *, blocks: int, counts: PartitionCounts, digested_events: int
+        self, stream: EventStream, *, blocks: int, partitions: int, digested_events: int
     ) -> None:
         """Prepare the thread; ``with`` starts it. ``digested_events``: without the tail's."""
-        self._stream, self._blocks, self._counts = stream, blocks, counts
+        self._stream, self._blocks, self._partitions = stream, blocks, partitions
         self._digested_events = digested_events
         self._ready: Queue[ReadyBlock | Exception] = Queue(maxsize=_BLOCKS_AHEAD)
         self._stopping = threading.Event()
@@ -77,14 +76,12 @@ class BlockFeed:
         try:
             for index in range(self._blocks):
                 events = self._stream.block(index)
-                planned_ns = np.ascontiguousarray(events["planned_offset_ns"])
-                partitions = partitions_of(events["entity_id"], self._counts.used_at(planned_ns))
                 block = ReadyBlock(
                     events=events,
                     values=event_values(events),
                     keys=record_keys(events),
-                    partitions=partitions.tolist(),
-                    planned_ns=planned_ns,
+                    partitions=partitions_of(events["entity_id"], self._partitions).tolist(),
+                    planned_ns=np.ascontiguousarray(events["planned_offset_ns"]),
                     digest=digest.copy(),
                 )
                 digest.add(events)

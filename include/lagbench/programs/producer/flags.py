@@ -11,14 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from lagbench.core.scenario import (
     MAX_SEED,
     BurstyProfile,
     Flag,
     Keys,
-    PartitionCounts,
     Profile,
     SteadyProfile,
     StepProfile,
@@ -71,11 +70,6 @@ Duration = Annotated[
 ]
 
 
-def _checked_growths(text: str) -> str:
-    PartitionCounts.of_text(1, text)
-    return text
-
-
 class ProducerFlags(RunFlags, Settings):
     """lagbench's producer of a planned load."""
 
@@ -92,11 +86,6 @@ class ProducerFlags(RunFlags, Settings):
     seed: int = Field(1, ge=0, le=MAX_SEED, description="draws keys and payloads")
     partitions: int | None = Field(
         None, ge=1, le=1000, description="partitions of the topic; default: ask the broker"
-    )
-    growths: Annotated[str, AfterValidator(_checked_growths)] = Field(
-        "",
-        description="later partitions of the topic as SECOND:PARTITIONS, separated by commas: from "
-        "2 s after each second on the events are planned for them",
     )
     before_seconds: Duration = like(
         StepProfile, "before_seconds", "step: time before the spike", default=0.0
@@ -156,7 +145,6 @@ class ProducerSettings:
     topic: str
     telemetry_topic: str | None
     partitions: int | None
-    growths: str
     seed: int
     keys: Keys
     profile_kind: str
@@ -184,7 +172,6 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> P
         topic=flags.topic,
         telemetry_topic=flags.telemetry_topic,
         partitions=flags.partitions,
-        growths=flags.growths,
         seed=flags.seed,
         keys=Keys(entities=flags.entities, zipf_s=flags.zipf_s),
         profile_kind="flat-out" if flags.flat_out else profile.kind,

@@ -8,7 +8,6 @@ Failed messages, and those without an answer, are known by their seq.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -29,9 +28,6 @@ MESSAGE_TIMEOUT_SECONDS = 300
 _LINGER_MS = 5
 _FULL_QUEUE_WAIT_SECONDS = 0.01
 _METADATA_TIMEOUT_SECONDS = 15.0
-# A growth is an action of the run, which may begin up to 5 s late.
-GROWN_SECONDS = 30.0
-_LOOK_SECONDS = 0.05
 _GIVEN_UP = ("_PURGE_QUEUE", "_PURGE_INFLIGHT")
 # Only callbacks are left then: those of a full queue of 1,000,000 took 2.0 s.
 _GIVE_UP_SECONDS = 10.0
@@ -43,7 +39,6 @@ class Outbox:
     def __init__(self, bootstrap_servers: str, topic: str, *, client_id: str) -> None:
         """Open the client; nothing is sent, and an unreachable broker is fine."""
         self._topic = topic
-        self._known_partitions = 0
         self.sent = 0
         self.failed_seqs, self.unknown_seqs = SeqRanges(), SeqRanges()
         self.first_failure = ""
@@ -112,25 +107,6 @@ class Outbox:
                 allowed=f"{found}, as many as topic {self._topic} has",
             )
         return found
-
-    def await_partitions(self, wanted: int) -> None:
-        """Return when the client knows that many partitions of the topic.
-
-        The time of the wait is lateness of the events behind it.
-
-        :raises NotReady: the broker does not have them within GROWN_SECONDS.
-        """
-        if wanted <= self._known_partitions:
-            return
-        until = time.monotonic() + GROWN_SECONDS
-        while (found := self.partition_count()) < wanted:
-            if time.monotonic() > until:
-                raise NotReady(
-                    f"topic {self._topic} has {found} partitions and not {wanted}, "
-                    f"{GROWN_SECONDS:g} s after the events for them were due: was it not grown?"
-                )
-            self._producer.poll(_LOOK_SECONDS)
-        self._known_partitions = found
 
     def hand_over(
         self,

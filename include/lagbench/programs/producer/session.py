@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from types import FrameType
 
-from lagbench.core.scenario import PartitionCounts
 from lagbench.core.scenario.stream import BLOCK_EVENTS, NS, EventStream
 from lagbench.errors import ExitCode, NotReady
 from lagbench.programs.producer.feed import BlockFeed, ReadyBlock
@@ -60,7 +59,6 @@ class Pacer:
         """Bind the parts; ``run`` starts the stream."""
         self._load, self._outbox, self._reports = settings.whole_load, outbox, reports
         self._settings, self._stop = settings, stop
-        self._grows = bool(settings.growths)
         self._blocks: Iterator[ReadyBlock] = iter(())
         self._block: ReadyBlock | None = None
         self._position = 0
@@ -139,8 +137,6 @@ class Pacer:
         first = self._position
         last = min(first + min(wanted, _CHUNK_EVENTS), len(block.values))
         planned = block.planned_ns[first:last]
-        if self._grows:
-            self._outbox.await_partitions(max(block.partitions[first:last]) + 1)
         taken = self._outbox.hand_over(
             block.values[first:last],
             block.keys[first:last],
@@ -166,8 +162,9 @@ def run_session(settings: ProducerSettings) -> int:
     stream = EventStream(load, settings.keys, seed=settings.seed, producer_id=settings.producer_id)
     blocks = -(-load.total // BLOCK_EVENTS)
     problem = ""
-    counts = PartitionCounts.of_text(partitions, settings.growths)
-    with BlockFeed(stream, blocks=blocks, counts=counts, digested_events=planned_total) as feed:
+    with BlockFeed(
+        stream, blocks=blocks, partitions=partitions, digested_events=planned_total
+    ) as feed:
         try:
             planned = pacer.run(feed, partitions)
         except NotReady as error:

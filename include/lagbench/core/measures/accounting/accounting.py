@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from lagbench.core.measures.accounting.commit_moves import CommitMove
-from lagbench.core.measures.accounting.moved_keys import MovedKeys
 from lagbench.core.measures.accounting.sums import broken_classes
 from lagbench.core.measures.evidence import CURRENT_FORMAT
 from lagbench.core.measures.model import Interval, MeasureModel, NamedMeasure
@@ -162,7 +161,6 @@ class Accounting(MeasureModel):
     by_cause: dict[str, int] = Field(default_factory=dict)
     by_pod: tuple[PodWork, ...] = ()
     bad_messages: tuple[BadMessageGroup, ...] = ()
-    moved: MovedKeys | None = None  # None: the topic did not grow
 
     named: ClassVar[tuple[NamedMeasure[Accounting], ...]] = (
         NamedMeasure("lost", "Messages lost", "messages", 0, lambda found: found.lost_in_all),
@@ -195,20 +193,6 @@ class Accounting(MeasureModel):
             0,
             lambda found: found.zombie,
             lambda found: _with_doubt(found.zombie, found.zombie_in_doubt),
-        ),
-        NamedMeasure(
-            "moved_keys",
-            "Keys that a growth of the topic moved",
-            "keys",
-            0,
-            lambda found: None if found.moved is None else found.moved.keys,
-        ),
-        NamedMeasure(
-            "moved_keys_overtaken",
-            "Messages of moved keys begun out of order",
-            "messages",
-            0,
-            lambda found: None if found.moved is None else found.moved.overtaken,
         ),
         NamedMeasure(
             "lost_at_shutdown",
@@ -280,7 +264,6 @@ def accounting_measure(
     unknown_telemetry: int = 0,
     commit_moves: Sequence[CommitMove] = (),
     poisoned_seqs: Collection[int] | None = None,
-    moved: MovedKeys | None = None,
 ) -> Accounting:
     """Return the accounting; without ``accounting.json`` every count is None.
 
@@ -288,12 +271,11 @@ def accounting_measure(
     :param fence: the run's fence; None: the run has none.
     :param unknown_telemetry: rows of the table ``telemetry`` that are not a known record.
     :param poisoned_seqs: of the messages that the scenario lets fail; None: it lets none fail.
-    :param moved: keys that a growth of the topic moved; None: it did not grow.
     """
     rows = list(bad_messages)
     groups = bad_message_groups(rows)
     if counts is None:
-        return Accounting(bad_messages=groups, commit_moves=tuple(commit_moves), moved=moved)
+        return Accounting(bad_messages=groups, commit_moves=tuple(commit_moves))
     by_pod = counts.get("by_pod") or {}
     known = {name: counts.get(name) for name in (*COUNTS, *_SINCE_FORMAT_2)}
     strange_telemetry = known[message_classes.FOREIGN_TELEMETRY]
@@ -304,7 +286,6 @@ def accounting_measure(
     return Accounting(
         **known,
         failed=failed,
-        moved=moved,
         failed_by_plan=_failed_by_plan(failed, rows, poisoned_seqs),
         poisoned=None if poisoned_seqs is None else len(poisoned_seqs),
         lost_in_broker=_lost_in_broker(counts),

@@ -51,8 +51,6 @@ HIDES: Mapping[ActionKind, Hides] = {
     "lag_scaler_down": Hides(),
     # Pods that did not leave in order stay members until their sessions end.
     "rolling_restart": Hides(_OF_MEMBERS, recovery_seconds=60.0, is_of_targets=True),
-    # The group assigns the new partitions when its leader sees them: its clients ask every 10 s.
-    "grow_partitions": Hides(frozenset({"rebalance"}), recovery_seconds=30.0),
     # Everything can still be read, and the expected work is that of the slow downstream.
     "slow_downstream": Hides(),
     # Members whose sessions have ended join again; a session may last 45 s.

@@ -14,12 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.measures.evidence import (
-    GroupEvent,
-    GroupState,
-    PodTimeline,
-    TopicPartitions,
-)
+from lagbench.core.measures.evidence import GroupEvent, GroupState, PodTimeline
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.rebalance import EpisodeSpan
 
@@ -87,12 +82,12 @@ def _empty_seconds(own: Sequence[GroupEvent], start: int, end: int) -> float:
 def surplus(
     events: Sequence[GroupEvent],
     spans: Sequence[EpisodeSpan],
-    partitions: TopicPartitions,
+    partitions: int,
     *,
     zero_seconds: Mapping[str, float],
     records_done: Mapping[str, int] | None,
 ) -> Surplus:
-    """Return the pods beyond the topic's partitions and whether they got nothing and did nothing.
+    """Return the pods beyond ``partitions`` and whether they got nothing and did nothing.
 
     ``records_done``: by pod, from the ledger; None when there is no accounting.
     """
@@ -103,14 +98,13 @@ def surplus(
         state.apply(event)
         owners |= set(state.owner.values())
         most = max(most, len(state.members))
-        there = partitions.at(event.at)
-        if len(state.members) <= there:
+        if len(state.members) <= partitions:
             continue
         seen |= state.members
-        missing = len(state.members) - there - len(state.idle_members())
+        missing = len(state.members) - partitions - len(state.idle_members())
         if event.at in settled_at and missing > 0:
             wrong = f"{missing} of {len(state.members)} members should have been idle"
-    if not seen:
+    if most <= partitions:
         return Surplus((), most, None, f"never more members than partitions ({most})")
     pods = tuple(
         SurplusPod(
@@ -123,6 +117,6 @@ def surplus(
     busy = [pod.pod for pod in pods if pod.records_done]
     if busy:
         wrong = f"{', '.join(busy)} processed records without owning a partition"
-    facts = f"{most} members on {partitions.first} partitions; {len(pods)} pods never got one"
+    facts = f"{most} members on {partitions} partitions; {len(pods)} pods never got one"
     is_idle = None if records_done is None and not wrong else not wrong
     return Surplus(pods, most, is_idle, f"{facts}; {wrong}" if wrong else facts)

@@ -7,7 +7,7 @@ from lagbench.core.scenario.stream.event_stream import (
     EventStream,
     StreamDigest,
 )
-from lagbench.core.scenario.stream.key_skew import moved_share, partition_shares, partitions_of
+from lagbench.core.scenario.stream.key_skew import partition_shares, partitions_of
 from lagbench.core.scenario.stream.poisoned import (
     failing_seqs,
     is_poisoned,
@@ -40,7 +40,6 @@ __all__ = [
     "failing_seqs",
     "is_poisoned",
     "load_spikes",
-    "moved_share",
     "offered_load",
     "partition_shares",
     "partitions_of",

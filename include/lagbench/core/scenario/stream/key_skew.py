@@ -103,11 +103,10 @@ class EntityOrder:
         return ids.astype(np.uint64)
 
 
-def partitions_of(entity_ids: EntityIds, partitions: npt.ArrayLike) -> npt.NDArray[np.int32]:
+def partitions_of(entity_ids: EntityIds, partitions: int) -> npt.NDArray[np.int32]:
     """Return the partition that Kafka's default partitioner gives each key (8 bytes, big endian).
 
-    murmur2 as the Java client computes it, the sign bit cleared, modulo the partition count, which
-    is one number or one for each key.
+    murmur2 as the Java client computes it, the sign bit cleared, modulo the partition count.
     """
     multiplier = np.uint64(0x5BD1E995)
     words = entity_ids.astype(">u8").view("<u4").reshape(-1, 2)
@@ -119,8 +118,7 @@ def partitions_of(entity_ids: EntityIds, partitions: npt.ArrayLike) -> npt.NDArr
     hashed ^= hashed >> np.uint64(13)
     hashed = hashed * multiplier & _UINT32
     hashed ^= hashed >> np.uint64(15)
-    positive = hashed & np.uint64(0x7FFFFFFF)
-    return (positive % np.asarray(partitions, dtype=np.uint64)).astype(np.int32)
+    return ((hashed & np.uint64(0x7FFFFFFF)) % np.uint64(partitions)).astype(np.int32)
 
 
 @lru_cache(maxsize=4)  # the same for every seed, and two thirds of the work
@@ -129,15 +127,6 @@ def _rank_shares(keys: Keys) -> Floats:
     shares = ZipfRanks(keys).probability(ranks)
     shares.flags.writeable = False
     return shares
-
-
-def moved_share(keys: Keys, before: int, after: int, seed: int) -> float:
-    """Return the expected share of the events whose key is in another partition ``after``."""
-    ranks = np.arange(min(_COUNTED_RANKS, keys.entities), dtype=np.int64)
-    ids = EntityOrder(keys.entities, seed).entity_ids(ranks)
-    shares, moves = _rank_shares(keys), partitions_of(ids, before) != partitions_of(ids, after)
-    rest = max(0.0, 1.0 - float(shares.sum()))
-    return float(shares[moves].sum()) + rest * float(moves.mean())
 
 
 def partition_shares(keys: Keys, partitions: int, seed: int) -> Floats:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -191,25 +190,6 @@ def test_a_rebalance_by_an_action_has_its_name(
 
     assert found == trigger
     assert ("kill_pod (actions.0)" in text) is (trigger == "action")
-
-
-@pytest.mark.parametrize(
-    ("hidden", "joined", "trigger"),
-    [
-        (lambda: window("grow_partitions", 10, 40), (), "action"),
-        (lambda: Hidden(), (), "other"),
-        (lambda: window("grow_partitions", 20, 40), (), "other"),
-        (lambda: window("grow_partitions", 10, 40), ("pod-b",), "other"),
-    ],
-    ids=["with", "without", "outside", "somebody-joined"],
-)
-def test_a_growth_explains_a_rebalance_without_new_members(
-    hidden: Callable[[], Hidden], joined: tuple[str, ...], trigger: str
-) -> None:
-    """The group assigns new partitions; a pod that joins has another reason."""
-    of = replace(span(12, "pod-a"), died=(), left=(), joined=joined)
-
-    assert caused_by_action(of, "other", "partitions moved", hidden())[0] == trigger
 
 
 def test_a_scale_step_stays_a_scale_step() -> None:
