@@ -16,6 +16,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no __all__
     ConsumerGroupDescription,
+    NewPartitions,
     NewTopic,
     OffsetSpec,
 )
@@ -103,6 +104,30 @@ class KafkaAdmin(KafkaCalls):
             return not missing, f"without all leaders: {', '.join(missing)}"
 
         self._poll_until(led, f"create {', '.join(wanted)}")
+
+    def grow_topic(self, topic: str, partitions: int) -> int:
+        """Give the topic ``partitions`` in all; return how many it had.
+
+        Returns when each has a leader. A topic that has as many already is left as it is.
+
+        :raises WrongInput: the topic has more than that.
+        """
+        before = self.partition_counts([topic]).get(topic)
+        if before is None:
+            raise NotReady(f"topic {topic} does not exist on {self._servers}")
+        if before != partitions:
+            request = [NewPartitions(topic, partitions)]
+            self._each(
+                self._open.create_partitions(request, **self._limits), "grow topic", accept=set()
+            )
+
+        def led() -> tuple[bool, str]:
+            known = self._metadata("list topics").topics[topic].partitions
+            are_led = all(part.leader >= 0 for part in known.values())
+            return len(known) >= partitions and are_led, f"{len(known)} partitions"
+
+        self._poll_until(led, f"grow {topic} to {partitions} partitions")
+        return before
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics and return when no broker lists them; a missing topic is fine."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.measures.accounting import accounting_measure
+from lagbench.core.measures.accounting import accounting_measure, moved_text
 from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
 from lagbench.core.measures.end_state import EndState, end_state
 from lagbench.core.measures.evidence import (
@@ -138,6 +138,7 @@ def _with_notes(found: Measures, run: RunEvidence) -> Measures:
         *rebalance_count(found).reasons,
         *scale_down(found).reasons,
         moved_back(found),
+        moved_text(found.accounting),
         idle_scale_downs_text(found.scaling.changes, run.rate),
         unrecorded_text(folder_format(run.manifest)),
         _missed_start(run),
@@ -171,7 +172,7 @@ def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
         clocks=run.clocks,
     )
     return worst_reaction(
-        given, partitions=run.partitions, pod_rate_per_second=run.pod_rate_per_second
+        given, partitions=run.topic_partitions, pod_rate_per_second=run.pod_rate_per_second
     )
 
 
@@ -190,6 +191,7 @@ def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
         *log_ahead(run.lag, run.offered, run.load.stream_started_at),
         *clock_steps(run.records, from_at, until_at, run.load.stream_started_at),
         *_done_before_due(run),
+        *_misplaced(run),
     ]
     return validity(generator(run.records, run.offered.total), gaps, doubts)
 
@@ -199,7 +201,7 @@ def _contradictions(run: RunEvidence, from_at: int, until_at: int) -> tuple[str,
     is_automatic = run.scenario.consumer.commit == "auto"
     return (
         *contradictions_of_the_end(run.records, run.fence, until_at),
-        *contradictions_of_lag(run.records, run.lag),
+        *contradictions_of_lag(run.records, run.lag, first_partitions=run.partitions),
         *contradictions_of_commits(run.lag, run.rate, lost, commits_first=is_automatic),
         *contradictions_of_members(
             run.records,
@@ -234,6 +236,12 @@ def _done_before_due(run: RunEvidence) -> list[str]:
         return []
     why = "the clocks of the producer and of the pods do not agree, or one stepped"
     return [f"messages were done {-earliest:.1f} s before they were due (median): {why}"]
+
+
+def _misplaced(run: RunEvidence) -> list[str]:
+    if not run.misplaced:
+        return []
+    return [f"{run.misplaced:,} messages are in another partition than planned"]
 
 
 def _percentiles(run: RunEvidence, name: str) -> Seconds:

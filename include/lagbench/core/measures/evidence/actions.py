@@ -62,6 +62,9 @@ HIDES: Mapping[ActionKind, Hides] = {
         frozenset({"lag", "group", "broker"}),
         recovery_seconds=60.0,
     ),
+    # Members see new partitions at their next look at the metadata, 10 s later at most; a
+    # rebalance begins then, and one of two steps has a second one.
+    "grow_partitions": Hides(frozenset({"rebalance"}), recovery_seconds=20.0),
 }
 
 
