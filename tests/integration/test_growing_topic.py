@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.integration.consumer_group import consumer_group_run
 from tests.integration.producer_target import (
     PARTITIONS,
     ProducerTarget,
@@ -24,6 +25,7 @@ from lagbench.core.scenario import PartitionPlan
 from lagbench.core.scenario.stream import planned_partitions
 from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady, WrongInput
+from lagbench.programs.recorder.kafka_readings import LagReading
 from lagbench.shared_with_spark.event import decode_events
 
 pytestmark = pytest.mark.integration
@@ -110,3 +112,34 @@ def test_a_topic_grows_once_and_never_shrinks(
         kafka_admin.grow_topic(target.topic, PARTITIONS)
     with pytest.raises(NotReady):
         kafka_admin.grow_topic("no-such-topic", 3)
+
+
+def test_members_find_new_partitions_and_skip_nothing_in_them(
+    broker: Broker, kafka_admin: KafkaAdmin, tmp_path: Path
+) -> None:
+    """What was written before anybody owned the new partitions is processed, each message once."""
+    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=3) as run:
+        for pod in ("pod-a", "pod-b"):
+            run.start(pod, "--process-ms=1", "--concurrency=4")
+        run.await_members(kafka_admin, 2, within_seconds=PATIENCE_SECONDS)
+        run.offer(600)
+
+        kafka_admin.grow_topic(run.names.events_topic, 6)
+        run.partitions = 6
+        run.offer(1200)
+        found = LagReading(
+            run.bootstrap_servers, group=run.names.group, topic=run.names.events_topic, source="r"
+        )
+        (sample,) = list(found(1))
+
+        run.await_members(kafka_admin, 2, within_seconds=PATIENCE_SECONDS)
+        rows = run.await_processed(1800, within_seconds=PATIENCE_SECONDS)
+        assert [run.terminate(pod, within_seconds=PATIENCE_SECONDS) for pod in run.pods] == [0, 0]
+
+    assert [partition for partition, _, _ in sample.partitions] == list(range(6))
+    assert [end for _, end, _ in sample.partitions] == [400] * 3 + [200] * 3
+    assert (np.bincount(rows.seq.astype(np.int64)) == 1).all()
+    assert {partition: int((rows.partition == partition).sum()) for partition in range(6)} == {
+        **dict.fromkeys(range(3), 400),
+        **dict.fromkeys(range(3, 6), 200),
+    }

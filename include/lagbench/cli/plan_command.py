@@ -111,7 +111,7 @@ def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -
         *(("actions", line) for line in _actions(cell)),
         ("one pod does", f"{_number(plan.pod_rate)}/s"),
         ("pods needed", f"{plan.pods_needed_at_base} at the base, {plan.pods_needed_at_peak} peak"),
-        ("replicas", f"{plan.min_replicas} to {plan.max_replicas}, {plan.partitions} partitions"),
+        ("replicas", f"{plan.min_replicas} to {plan.max_replicas}, {_partitions(plan)}"),
         ("useful replicas", f"{plan.useful_replicas} (a partition has one consumer)"),
         ("saturation", _saturation(plan)),
         ("hottest partition", f"{plan.hottest_share:.1%} of the load: {plan.hottest_rate:,.0f}/s"),
@@ -129,6 +129,11 @@ def _print_needs(console: Console, cell: Cell, plan: Plan, *, free_bytes: int) -
         console.print(f"[yellow]![/yellow] on the embedded bench {lack}", highlight=False)
     if plan.disk_bytes > free_bytes:
         console.print("[red]✗[/red] this disk is too small for the run")
+
+
+def _partitions(plan: Plan) -> str:
+    later = [f", {one.partitions} from second {one.second:g} on" for one in plan.growths]
+    return f"{plan.partitions} partitions{''.join(later)}"
 
 
 def _poison(scenario: Scenario) -> list[tuple[str, str]]:
@@ -196,13 +201,15 @@ def _spikes(spikes: Sequence[Spike]) -> str:
 def _actions(cell: Cell) -> list[str]:
     """Return a line for each action of the scenario."""
     from lagbench.core.cluster import ONLY_EMBEDDED
-    from lagbench.core.scenario import LastingAction, SwapPolicy, begin_text
+    from lagbench.core.scenario import GrowPartitions, LastingAction, SwapPolicy, begin_text
 
     lines = []
     for number, action in enumerate(cell.scenario.actions):
         parts = [f"{number}: {action.kind} {begin_text(action)}"]
         if isinstance(action, LastingAction):
             parts.append(f"for {action.for_seconds:g} s")
+        if isinstance(action, GrowPartitions):
+            parts.append(f"to {action.partitions}, permanently")
         if isinstance(action, SwapPolicy):
             parts.append(f"to {action.policy}")
         if action.kind in ONLY_EMBEDDED:

@@ -106,7 +106,7 @@ class KafkaAdmin(KafkaCalls):
         self._poll_until(led, f"create {', '.join(wanted)}")
 
     def grow_topic(self, topic: str, partitions: int) -> int:
-        """Give the topic ``partitions`` in all; return how many it had.
+        """Give the topic ``partitions`` in total; return how many it had.
 
         Returns when each has a leader. A topic that has as many already is left as it is.
 

@@ -133,7 +133,7 @@ class BrokerRestart(LastingAction):
 
 
 class GrowPartitions(ActionBase):
-    """The events topic gets more partitions, for good: Kafka cannot take them away again.
+    """The events topic gets more partitions, permanently: Kafka cannot remove them.
 
     Each message goes by the number that is planned for its instant, so it begins at a second of
     the stream.
@@ -141,7 +141,7 @@ class GrowPartitions(ActionBase):
 
     kind: Literal["grow_partitions"]
     partitions: int = Field(
-        ge=2, le=MOST_PARTITIONS, description="in all; more than the topic has by then"
+        ge=2, le=MOST_PARTITIONS, description="in total; more than the topic has by then"
     )
 
 

@@ -103,11 +103,11 @@ def problem_of_growth(partitions: int, actions: Sequence[ActionBase]) -> str:
     second, count = -1.0, partitions
     for at, number, wanted in sorted(growths):
         if at == second:
-            return f"actions.{number}.at_seconds must differ from that of the other grow_partitions"
+            return f"actions.{number}.at_seconds must be another one: a grow_partitions is there"
         if wanted <= count:
             return (
                 f"actions.{number}.partitions must be above {count}, which the topic has by then: "
-                "Kafka cannot take partitions away"
+                "Kafka cannot remove partitions"
             )
         second, count = at, wanted
     return ""

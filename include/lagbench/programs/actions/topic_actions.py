@@ -1,4 +1,4 @@
-"""The action on the topic of the events: more partitions, for good."""
+"""The action on the topic of the events: more partitions, permanently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ANSWER_SECONDS = 30.0
 
 
 class GrownTopic(Performer[GrowPartitions]):
-    """Adds partitions; ends when each has a leader. Kafka cannot take them away again."""
+    """Adds partitions; ends when each has a leader. Kafka cannot remove them."""
 
     def choose(self) -> list[str]:
         """Name the topic.

@@ -110,7 +110,7 @@ class Outbox:
         return found
 
     def has_partitions(self, wanted: int) -> bool:
-        """Return whether the topic has so many partitions, each with a leader, for the client."""
+        """Return whether the client knows ``wanted`` partitions, each with a leader."""
         try:
             metadata = self._producer.list_topics(self._topic, timeout=_LOOK_TIMEOUT_SECONDS)
         except KafkaException:

@@ -164,7 +164,7 @@ class Pacer:
     def _until_growth(self, block: ReadyBlock, first: int, last: int) -> int:
         """Return where the events end that go by the partitions there are; wait if none does.
 
-        What waits is late, which its lateness shows.
+        Events that wait are late, and their lateness shows it.
         """
         grows_at, count = self._growths[0]
         cut = first + int(np.searchsorted(block.planned_ns[first:last], grows_at))

@@ -21,5 +21,5 @@ def moved_text(found: Accounting) -> str:
             f"later one of their key in another partition{seconds}"
         )
     if moved.overtaken_in_doubt:
-        parts.append(f"of {moved.overtaken_in_doubt:,} two clocks cannot tell")
+        parts.append(f"{moved.overtaken_in_doubt:,} are in doubt between two clocks")
     return f"{text}; {', and '.join(parts)} (Kafka keeps an order only within a partition)"
