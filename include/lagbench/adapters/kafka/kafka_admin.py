@@ -108,7 +108,8 @@ class KafkaAdmin(KafkaCalls):
     def grow_topic(self, topic: str, partitions: int) -> int:
         """Give the topic ``partitions`` in total; return how many it had.
 
-        Returns when each has a leader. A topic that has as many already is left as it is.
+        Returns when a leader answers for each: metadata name the leader a moment earlier. A topic
+        that has as many already is left as it is.
 
         :raises WrongInput: the topic has more than that.
         """
@@ -123,8 +124,14 @@ class KafkaAdmin(KafkaCalls):
 
         def led() -> tuple[bool, str]:
             known = self._metadata("list topics").topics[topic].partitions
-            are_led = all(part.leader >= 0 for part in known.values())
-            return len(known) >= partitions and are_led, f"{len(known)} partitions"
+            seen = f"{len(known)} partitions"
+            if len(known) < partitions or any(part.leader < 0 for part in known.values()):
+                return False, seen
+            try:
+                self.end_offsets(topic)
+            except NotReady as error:
+                return False, f"{seen}; {error}"
+            return True, seen
 
         self._poll_until(led, f"grow {topic} to {partitions} partitions")
         return before

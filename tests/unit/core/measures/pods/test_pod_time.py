@@ -136,3 +136,18 @@ def test_as_many_members_as_partitions_have_no_surplus() -> None:
     )
 
     assert (found.is_idle, found.max_members, found.pods) == (None, 2, ())
+
+
+def test_members_have_partitions_of_their_own_after_a_growth() -> None:
+    """Four members are two too many for two partitions, and none once there are four."""
+    events = crowd(4)
+    first, last = events[0].at, events[-1].at
+    spans = episode_spans(events)
+    early, late = TopicPartitions(2, ((first, 4),)), TopicPartitions(2, ((last + 1, 4),))
+
+    grown = surplus(events, spans, early, zero_seconds={}, records_done={})
+    later = surplus(events, spans, late, zero_seconds={}, records_done={})
+
+    assert (grown.most_beyond, grown.pods, grown.is_idle) == (0, (), None)
+    assert (later.most_beyond, len(later.pods), later.is_idle) == (2, 2, True)
+    assert "4 members on 2 partitions" in later.text
