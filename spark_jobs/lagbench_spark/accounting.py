@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lagbench.shared_with_spark import message_classes
 from lagbench_spark import schemas
+from lagbench_spark.moved import moved_keys
 from lagbench_spark.run_facts import RunFacts
 from lagbench_spark.run_folder import RunFolder
 from lagbench_spark.session import at_once
@@ -38,7 +39,7 @@ _NAMED_STRANGERS = 5
 
 def account(work: Work) -> dict[str, Any]:
     """Write the table bad_messages and ``accounting.json``; return the latter's content."""
-    (suspicion, repeats, bad), unledgered, lag, (strangers, foreign_records) = at_once(
+    (suspicion, repeats, bad, moved), unledgered, lag, (strangers, foreign_records) = at_once(
         lambda: _suspected(work),
         lambda: unledgered_work(work),
         lambda: time_lag(work),
@@ -58,16 +59,19 @@ def account(work: Work) -> dict[str, Any]:
         unledgered=unledgered,
         time_lag=lag,
         bad=_write_bad(work.folder, bad),
+        moved_keys=moved,
     )
     content = totals(counts, work.facts, work.fence)
     work.folder.write_json("accounting.json", content)
     return content
 
 
-def _suspected(work: Work) -> tuple[Suspicion, DataFrame | None, DataFrame | None]:
-    """Return the suspicion, the repeats and the bad messages."""
+def _suspected(
+    work: Work,
+) -> tuple[Suspicion, DataFrame | None, DataFrame | None, dict[str, Any] | None]:
+    """Return the suspicion, the repeats, the bad messages and the totals of the moved keys."""
     suspicion = suspect(work)
-    return suspicion, *_bad_messages(work, suspicion)
+    return suspicion, *_bad_messages(work, suspicion), moved_keys(work, suspicion)
 
 
 def _failed(work: Work, excluded: Sequence[DataFrame]) -> list[DataFrame]:

@@ -65,6 +65,7 @@ class RunFacts:
     failed_seqs: Ranges | None
     unknown_seqs: Ranges | None
     plan: StreamPlan
+    first_partitions: int | None  # of the events topic at the stream's start; None: not reported
     producer: str | None
     clocks: PodClocks
     holdings: Holdings
@@ -107,6 +108,7 @@ def facts_of(records: Iterable[str], *, fidelity: str | None = None) -> RunFacts
         failed_seqs=_ranges(finished, "failed"),
         unknown_seqs=_ranges(finished, "unknown"),
         plan=_plan(started, finished),
+        first_partitions=_count(started.get("partitions")),
         producer=started.get("source"),
         clocks=clocks,
         holdings=holdings(_moves(by_kind), _ends(by_kind, killed_at)),
@@ -147,6 +149,10 @@ def _record(text: str) -> dict[str, Any] | None:
         return None
     found: dict[str, Any] = record
     return found
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _plan(started: Mapping[str, Any], finished: Mapping[str, Any]) -> StreamPlan:

@@ -80,6 +80,17 @@ BAD_MESSAGES = T.StructType(
     ]
 )
 
+MOVED_KEYS = T.StructType(
+    [
+        _required("entity_id", _LONG),  # 4711
+        _required("partitions", T.ArrayType(_INT)),  # in their order, [3, 15]
+        _required("messages", _LONG),  # of the key in the log
+        _required("overtaken", _LONG),  # begun after a later one of the key elsewhere
+        _required("overtaken_in_doubt", _LONG),  # as above, too close for two clocks to decide
+        _optional("most_seconds", _REAL),  # by which one was overtaken; null: none was
+    ]
+)
+
 TIMELINE = T.StructType(
     [
         _required("at", _LONG),  # start of the 100 ms bin, unix ns

@@ -60,6 +60,7 @@ class Counts:
     unknown_ownership: Sequence[Hole] = ()
     unbounded_pods: Sequence[str] = ()
     unledgered: Sequence[Unledgered] = ()
+    moved_keys: Mapping[str, Any] | None = None  # None: the topic did not grow
 
 
 def totals(counts: Counts, facts: RunFacts, fence: Fence) -> dict[str, Any]:
@@ -104,6 +105,7 @@ def totals(counts: Counts, facts: RunFacts, fence: Fence) -> dict[str, Any]:
         "time_lag_method": TIME_LAG_METHOD,
         "hottest_partition_share": max(partition_counts.values()) / in_log if in_log else None,
         "partition_counts": partition_counts,
+        "moved_keys": None if counts.moved_keys is None else dict(counts.moved_keys),
     }
 
 

@@ -19,6 +19,7 @@ from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_ru
 from tests.integration.localkube_process import LocalkubeProcess, eventually, running_localkube
 from tests.integration.pod_manifests import FOREVER, deployment
 
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.policy_swap import put_policy
@@ -297,3 +298,21 @@ def test_policies_are_swapped_in_place(
     assert "+kind: HorizontalPodAutoscaler\n" in on_cpu
     assert kube.get("ScaledObject", POLICY_OBJECT) is None
     assert (kube.get("HorizontalPodAutoscaler", POLICY_OBJECT) or {})["spec"]["maxReplicas"] == 5
+
+
+def test_a_topic_grows_at_its_second_and_stays_so(
+    run: ConsumerGroupRun, kube: Kube, localkube: LocalkubeProcess, kafka_admin: KafkaAdmin
+) -> None:
+    """The second growth is to the number that the topic has by then: it fails, and says so."""
+    grow = {"kind": "grow_partitions", "at_seconds": 0.5, "partitions": 4}
+
+    with player(run, localkube, grow, grow | {"at_seconds": 3}) as process:
+        assert process.wait(timeout=60) == 0
+
+    topic = run.names.events_topic
+    starts = sorted(run.telemetry(ActionStarted), key=lambda record: record.number)
+    assert starts[0].targets == [topic]
+    assert [record.detail for record in ends(run)] == ["from 1 to 4 partitions", ""]
+    assert ends(run)[0].error == ""
+    assert "it cannot grow" in ends(run)[1].error
+    assert kafka_admin.partition_counts([topic]) == {topic: 4}

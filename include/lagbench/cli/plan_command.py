@@ -138,7 +138,7 @@ def _needs(cell: Cell, plan: Plan) -> list[tuple[str, str]]:
         *(("actions", line) for line in _actions(cell)),
         ("one pod does", f"{_number(plan.pod_rate)}/s"),
         ("pods needed", f"{plan.pods_needed_at_base} at the base, {plan.pods_needed_at_peak} peak"),
-        ("replicas", f"{plan.min_replicas} to {plan.max_replicas}, {plan.partitions} partitions"),
+        ("replicas", f"{plan.min_replicas} to {plan.max_replicas}, {_partitions(plan)}"),
         ("useful replicas", f"{plan.useful_replicas} (a partition has one consumer)"),
         ("saturation", _saturation(plan)),
         *_gain(plan),
@@ -172,6 +172,11 @@ def _memory(plan: Plan) -> list[tuple[str, str]]:
         return []
     text = f"about {plan.memory_mebibytes / 1024:.1f} GiB for master, driver and"
     return [("memory", f"{text} {plan.max_replicas} workers of two JVMs")]
+
+
+def _partitions(plan: Plan) -> str:
+    later = [f", {one.partitions} from second {one.second:g} on" for one in plan.growths]
+    return f"{plan.partitions} partitions{''.join(later)}"
 
 
 def _poison(scenario: Scenario) -> list[tuple[str, str]]:
@@ -255,13 +260,15 @@ def _spikes(spikes: Sequence[Spike]) -> str:
 def _actions(cell: Cell) -> list[str]:
     """Return a line for each action of the scenario."""
     from lagbench.core.cluster import ONLY_EMBEDDED
-    from lagbench.core.scenario import LastingAction, SwapPolicy, begin_text
+    from lagbench.core.scenario import GrowPartitions, LastingAction, SwapPolicy, begin_text
 
     lines = []
     for number, action in enumerate(cell.scenario.actions):
         parts = [f"{number}: {action.kind} {begin_text(action)}"]
         if isinstance(action, LastingAction):
             parts.append(f"for {action.for_seconds:g} s")
+        if isinstance(action, GrowPartitions):
+            parts.append(f"to {action.partitions}, permanently")
         if isinstance(action, SwapPolicy):
             parts.append(f"to {action.policy}")
         if action.kind in ONLY_EMBEDDED:

@@ -28,6 +28,7 @@ from lagbench.core.scenario import Scenario, SwapPolicy
 from lagbench.errors import WrongInput
 from lagbench.results import run_tables
 from lagbench.results.message_tables import read_partition_work
+from lagbench.results.planned_places import misplaced_messages
 
 
 def read_evidence(folder: RunFolder) -> RunEvidence:
@@ -69,6 +70,7 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         commit_moves=_commit_moves(folder),
         hpas=_hpas(folder),
         swapped=_swapped(folder, scenario),
+        misplaced=misplaced_messages(folder, scenario.partition_plan),
         latest_seconds=run_tables.read_latest(folder),
         timeline_gaps=timeline_gaps(bins, offered, accounting),
     )

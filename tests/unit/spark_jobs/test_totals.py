@@ -18,6 +18,7 @@ def _facts(**changes: Any) -> RunFacts:
     return RunFacts(
         **known,
         plan=StreamPlan(20, None, None),
+        first_partitions=None,
         producer=None,
         clocks=ONE_CLOCK,
         holdings=Holdings([], []),

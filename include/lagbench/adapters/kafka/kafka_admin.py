@@ -16,6 +16,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no __all__
     ConsumerGroupDescription,
+    NewPartitions,
     NewTopic,
     OffsetSpec,
 )
@@ -103,6 +104,37 @@ class KafkaAdmin(KafkaCalls):
             return not missing, f"without all leaders: {', '.join(missing)}"
 
         self._poll_until(led, f"create {', '.join(wanted)}")
+
+    def grow_topic(self, topic: str, partitions: int) -> int:
+        """Give the topic ``partitions`` in total; return how many it had.
+
+        Returns when a leader answers for each: metadata name the leader a moment earlier. A topic
+        that has as many already is left as it is.
+
+        :raises WrongInput: the topic has more than that.
+        """
+        before = self.partition_counts([topic]).get(topic)
+        if before is None:
+            raise NotReady(f"topic {topic} does not exist on {self._servers}")
+        if before != partitions:
+            request = [NewPartitions(topic, partitions)]
+            self._each(
+                self._open.create_partitions(request, **self._limits), "grow topic", accept=set()
+            )
+
+        def led() -> tuple[bool, str]:
+            known = self._metadata("list topics").topics[topic].partitions
+            seen = f"{len(known)} partitions"
+            if len(known) < partitions or any(part.leader < 0 for part in known.values()):
+                return False, seen
+            try:
+                self.end_offsets(topic)
+            except NotReady as error:
+                return False, f"{seen}; {error}"
+            return True, seen
+
+        self._poll_until(led, f"grow {topic} to {partitions} partitions")
+        return before
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics and return when no broker lists them; a missing topic is fine."""

@@ -44,8 +44,9 @@ from lagbench.core.lag_scaler import (
     failed_sample,
 )
 
-PARTITIONS_KEPT_SECONDS = 300.0
-"""Longest age of a topic's known partitions, as in librdkafka; one request renews all."""
+PARTITIONS_KEPT_SECONDS = 10.0
+"""Longest age of a topic's known partitions, as with our consumers (``RECOVERY``): what waits in
+new ones counts as soon as they may be read. One request renews all topics."""
 ENTRIES_UNDER_WAY = 1_000
 """Committed offsets that are asked for at the same time, whatever the number of groups."""
 _FIRST_ANSWER_ENTRIES = 100  # expected of a group that has never answered
@@ -139,7 +140,7 @@ class KafkaLagSource:
         }
         if len(kept) == len(names):
             return {}
-        # The others are renewed with them, so that one request in five minutes does for all.
+        # The others are renewed with them, so that one request does for all.
         client = self._connections.first
         try:
             asked = client.describe_topics(

@@ -151,6 +151,7 @@ def producer_job_for_run(
         arguments={
             "run-id": target.names.run_id,
             "partitions": str(scenario.partitions),
+            **_growth_arguments(scenario),
             "seed": str(scenario.seed),
             "entities": str(scenario.keys.entities),
             "zipf-s": flag_text(scenario.keys.zipf_s),
@@ -196,6 +197,11 @@ def job_for_run(
     set_environment(container, {**servers, **environment})
     set_arguments(container, arguments)
     return manifest
+
+
+def _growth_arguments(scenario: Scenario) -> dict[str, str]:
+    growths = scenario.partition_plan.text
+    return {"grow-partitions": growths} if growths else {}
 
 
 def _tail_arguments(tail: Tail) -> dict[str, str]:

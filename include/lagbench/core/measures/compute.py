@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lagbench.core.measures.accounting import accounting_measure
+from lagbench.core.measures.accounting import accounting_measure, moved_text
 from lagbench.core.measures.checks import moved_back, rebalance_count, scale_down
 from lagbench.core.measures.end_state import EndState, end_state
 from lagbench.core.measures.evidence import (
@@ -144,6 +144,7 @@ def _with_notes(found: Measures, run: RunEvidence) -> Measures:
         *(rebalance_count(found).reasons if has_members else ()),
         *scale_down(found).reasons,
         moved_back(found),
+        moved_text(found.accounting),
         idle_scale_downs_text(found.scaling.changes, run.rate),
         unrecorded_text(folder_format(run.manifest)),
         _missed_start(run),
@@ -179,7 +180,7 @@ def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
         has_tasks=not kind_of(run.scenario.consumer.kind).has_members,
     )
     return worst_reaction(
-        given, partitions=run.partitions, pod_rate_per_second=run.pod_rate_per_second
+        given, partitions=run.topic_partitions, pod_rate_per_second=run.pod_rate_per_second
     )
 
 
@@ -200,6 +201,7 @@ def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
         *log_ahead(run.lag, run.offered, run.load.stream_started_at),
         *clock_steps(run.records, from_at, until_at, run.load.stream_started_at),
         *_done_before_due(run),
+        *_misplaced(run),
     ]
     return validity(generator(run.records, run.offered.total), gaps, doubts)
 
@@ -210,7 +212,7 @@ def _contradictions(run: RunEvidence, from_at: int, until_at: int) -> tuple[str,
     is_automatic = run.scenario.consumer.commit == "auto"
     return (
         *contradictions_of_the_end(run.records, run.fence, until_at),
-        *contradictions_of_lag(run.records, run.lag),
+        *contradictions_of_lag(run.records, run.lag, first_partitions=run.partitions),
         *contradictions_of_commits(run.lag, run.rate, lost, commits_first=is_automatic),
         *(_contradictions_of_the_group(run, until_at) if has_members else ()),
         *contradictions_of_scalings(run.records, until_at),
@@ -249,6 +251,12 @@ def _done_before_due(run: RunEvidence) -> list[str]:
         return []
     why = "the clocks of the producer and of the pods do not agree, or one stepped"
     return [f"messages were done {-earliest:.1f} s before they were due (median): {why}"]
+
+
+def _misplaced(run: RunEvidence) -> list[str]:
+    if not run.misplaced:
+        return []
+    return [f"{run.misplaced:,} messages are in another partition than planned"]
 
 
 def _percentiles(run: RunEvidence, name: str) -> Seconds:

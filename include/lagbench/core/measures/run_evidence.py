@@ -19,6 +19,7 @@ from lagbench.core.measures.evidence import (
     PodTimeline,
     PoliciesInForce,
     RateSeries,
+    TopicPartitions,
     clock_set,
     group_events,
     load_window,
@@ -26,6 +27,7 @@ from lagbench.core.measures.evidence import (
     played_actions,
     pod_timelines,
     policies_in_force,
+    topic_partitions,
 )
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.rebalance import Handover, PartitionWork
@@ -68,6 +70,7 @@ class RunEvidence:
     commit_moves: Sequence[CommitMove] = ()
     timeline_gaps: str = ""
     latest_seconds: float | None = None  # the longest time lag of any bin
+    misplaced: int = 0  # messages in another partition than planned, of a topic that grew
     swapped: Mapping[int, CheckedPolicy] = field(default_factory=dict)  # by the action's number
     hpas: Mapping[str, Any] = field(default_factory=dict)  # spec and status by name, as last seen
 
@@ -120,6 +123,11 @@ class RunEvidence:
     def partitions(self) -> int:
         """Partitions of the events topic at the stream's start."""
         return first_partitions(self.records, self.scenario)
+
+    @cached_property
+    def topic_partitions(self) -> TopicPartitions:
+        """Partitions of the events topic at each instant."""
+        return topic_partitions(self.partitions, self.scenario.actions, self.actions)
 
     @cached_property
     def until_at(self) -> int | None:

@@ -74,10 +74,17 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
     extra = surplus(
         run.events,
         group.spans,
-        run.partitions,
+        run.topic_partitions,
         zero_seconds=empty,
         records_done=_records_by_pod(run),
     )
+    counted = [
+        record
+        for record in run.records
+        if isinstance(record, GroupSample)
+        and from_at <= record.at <= until_at
+        and not run.hidden.by("members", record.at, count=_beyond(run, record))
+    ]
     return Scaling(
         changes=tuple(group.changes),
         change_count=len(group.changes),
@@ -89,6 +96,7 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         max_replicas=max(wanted, default=None),
         max_ready_replicas=max((sample.ready for sample in samples), default=None),
         partitions=run.partitions,
+        partitions_at_end=run.topic_partitions.last,
         pod_minutes=None if pod_seconds is None else pod_seconds / 60,
         idle_ratio=None
         if pod_seconds is None
@@ -107,17 +115,22 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         gaps_text=gaps_text("replicas", replica_gaps(run.records, from_at, until_at), from_at),
         pod_minutes_after=None if seconds_after is None else seconds_after / 60,
         has_baseline=_has_baseline(run.load),
-        max_group_members=max(
-            (
-                record.members
-                for record in run.records
-                if isinstance(record, GroupSample)
-                and from_at <= record.at <= until_at
-                and not run.hidden.by("members", record.at, count=record.members - run.partitions)
-            ),
+        max_group_members=max((record.members for record in counted), default=None),
+        members_beyond=extra.most_beyond if run.events else None,
+        group_members_beyond=max((_beyond(run, record) for record in counted), default=None),
+        replicas_beyond=max(
+            [
+                *(sample.spec - run.topic_partitions.at(sample.at) for sample in samples),
+                *(c.replicas_after - run.topic_partitions.at(c.at) for c in group.changes),
+            ],
             default=None,
         ),
     )
+
+
+def _beyond(run: RunEvidence, record: GroupSample) -> int:
+    """Return by how many the members exceed the partitions of their instant."""
+    return record.members - run.topic_partitions.at(record.at)
 
 
 def _pod_seconds(run: RunEvidence, from_at: int, until_at: int) -> float | None:
@@ -192,6 +205,11 @@ class Scaling(MeasureModel):
     self_made_flips: int | None = None  # None: unknown, or measured before this field existed
     load_following_flips: int | None = None
     max_group_members: int | None = None  # as the broker counted them, unless an action hid it
+    partitions_at_end: int | None = None  # None: measured before this field existed
+    # The most above the partitions of the same instant; None: not seen, or as above.
+    members_beyond: int | None = None
+    group_members_beyond: int | None = None
+    replicas_beyond: int | None = None
 
     named: ClassVar[tuple[NamedMeasure[Scaling], ...]] = (
         NamedMeasure("flips", "Flapping", "flips", 0, lambda scaling: scaling.flips),

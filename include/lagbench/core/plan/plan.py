@@ -35,6 +35,16 @@ TABLE_BYTES = 60
 
 
 @dataclass(frozen=True, slots=True)
+class Growth:
+    """From ``second`` of the stream on there are ``partitions``."""
+
+    second: float
+    partitions: int
+    hottest_partition: int
+    hottest_share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The prediction for one cell; None where the question does not arise."""
 
@@ -56,7 +66,8 @@ class Plan:
     min_replicas: int
     max_replicas: int
     useful_replicas: int
-    """The most pods that can have a partition."""
+    """The most pods that can have a partition, also after the topic has grown."""
+    growths: tuple[Growth, ...]
     sticking_replicas: tuple[int, ...]
     """Counts below the cap at which the HPA's tolerance stops a scale-out that arrives there."""
     leaks_one_replica: bool
@@ -88,11 +99,12 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
     pod_rate = consumer.pod_rate_per_second or math.inf
     shares = partition_shares(scenario.keys, partitions, scenario.seed)
     hottest = int(np.argmax(shares))
-    useful = min(limits.ceiling_replicas, partitions)
+    most = scenario.partition_plan.last
+    useful = min(limits.ceiling_replicas, most)
     spikes = load_spikes(load, floor_rate_per_second=limits.started_replicas * pod_rate)
     # A policy on CPU is taken to stay at its floor; the simulator plays what its pods' work costs.
     sees_lag = limits.scales_at_records is not None
-    reachable = useful if sees_lag else min(limits.started_replicas, partitions)
+    reachable = useful if sees_lag else min(limits.started_replicas, most)
     capacity = reachable * pod_rate
     draft = Plan(
         messages=load.total,
@@ -110,6 +122,7 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
         min_replicas=limits.started_replicas,
         max_replicas=limits.ceiling_replicas,
         useful_replicas=useful,
+        growths=_growths(scenario),
         sticking_replicas=_sticking(limits, partitions),
         leaks_one_replica=limits.partition_cap == "keda" and limits.ceiling_replicas > partitions,
         loop_gain=loop_gain(pod_rate, limits.scales_at_records),
@@ -155,6 +168,15 @@ def standing_lag_seconds(pod_rate: float, threshold_records: float | None) -> fl
     return threshold_records / pod_rate
 
 
+def _growths(scenario: Scenario) -> tuple[Growth, ...]:
+    found = []
+    for second, partitions in scenario.partition_plan.growths:
+        shares = partition_shares(scenario.keys, partitions, scenario.seed)
+        hottest = int(np.argmax(shares))
+        found.append(Growth(second, partitions, hottest, float(shares[hottest])))
+    return tuple(found)
+
+
 def _sticking(limits: PolicyLimits, partitions: int) -> tuple[int, ...]:
     """Return every n below the cap with cap / n within the tolerance (keda issues 4791, 2908)."""
     if limits.scales_at_records is None or not limits.is_capped_at_partitions:
@@ -189,6 +211,12 @@ def _of_policy(plan: Plan, limits: PolicyLimits) -> list[str]:
             f"maxReplicaCount {plan.max_replicas} is above the {plan.partitions} partitions: up to "
             f"{plan.max_replicas - plan.partitions} replicas get no partition"
         )
+    found += [
+        f"from second {one.second:g} on there are {one.partitions} partitions: the hottest, "
+        f"{one.hottest_partition}, gets {one.hottest_share:.1%} of what comes from then on; keys "
+        "that move lose their order across the growth"
+        for one in plan.growths
+    ]
     if plan.leaks_one_replica:
         found.append(
             f"KEDA caps at {plan.partitions} replicas with an integer division: expect "

@@ -98,12 +98,13 @@ def check_fit(scenario: Scenario, policy: CheckedPolicy) -> None:
             value=scenario.hpa_sync_at_seconds,
             allowed="none with this policy: its cron windows fix the stream's start",
         )
-    if limits.ceiling_replicas > scenario.partitions and not scenario.allow_overscale:
+    most = scenario.partition_plan.last
+    if limits.ceiling_replicas > most and not scenario.allow_overscale:
         raise WrongInput(
             where=policy.where,
             field=limits.ceiling_field,
             value=limits.ceiling_replicas,
-            allowed=f"at most {scenario.partitions}, the partitions of scenario {scenario.name}: a "
+            allowed=f"at most {most}, the partitions of scenario {scenario.name}: a "
             "pod beyond them gets none (to show that, set allow_overscale: true in the scenario)",
         )
 

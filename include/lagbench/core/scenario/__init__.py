@@ -8,6 +8,7 @@ from lagbench.core.scenario.actions import (
     AutoscalerDown,
     BrokerRestart,
     BrokerUnreachable,
+    GrowPartitions,
     KillPod,
     LagScalerDown,
     LastingAction,
@@ -29,6 +30,7 @@ from lagbench.core.scenario.hpa_phase import (
     require_known_hpa,
     stream_start_at_ns,
 )
+from lagbench.core.scenario.partition_plan import PartitionPlan
 from lagbench.core.scenario.poison import PoisonedKey, PoisonedKeyFlag
 from lagbench.core.scenario.process_cost import NUMBER, ProcessCost
 from lagbench.core.scenario.run_names import (
@@ -126,11 +128,13 @@ __all__ = [
     "ConsumerSettings",
     "DownstreamPace",
     "Flag",
+    "GrowPartitions",
     "Keys",
     "KillPod",
     "KindName",
     "LagScalerDown",
     "LastingAction",
+    "PartitionPlan",
     "PausePod",
     "PoisonedKey",
     "PoisonedKeyFlag",

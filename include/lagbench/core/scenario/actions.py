@@ -18,6 +18,7 @@ from lagbench.core.scenario.downstream_pace import MOST_FACTOR, DownstreamPace, 
 RunState = Literal["lag_drained"]
 """``lag_drained``: after the last spike, the lag is what a group at rest has."""
 LONGEST_SECONDS = 86_400
+MOST_PARTITIONS = 1000
 ROLLOUT_SECONDS = 600.0
 """The longest that a rollout of the consumers may take."""
 AROUND_SECONDS = 60.0
@@ -35,6 +36,7 @@ ActionKind = Literal[
     "slow_downstream",
     "broker_unreachable",
     "broker_restart",
+    "grow_partitions",
 ]
 
 
@@ -130,6 +132,19 @@ class BrokerRestart(LastingAction):
     )
 
 
+class GrowPartitions(ActionBase):
+    """The events topic gets more partitions, permanently: Kafka cannot remove them.
+
+    Each message goes by the number that is planned for its instant, so it begins at a second of
+    the stream.
+    """
+
+    kind: Literal["grow_partitions"]
+    partitions: int = Field(
+        ge=2, le=MOST_PARTITIONS, description="in total; more than the topic has by then"
+    )
+
+
 Action = Annotated[
     KillPod
     | PausePod
@@ -139,7 +154,8 @@ Action = Annotated[
     | RollingRestart
     | SlowDownstream
     | BrokerUnreachable
-    | BrokerRestart,
+    | BrokerRestart
+    | GrowPartitions,
     Field(discriminator="kind"),
 ]
 
@@ -187,6 +203,8 @@ def problem_of_begin(number: int, action: ActionBase) -> str:
         return f"actions.{number}.at_seconds must be given, or at, and not both"
     if isinstance(action, SlowDownstream) and action.at_seconds is None:
         return f"actions.{number}.at_seconds must be given: the pods know its time from their start"
+    if isinstance(action, GrowPartitions) and action.at_seconds is None:
+        return f"actions.{number}.at_seconds must be given: messages go by their planned instant"
     if isinstance(action, BrokerUnreachable) and (action.mode == "latency") != (
         action.latency_ms > 0
     ):

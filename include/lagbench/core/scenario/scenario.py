@@ -13,6 +13,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.scenario.actions import (
+    MOST_PARTITIONS,
     Action,
     SlowDownstream,
     problem_of_begin,
@@ -20,6 +21,7 @@ from lagbench.core.scenario.actions import (
 )
 from lagbench.core.scenario.consumer_kind import KindName, kind_of
 from lagbench.core.scenario.flag import Flag
+from lagbench.core.scenario.partition_plan import PartitionPlan, partition_plan, problem_of_growth
 from lagbench.core.scenario.poison import Poison
 from lagbench.core.scenario.process_cost import ProcessMs
 from lagbench.core.scenario.second_group import shared_actions, with_fields_of_first
@@ -278,7 +280,7 @@ class Scenario(_Model):
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
     description: str = Field(min_length=1)
-    partitions: int = Field(ge=1, le=1000)
+    partitions: int = Field(ge=1, le=MOST_PARTITIONS)
     message_bytes: Literal[256] = 256
     keys: Keys = Keys()
     profile: Profile
@@ -332,9 +334,17 @@ class Scenario(_Model):
                     f"actions.{number}.kind must be another one: consumer.cpu_ms is work of the "
                     "pod itself, which a slow downstream does not slow"
                 )
-        if problem := problem_of_overlap(self.actions):
+        problem = problem_of_overlap(self.actions) or problem_of_growth(
+            self.partitions, self.actions
+        )
+        if problem:
             raise ValueError(problem)
         return self
+
+    @property
+    def partition_plan(self) -> PartitionPlan:
+        """Return the partitions of the topic over the stream."""
+        return partition_plan(self.partitions, self.actions)
 
     @model_validator(mode="after")
     def _fits_the_kind_of_consumer(self) -> Scenario:

@@ -53,6 +53,7 @@ class Backlog:
         self._paces = deque(pace.changes if pace is not None else ())
         self._commit_seconds = commit_seconds
         self._shares: list[float] = traffic.shares.tolist()
+        self._before: list[float] = traffic.before.tolist()
         partitions = len(self._shares)
         self.owners = [NOBODY] * partitions
         self._commit_phase = np.zeros(partitions)
@@ -108,7 +109,8 @@ class Backlog:
             touched.add(after)
             if self._lag[partition] or self._growth[partition]:
                 self._move(partition, second)
-            done = self._shares[partition] * arrived - self._lag[partition]
+            got = self._before[partition] + self._shares[partition] * arrived
+            done = got - self._lag[partition]
             self._revoked_at_records[partition] = done
             self._commit_phase[partition] = commit_phases.get(after, 0.0)
             self._held[before].remove(partition)
@@ -120,6 +122,31 @@ class Backlog:
         for pod in touched:
             if not self._held[pod]:
                 del self._held[pod], self._empty_at[pod]
+
+    def grow(self, second: float, shares: Reals) -> None:
+        """Have as many partitions as ``shares`` from ``second`` on; new ones have no owner.
+
+        Records that wait in a partition stay there: only new ones follow the new shares.
+        """
+        self.advance(second)
+        for partition in range(len(self._shares)):
+            if self._lag[partition] or self._growth[partition]:
+                self._move(partition, second)
+        self._traffic.grow(second, shares)
+        known = len(self._shares)
+        more = len(shares) - known
+        self._shares, self._before = shares.tolist(), self._traffic.before.tolist()
+        self.owners = [*self.owners, *[NOBODY] * more]
+        self._commit_phase = np.concatenate([self._commit_phase, np.zeros(more)])
+        self._revoked_at_records = np.concatenate([self._revoked_at_records, np.zeros(more)])
+        self._since += [second] * more
+        self._lag += [0.0] * more
+        self._growth += [0.0] * more
+        self._courses += [[second, 0.0] for _ in range(more)]
+        self._held.setdefault(NOBODY, []).extend(range(known, len(shares)))
+        self._calm_shares.clear()
+        self._arrays = None
+        self._break(second, list(self._held))
 
     def lag_at(self, second: float) -> float:
         """Return the records that wait in all at an instant not before the last advance."""
@@ -148,13 +175,16 @@ class Backlog:
             for partition in np.flatnonzero(committed_at < since).tolist():
                 instant = float(committed_at[partition])
                 waiting[partition] = _lag_at(self._courses[partition], instant)
-        if self._segment < 0 or traffic.starts[self._segment] <= earliest_commit:
-            arrived_by_commit = arrived - self._rate * uncommitted_seconds
+        if traffic.growths and traffic.growths[-1][0] > earliest_commit:
+            arrived_by_commit = traffic.records_by(committed_at)
+        elif self._segment < 0 or traffic.starts[self._segment] <= earliest_commit:
+            count = arrived - self._rate * uncommitted_seconds
+            arrived_by_commit = traffic.before + traffic.shares * count
         else:
-            arrived_by_commit = traffic.counts_at(committed_at)
-        records = traffic.shares * arrived_by_commit - waiting
+            arrived_by_commit = traffic.before + traffic.shares * traffic.counts_at(committed_at)
+        records = arrived_by_commit - waiting
         committed = np.maximum(records, self._revoked_at_records) + _EMPTY_RECORDS
-        end = (traffic.shares * arrived).astype(np.int64)
+        end = (traffic.before + traffic.shares * arrived).astype(np.int64)
         return end, np.minimum(committed.astype(np.int64), end)
 
     def _lines(self) -> tuple[Reals, Reals, Reals]:

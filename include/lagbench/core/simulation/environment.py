@@ -23,6 +23,8 @@ class SimulatedEnvironment:
     """Each pod's start-up is drawn from the mean +- this share of it."""
     handover_seconds: float = 0.4
     """From joined (or left) to the new owner's first work: 0.3 to 0.5 s with 12 partitions."""
+    metadata_seconds: float = 10.0
+    """The time between two looks of a consumer at the topic's partitions, as its client is set."""
     stop_seconds: float = 0.5
     """From the order to stop a pod until its end; the time is paid, and no work is done in it."""
     status_seconds: float = 0.2

@@ -15,7 +15,7 @@ from lagbench.core.simulation.assignment import assign_stickily
 from lagbench.core.simulation.backlog import NOBODY, Backlog
 from lagbench.core.simulation.environment import SimulatedEnvironment
 
-_Event = Literal["status", "ready", "resume"]
+_Event = Literal["status", "ready", "resume", "look"]
 _EAGER: tuple[Balancer, ...] = ("range", "roundrobin")
 
 
@@ -119,6 +119,16 @@ class Fleet:
             self._version += 1
             self._plan(second + for_seconds, "resume", self._version)
 
+    def grow(self, second: float) -> None:
+        """Take in partitions that the backlog has got; a member finds them at its next look.
+
+        Each looks at its own phase, and the first one to find them makes the group rebalance.
+        """
+        more = [NOBODY] * (len(self._backlog.owners) - len(self._working))
+        self._target, self._working = [*self._target, *more], [*self._working, *more]
+        looks_in = self._environment.metadata_seconds / (self.ready_count + 1)
+        self._plan(second + looks_in, "look", 0)
+
     def advance(self, second: float) -> None:
         """Let everything happen that is due up to ``second``."""
         while self._events and self._events[0][0] <= second:
@@ -131,6 +141,8 @@ class Fleet:
                     pod.ready_at = at
                     self.ready_count += 1
                     self._join(at)
+            elif event == "look":
+                self._join(at)
             elif value == self._version:
                 self._hand_out(at, self._target)
                 self._is_handing_over = False

@@ -65,8 +65,10 @@ def _without_persistent(
     full: Ints, committed: Ints, remembered: Ints | None, is_compared: np.ndarray | None
 ) -> tuple[Ints, Ints]:
     """Return the lags with those at zero whose commit has not moved, and what to remember."""
-    if remembered is None:
-        remembered = np.full_like(committed, -1)
+    known = np.full_like(committed, -1)
+    if remembered is not None:
+        known[: remembered.size] = remembered  # the topic may have got partitions since
+    remembered = known
     stands_still = remembered == committed
     if is_compared is None:
         return np.where(stands_still, 0, full), committed

@@ -25,9 +25,6 @@ class LagSampler:
         self._world = world
         self._window = GroupWindow("simulated", rule.sampling_interval_seconds)
         self.rule = self._window.watch(rule)
-        self._partitions = np.arange(world.scenario.partitions, dtype=np.int32)
-        # Nothing of the simulated log ever expires.
-        self._log_start = np.zeros(world.scenario.partitions, dtype=np.int64)
 
     @property
     def interval_seconds(self) -> float:
@@ -38,9 +35,9 @@ class LagSampler:
         """Take in the offsets of this instant."""
         world = self._world
         end, committed = world.backlog.offsets_at(world.second)
-        self._window.add(
-            GroupSample(world.now_ns, self._partitions, end, committed, self._log_start)
-        )
+        partitions = np.arange(end.size, dtype=np.int32)
+        log_start = np.zeros_like(end)  # nothing of the simulated log ever expires
+        self._window.add(GroupSample(world.now_ns, partitions, end, committed, log_start))
 
 
 class LagScaler:

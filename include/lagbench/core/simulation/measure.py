@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import inf
 
 import numpy as np
@@ -124,15 +125,19 @@ def seconds_over(traffic: Traffic, instants: Reals, lags: Reals, limit_seconds: 
 
     It is, while more waits than has arrived within the limit. ``lags`` is [instant, partition].
     """
-    starts = np.array(traffic.starts)
+    starts = np.array([*traffic.starts, *(at for at, _ in traffic.growths)])
     low, high = float(instants[0]), float(instants[-1])
     grid = np.concatenate([instants, starts, starts + limit_seconds])
     grid = np.unique(grid[(grid >= low) & (grid <= high)])
     recent = traffic.counts_at(grid) - traffic.counts_at(grid - limit_seconds)
     left, span = grid[:-1], np.diff(grid)
     prefix, suffix = np.zeros(len(left)), np.zeros(len(left))
-    for column, share in zip(lags.T, traffic.shares, strict=True):
-        excess = np.interp(grid, instants, column) - share * recent
+    for place, (column, share) in enumerate(zip(lags.T, traffic.shares, strict=True)):
+        came = share * recent
+        if traffic.growths:
+            of_partition = partial(traffic.records_of, place)
+            came = of_partition(grid) - of_partition(grid - limit_seconds)
+        excess = np.interp(grid, instants, column) - came
         excess[np.abs(excess) < 1e-6] = 0.0
         if excess.max() <= 0.0:
             continue

@@ -1,7 +1,8 @@
 """The actions of a scenario in the simulated world, as far as the simulator knows them.
 
 A killed pod starts again in place: its partitions wait until the session of the dead member ends.
-Without an autoscaler nothing decides. A swap begins with an empty history of the HPA.
+Without an autoscaler nothing decides. New partitions have no owner until the group finds them.
+A swap begins with an empty history of the HPA.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from lagbench.core.policy import CheckedPolicy
 from lagbench.core.scenario import (
     ActionBase,
     AutoscalerDown,
+    GrowPartitions,
     KillPod,
     Scenario,
     SlowDownstream,
@@ -23,6 +25,7 @@ from lagbench.core.simulation.clocks import SimulatedClock
 from lagbench.core.simulation.simulated_autoscaler import SimulatedAutoscaler
 from lagbench.core.simulation.world import World
 
+_SIMULATED = (KillPod, SwapPolicy, AutoscalerDown, SlowDownstream, GrowPartitions)
 SESSION_SECONDS = 10.0
 """The consumer's own default of the session timeout."""
 
@@ -32,7 +35,7 @@ def is_simulated(action: ActionBase) -> bool:
 
     The backlog itself follows a slow downstream.
     """
-    is_known = isinstance(action, KillPod | SwapPolicy | AutoscalerDown | SlowDownstream)
+    is_known = isinstance(action, _SIMULATED)
     return is_known and action.at_seconds is not None
 
 
@@ -67,6 +70,8 @@ class SimulatedActions:
         elif isinstance(action, AutoscalerDown):
             self._once(at, lambda: self._set_down(is_down=True))
             self._once(at + action.for_seconds, lambda: self._set_down(is_down=False))
+        elif isinstance(action, GrowPartitions):
+            self._once(at, lambda: self._world.grow(action.partitions))
         elif number in self._swapped:
             self._once(at, lambda: self._swap(self._swapped[number]))
 

@@ -36,9 +36,8 @@ class KafkaScaler:
         spec = trigger_metric_spec(trigger)
         self._specs: tuple[MetricSpec, ...] = () if spec is None else (spec,)
         self._trigger, self._world = parameters, world
-        count = world.scenario.partitions
-        kept = kept_partitions(parameters, parameters.topic, range(count))
-        self._kept = None if len(kept) == count else kept
+        self._count = world.scenario.partitions
+        self._kept = kept_partitions(parameters, parameters.topic, range(self._count))
         self._remembered: Ints | None = None
 
     def metric_specs(self) -> tuple[MetricSpec, ...]:
@@ -51,7 +50,10 @@ class KafkaScaler:
     def read(self, metric_name: str) -> MetricReading:  # noqa: ARG002 - there is only one
         """Poll the group's lag."""
         offsets = self._world.offsets()
-        if self._kept is not None:
+        if offsets.end.size != self._count:  # the topic has grown
+            self._count = offsets.end.size
+            self._kept = kept_partitions(self._trigger, self._trigger.topic, range(self._count))
+        if len(self._kept) < self._count:
             offsets = TopicOffsets(
                 offsets.end[self._kept], offsets.committed[self._kept], is_all_known=True
             )

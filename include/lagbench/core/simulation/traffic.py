@@ -16,6 +16,10 @@ class Traffic:
     def __init__(self, load: OfferedLoad, shares: Reals) -> None:
         """Lay out the rate's steps; ``shares`` is each partition's part of every rate."""
         self.load, self.shares = load, shares
+        self.before: Reals = np.zeros(len(shares))
+        """Per partition, the records beyond share x count, since shares changed in a growth."""
+        self.growths: list[tuple[float, Reals]] = []
+        """Instants at which the shares became others, with those before."""
         merged: list[tuple[float, float]] = []
         for part in load.segments:
             if not merged or merged[-1][1] != part.rate_per_second:
@@ -27,6 +31,34 @@ class Traffic:
         for index in range(1, len(merged)):
             seconds = self.starts[index] - self.starts[index - 1]
             self._counts.append(self._counts[-1] + seconds * self.rates[index - 1])
+
+    def grow(self, second: float, shares: Reals) -> None:
+        """Let ``shares`` hold from ``second`` on; they may be of more partitions."""
+        count = self.count_at(second)
+        arrived = np.zeros(len(shares))
+        arrived[: len(self.shares)] = self.before + self.shares * count
+        self.growths.append((second, self.shares))
+        self.shares, self.before = shares, arrived - shares * count
+
+    def records_by(self, seconds: Reals) -> Reals:
+        """Return the records that each partition had got by its own one of ``seconds``."""
+        if not self.growths or seconds.min() >= self.growths[-1][0]:
+            return np.asarray(self.before + self.shares * self.counts_at(seconds))
+        return np.array(
+            [self.records_of(place, seconds[[place]])[0] for place in range(len(self.shares))]
+        )
+
+    def records_of(self, partition: int, seconds: Reals) -> Reals:
+        """Return how many records a partition had got by each of ``seconds``."""
+        starts = [-np.inf, *(at for at, _ in self.growths)]
+        ends = [*starts[1:], np.inf]
+        total: Reals = np.zeros(len(seconds))
+        held = [*(shares for _, shares in self.growths), self.shares]
+        for start, end, shares in zip(starts, ends, held, strict=True):
+            if partition < len(shares):
+                inside = self.counts_at(np.clip(seconds, start, end))
+                total += shares[partition] * (inside - self.counts_at(np.array([start])))
+        return total
 
     def segment_at(self, second: float) -> int:
         """Return the index of the segment in force; -1 before the stream."""

@@ -87,6 +87,12 @@ class World:
         )
         self._epoch_ns = environment.starts_at_seconds * NS_PER_SECOND
 
+    def grow(self, partitions: int) -> None:
+        """Have ``partitions`` in all from now on."""
+        shares = _shares(self.scenario.keys, partitions, self.scenario.seed)
+        self.backlog.grow(self.second, shares)
+        self.fleet.grow(self.second)
+
     def advance(self, second: float) -> None:
         """Let everything happen that is due up to ``second``."""
         if self.fleet.next_at <= second:

@@ -101,7 +101,7 @@ def _baseline(measures: Measures, slos: Slos) -> SloResult:
 
 def _surplus(measures: Measures, slos: Slos) -> SloResult:
     """Judge the pods beyond the partitions; their absence is proven, or not known."""
-    scaling, partitions = measures.scaling, measures.scaling.partitions
+    scaling = measures.scaling
     result = claim_result(
         "surplus_pods_idle",
         "Surplus pods idle",
@@ -112,10 +112,10 @@ def _surplus(measures: Measures, slos: Slos) -> SloResult:
     if result.status == "not_judged":
         return result
     shown, counted = scaling.max_members, scaling.max_group_members
-    if shown is None or shown > partitions:
+    if shown is None or _beyond(scaling.members_beyond, shown, scaling) > 0:
         return result
     unsure = ""
-    if counted is not None and counted > partitions:
+    if counted is not None and _beyond(scaling.group_members_beyond, counted, scaling) > 0:
         unsure = f"the broker counted {counted} members, the pods' own records show {shown}"
     elif not _is_within_partitions(scaling):
         unsure = scaling.gaps_text or "there is no sample of the replicas"
@@ -129,5 +129,11 @@ def _is_within_partitions(scaling: Scaling) -> bool:
     """Return whether the desired replicas provably never exceeded the partitions."""
     if scaling.ceiling_replicas is not None and scaling.ceiling_replicas <= scaling.partitions:
         return True
-    was_seen = scaling.max_replicas is not None and not scaling.gaps_text
-    return was_seen and (scaling.max_replicas or 0) <= scaling.partitions
+    if scaling.max_replicas is None or scaling.gaps_text:
+        return False
+    return _beyond(scaling.replicas_beyond, scaling.max_replicas, scaling) <= 0
+
+
+def _beyond(found: int | None, most: int, scaling: Scaling) -> int:
+    """Return the most above the partitions of an instant; ``most`` decides where it is missing."""
+    return most - scaling.partitions if found is None else found

@@ -20,6 +20,7 @@ from lagbench.programs.actions.deployment_actions import (
 from lagbench.programs.actions.performer import Performer, Stage
 from lagbench.programs.actions.pod_actions import KillPods, PausePods
 from lagbench.programs.actions.policy_actions import SwapPolicies
+from lagbench.programs.actions.topic_actions import GrownTopic
 
 PERFORMERS: Mapping[ActionKind, type[Performer[Any]]] = {
     "kill_pod": KillPods,
@@ -31,6 +32,7 @@ PERFORMERS: Mapping[ActionKind, type[Performer[Any]]] = {
     "slow_downstream": SlowDownstreams,
     "broker_unreachable": DisturbedConnections,
     "broker_restart": RestartedBroker,
+    "grow_partitions": GrownTopic,
 }
 
 

@@ -12,7 +12,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.scenario.stream import EventBlock, EventStream, StreamDigest, partitions_of
+from lagbench.core.scenario import PartitionPlan
+from lagbench.core.scenario.stream import EventBlock, EventStream, StreamDigest, planned_partitions
 from lagbench.errors import LagbenchError
 from lagbench.shared_with_spark.event import event_values, record_keys
 
@@ -41,7 +42,7 @@ class BlockFeed:
     """Iterates over the blocks of a stream while a thread makes the next ones."""
 
     def __init__(
-        self, stream: EventStream, *, blocks: int, partitions: int, digested_events: int
+        self, stream: EventStream, *, blocks: int, partitions: PartitionPlan, digested_events: int
     ) -> None:
         """Prepare the thread; ``with`` starts it. ``digested_events``: without the tail's."""
         self._stream, self._blocks, self._partitions = stream, blocks, partitions
@@ -80,7 +81,9 @@ class BlockFeed:
                     events=events,
                     values=event_values(events),
                     keys=record_keys(events),
-                    partitions=partitions_of(events["entity_id"], self._partitions).tolist(),
+                    partitions=planned_partitions(
+                        events["entity_id"], events["planned_offset_ns"], self._partitions
+                    ).tolist(),
                     planned_ns=np.ascontiguousarray(events["planned_offset_ns"]),
                     digest=digest.copy(),
                 )

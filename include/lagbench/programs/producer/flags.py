@@ -18,6 +18,7 @@ from lagbench.core.scenario import (
     BurstyProfile,
     Flag,
     Keys,
+    PartitionPlan,
     Profile,
     SteadyProfile,
     StepProfile,
@@ -87,6 +88,9 @@ class ProducerFlags(RunFlags, Settings):
     partitions: int | None = Field(
         None, ge=1, le=1000, description="partitions of the topic; default: ask the broker"
     )
+    grow_partitions: str = Field(
+        "", description="growths of the topic as SECOND:PARTITIONS,…, in seconds of the stream"
+    )
     before_seconds: Duration = like(
         StepProfile, "before_seconds", "step: time before the spike", default=0.0
     )
@@ -145,6 +149,8 @@ class ProducerSettings:
     topic: str
     telemetry_topic: str | None
     partitions: int | None
+    growths: str
+    """As ``PartitionPlan.of_text`` reads them."""
     seed: int
     keys: Keys
     profile_kind: str
@@ -172,6 +178,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> P
         topic=flags.topic,
         telemetry_topic=flags.telemetry_topic,
         partitions=flags.partitions,
+        growths=_growths(flags),
         seed=flags.seed,
         keys=Keys(entities=flags.entities, zipf_s=flags.zipf_s),
         profile_kind="flat-out" if flags.flat_out else profile.kind,
@@ -183,6 +190,20 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> P
         starts_at_ns=flags.starts_at_ns,
         second_telemetry_topic=flags.second_telemetry_topic,
     )
+
+
+def _growths(flags: ProducerFlags) -> str:
+    """Return the growths; how many partitions they begin with may be known only to the broker."""
+    try:
+        PartitionPlan.of_text(flags.partitions or 1, flags.grow_partitions)
+    except ValueError as error:
+        raise WrongInput(
+            where=WHERE,
+            field="--grow-partitions",
+            value=flags.grow_partitions,
+            allowed=f"SECOND:PARTITIONS,…, both ascending ({error})",
+        ) from error
+    return flags.grow_partitions
 
 
 def _tail(flags: ProducerFlags) -> Tail | None:

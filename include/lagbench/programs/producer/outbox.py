@@ -28,6 +28,7 @@ MESSAGE_TIMEOUT_SECONDS = 300
 _LINGER_MS = 5
 _FULL_QUEUE_WAIT_SECONDS = 0.01
 _METADATA_TIMEOUT_SECONDS = 15.0
+_LOOK_TIMEOUT_SECONDS = 1.0
 _GIVEN_UP = ("_PURGE_QUEUE", "_PURGE_INFLIGHT")
 # Only callbacks are left then: those of a full queue of 1,000,000 took 2.0 s.
 _GIVE_UP_SECONDS = 10.0
@@ -107,6 +108,15 @@ class Outbox:
                 allowed=f"{found}, as many as topic {self._topic} has",
             )
         return found
+
+    def has_partitions(self, wanted: int) -> bool:
+        """Return whether the client knows ``wanted`` partitions, each with a leader."""
+        try:
+            metadata = self._producer.list_topics(self._topic, timeout=_LOOK_TIMEOUT_SECONDS)
+        except KafkaException:
+            return False  # an outage: the next look may succeed
+        found = metadata.topics[self._topic].partitions
+        return len(found) >= wanted and all(part.leader >= 0 for part in found.values())
 
     def hand_over(
         self,

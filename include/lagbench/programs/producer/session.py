@@ -9,8 +9,11 @@ import time
 from collections.abc import Iterator
 from types import FrameType
 
+import numpy as np
+
+from lagbench.core.scenario import PartitionPlan
 from lagbench.core.scenario.stream import BLOCK_EVENTS, NS, EventStream
-from lagbench.errors import ExitCode, NotReady
+from lagbench.errors import ExitCode, NotReady, WrongInput
 from lagbench.programs.producer.feed import BlockFeed, ReadyBlock
 from lagbench.programs.producer.flags import ProducerSettings
 from lagbench.programs.producer.outbox import MESSAGE_TIMEOUT_SECONDS, Outbox
@@ -29,6 +32,9 @@ _LONGEST_PAUSE_SECONDS = 0.2
 STOP_FLUSH_SECONDS = 20.0
 # Beyond its own timeout a message cannot wait: it has failed by then.
 _FLUSH_SECONDS = MESSAGE_TIMEOUT_SECONDS + 30.0
+# Partitions come within a tenth of a second of the request; an outage may delay it.
+_GROWTH_SECONDS = 60.0
+_GROWTH_LOOK_SECONDS = 0.005
 _LOOK_SECONDS = 0.1  # at a request to stop, before the stream starts
 # The generating thread must give up the interpreter sooner than the default 5 ms, a whole tick.
 _SWITCH_SECONDS = 0.0005
@@ -62,18 +68,22 @@ class Pacer:
         self._blocks: Iterator[ReadyBlock] = iter(())
         self._block: ReadyBlock | None = None
         self._position = 0
+        self._growths: list[tuple[int, int]] = []
         self.started_at = 0
         self._started = 0
         self._ended_ns = 0
 
-    def run(self, feed: BlockFeed, partitions: int) -> int:
-        """Send the whole stream, or until a stop is asked for; returns how many were planned."""
-        self._blocks = feed.blocks()
+    def run(self, feed: BlockFeed, partitions: PartitionPlan) -> int:
+        """Send the whole stream, or until a stop is asked for; returns how many were planned.
+
+        :raises NotReady: the topic did not get the partitions that are planned.
+        """
+        self._blocks, self._growths = feed.blocks(), list(partitions.instants_ns)
         self._block = next(self._blocks)
         self._await_start()
         # One instant on both clocks: pacing must not jump when the wall clock is set.
         self._started, self.started_at = time.monotonic_ns(), time.time_ns()
-        self._reports.started(self.started_at, partitions)
+        self._reports.started(self.started_at, partitions.first)
         ticks = 0
         while True:
             elapsed = self.elapsed_ns
@@ -136,6 +146,8 @@ class Pacer:
             self._block = block
         first = self._position
         last = min(first + min(wanted, _CHUNK_EVENTS), len(block.values))
+        if self._growths:
+            last = self._until_growth(block, first, last)
         planned = block.planned_ns[first:last]
         taken = self._outbox.hand_over(
             block.values[first:last],
@@ -149,13 +161,37 @@ class Pacer:
         if taken < last - first:
             self._outbox.await_room()
 
+    def _until_growth(self, block: ReadyBlock, first: int, last: int) -> int:
+        """Return where the events end that go by the partitions there are; wait if none does.
+
+        Events that wait are late, and their lateness shows it.
+        """
+        grows_at, count = self._growths[0]
+        cut = first + int(np.searchsorted(block.planned_ns[first:last], grows_at))
+        if cut > first:
+            return cut
+        limit_ns = self.elapsed_ns + int(_GROWTH_SECONDS * NS)
+        while not self._outbox.has_partitions(count):
+            elapsed = self.elapsed_ns
+            self._reports.tick(elapsed, self._load.planned_count_at(elapsed))
+            if self._stop.is_set:
+                return first
+            if elapsed >= limit_ns:
+                raise NotReady(
+                    f"the topic did not get its {count} partitions within {_GROWTH_SECONDS:g} s "
+                    f"of second {grows_at / NS:g} of the stream"
+                )
+            time.sleep(_GROWTH_LOOK_SECONDS)
+        del self._growths[0]
+        return self._until_growth(block, first, last) if self._growths else last
+
 
 def run_session(settings: ProducerSettings) -> int:
     """Run the producer to its end; 0 only when planned, sent and acknowledged are the same."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     stop = StopRequest()
     outbox = Outbox(settings.bootstrap_servers, settings.topic, client_id=settings.source)
-    partitions = outbox.require_partitions(settings.partitions)
+    partitions = _partitions(outbox, settings)
     reports = Reports(settings, outbox)
     pacer = Pacer(settings, outbox, reports, stop)
     load, planned_total = settings.whole_load, settings.load.total
@@ -193,6 +229,23 @@ def run_session(settings: ProducerSettings) -> int:
         return EXIT_SIGTERM
     is_complete = record.planned == record.sent == record.acked
     return int(ExitCode.PASS if is_complete else ExitCode.NOT_READY)
+
+
+def _partitions(outbox: Outbox, settings: ProducerSettings) -> PartitionPlan:
+    """Return the partitions over the stream, from those that the topic has.
+
+    :raises WrongInput: the topic has as many already as it is to get.
+    """
+    found = outbox.require_partitions(settings.partitions)
+    try:
+        return PartitionPlan.of_text(found, settings.growths)
+    except ValueError as error:
+        raise WrongInput(
+            where="producer",
+            field="--grow-partitions",
+            value=settings.growths,
+            allowed=f"more than the {found} partitions of topic {settings.topic}",
+        ) from error
 
 
 def _flush(outbox: Outbox, reports: Reports, pacer: Pacer, planned: int, stop: StopRequest) -> None:

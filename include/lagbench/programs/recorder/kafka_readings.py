@@ -12,7 +12,6 @@ from lagbench.adapters.kafka.kafka_lag import open_admin, read_offsets, read_par
 from lagbench.core.telemetry import GroupMember, GroupMembers, GroupSample, LagSample, Record
 
 _TIMEOUT_SECONDS = 1.0
-_PARTITIONS_READ_EVERY = 10  # samples; partitions are added rarely
 _REQUEST_LIMIT_SECONDS = 3600.0
 """Longer than an outage of a broker: with librdkafka 2.16.1 a request to a group's coordinator that
 times out while the broker stops ends the process (see ``adapters.kafka_lag``).
@@ -34,18 +33,13 @@ class LagReading:
         self._group = group
         self._topic = topic
         self._source = source
-        self._partitions: list[int] = []
-        self._samples = 0
 
     def __call__(self, at: int) -> Iterable[Record]:
         """Return one sample of all partitions; partial answers are errors."""
-        if self._samples % _PARTITIONS_READ_EVERY == 0:
-            self._partitions = read_partitions(
-                self._admin, self._topic, timeout_seconds=_TIMEOUT_SECONDS
-            )
-        places = [(self._topic, partition) for partition in self._partitions]
+        # In each sample: until a new partition is read its lag is not known.
+        partitions = read_partitions(self._admin, self._topic, timeout_seconds=_TIMEOUT_SECONDS)
+        places = [(self._topic, partition) for partition in partitions]
         found = read_offsets(self._admin, self._group, places, timeout_seconds=_TIMEOUT_SECONDS)
-        self._samples += 1
         rows = [
             (partition, offsets.end, offsets.committed)
             for (_, partition), offsets in found.items()

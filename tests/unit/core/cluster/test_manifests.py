@@ -23,6 +23,7 @@ from lagbench.core.cluster.manifests import (
 from lagbench.core.cluster.policy_manifest import policy_for_run
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.scenario.downstream_pace import DownstreamPace
+from lagbench.core.scenario.partition_plan import PartitionPlan
 from lagbench.core.scenario.poison import PoisonedKey
 from lagbench.core.scenario.run_names import (
     RUN_ID_LABEL,
@@ -201,6 +202,21 @@ def test_the_recorder_observes_the_consumers_workload() -> None:
     assert parse_recorder_options(flags, environment).workload == "StatefulSet"
 
 
+def test_the_producer_learns_when_its_topic_grows() -> None:
+    """The plan of the scenario's actions reaches the producer's own parser."""
+    growth = {"kind": "grow_partitions", "at_seconds": 2.5, "partitions": 8}
+    scenario = Scenario.model_validate(SCENARIO | {"actions": [growth]})
+
+    job = producer_job_for_run(workload("Job", "producer"), TARGET, scenario, tail=None)
+
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    environment = {entry["name"]: entry["value"] for entry in container["env"]}
+    arguments = [argument for argument in container["args"] if argument != "--kept=1"]
+    settings = read_settings(arguments, environment)
+    found = PartitionPlan.of_text(settings.partitions or 0, settings.growths)
+    assert found == scenario.partition_plan == PartitionPlan(4, ((2.5, 8),))
+
+
 def test_patching_twice_is_patching_once() -> None:
     """An argument that is there already is replaced, not repeated."""
     settings = ConsumerSettings()
@@ -219,6 +235,7 @@ def test_the_producer_understands_its_job() -> None:
     environment = {entry["name"]: entry["value"] for entry in container["env"]}
     arguments = [argument for argument in container["args"] if argument != "--kept=1"]
     settings = read_settings(arguments, environment)
+    assert settings.growths == ""
     assert settings.load.total == 100 * 5 + 1000 * 10 + 100 * 5
     assert (settings.seed, settings.partitions) == (7, 4)
     assert settings.topic == NAMES.events_topic

@@ -8,6 +8,7 @@ import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.core.measures import NAMED, NamedMeasure
+from lagbench.core.measures.accounting.accounting import MovedKeys
 from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario import Slos
 from lagbench.core.simulation.outcome import COMPARED, SimulationMeasures
@@ -42,6 +43,9 @@ def test_every_measure_is_read_from_a_run(measure: NamedMeasure[Measures]) -> No
     Without an idle stretch or an action those that need one have none, which is not zero.
     """
     run = quick_spike_measures()
+    moved = MovedKeys(keys=9, messages=90, overtaken_keys=2, overtaken=4, overtaken_in_doubt=1)
+    grown = run.accounting.model_copy(update={"moved": moved})  # measured only after a growth
+    run = run.model_copy(update={"accounting": grown})
     value = measure.read(run)
 
     if measure.name in NEEDS_AN_OCCASION:

@@ -345,11 +345,12 @@ def test_the_cost_in_pods_is_judged(fields: dict[str, Any], status: str) -> None
 @pytest.mark.parametrize(
     ("fields", "status"),
     [
-        ({"max_members": 20, "surplus_pods_idle": True}, "pass"),
-        ({"max_members": 20, "surplus_pods_idle": False}, "fail"),
-        ({"max_members": 20, "surplus_pods_idle": None}, "undetermined"),
+        ({"max_members": 20, "members_beyond": 8, "surplus_pods_idle": True}, "pass"),
+        ({"max_members": 20, "members_beyond": 8, "surplus_pods_idle": False}, "fail"),
+        ({"max_members": 20, "members_beyond": 8, "surplus_pods_idle": None}, "undetermined"),
         ({"max_members": None, "surplus_pods_idle": None}, "undetermined"),
         ({"max_members": 12, "surplus_pods_idle": None}, "not_judged"),
+        ({"max_members": 20, "members_beyond": 0, "surplus_pods_idle": None}, "not_judged"),
     ],
 )
 def test_surplus_pods(fields: dict[str, Any], status: str) -> None:

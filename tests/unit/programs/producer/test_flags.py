@@ -100,6 +100,17 @@ def test_half_a_tail_is_refused(flags: list[str], named: str) -> None:
     assert caught.value.field == named
 
 
+def test_growths_of_the_topic_are_read_and_must_grow() -> None:
+    """They are checked against the partitions of the start, if these are given."""
+    grown = settings(*STEADY, "-partitions", "6", "-grow-partitions", "2.5:12,4:24")
+    assert (grown.partitions, grown.growths) == (6, "2.5:12,4:24")
+    assert settings(*STEADY).growths == ""
+    for text in ("2:6", "12", "3:12,2:24"):
+        with pytest.raises(WrongInput) as refused:
+            settings(*STEADY, "-partitions", "6", "-grow-partitions", text)
+        assert refused.value.field == "--grow-partitions"
+
+
 def test_a_trace_from_a_file(tmp_path: Path) -> None:
     """trace-file is read as CSV."""
     path = tmp_path / "t.csv"

@@ -7,6 +7,7 @@ from lagbench.core.measures.accounting.accounting import (
     accounting_measure,
 )
 from lagbench.core.measures.accounting.commit_moves import CommitMove, commits_moved_back
+from lagbench.core.measures.accounting.moved_text import moved_text
 from lagbench.core.measures.accounting.sums import SUMS, broken_sums
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "accounting_measure",
     "broken_sums",
     "commits_moved_back",
+    "moved_text",
 ]

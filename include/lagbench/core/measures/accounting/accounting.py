@@ -106,6 +106,20 @@ class UnledgeredWork(MeasureModel):
     messages: int
 
 
+class MovedKeys(MeasureModel):
+    """Keys whose partition changed when the topic grew, and the order of their messages.
+
+    A message is overtaken if a later one of its key was begun before it in another partition.
+    """
+
+    keys: int
+    messages: int  # of these keys, in the log
+    overtaken_keys: int  # with at least one message overtaken
+    overtaken: int
+    overtaken_in_doubt: int  # too close for two clocks to decide
+    most_seconds: float | None = None  # by which a message was overtaken; None: none was
+
+
 class Accounting(MeasureModel):
     """Accounting by identity, as Spark wrote it to ``accounting.json``.
 
@@ -156,6 +170,7 @@ class Accounting(MeasureModel):
     processed_by_pods: int | None = None  # processed_records, summed over pods
     duplicated_by_pods: int | None = None  # duplicated, summed over pods
     broken_classes: tuple[str, ...] = ()  # classes whose count differs from their rows
+    moved: MovedKeys | None = None  # None: the topic did not grow
     lacks: tuple[str, ...] = ()  # missing counts that a run of its format records
     hottest_partition_share: float | None = None
     by_cause: dict[str, int] = Field(default_factory=dict)
@@ -185,6 +200,25 @@ class Accounting(MeasureModel):
             0,
             lambda found: found.reordered,
             lambda found: _with_doubt(found.reordered, found.reordered_in_doubt),
+        ),
+        NamedMeasure(
+            "moved_keys",
+            "Keys that moved partition",
+            "keys",
+            0,
+            lambda found: None if found.moved is None else found.moved.keys,
+        ),
+        NamedMeasure(
+            "overtaken",
+            "Overtaken by their key elsewhere",
+            "messages",
+            0,
+            lambda found: None if found.moved is None else found.moved.overtaken,
+            lambda found: (
+                None
+                if found.moved is None
+                else _with_doubt(found.moved.overtaken, found.moved.overtaken_in_doubt)
+            ),
         ),
         NamedMeasure(
             "zombies",
@@ -306,6 +340,7 @@ def accounting_measure(
         unbounded_pods=tuple(counts.get("unbounded_pods") or ()),
         unledgered=tuple(UnledgeredWork(**f) for f in counts.get("unledgered_bound") or ()),
         commit_moves=tuple(commit_moves),
+        moved=MovedKeys(**moved) if (moved := counts.get("moved_keys")) else None,
         below_fence=_below_fence(fence),
         in_partitions=None if in_partitions is None else sum(in_partitions.values()),
         processed_by_pods=_sum_of(by_pod, "processed") if "by_pod" in counts else None,

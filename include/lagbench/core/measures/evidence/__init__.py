@@ -69,6 +69,7 @@ from lagbench.core.measures.evidence.policies_in_force import PoliciesInForce, p
 from lagbench.core.measures.evidence.producer_records import contradictions_of_the_producer
 from lagbench.core.measures.evidence.seq_ranges import SeqRanges
 from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries, lag_series
+from lagbench.core.measures.evidence.topic_partitions import TopicPartitions, topic_partitions
 from lagbench.core.measures.evidence.validity import (
     Validity,
     fell_behind,
@@ -110,6 +111,7 @@ __all__ = [
     "SeqRanges",
     "SpikeWindow",
     "TelemetryGap",
+    "TopicPartitions",
     "Validity",
     "answer_bound",
     "by_life",
@@ -154,6 +156,7 @@ __all__ = [
     "probe_at",
     "telemetry_gaps",
     "timeline_gaps",
+    "topic_partitions",
     "unrecorded_members",
     "unrecorded_text",
     "validity",

@@ -62,6 +62,10 @@ HIDES: Mapping[ActionKind, Hides] = {
         frozenset({"lag", "group", "broker"}),
         recovery_seconds=60.0,
     ),
+    # Members see new partitions at their next look at the metadata, 10 s later at most; a
+    # rebalance begins then, and one of two steps has a second one. A broker that does not lead a
+    # new partition yet fails the reading of all.
+    "grow_partitions": Hides(frozenset({"rebalance"}), frozenset({"lag"}), recovery_seconds=20.0),
 }
 
 

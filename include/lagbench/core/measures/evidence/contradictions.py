@@ -17,7 +17,7 @@ from lagbench.core.measures.evidence.actions import NOTHING_HIDDEN, Hidden
 from lagbench.core.measures.evidence.load_taken import FEWEST_WAITING
 from lagbench.core.measures.evidence.measurement_window import STOPPING_PHASE
 from lagbench.core.measures.evidence.policies_in_force import PoliciesInForce
-from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries
+from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries, lag_of
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.statistics import Ints
 from lagbench.core.scenario import Scenario
@@ -101,7 +101,9 @@ def contradictions_of_the_end(
     return reasons
 
 
-def contradictions_of_lag(records: Sequence[TelemetryRecord], lag: LagSeries) -> list[str]:
+def contradictions_of_lag(
+    records: Sequence[TelemetryRecord], lag: LagSeries, *, first_partitions: int
+) -> list[str]:
     """Return where the table ``lag`` and the recorder's own records have different offsets.
 
     Rows that only one of the two has are ignored here: a missing row is a missing reading.
@@ -119,7 +121,7 @@ def contradictions_of_lag(records: Sequence[TelemetryRecord], lag: LagSeries) ->
         return []
     rows, columns, ends, commits = (np.asarray(part) for part in zip(*reported, strict=True))
     rows, columns = rows.astype(np.int64), columns.astype(np.int64)
-    lags = np.where(ends == 0, 0.0, np.maximum(ends - commits, 0.0))
+    lags = lag_of(ends, commits, lag.partitions[columns] >= first_partitions)
     shown_ends, shown_lags = lag.end_offsets[rows, columns], lag.by_partition[rows, columns]
     differ = _differ(shown_ends, ends) | _differ(shown_lags, lags)
     count = int(np.unique(rows[differ]).size)

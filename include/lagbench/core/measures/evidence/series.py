@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from lagbench.core.measures.statistics import Ints, Reals
 
@@ -60,6 +61,17 @@ class LagSeries:
         return place if place >= 0 else None
 
 
+def lag_of(ends: Reals, commits: Reals, is_added: npt.NDArray[np.bool_]) -> Reals:
+    """Return the lag of rows; NaN where it is unknown.
+
+    A partition that was added during the run begins at 0, and the group reads it from there: all of
+    it waits until the first commit. One of the start without a commit may have any.
+    """
+    known = np.where(is_added & np.isnan(commits), 0.0, commits)
+    lags: Reals = np.where(ends == 0, 0.0, np.maximum(ends - known, 0.0))
+    return lags
+
+
 def lag_series(
     at: Sequence[int],
     partition: Sequence[int],
@@ -82,7 +94,10 @@ def lag_series(
     end[end < 0] = np.nan  # from a stalled broker: an answer without an offset
     commit = np.asarray([np.nan if c is None else c for c in committed], dtype=np.float64)
     ends[row, column] = end
-    lags[row, column] = np.where(end == 0, 0.0, np.maximum(end - commit, 0.0))
+    is_added = np.full(seen.size, False)
+    if first_partitions is not None:
+        is_added = seen >= first_partitions
+    lags[row, column] = lag_of(end, commit, is_added)
     if first_partitions is not None:
         for later in np.flatnonzero(partitions >= first_partitions):
             is_before = np.arange(instants.size) < row[column == later].min()

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lagbench.core.measures.evidence import GroupEvent, GroupState, PodTimeline
+from lagbench.core.measures.evidence import GroupEvent, GroupState, PodTimeline, TopicPartitions
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.rebalance import EpisodeSpan
 
@@ -33,6 +33,8 @@ class Surplus:
 
     pods: tuple[SurplusPod, ...]
     max_members: int
+    most_beyond: int
+    """The most members above the partitions of their instant; 0 or less: never any."""
     is_idle: bool | None
     text: str
 
@@ -82,30 +84,34 @@ def _empty_seconds(own: Sequence[GroupEvent], start: int, end: int) -> float:
 def surplus(
     events: Sequence[GroupEvent],
     spans: Sequence[EpisodeSpan],
-    partitions: int,
+    partitions: TopicPartitions,
     *,
     zero_seconds: Mapping[str, float],
     records_done: Mapping[str, int] | None,
 ) -> Surplus:
-    """Return the pods beyond ``partitions`` and whether they got nothing and did nothing.
+    """Return the pods beyond the partitions of an instant, and whether they did nothing.
 
     ``records_done``: by pod, from the ledger; None when there is no accounting.
     """
     state, most, seen, wrong = GroupState(), 0, set[str](), ""
+    worst, worst_text = -partitions.last, ""
     owners: set[str] = set()
     settled_at = {span.ended_at for span in spans}
     for event in events:
         state.apply(event)
         owners |= set(state.owner.values())
-        most = max(most, len(state.members))
-        if len(state.members) <= partitions:
+        members, count = len(state.members), partitions.at(event.at)
+        most = max(most, members)
+        if members - count > worst or not worst_text:
+            worst, worst_text = members - count, f"{members} members on {count} partitions"
+        if members <= count:
             continue
         seen |= state.members
-        missing = len(state.members) - partitions - len(state.idle_members())
+        missing = members - count - len(state.idle_members())
         if event.at in settled_at and missing > 0:
-            wrong = f"{missing} of {len(state.members)} members should have been idle"
-    if most <= partitions:
-        return Surplus((), most, None, f"never more members than partitions ({most})")
+            wrong = f"{missing} of {members} members should have been idle"
+    if worst <= 0:
+        return Surplus((), most, worst, None, f"never more members than partitions ({most})")
     pods = tuple(
         SurplusPod(
             pod=pod,
@@ -117,6 +123,6 @@ def surplus(
     busy = [pod.pod for pod in pods if pod.records_done]
     if busy:
         wrong = f"{', '.join(busy)} processed records without owning a partition"
-    facts = f"{most} members on {partitions} partitions; {len(pods)} pods never got one"
+    facts = f"{worst_text}; {len(pods)} pods never got one"
     is_idle = None if records_done is None and not wrong else not wrong
-    return Surplus(pods, most, is_idle, f"{facts}; {wrong}" if wrong else facts)
+    return Surplus(pods, most, worst, is_idle, f"{facts}; {wrong}" if wrong else facts)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lagbench.core.measures.evidence import gaps_text
+from lagbench.core.measures.evidence import TopicPartitions, gaps_text
 from lagbench.core.measures.reaction.chain import Reaction, ReactionOutcome, reaction
 from lagbench.core.measures.reaction.due import Due, Standing, pods_due, standing
 from lagbench.core.measures.reaction.stamps import ReactionInput
@@ -23,7 +23,7 @@ _RANK: dict[ReactionOutcome, int] = {"did_not_come": 3, "reacted": 2, "unknown":
 
 
 def worst_reaction(
-    given: ReactionInput, *, partitions: int, pod_rate_per_second: float | None
+    given: ReactionInput, *, partitions: TopicPartitions, pod_rate_per_second: float | None
 ) -> Reaction:
     """Return the chain of the worst step of ``given.load``; without one, an empty chain."""
     windows = given.load.spike_windows
@@ -46,7 +46,7 @@ def worst_reaction(
             given.lag,
             given.limits,
             at_step,
-            partitions=partitions,
+            partitions=partitions.at(window.started_at),
             step_at=window.started_at,
             until_at=min(end, given.until_at),
             load_needs=needs,

@@ -7,7 +7,7 @@ from lagbench.core.scenario.stream.event_stream import (
     EventStream,
     StreamDigest,
 )
-from lagbench.core.scenario.stream.key_skew import partition_shares, partitions_of
+from lagbench.core.scenario.stream.key_skew import partition_shares, planned_partitions
 from lagbench.core.scenario.stream.poisoned import (
     failing_seqs,
     is_poisoned,
@@ -42,7 +42,7 @@ __all__ = [
     "load_spikes",
     "offered_load",
     "partition_shares",
-    "partitions_of",
+    "planned_partitions",
     "poisoned_key",
     "poisoned_seqs",
     "process_ns",

@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from lagbench.core.scenario.partition_plan import PartitionPlan
 from lagbench.core.scenario.scenario import Keys
 from lagbench.core.scenario.stream.exact_math import exact_exp, exact_log, exact_power
 
@@ -103,8 +104,12 @@ class EntityOrder:
         return ids.astype(np.uint64)
 
 
-def partitions_of(entity_ids: EntityIds, partitions: int) -> npt.NDArray[np.int32]:
+def partitions_of(
+    entity_ids: EntityIds, partitions: int | npt.NDArray[np.int64]
+) -> npt.NDArray[np.int32]:
     """Return the partition that Kafka's default partitioner gives each key (8 bytes, big endian).
+
+    ``partitions``: how many there are, for all keys or for each of them.
 
     murmur2 as the Java client computes it, the sign bit cleared, modulo the partition count.
     """
@@ -118,7 +123,17 @@ def partitions_of(entity_ids: EntityIds, partitions: int) -> npt.NDArray[np.int3
     hashed ^= hashed >> np.uint64(13)
     hashed = hashed * multiplier & _UINT32
     hashed ^= hashed >> np.uint64(15)
-    return ((hashed & np.uint64(0x7FFFFFFF)) % np.uint64(partitions)).astype(np.int32)
+    counts = np.asarray(partitions, dtype=np.uint64)
+    return ((hashed & np.uint64(0x7FFFFFFF)) % counts).astype(np.int32)
+
+
+def planned_partitions(
+    entity_ids: EntityIds, planned_offset_ns: npt.NDArray[np.int64], plan: PartitionPlan
+) -> npt.NDArray[np.int32]:
+    """Return the partition of each message: by its key, and the partitions at its instant."""
+    if not plan.growths:
+        return partitions_of(entity_ids, plan.first)
+    return partitions_of(entity_ids, plan.at_offsets(planned_offset_ns))
 
 
 @lru_cache(maxsize=4)  # the same for every seed, and two thirds of the work

@@ -4,6 +4,7 @@ import pytest
 
 from lagbench.core.measures.evidence.group_events import EventKind, GroupEvent
 from lagbench.core.measures.evidence.pod_timeline import PodTimeline
+from lagbench.core.measures.evidence.topic_partitions import TopicPartitions
 from lagbench.core.measures.pods.pod_time import idle_ratio, surplus, zero_partition_seconds
 from lagbench.core.measures.rebalance.episodes import episode_spans
 
@@ -87,7 +88,7 @@ def test_surplus_pods_are_named_with_their_evidence() -> None:
     found = surplus(
         events,
         episode_spans(events),
-        2,
+        TopicPartitions(2),
         zero_seconds={"p2": 30.0, "p3": 29.0},
         records_done={"p0": 10, "p1": 20},
     )
@@ -103,7 +104,11 @@ def test_a_surplus_pod_that_did_records_is_not_idle() -> None:
     events = crowd(4)
 
     found = surplus(
-        events, episode_spans(events), 2, zero_seconds={}, records_done={"p0": 1, "p3": 5}
+        events,
+        episode_spans(events),
+        TopicPartitions(2),
+        zero_seconds={},
+        records_done={"p0": 1, "p3": 5},
     )
 
     assert found.is_idle is False
@@ -114,7 +119,9 @@ def test_surplus_without_accounting_proves_nothing() -> None:
     """Assignments alone do not show that nothing was processed."""
     events = crowd(3)
 
-    found = surplus(events, episode_spans(events), 2, zero_seconds={}, records_done=None)
+    found = surplus(
+        events, episode_spans(events), TopicPartitions(2), zero_seconds={}, records_done=None
+    )
 
     assert found.is_idle is None
     assert found.pods[0].records_done is None
@@ -124,6 +131,23 @@ def test_as_many_members_as_partitions_have_no_surplus() -> None:
     """There was no occasion to judge."""
     events = crowd(2)
 
-    found = surplus(events, episode_spans(events), 2, zero_seconds={}, records_done={})
+    found = surplus(
+        events, episode_spans(events), TopicPartitions(2), zero_seconds={}, records_done={}
+    )
 
     assert (found.is_idle, found.max_members, found.pods) == (None, 2, ())
+
+
+def test_members_have_partitions_of_their_own_after_a_growth() -> None:
+    """Four members are two too many for two partitions, and none once there are four."""
+    events = crowd(4)
+    first, last = events[0].at, events[-1].at
+    spans = episode_spans(events)
+    early, late = TopicPartitions(2, ((first, 4),)), TopicPartitions(2, ((last + 1, 4),))
+
+    grown = surplus(events, spans, early, zero_seconds={}, records_done={})
+    later = surplus(events, spans, late, zero_seconds={}, records_done={})
+
+    assert (grown.most_beyond, grown.pods, grown.is_idle) == (0, (), None)
+    assert (later.most_beyond, len(later.pods), later.is_idle) == (2, 2, True)
+    assert "4 members on 2 partitions" in later.text

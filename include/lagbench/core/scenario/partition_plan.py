@@ -1,0 +1,113 @@
+"""Define how many partitions the topic of a run has, on the clock of the stream.
+
+A message goes by the number that is planned for its planned instant. So the same seed gives each
+message the same partition in every run, whenever the new partitions came.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lagbench.core.scenario.actions import ActionBase, GrowPartitions
+
+_PART = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?):(\d+)")
+_NS = 1_000_000_000
+
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """``first`` partitions at the start, then each growth: (second of the stream, partitions)."""
+
+    first: int
+    growths: tuple[tuple[float, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Reject growths that do not grow.
+
+        :raises ValueError: seconds or partitions do not ascend.
+        """
+        second, count = -1.0, self.first
+        for at, partitions in self.growths:
+            if at <= second or partitions <= count:
+                raise ValueError(
+                    f"growth {at:g}:{partitions}: seconds and partitions must ascend from {count}"
+                )
+            second, count = at, partitions
+
+    @classmethod
+    def of_text(cls, first: int, text: str) -> PartitionPlan:
+        """Read ``40.0:24,60.0:36``: 24 partitions from second 40 on, 36 from 60 on.
+
+        :raises ValueError: the text is none of these, or ``PartitionPlan`` rejects it.
+        """
+        found = []
+        for part in filter(None, text.split(",")):
+            match = _PART.fullmatch(part)
+            if match is None:
+                raise ValueError(f"{part!r} is not of the form SECOND:PARTITIONS")
+            found.append((float(match[1]), int(match[2])))
+        return cls(first, tuple(found))
+
+    @property
+    def text(self) -> str:
+        """Return the growths as ``of_text`` reads them; empty without one."""
+        return ",".join(f"{at!r}:{partitions}" for at, partitions in self.growths)
+
+    @property
+    def last(self) -> int:
+        """Return the partitions at the end."""
+        return self.growths[-1][1] if self.growths else self.first
+
+    @property
+    def instants_ns(self) -> tuple[tuple[int, int], ...]:
+        """Return the growths as (planned offset in nanoseconds, partitions)."""
+        return tuple((round(at * _NS), partitions) for at, partitions in self.growths)
+
+    def at(self, second: float) -> int:
+        """Return the partitions at a second of the stream."""
+        past = [partitions for at, partitions in self.growths if at <= second]
+        return past[-1] if past else self.first
+
+    def at_offsets(self, planned_offset_ns: npt.NDArray[np.int64]) -> Counts:
+        """Return the partitions at each planned offset."""
+        instants = np.array([at for at, _ in self.instants_ns], dtype=np.int64)
+        counts = np.array([self.first, *(count for _, count in self.growths)], dtype=np.int64)
+        found: Counts = counts[np.searchsorted(instants, planned_offset_ns, side="right")]
+        return found
+
+
+def partition_plan(partitions: int, actions: Sequence[ActionBase]) -> PartitionPlan:
+    """Return the plan of a topic that begins with ``partitions``."""
+    growths = (
+        (action.at_seconds, action.partitions)
+        for action in actions
+        if isinstance(action, GrowPartitions) and action.at_seconds is not None
+    )
+    return PartitionPlan(partitions, tuple(sorted(growths)))
+
+
+def problem_of_growth(partitions: int, actions: Sequence[ActionBase]) -> str:
+    """Return which growth has no more partitions than there are by then; empty: none."""
+    growths = [
+        (action.at_seconds or 0.0, number, action.partitions)
+        for number, action in enumerate(actions)
+        if isinstance(action, GrowPartitions)
+    ]
+    second, count = -1.0, partitions
+    for at, number, wanted in sorted(growths):
+        if at == second:
+            return f"actions.{number}.at_seconds must be another one: a grow_partitions is there"
+        if wanted <= count:
+            return (
+                f"actions.{number}.partitions must be above {count}, which the topic has by then: "
+                "Kafka cannot remove partitions"
+            )
+        second, count = at, wanted
+    return ""

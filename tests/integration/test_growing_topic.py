@@ -1,0 +1,145 @@
+"""Partitions that are added under load, on a real broker: who sees them, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.integration.consumer_group import consumer_group_run
+from tests.integration.producer_target import (
+    PARTITIONS,
+    ProducerTarget,
+    log_sha256,
+    make_target,
+    read_all,
+    value_of,
+)
+
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
+from lagbench.adapters.process.processes import end_process, start_tied
+from lagbench.core.scenario import PartitionPlan
+from lagbench.core.scenario.stream import planned_partitions
+from lagbench.embedded.broker import Broker
+from lagbench.errors import NotReady, WrongInput
+from lagbench.programs.recorder.kafka_readings import LagReading
+from lagbench.shared_with_spark.event import decode_events
+
+pytestmark = pytest.mark.integration
+
+GROWN = 2 * PARTITIONS
+STREAM = ["-rate", "600", "-duration-seconds", "3", "-entities", "500"]
+PATIENCE_SECONDS = 60.0
+START_NS = 15_000_000_000
+"""Until a producer of the idle class is ready."""
+
+
+@pytest.fixture
+def target(broker: Broker, kafka_admin: KafkaAdmin) -> ProducerTarget:
+    """Provide fresh topics on the session's broker."""
+    return make_target(kafka_admin, broker.bootstrap_servers)
+
+
+def start(
+    target: ProducerTarget, log_dir: Path, growth: str
+) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a producer; return it with the instant at which its stream starts."""
+    starts_at = time.time_ns() + START_NS
+    command = target.command(
+        *STREAM,
+        f"-partitions={PARTITIONS}",
+        f"-grow-partitions={growth}",
+        f"-starts-at-ns={starts_at}",
+    )
+    with (log_dir / "producer.log").open("ab") as log:
+        return start_tied(command, log=log, env=dict(os.environ)), starts_at
+
+
+def sleep_until(instant: int) -> None:
+    """Wait until an instant on the wall clock (unix ns)."""
+    time.sleep(max(0.0, (instant - time.time_ns()) / 1e9))
+
+
+@pytest.mark.parametrize("late_seconds", [-0.5, 0.4])
+def test_a_message_goes_by_the_partitions_of_its_planned_instant(
+    target: ProducerTarget, kafka_admin: KafkaAdmin, tmp_path: Path, late_seconds: float
+) -> None:
+    """Whether the partitions come early or late, each message is where the plan puts it."""
+    process, starts_at = start(target, tmp_path, f"1:{GROWN}")
+    sleep_until(starts_at + round((1 + late_seconds) * 1e9))
+    assert kafka_admin.grow_topic(target.topic, GROWN) == PARTITIONS
+
+    assert process.wait(PATIENCE_SECONDS) == 0
+    messages = read_all(target, target.topic, GROWN)
+    events = np.concatenate([decode_events(value_of(m)) for m in messages])
+    plan = PartitionPlan(PARTITIONS, ((1.0, GROWN),))
+    planned = planned_partitions(events["entity_id"], events["planned_offset_ns"], plan)
+    assert [m.partition() for m in messages] == planned.tolist()
+    assert sorted(events["seq"].tolist()) == list(range(1800))
+    is_early = events["planned_offset_ns"] < 1_000_000_000
+    assert planned[is_early].max() < PARTITIONS
+    assert set(planned[~is_early].tolist()) == set(range(GROWN))
+    finished = target.finished()
+    assert finished.stream_sha256 == log_sha256(messages)
+    if late_seconds > 0:
+        assert finished.lateness_max_ms >= 200
+
+
+def test_a_topic_that_never_grows_ends_the_stream(target: ProducerTarget, tmp_path: Path) -> None:
+    """A stop while the producer waits for partitions ends it; nothing goes elsewhere."""
+    process, starts_at = start(target, tmp_path, f"0.5:{GROWN}")
+    sleep_until(starts_at + 1_500_000_000)
+    assert end_process(process.pid, grace_seconds=PATIENCE_SECONDS)
+
+    events = np.concatenate(
+        [decode_events(value_of(m)) for m in read_all(target, target.topic, PARTITIONS)]
+    )
+    assert events["planned_offset_ns"].max() < 500_000_000
+    assert target.finished().sent == len(events) >= 299
+
+
+def test_a_topic_grows_once_and_never_shrinks(
+    target: ProducerTarget, kafka_admin: KafkaAdmin
+) -> None:
+    """Growing to the number that it has changes nothing; fewer and a missing topic are refused."""
+    assert kafka_admin.grow_topic(target.topic, GROWN) == PARTITIONS
+    assert kafka_admin.grow_topic(target.topic, GROWN) == GROWN
+    assert kafka_admin.partition_counts([target.topic]) == {target.topic: GROWN}
+    with pytest.raises(WrongInput):
+        kafka_admin.grow_topic(target.topic, PARTITIONS)
+    with pytest.raises(NotReady):
+        kafka_admin.grow_topic("no-such-topic", 3)
+
+
+def test_members_find_new_partitions_and_skip_nothing_in_them(
+    broker: Broker, kafka_admin: KafkaAdmin, tmp_path: Path
+) -> None:
+    """What was written before anybody owned the new partitions is processed, each message once."""
+    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=3) as run:
+        for pod in ("pod-a", "pod-b"):
+            run.start(pod, "--process-ms=1", "--concurrency=4")
+        run.await_members(kafka_admin, 2, within_seconds=PATIENCE_SECONDS)
+        run.offer(600)
+
+        kafka_admin.grow_topic(run.names.events_topic, 6)
+        run.partitions = 6
+        run.offer(1200)
+        found = LagReading(
+            run.bootstrap_servers, group=run.names.group, topic=run.names.events_topic, source="r"
+        )
+        (sample,) = list(found(1))
+
+        run.await_members(kafka_admin, 2, within_seconds=PATIENCE_SECONDS)
+        rows = run.await_processed(1800, within_seconds=PATIENCE_SECONDS)
+        assert [run.terminate(pod, within_seconds=PATIENCE_SECONDS) for pod in run.pods] == [0, 0]
+
+    assert [partition for partition, _, _ in sample.partitions] == list(range(6))
+    assert [end for _, end, _ in sample.partitions] == [400] * 3 + [200] * 3
+    assert (np.bincount(rows.seq.astype(np.int64)) == 1).all()
+    assert {partition: int((rows.partition == partition).sum()) for partition in range(6)} == {
+        **dict.fromkeys(range(3), 400),
+        **dict.fromkeys(range(3, 6), 200),
+    }
