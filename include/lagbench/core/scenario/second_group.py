@@ -13,7 +13,9 @@ from lagbench.core.scenario.actions import ActionBase, ActionKind
 
 FIELD = "second_group"
 _PARTS = ("consumer", "slos")
-_ACTIONS_ON_ALL_GROUPS: frozenset[ActionKind] = frozenset({"broker_restart", "autoscaler_down"})
+_ACTIONS_ON_ALL_GROUPS: frozenset[ActionKind] = frozenset(
+    {"broker_restart", "autoscaler_down", "grow_partitions"}
+)
 """The other kinds act on pods, on the policy or on the connections of the first group only."""
 
 
