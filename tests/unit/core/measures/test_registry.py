@@ -19,6 +19,10 @@ NEEDS_AN_OCCASION = {
     "first_event_wait_seconds",
     "action_dip_percent",
     "action_area_seconds",
+    "batch_seconds",
+    "publish_delay_seconds",
+    "tasks_recomputed",
+    "executor_minutes",
 }
 NOT_OF_A_RUN = {"pod_minutes_in_all", "seconds_over_slo", "settled_seconds", "watched_seconds"}
 
@@ -40,7 +44,7 @@ def test_no_two_measures_have_one_name_or_title() -> None:
 def test_every_measure_is_read_from_a_run(measure: NamedMeasure[Measures]) -> None:
     """On a run that measured everything each has a value, inside its interval if it has one.
 
-    Without an idle stretch or an action those that need one have none, which is not zero.
+    Those that need an idle stretch, an action or Spark have none without it: not zero.
     """
     run = quick_spike_measures()
     moved = MovedKeys(keys=9, messages=90, overtaken_keys=2, overtaken=4, overtaken_in_doubt=1)

@@ -6,13 +6,12 @@ from lagbench.core.measures.lag.drain import (
     DrainThreshold,
     drain_measure,
 )
-from lagbench.core.measures.lag.idle_wait import IdleWait, idle_wait
+from lagbench.core.measures.lag.idle_wait import idle_wait
 from lagbench.core.measures.lag.lag import Lag, Seconds, first_crossing, lag_measure, last_committed
 
 __all__ = [
     "Drain",
     "DrainThreshold",
-    "IdleWait",
     "Lag",
     "Seconds",
     "build_up",
