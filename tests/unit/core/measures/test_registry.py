@@ -9,6 +9,7 @@ from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.core.measures import NAMED, NamedMeasure
 from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.spark import SparkMeasures
 from lagbench.core.scenario import Slos
 from lagbench.core.simulation.outcome import COMPARED, SimulationMeasures
 
@@ -30,10 +31,30 @@ def test_no_two_measures_have_one_name_or_title() -> None:
     assert len({measure.title for measure in NAMED.values()}) == len(NAMED)
 
 
+SPARK = SparkMeasures(
+    trigger_seconds=2,
+    batches=3,
+    batch_seconds=1.5,
+    batch_max_seconds=3,
+    batches_over_trigger=1,
+    input_rows_per_second=400,
+    processed_rows_per_second=500,
+    tasks=18,
+    tasks_recomputed=0,
+    rows_recomputed=0,
+    task_seconds=20,
+    executor_seconds=30,
+    publish_delay_seconds=0.5,
+    publish_delay_max_seconds=1,
+    driver_starts=1,
+)
+"""Of a run whose consumer is on Spark; the spike's was a consumer group."""
+
+
 @pytest.mark.parametrize("measure", NAMED.values(), ids=lambda measure: measure.name)
 def test_every_measure_is_read_from_a_run(measure: NamedMeasure[Measures]) -> None:
     """On a run that measured everything each has a value, inside its interval if it has one."""
-    run = quick_spike_measures()
+    run = quick_spike_measures().model_copy(update={"spark": SPARK})
     value = measure.read(run)
 
     assert value is not None
