@@ -47,6 +47,8 @@ def _build_up(measures: Measures) -> str:
 
 
 def _dip(measures: Measures) -> str:
+    if measures.spark is not None:
+        return "not asked: the group of a Spark consumer has no members"
     area = _value("rebalance_area_seconds", measures)
     return f"deepest, in a 1 s window; {area} of work; {measures.rebalances.count} rebalances"
 

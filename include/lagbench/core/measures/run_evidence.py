@@ -32,7 +32,7 @@ from lagbench.core.measures.evidence import (
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.rebalance import Handover, PartitionWork
 from lagbench.core.policy import CheckedPolicy, PolicyLimits
-from lagbench.core.scenario import Scenario
+from lagbench.core.scenario import Scenario, kind_of
 from lagbench.core.scenario.stream import OfferedLoad, load_spikes, offered_load
 from lagbench.core.telemetry import (
     HpaSync,
@@ -154,6 +154,8 @@ class RunEvidence:
 
     @cached_property
     def _all_events(self) -> list[GroupEvent]:
+        if not kind_of(self.scenario.consumer.kind).has_members:
+            return []  # pods come and go, but the group has no members that could move
         return group_events(self.records, self.clocks)
 
     @cached_property

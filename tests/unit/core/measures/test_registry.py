@@ -10,6 +10,7 @@ from tests.fakes.measured_run import quick_spike_measures
 from lagbench.core.measures import NAMED, NamedMeasure
 from lagbench.core.measures.accounting.accounting import MovedKeys
 from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.spark import SparkMeasures
 from lagbench.core.scenario import Slos
 from lagbench.core.simulation.outcome import COMPARED, SimulationMeasures
 
@@ -19,10 +20,6 @@ NEEDS_AN_OCCASION = {
     "first_event_wait_seconds",
     "action_dip_percent",
     "action_area_seconds",
-    "batch_seconds",
-    "publish_delay_seconds",
-    "tasks_recomputed",
-    "executor_minutes",
 }
 NOT_OF_A_RUN = {"pod_minutes_in_all", "seconds_over_slo", "settled_seconds", "watched_seconds"}
 
@@ -40,16 +37,36 @@ def test_no_two_measures_have_one_name_or_title() -> None:
     assert len({measure.title for measure in NAMED.values()}) == len(NAMED)
 
 
+SPARK = SparkMeasures(
+    trigger_seconds=2,
+    batches=3,
+    batch_seconds=1.5,
+    batch_max_seconds=3,
+    batches_over_trigger=1,
+    input_rows_per_second=400,
+    processed_rows_per_second=500,
+    tasks=18,
+    tasks_recomputed=0,
+    rows_recomputed=0,
+    task_seconds=20,
+    executor_seconds=30,
+    publish_delay_seconds=0.5,
+    publish_delay_max_seconds=1,
+    driver_starts=1,
+)
+"""Of a run whose consumer is on Spark; the spike's was a consumer group."""
+
+
 @pytest.mark.parametrize("measure", NAMED.values(), ids=lambda measure: measure.name)
 def test_every_measure_is_read_from_a_run(measure: NamedMeasure[Measures]) -> None:
     """On a run that measured everything each has a value, inside its interval if it has one.
 
-    Those that need an idle stretch, an action or Spark have none without it: not zero.
+    Without an idle stretch or an action those that need one have none, which is not zero.
     """
     run = quick_spike_measures()
     moved = MovedKeys(keys=9, messages=90, overtaken_keys=2, overtaken=4, overtaken_in_doubt=1)
     grown = run.accounting.model_copy(update={"moved": moved})  # measured only after a growth
-    run = run.model_copy(update={"accounting": grown})
+    run = run.model_copy(update={"accounting": grown, "spark": SPARK})
     value = measure.read(run)
 
     if measure.name in NEEDS_AN_OCCASION:

@@ -141,6 +141,8 @@ def rebalance_episodes(
 ) -> tuple[RebalanceEpisode, ...]:
     """Return the episodes of ``spans`` (ascending) with trigger and dip."""
     rate = group.rate
+    if not spans:
+        return ()
     if not rate.processed.size:
         return tuple(
             _episode(
