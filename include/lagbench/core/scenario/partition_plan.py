@@ -1,7 +1,7 @@
 """Define how many partitions the topic of a run has, on the clock of the stream.
 
-The planned partition of a message goes by the number that is planned for its planned instant. So the same seed gives each
-message the same partition in every run, whenever the new partitions came.
+The planned partition of a message goes by the number that is planned for its planned instant. So
+the same seed gives each message the same partition in every run, whenever the new partitions came.
 """
 
 from __future__ import annotations
