@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.integration.consumer_group import consumer_group_run
+from tests.integration.consumer_group import consumer_group_run, eventually
 from tests.integration.producer_target import (
     PARTITIONS,
     ProducerTarget,
@@ -31,10 +31,8 @@ from lagbench.shared_with_spark.event import decode_events
 pytestmark = pytest.mark.integration
 
 GROWN = 2 * PARTITIONS
-STREAM = ["-rate", "600", "-duration-seconds", "3", "-entities", "500"]
+STREAM = ["-rate", "600", "-duration-seconds", "5", "-entities", "500"]
 PATIENCE_SECONDS = 60.0
-START_NS = 15_000_000_000
-"""Until a producer of the idle class is ready."""
 
 
 @pytest.fixture
@@ -46,16 +44,17 @@ def target(broker: Broker, kafka_admin: KafkaAdmin) -> ProducerTarget:
 def start(
     target: ProducerTarget, log_dir: Path, growth: str
 ) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a producer; return it with the instant at which its stream starts."""
-    starts_at = time.time_ns() + START_NS
-    command = target.command(
-        *STREAM,
-        f"-partitions={PARTITIONS}",
-        f"-grow-partitions={growth}",
-        f"-starts-at-ns={starts_at}",
+    """Start a producer; return it with the instant at which its stream was seen to start."""
+    path = log_dir / "producer.log"
+    command = target.command(*STREAM, f"-partitions={PARTITIONS}", f"-grow-partitions={growth}")
+    with path.open("ab") as log:
+        process = start_tied(command, log=log, env=dict(os.environ))
+    eventually(
+        lambda: True if "stream of" in path.read_text() else None,
+        "the stream starts",
+        within_seconds=PATIENCE_SECONDS,
     )
-    with (log_dir / "producer.log").open("ab") as log:
-        return start_tied(command, log=log, env=dict(os.environ)), starts_at
+    return process, time.time_ns()
 
 
 def sleep_until(instant: int) -> None:
@@ -63,23 +62,23 @@ def sleep_until(instant: int) -> None:
     time.sleep(max(0.0, (instant - time.time_ns()) / 1e9))
 
 
-@pytest.mark.parametrize("late_seconds", [-0.5, 0.4])
+@pytest.mark.parametrize("late_seconds", [-2.9, 0.4])
 def test_a_message_goes_by_the_partitions_of_its_planned_instant(
     target: ProducerTarget, kafka_admin: KafkaAdmin, tmp_path: Path, late_seconds: float
 ) -> None:
     """Whether the partitions come early or late, each message is where the plan puts it."""
-    process, starts_at = start(target, tmp_path, f"1:{GROWN}")
-    sleep_until(starts_at + round((1 + late_seconds) * 1e9))
+    process, started_at = start(target, tmp_path, f"3:{GROWN}")
+    sleep_until(started_at + round((3 + late_seconds) * 1e9))
     assert kafka_admin.grow_topic(target.topic, GROWN) == PARTITIONS
 
     assert process.wait(PATIENCE_SECONDS) == 0
     messages = read_all(target, target.topic, GROWN)
     events = np.concatenate([decode_events(value_of(m)) for m in messages])
-    plan = PartitionPlan(PARTITIONS, ((1.0, GROWN),))
+    plan = PartitionPlan(PARTITIONS, ((3.0, GROWN),))
     planned = planned_partitions(events["entity_id"], events["planned_offset_ns"], plan)
     assert [m.partition() for m in messages] == planned.tolist()
-    assert sorted(events["seq"].tolist()) == list(range(1800))
-    is_early = events["planned_offset_ns"] < 1_000_000_000
+    assert sorted(events["seq"].tolist()) == list(range(3000))
+    is_early = events["planned_offset_ns"] < 3_000_000_000
     assert planned[is_early].max() < PARTITIONS
     assert set(planned[~is_early].tolist()) == set(range(GROWN))
     finished = target.finished()
@@ -90,8 +89,8 @@ def test_a_message_goes_by_the_partitions_of_its_planned_instant(
 
 def test_a_topic_that_never_grows_ends_the_stream(target: ProducerTarget, tmp_path: Path) -> None:
     """A stop while the producer waits for partitions ends it; nothing goes elsewhere."""
-    process, starts_at = start(target, tmp_path, f"0.5:{GROWN}")
-    sleep_until(starts_at + 1_500_000_000)
+    process, started_at = start(target, tmp_path, f"0.5:{GROWN}")
+    sleep_until(started_at + 1_500_000_000)
     assert end_process(process.pid, grace_seconds=PATIENCE_SECONDS)
 
     events = np.concatenate(
