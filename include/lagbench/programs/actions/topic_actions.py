@@ -26,10 +26,15 @@ class GrownTopic(Performer[GrowPartitions]):
         return [topic]
 
     def act(self) -> None:
-        """Grow it; return when the new partitions can be written and read."""
+        """Grow it; return when the new partitions can be written and read.
+
+        :raises NotReady: another growth was first.
+        """
         topic, wanted = self.stage.options.topic, self.action.partitions
         with self._admin() as admin:
             before = admin.grow_topic(topic, wanted)
+        if before >= wanted:
+            raise NotReady(f"topic {topic} has {before} partitions: it did not grow")
         self.detail = f"from {before} to {wanted} partitions"
 
     def _admin(self) -> KafkaAdmin:
