@@ -53,6 +53,7 @@ class Swapping:
         folder = RunFolder.create(names.run_id, self.runs)
         folder.write_text(folder.scenario, SCENARIO.read_text())
         folder.write_text(folder.policy, yaml.safe_dump(policy))
+        folder.write_json(folder.manifest, {})
         operator = ApplyScalingPolicyOperator(task_id="apply", run_folder=str(folder.path))
         operator.act(CellRun.open(str(folder.path)), {})
         return folder, policy_for_run(policy, RunTarget(names, self.servers))
