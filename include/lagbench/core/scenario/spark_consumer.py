@@ -57,7 +57,7 @@ def worker_mebibytes(spark: SparkFlags) -> int:
 
 BATCH_OVERHEAD_SECONDS = 0.6
 """Of a micro-batch without messages: planning, two writes to the checkpoint, the tasks' start.
-Measured on two idle cores."""
+An estimate: no run on an idle machine has measured it."""
 
 
 def batch_seconds(trigger_seconds: float, rate: float, capacity: float) -> float:

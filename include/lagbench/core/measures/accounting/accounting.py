@@ -14,6 +14,12 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from lagbench.core.measures.accounting.commit_moves import CommitMove
+from lagbench.core.measures.accounting.records import (
+    MovedKeys,
+    StrangeRecord,
+    UnknownOwnership,
+    UnledgeredWork,
+)
 from lagbench.core.measures.accounting.sums import broken_classes
 from lagbench.core.measures.evidence import CURRENT_FORMAT
 from lagbench.core.measures.model import Interval, MeasureModel, NamedMeasure
@@ -77,47 +83,6 @@ class BadMessageGroup(MeasureModel):
     count: int
     partitions: tuple[int, ...]
     first_at: int | None
-
-
-class StrangeRecord(MeasureModel):
-    """A record in one of the run's topics that does not belong to the run."""
-
-    topic: str  # events, processed or telemetry
-    partition: int | None
-    offset: int | None
-    detail: str
-
-
-class UnknownOwnership(MeasureModel):
-    """A period with unknown ownership: a record of the pod's rebalances is missing."""
-
-    pod: str
-    from_at: int | None  # None: from its start
-    until_at: int
-    partitions: tuple[int, ...]
-
-
-class UnledgeredWork(MeasureModel):
-    """Upper bound of messages that a killed pod processed without a row in the ledger."""
-
-    pod: str
-    killed_at: int
-    seconds: float
-    messages: int
-
-
-class MovedKeys(MeasureModel):
-    """Keys whose partition changed when the topic grew, and the order of their messages.
-
-    A message is overtaken if a later one of its key was begun before it in another partition.
-    """
-
-    keys: int
-    messages: int  # of these keys, in the log
-    overtaken_keys: int  # with at least one message overtaken
-    overtaken: int
-    overtaken_in_doubt: int  # too close for two clocks to decide
-    most_seconds: float | None = None  # by which a message was overtaken; None: none was
 
 
 class Accounting(MeasureModel):
