@@ -8,7 +8,6 @@ import yaml
 
 from lagbench.catalog.catalog import (
     checked_cell,
-    load_policy,
     load_scenario,
     parse_settings,
     policy_file,
@@ -47,24 +46,6 @@ def refusal(path: Path | str, **overrides: str) -> WrongInput:
     with pytest.raises(WrongInput) as caught:
         load_scenario(path, dotted)
     assert caught.value.exit_code == ExitCode.WRONG_INPUT == 2
-    return caught.value
-
-
-def policy_like(name: str, **spec: Any) -> dict[str, Any]:
-    """Return a policy of the catalog with fields of its spec replaced; None removes one."""
-    manifest = load_policy(name).manifest
-    changed = {**manifest["spec"], **spec}
-    kept = {key: value for key, value in changed.items() if value is not None}
-    return {**manifest, "spec": kept}
-
-
-def policy_refusal(folder: Path, manifest: dict[str, Any]) -> WrongInput:
-    """Write a policy and return the refusal of it."""
-    path = folder / "mine-policy.yaml"
-    path.write_text(yaml.safe_dump(manifest), encoding="utf-8")
-    with pytest.raises(WrongInput) as caught:
-        load_policy(path)
-    assert caught.value.where == str(path)
     return caught.value
 
 
@@ -113,32 +94,6 @@ def test_the_catalog_is_the_issues() -> None:
         "prometheus-lag",
         "scale-to-zero",
     }
-
-
-def test_no_two_policies_are_the_same() -> None:
-    """Each file asks for something that no other one asks for."""
-    specs = [str(load_policy(path).manifest["spec"]) for path in ALL_POLICIES]
-
-    assert len(set(specs)) == len(specs)
-
-
-def test_policies_of_the_experiments_are_found_and_not_listed() -> None:
-    """They are none for production: a form and an error message do not offer them."""
-    names = [path.stem for path in ALL_POLICIES]
-
-    assert len(set(names)) == len(names)
-    assert set(names) - set(list_policies()) == {n for n in names if n.startswith("lab-")}
-    assert load_policy("lab-lag").limits.ceiling_replicas == 12
-
-
-@pytest.mark.parametrize("path", ALL_POLICIES, ids=lambda path: path.stem)
-def test_every_policy_is_a_complete_manifest_of_one_name(path: Path) -> None:
-    """Each policy passes KEDA's checks and all share name and namespace."""
-    manifest = load_policy(path).manifest
-
-    metadata = manifest["metadata"]
-    assert (metadata["name"], metadata["namespace"]) == ("consumer", "lagbench")
-    assert manifest["spec"]["scaleTargetRef"]["name"] == "consumer"
 
 
 @pytest.mark.parametrize("folder", ["include/catalog/scenarios", "k8s/policies"])
@@ -312,51 +267,6 @@ def test_a_missing_or_wrong_trace_is_named(tmp_path: Path) -> None:
 
     assert absent.where == wrong.where == str(tmp_path / "t.csv")
     assert wrong.field == "line 3"
-
-
-def test_a_field_that_keda_would_refuse_is_refused(tmp_path: Path) -> None:
-    """The article's minReplicas is no field of a ScaledObject; the right name is suggested."""
-    found = policy_refusal(tmp_path, policy_like("lag-quick", minReplicas=3))
-
-    assert (found.field, found.value) == ("spec.minReplicas", 3)
-    assert "did you mean minReplicaCount?" in found.allowed
-
-
-def test_keda_names_in_an_hpa_are_refused(tmp_path: Path) -> None:
-    """An HPA has minReplicas, not minReplicaCount."""
-    found = policy_refusal(tmp_path, policy_like("cpu-only", minReplicaCount=3))
-
-    assert found.field == "spec.minReplicaCount"
-    assert "did you mean minReplicas?" in found.allowed
-
-
-@pytest.mark.parametrize(
-    ("name", "spec", "field"),
-    [
-        ("lag-quick", {"minReplicaCount": 13}, "spec.minReplicaCount"),
-        ("cpu-only", {"minReplicas": 13}, "spec.maxReplicas"),
-        ("lag-quick", {"scaleTargetRef": {"name": "other"}}, "spec.scaleTargetRef"),
-        ("cpu-only", {"metrics": [{"type": "Pods"}]}, "spec.metrics[0].type"),
-        (
-            "lag-quick",
-            {"triggers": [{"type": "rabbitmq", "metadata": {}}]},
-            "spec.triggers[0].type",
-        ),
-        ("lag-quick", {"triggers": []}, "spec.triggers"),
-    ],
-)
-def test_a_policy_that_cannot_work_is_refused(
-    tmp_path: Path, name: str, spec: dict[str, Any], field: str
-) -> None:
-    """Minimum above maximum, another target, an unsupported trigger or metric are named."""
-    assert policy_refusal(tmp_path, policy_like(name, **spec)).field == field
-
-
-def test_another_kind_is_no_policy(tmp_path: Path) -> None:
-    """Only a ScaledObject or an HPA is a policy."""
-    found = policy_refusal(tmp_path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}})
-
-    assert (found.field, found.value) == ("kind", "ConfigMap")
 
 
 def test_more_replicas_than_partitions_must_be_meant() -> None:

@@ -1,0 +1,89 @@
+"""SLOs on what the autoscaler did: flips, pods paid for, pods without partitions."""
+
+from typing import Any
+
+import pytest
+from tests.fakes.measured_run import quick_spike_measures
+
+from lagbench.core.measures.measures import Measures
+from lagbench.core.scenario.scenario import Slos
+from lagbench.core.verdict.verdict import SloResult, Verdict, judge
+
+GOOD = quick_spike_measures()
+SLOS = Slos(drain_seconds=120)
+
+
+def changed(part: str, **fields: Any) -> Measures:
+    """Return the good run's measures with ``fields`` of ``part`` changed."""
+    return GOOD.model_copy(update={part: getattr(GOOD, part).model_copy(update=fields)})
+
+
+def result(verdict: Verdict, name: str) -> SloResult:
+    """Return one SLO's result."""
+    return next(slo for slo in verdict.slos if slo.name == name)
+
+
+def test_flips_name_the_first() -> None:
+    """Two flips; the first is said."""
+    changes = tuple(c.model_copy(update={"is_flip": True}) for c in GOOD.scaling.changes[:2])
+
+    found = result(judge(changed("scaling", flips=2, changes=changes), SLOS), "flips")
+
+    assert (found.status, found.value) == ("fail", 2)
+    assert "first flip at +34.3 s: 2 to 6 by hpa" in found.reason
+
+
+def test_flips_of_both_causes_count_and_the_self_made_ones_are_said() -> None:
+    """A flip that follows the load is a flip too."""
+    scaling = {"flips": 3, "self_made_flips": 2, "load_following_flips": 1}
+    changes = tuple(c.model_copy(update={"is_flip": True}) for c in GOOD.scaling.changes[:3])
+
+    found = result(judge(changed("scaling", changes=changes, **scaling), SLOS), "flips")
+
+    assert (found.status, found.value) == ("fail", 3)
+    assert found.reason.endswith("2 of 3 flips are self-made")
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"pod_minutes": 6.0}, "pass"),
+        ({"pod_minutes": 6.1}, "fail"),
+        ({"pod_minutes": None}, "undetermined"),
+        ({"pod_minutes": 6.0, "gaps_text": "no sample for 9 s"}, "undetermined"),
+        ({"pod_minutes": 6.1, "gaps_text": "no sample for 9 s"}, "fail"),
+    ],
+)
+def test_the_cost_in_pods_is_judged(fields: dict[str, Any], status: str) -> None:
+    """Pod-minutes above the limit fail; replicas that nobody saw may have cost more."""
+    found = result(judge(changed("scaling", **fields), Slos(pod_minutes=6)), "pod_minutes")
+
+    assert (found.status, found.threshold) == (status, "at most 6 pod-minutes")
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"max_members": 20, "members_beyond": 8, "surplus_pods_idle": True}, "pass"),
+        ({"max_members": 20, "members_beyond": 8, "surplus_pods_idle": False}, "fail"),
+        ({"max_members": 20, "members_beyond": 8, "surplus_pods_idle": None}, "undetermined"),
+        ({"max_members": None, "surplus_pods_idle": None}, "undetermined"),
+        ({"max_members": 12, "surplus_pods_idle": None}, "not_judged"),
+        ({"max_members": 20, "members_beyond": 0, "surplus_pods_idle": None}, "not_judged"),
+    ],
+)
+def test_surplus_pods(fields: dict[str, Any], status: str) -> None:
+    """Judged only when there were more members than partitions."""
+    assert result(judge(changed("scaling", **fields), SLOS), "surplus_pods_idle").status == status
+
+
+def test_flips_that_nobody_could_see_never_pass() -> None:
+    """None seen is undetermined with the gap as its reason; too many seen still fail."""
+    gap = "no reading of replicas for 301.0 s from +60.0 s"
+    limit = SLOS.flips or 0
+
+    with_gap = result(judge(changed("scaling", gaps_text=gap), SLOS), "flips")
+    seen = result(judge(changed("scaling", gaps_text=gap, flips=limit + 1), SLOS), "flips")
+
+    assert (with_gap.status, seen.status) == ("undetermined", "fail")
+    assert with_gap.reason.endswith(gap)
