@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal
 
 import psutil
@@ -14,6 +16,7 @@ import psutil
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.catalog.catalog import checked_cell
+from lagbench.catalog.strict_yaml import read_bytes
 from lagbench.core.cluster import (
     refuse_kind_on_cluster,
     refuse_on_cluster,
@@ -21,7 +24,7 @@ from lagbench.core.cluster import (
 )
 from lagbench.core.compare import content_digest, policies_digest
 from lagbench.core.plan import check_spark_fit
-from lagbench.core.scenario import RunNames, new_run_id, require_known_hpa
+from lagbench.core.scenario import RunNames, Scenario, new_run_id, require_known_hpa
 from lagbench.core.scenario.stream import RUN_TAIL_FIELD, tail_of
 from lagbench.embedded import bench
 from lagbench.embedded.prometheus_program import require_prometheus
@@ -54,7 +57,10 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     run_id = params.get("run_id") or new_run_id(
         cell.scenario.name, planned_at=datetime.now(UTC), unique_digits=secrets.token_hex(2)
     )
+    samples = _checked_samples(cell.scenario)
     folder = _new_folder(run_id)
+    if samples is not None:
+        folder.write_text(folder.payload, samples)
     conf = {
         "scenario": params["scenario"],
         "policy": cell.policy_name,
@@ -99,6 +105,25 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
         "seed": cell.scenario.seed,
         "fidelity": fidelity,
     }
+
+
+def _checked_samples(scenario: Scenario) -> str | None:
+    """Return the content of the payload's file, which the producer sends from the run folder.
+
+    :raises WrongInput: it is not what was checked.
+    """
+    payload = scenario.payload
+    if payload is None:
+        return None
+    content = read_bytes(Path(payload.file))
+    if hashlib.sha256(content).hexdigest() != payload.sha256:
+        raise WrongInput(
+            where=payload.file,
+            field="payload.file",
+            value="another content",
+            allowed="the content that was checked a moment ago: do not change it meanwhile",
+        )
+    return content.decode()
 
 
 def _new_folder(run_id: str) -> RunFolder:

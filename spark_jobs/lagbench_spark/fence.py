@@ -22,6 +22,8 @@ class Fence:
     committed: dict[int, int | None]
     stream_started_at: int | None
     fenced_at: int | None = None
+    identity_run_id: str | None = None
+    """The run that messages name in their identity header; None: the value has the identity."""
 
     @property
     def messages(self) -> int:
@@ -45,6 +47,7 @@ def parse_fence(content: Mapping[str, Any]) -> Fence:
             },
             stream_started_at=_instant(content.get("stream_started_at")),
             fenced_at=_instant(content.get("fenced_at")) or None,
+            identity_run_id=content.get("identity_run_id"),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UnreadableRun(

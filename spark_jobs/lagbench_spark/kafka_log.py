@@ -13,7 +13,12 @@ _FETCH_BYTES = str(8 * 1024 * 1024)
 
 
 def read_topic(
-    session: SparkSession, *, bootstrap_servers: str, topic: str, end_offsets: Mapping[int, int]
+    session: SparkSession,
+    *,
+    bootstrap_servers: str,
+    topic: str,
+    end_offsets: Mapping[int, int],
+    has_headers: bool = False,
 ) -> DataFrame:
     """Return the records below ``end_offsets`` with the columns of Spark's Kafka source.
 
@@ -29,6 +34,7 @@ def read_topic(
         .option("startingOffsets", "earliest")
         .option("endingOffsets", json.dumps(fence))
         .option("failOnDataLoss", "true")
+        .option("includeHeaders", str(has_headers).lower())
         .option("kafka.isolation.level", "read_committed")
         .option("kafka.max.poll.records", _RECORDS_PER_POLL)
         .option("kafka.max.partition.fetch.bytes", _FETCH_BYTES)

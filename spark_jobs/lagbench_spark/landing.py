@@ -38,10 +38,13 @@ def land(folder: RunFolder, topics: Topics | None, fence: Fence) -> None:
     """
     records = _records(folder.session, folder, topics, "telemetry", fence.telemetry)
     folder.write_table("telemetry", schemas.TELEMETRY, decode_telemetry(records))
-    started_at = fence.stream_started_at
+    started_at, run_id = fence.stream_started_at, fence.identity_run_id
     if started_at is None:
         started_at = stream_started_at(folder.read_table("telemetry", schemas.TELEMETRY))
-    events = event_headers(_records(folder.session, folder, topics, "events", fence.events))
+    events = event_headers(
+        _records(folder.session, folder, topics, "events", fence.events, has_headers=bool(run_id)),
+        run_id=run_id,
+    )
     ledger = _records(with_large_rows(folder.session), folder, topics, "processed", fence.processed)
     at_once(
         partial(
@@ -71,6 +74,8 @@ def _records(
     topics: Topics | None,
     kind: str,
     ends: Mapping[int, int],
+    *,
+    has_headers: bool = False,
 ) -> DataFrame:
     """Return the records of one topic below the fence, with the columns of Spark's source."""
     if topics is None:
@@ -80,4 +85,5 @@ def _records(
         bootstrap_servers=topics.bootstrap_servers,
         topic=getattr(topics, kind),
         end_offsets=ends,
+        has_headers=has_headers,
     )

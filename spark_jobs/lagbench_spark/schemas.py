@@ -22,13 +22,15 @@ EVENTS = T.StructType(
     [
         _required("partition", _INT),  # of the events topic, 7
         _required("offset", _LONG),  # in the partition, 10482
-        _optional("seq", _LONG),  # 0, 1, 2 … per producer, 125003; null: it has another size
+        _optional("seq", _LONG),  # 0, 1, 2 … per producer, 125003; null: it has no identity
         _optional("entity_id", _LONG),  # also the record's key, 4711; null as above
         _optional("planned_offset_ns", _LONG),  # from the stream's start, 12500000000; as above
         _optional("planned_at", _LONG),  # unix ns; null: as above, or the start is not known
         _required("logged_at", _LONG),  # the record's timestamp, unix ns (exact to 1 ms)
-        _optional("producer_id", _INT),  # 0; null: it has another size
-        _optional("size_bytes", _INT),  # of the value, 256; null: none, or an older run
+        _optional("producer_id", _INT),  # 0; null: it has no identity
+        _optional(
+            "size_bytes", _INT
+        ),  # of the value, 256 of own events; null: none, or an older run
     ]
 )
 

@@ -1,8 +1,11 @@
-"""Measure the rate and the lateness of the producer."""
+"""Measure the rate and the lateness of the producer, with its own events and with samples."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
+from random import Random
 
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker
@@ -17,6 +20,7 @@ PACED_SECONDS = 10.0
 SHORTEST_SECONDS = 2.0
 FLAT_OUT_EVENTS = 1_000_000
 FEWEST_EVENTS = 200_000
+SAMPLES = 500
 AIM_FLAT_OUT_PER_SECOND = 200_000
 AIM_P99_MS = 20.0
 AIMED_RATE_PER_SECOND = 60_000
@@ -46,6 +50,26 @@ def measure(scale: float) -> Iterator[Figure]:
             at_least(AIM_FLAT_OUT_PER_SECOND),
             f"{sent.seconds:.1f} s, idempotent, acks=all, lz4, 256 B",
         )
+        sent = _send(stage, broker, "samples", [*flags, f"--payload-file={_samples(stage.folder)}"])
+        yield Figure(
+            f"flat out, {count:,} samples, identity in a header: acknowledged",
+            sent.acked_per_second,
+            "events/s",
+            None,
+            f"{sent.seconds:.1f} s, the same with JSON lines of about 256 B",
+        )
+
+
+def _samples(folder: Path) -> Path:
+    """Write JSON lines of about an event's size, of which about half is random, too."""
+    random = Random(1)
+    file = folder / "samples.jsonl"
+    lines = [
+        json.dumps({"id": number, "text": random.randbytes(56).hex() + "." * 116})
+        for number in range(SAMPLES)
+    ]
+    file.write_text("\n".join(lines))
+    return file
 
 
 def _send(stage: Stage, broker: Broker, run_id: str, flags: list[str]) -> Sent:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from lagbench.catalog.catalog_files import catalog_folder, find_file, policies_folder
 from lagbench.catalog.scenario_errors import wrong_scenario
-from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_text
+from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_bytes, read_text
 from lagbench.core.cluster import check_actions
 from lagbench.core.plan import check_spark_fit
 from lagbench.core.policy import (
@@ -27,8 +27,15 @@ from lagbench.core.policy import (
     require_one_start,
     stream_windows,
 )
-from lagbench.core.scenario import EARLIER_NAMES, Scenario, SwapPolicy, trace_points
-from lagbench.core.scenario.stream import offered_load, poisoned_seqs
+from lagbench.core.scenario import (
+    EARLIER_NAMES,
+    Scenario,
+    SwapPolicy,
+    read_samples,
+    trace_points,
+    with_samples,
+)
+from lagbench.core.scenario.stream import offered_load, poisoned_seqs, sample_shares
 from lagbench.errors import WrongInput
 
 SETTING = "--set"
@@ -110,9 +117,27 @@ def load_scenario(name_or_path: str | Path, overrides: Mapping[str, str] | None 
     except ValidationError as error:
         problem = wrong_scenario(error, data, where=where)
         raise _of_setting(problem, overrides or {}) from error
+    scenario = _with_samples(scenario, path)
     offered_load(scenario.profile, where=where)
     _require_poisoned_messages(scenario, where)
     return scenario
+
+
+def _with_samples(scenario: Scenario, scenario_file: Path) -> Scenario:
+    """Return the scenario with the facts on its samples, and their file by its whole path."""
+    payload = scenario.payload
+    if payload is None:
+        return scenario
+    path = (scenario_file.parent / payload.file).resolve()
+    content = read_bytes(path)
+    samples = read_samples(content, payload, where=str(path))
+    known = with_samples(
+        payload,
+        content,
+        samples,
+        partition_shares=sample_shares(samples, scenario.partitions),
+    )
+    return scenario.model_copy(update={"payload": known.model_copy(update={"file": str(path)})})
 
 
 def _require_poisoned_messages(scenario: Scenario, where: str) -> None:
@@ -175,7 +200,7 @@ def checked_cell(
 
 def _text_of(scenario: Scenario) -> str:
     """Return the effective scenario as a run folder has it; one with one group does not say so."""
-    without = {"second_group"} if scenario.second_group is None else None
+    without = {name for name in ("second_group", "payload") if getattr(scenario, name) is None}
     effective = scenario.model_dump(mode="json", exclude=without)
     return yaml.safe_dump(effective, sort_keys=False, allow_unicode=True)
 

@@ -51,15 +51,21 @@ _Loader.add_implicit_resolver(
 def read_text(path: Path) -> str:
     """Return the text of a file; ``WrongInput`` when it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        return read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise WrongInput(
+            where=str(path), field="file", value=path.name, allowed="text in UTF-8"
+        ) from error
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the bytes of a file; ``WrongInput`` when it cannot be read."""
+    try:
+        return path.read_bytes()
     except OSError as error:
         reason = error.strerror or str(error)
         raise WrongInput(
             where=str(path), field="file", value=path.name, allowed=f"a readable file ({reason})"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise WrongInput(
-            where=str(path), field="file", value=path.name, allowed="text in UTF-8"
         ) from error
 
 

@@ -127,10 +127,18 @@ def _print_needs(console: Console, cell: Cell, plans: Sequence[Plan], *, free_by
         console.print("[red]✗[/red] this disk is too small for the run")
 
 
+def _size(scenario: Scenario) -> str:
+    payload = scenario.payload
+    if payload is None or payload.mean_bytes is None:
+        return f"{scenario.message_bytes} B"
+    most = f"at most {payload.largest_bytes:,} B"
+    return f"{payload.mean_bytes:,.0f} B on average, {most} ({payload.samples:,} samples)"
+
+
 def _needs(cell: Cell, plan: Plan) -> list[tuple[str, str]]:
     scenario = cell.scenario
     return [
-        ("messages", f"{plan.messages:,} of {scenario.message_bytes} B, seed {scenario.seed}"),
+        ("messages", f"{plan.messages:,} of {_size(scenario)}, seed {scenario.seed}"),
         ("offered rate", f"{plan.base_rate:,.0f}/s, at the peak {plan.peak_rate:,.0f}/s"),
         ("stream", f"{plan.stream_seconds:,.0f} s"),
         ("tail", _tail(plan)),
@@ -234,6 +242,7 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
                     seed=scenario.seed,
                     poison=poisoned_key(scenario),
                     pace=downstream_pace(scenario.actions),
+                    has_payload=scenario.payload is not None,
                 )
             )
         made += [

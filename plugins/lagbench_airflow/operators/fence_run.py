@@ -109,8 +109,10 @@ class FenceRunOperator(CellOperator):
         with closing(hook.open_lag_reader(awaits_transactions=True)) as reader:
             lag = reader.offsets(names.group, names.events_topic)
         manifest = cell.folder.read_json(cell.folder.manifest)
+        of_headers = {} if cell.scenario.payload is None else {"identity_run_id": names.run_id}
         return {
             **ends,
+            **of_headers,
             "committed": {str(p): place.committed for p, place in sorted(lag.items())},
             "fenced_at": time.time_ns(),
             "stream_started_at": manifest.get("stream_started_at"),

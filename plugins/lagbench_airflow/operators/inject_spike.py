@@ -76,6 +76,7 @@ class InjectSpikeOperator(CellOperator):
                     cell.scenario,
                     tail=cell.tail,
                     starts_at_ns=self._starts_at_ns(kube, cell, self.bootstrap_servers()),
+                    payload_file=str(cell.folder.payload),
                 )
                 is_new = kube.create(made)
                 if store is not None:

@@ -72,6 +72,7 @@ class RunConsumersOperator(CellOperator):
             poison=poisoned_key(cell.scenario),
             start=start,
             pace=downstream_pace(cell.scenario.actions),
+            has_payload=cell.scenario.payload is not None,
             way=way,
         )
         kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)

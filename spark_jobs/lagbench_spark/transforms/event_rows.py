@@ -1,6 +1,6 @@
-"""Decode the fixed-size events of the log, a whole Arrow batch at a time.
+"""Decode the identities of the events in the log, a whole Arrow batch at a time.
 
-No record in the log ends the job: a record of another size keeps its place and its size, and the
+No record in the log ends the job: one without an identity keeps its place and its size, and the
 accounting counts it (``transforms/foreign.py``).
 """
 
@@ -14,20 +14,31 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from lagbench.shared_with_spark.event import EVENT_BYTES, EVENT_DTYPE, PAYLOAD_BYTES
+from lagbench.shared_with_spark.event import EVENT_BYTES
+from lagbench.shared_with_spark.identity import IDENTITY_BYTES, IDENTITY_DTYPE, IDENTITY_HEADER
 
-# The seeded payload carries no identity: 28 of 256 bytes go to Python.
-_HEADER_BYTES = EVENT_BYTES - PAYLOAD_BYTES
-_HEADER_DTYPE = np.dtype([field for field in EVENT_DTYPE.descr if field[0] != "payload"])
 _TIMESTAMP_NS = 1000  # Spark's timestamps count microseconds
 
 
-def event_headers(records: DataFrame) -> DataFrame:
-    """Return of records of Spark's Kafka source what ``decode_events`` needs."""
-    header = F.substring("value", 1, _HEADER_BYTES).alias("header")
-    size = F.octet_length("value").alias("size")
+def event_headers(records: DataFrame, *, run_id: str | None = None) -> DataFrame:
+    """Return of records of Spark's Kafka source what ``decode_events`` needs.
+
+    The identity is in the value's first bytes, or with a ``run_id`` in a header of each record.
+    Of the value no more goes to Python. A record without an identity has null.
+    """
+    size = F.octet_length("value")
+    header = F.when(size == EVENT_BYTES, F.substring("value", 1, IDENTITY_BYTES))
+    if run_id is not None:
+        of_name = F.filter("headers", lambda found: found["key"] == IDENTITY_HEADER)
+        found = F.get(of_name, F.lit(0))["value"]
+        of_run = F.octet_length(found) == IDENTITY_BYTES + len(run_id.encode())
+        run = F.substring(found, IDENTITY_BYTES + 1, len(run_id.encode()))
+        is_of_run = of_run & (run == F.encode(F.lit(run_id), "UTF-8"))
+        header = F.when(is_of_run, F.substring(found, 1, IDENTITY_BYTES))
     logged_at = (F.unix_micros("timestamp") * _TIMESTAMP_NS).alias("logged_at")
-    return records.select("partition", "offset", logged_at, size, header)
+    return records.select(
+        "partition", "offset", logged_at, size.alias("size"), header.alias("header")
+    )
 
 
 def decode_events(
@@ -36,14 +47,14 @@ def decode_events(
     """Turn rows of ``event_headers`` into rows of ``schemas.EVENTS``."""
     for batch in batches:
         sizes = batch.column("size")
-        is_event = pc.fill_null(pc.equal(sizes, EVENT_BYTES), fill_value=False)
+        is_event = pc.is_valid(batch.column("header"))
         is_other = pc.invert(is_event).to_numpy(zero_copy_only=False)
-        headers = np.zeros(batch.num_rows, _HEADER_DTYPE)
+        headers = np.zeros(batch.num_rows, IDENTITY_DTYPE)
         found = (
             batch.column("header").filter(is_event) if is_other.any() else batch.column("header")
         )
         if len(found):  # a batch with only strangers has no buffer
-            headers[~is_other] = np.frombuffer(_joined(found), dtype=_HEADER_DTYPE)
+            headers[~is_other] = np.frombuffer(_joined(found), dtype=IDENTITY_DTYPE)
         planned_offset_ns = pa.array(headers["planned_offset_ns"].astype(np.int64), mask=is_other)
         yield pa.RecordBatch.from_pydict(
             {

@@ -1,6 +1,6 @@
 """Find records of the events topic that are not events of this run.
 
-Consumers skip a stranger of another size, and process one of the right size like any other record.
+Consumers skip a stranger without an identity, and process one with it like any other record.
 Both are in a separate class, so no field of a stranger is trusted.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from lagbench.shared_with_spark.event import EVENT_BYTES
 from lagbench_spark.run_facts import StreamPlan
 
 _PRODUCER_ID = 0  # a run has one producer
@@ -38,9 +37,9 @@ def _stranger(plan: StreamPlan) -> Column:
     is_beyond = (seq < 0) | _above(seq, None if plan.seqs is None else plan.seqs - 1)
     is_outside = (planned < 0) | _above(planned, plan.offset_ns)
     size = F.coalesce(F.col("size_bytes").cast("string"), F.lit("no"))
-    wrong_size = F.concat(F.lit("a value of "), size, F.lit(f" bytes, not {EVENT_BYTES}"))
+    nameless = F.concat(F.lit("a value of "), size, F.lit(" bytes, without the run's identity"))
     return (
-        F.when(seq.isNull(), wrong_size)
+        F.when(seq.isNull(), nameless)
         .when(F.col("producer_id") != _PRODUCER_ID, F.lit("of another producer"))
         .when(is_beyond, F.lit("of a seq beyond those produced"))
         .when(is_outside, F.lit("planned outside the stream"))

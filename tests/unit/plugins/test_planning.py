@@ -10,9 +10,10 @@ import pytest
 from tests.unit.plugins.conftest import SERVERS, World
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.catalog.catalog import load_policy
+from lagbench.catalog.catalog import checked_cell, load_policy
 from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.compare.cell_identity import content_digest
+from lagbench.errors import WrongInput
 from lagbench.results.baseline import cell_of
 from lagbench_airflow import planning, run_topics
 from lagbench_airflow.cell_run import CellRun
@@ -88,3 +89,27 @@ def test_a_planned_run_reports_its_cell(
     folder.write_text(folder.policy, "the policy as applied, with the run's own names")
     assert cell is not None
     assert cell_of(folder) == cell
+
+
+def test_the_samples_are_kept_as_they_were_checked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The run folder has the file; one that changed after its check ends the plan."""
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path / "runs"))
+    monkeypatch.setattr(targets, "is_embedded", lambda: True)
+    connection = SimpleNamespace(extra_dejson={"kube_config_path": "/bench"})
+    monkeypatch.setattr(targets, "connection", lambda _: connection)
+    file = tmp_path / "orders.jsonl"
+    file.write_text('{"customer": "é"}\n', encoding="utf-8")
+    params = {"scenario": "own_messages", "overrides": {}}
+    overrides = {"payload.file": str(file), "payload.key_field": "customer"}
+    monkeypatch.setattr(planning, "settings_of", lambda _: overrides)
+
+    folder = RunFolder(tmp_path / "runs" / planning.plan_run(params, dag_run="d")["run_id"])
+    checked = checked_cell("own_messages", overrides=overrides)
+    file.write_text('{"customer": "another"}\n', encoding="utf-8")
+    monkeypatch.setattr(planning, "checked_cell", lambda *_, **__: checked)
+
+    assert folder.payload.read_text(encoding="utf-8") == '{"customer": "é"}\n'
+    with pytest.raises(WrongInput, match=r"payload\.file"):
+        planning.plan_run(params, dag_run="d")

@@ -103,6 +103,11 @@ class RunFolder:
         return self.path / "scenario.yaml"
 
     @property
+    def payload(self) -> Path:
+        """The user's samples, as the run sends them; only a run with a payload has the file."""
+        return self.path / "payload.txt"
+
+    @property
     def policy(self) -> Path:
         """The policy as applied."""
         return self.path / "policy.yaml"

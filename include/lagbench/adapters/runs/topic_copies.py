@@ -1,8 +1,9 @@
 """Copies of a run's topics in its folder, made when the accounting failed and they are to go.
 
-A copy holds every record below the fence as it lies in the log: partition, offset, timestamp and
-value, in Parquet, which the Spark job reads in Kafka's place (``lagbench account RUN``). The bench
-deletes its broker's data with the broker, so topics that merely stayed would not outlive it.
+A copy holds every record below the fence as it lies in the log: partition, offset, timestamp,
+value and headers, in Parquet, which the Spark job reads in Kafka's place
+(``lagbench account RUN``). The bench deletes its broker's data with the broker, so topics that
+merely stayed would not outlive it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
 from lagbench.errors import NotReady
+from lagbench.shared_with_spark.identity import header_pairs
 
 SILENT_SECONDS = 60.0
 _SCHEMA = pa.schema(
@@ -28,6 +30,7 @@ _SCHEMA = pa.schema(
         ("offset", pa.int64()),
         ("timestamp", pa.timestamp("us", tz="UTC")),
         ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
 )
 _MESSAGES_AT_ONCE = 20_000
@@ -120,6 +123,12 @@ def _batch(messages: Sequence[Message]) -> pa.RecordBatch:
         [message.offset() for message in messages],
         [message.timestamp()[1] * _MICROSECONDS for message in messages],
         [message.value() for message in messages],
+        [_headers(message) for message in messages],
     ]
     arrays = [pa.array(c, field.type) for c, field in zip(columns, _SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+
+
+def _headers(message: Message) -> list[dict[str, Any]] | None:
+    pairs = header_pairs(message.headers())
+    return [{"key": name, "value": value} for name, value in pairs] or None

@@ -47,10 +47,17 @@ def refuse_on_cluster(scenario: Scenario) -> None:
 
 
 def refuse_kind_on_cluster(scenario: Scenario) -> None:
-    """Reject a kind of consumer whose pods need an image that is not built yet.
+    """Reject what no cluster has yet: an image for a kind of consumer, a user's samples in a pod.
 
-    :raises WrongInput: names the kind.
+    :raises WrongInput: names the field.
     """
+    if scenario.payload is not None:
+        raise WrongInput(
+            where=f"scenario {scenario.name} on a cluster",
+            field="payload",
+            value=scenario.payload.file,
+            allowed="the embedded bench: the file does not get into the producer's pod yet",
+        )
     if scenario.consumer.kind == "spark":
         raise WrongInput(
             where=f"scenario {scenario.name} on a cluster",

@@ -74,6 +74,7 @@ def consumer_for_run(
     start: StartDelay | None = None,
     pace: DownstreamPace | None = None,
     way: ConsumersWay | None = None,
+    has_payload: bool = False,
 ) -> Manifest:
     """Return the consumers' workload: settings as arguments, ``replicas`` as the start.
 
@@ -81,6 +82,7 @@ def consumer_for_run(
     k8s/components/statefulset: no pod waits for another one, because the policy under test decides
     how many start at once.
 
+    With a payload the messages have their identity in headers.
     With a ``way`` the pods reach Kafka through the broker proxy. ``seed`` draws the costs of
     messages. With ``start`` each pod waits before it joins; localkube
     notes the pod's number in the run.
@@ -116,6 +118,8 @@ def consumer_for_run(
             "work-seed": str(seed),
         },
     )
+    if has_payload:
+        set_arguments(container, {"identity": "headers"})
     if poison is not None:
         set_arguments(container, {"poison": flag_text(poison)})
     if pace is not None and not pace.is_even:
@@ -135,12 +139,14 @@ def producer_job_for_run(
     *,
     tail: Tail | None,
     starts_at_ns: int | None = None,
+    payload_file: str | None = None,
 ) -> Manifest:
     """Return the producer's Job under the run's one name, so that creating it twice is a conflict.
 
     The profile is passed as JSON in a variable, because a trace does not fit into flags. With a
     ``tail`` the base load continues until the Job is deleted. The stream starts at
-    ``starts_at_ns`` (unix ns), None: as soon as it can.
+    ``starts_at_ns`` (unix ns), None: as soon as it can. ``payload_file`` has the samples of a
+    scenario with a payload.
     """
     profile = scenario.profile.model_dump(mode="json", exclude_none=True)
     return job_for_run(
@@ -156,6 +162,7 @@ def producer_job_for_run(
             "entities": str(scenario.keys.entities),
             "zipf-s": flag_text(scenario.keys.zipf_s),
             **(_tail_arguments(tail) if tail is not None else {}),
+            **_payload_arguments(scenario, payload_file),
             **({} if starts_at_ns is None else {"starts-at-ns": str(starts_at_ns)}),
             **second_telemetry(target.names, scenario),
         },
@@ -202,6 +209,14 @@ def job_for_run(
 def _growth_arguments(scenario: Scenario) -> dict[str, str]:
     growths = scenario.partition_plan.text
     return {"grow-partitions": growths} if growths else {}
+
+
+def _payload_arguments(scenario: Scenario, file: str | None) -> dict[str, str]:
+    payload = scenario.payload
+    if payload is None or file is None:
+        return {}
+    key = {} if payload.key_field is None else {"payload-key-field": payload.key_field}
+    return {"payload-file": file, "payload-format": payload.format, **key}
 
 
 def _tail_arguments(tail: Tail) -> dict[str, str]:

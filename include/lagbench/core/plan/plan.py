@@ -23,11 +23,14 @@ from lagbench.core.scenario.stream import (
     offered_load,
     partition_shares,
     tail_of,
+    topic_shares,
 )
 
 # Bytes of broker log per event, lz4, 12 partitions: 146 at 60,000/s, 156 at 6,000/s (measured);
 # 208 at 600/s, where a batch holds one record, but such a stream is small anyway.
 EVENT_LOG_BYTES = 160
+# Key, header with identity and a run's id of up to 60 letters, and the frame of a record.
+IDENTITY_LOG_BYTES = 130
 # Six columns of 8 B in the ledger, and the Arrow header of a batch spread over its records.
 LEDGER_BYTES = 60
 # The tables of a run folder (Parquet): 9 columns of an event and 10 of its processing.
@@ -97,7 +100,7 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
     whole_load = load if tail is None else tail.after(load)
     consumer, partitions = scenario.consumer, scenario.partitions
     pod_rate = consumer.pod_rate_per_second or math.inf
-    shares = partition_shares(scenario.keys, partitions, scenario.seed)
+    shares = topic_shares(scenario)
     hottest = int(np.argmax(shares))
     most = scenario.partition_plan.last
     useful = min(limits.ceiling_replicas, most)
@@ -133,11 +136,19 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
         hottest_share=float(shares[hottest]),
         hottest_rate=float(shares[hottest]) * load.peak_rate,
         is_skew_limited=float(shares[hottest]) * load.peak_rate > pod_rate,
-        disk_bytes=whole_load.total * (EVENT_LOG_BYTES + LEDGER_BYTES + TABLE_BYTES),
+        disk_bytes=whole_load.total * (_log_bytes(scenario) + LEDGER_BYTES + TABLE_BYTES),
         memory_mebibytes=spark_mebibytes(consumer, limits.ceiling_replicas),
         warnings=(),
     )
     return _with_warnings(draft, limits, scenario)
+
+
+def _log_bytes(scenario: Scenario) -> int:
+    """Return the bytes of broker log per message; a user's samples may not compress."""
+    payload = scenario.payload
+    if payload is None or payload.mean_bytes is None:
+        return EVENT_LOG_BYTES
+    return math.ceil(payload.mean_bytes) + IDENTITY_LOG_BYTES
 
 
 def disk_bytes(groups: Sequence[Plan]) -> int:

@@ -31,6 +31,13 @@ from lagbench.core.scenario.hpa_phase import (
     stream_start_at_ns,
 )
 from lagbench.core.scenario.partition_plan import PartitionPlan
+from lagbench.core.scenario.payload import (
+    Payload,
+    PayloadFormat,
+    Samples,
+    read_samples,
+    with_samples,
+)
 from lagbench.core.scenario.poison import PoisonedKey, PoisonedKeyFlag
 from lagbench.core.scenario.process_cost import NUMBER, ProcessCost
 from lagbench.core.scenario.run_names import (
@@ -136,12 +143,15 @@ __all__ = [
     "LastingAction",
     "PartitionPlan",
     "PausePod",
+    "Payload",
+    "PayloadFormat",
     "PoisonedKey",
     "PoisonedKeyFlag",
     "ProcessCost",
     "Profile",
     "RollingRestart",
     "RunNames",
+    "Samples",
     "Scenario",
     "Slos",
     "SlowDownstream",
@@ -164,10 +174,12 @@ __all__ = [
     "mean_start_seconds",
     "new_run_id",
     "phase_distance_seconds",
+    "read_samples",
     "require_known_hpa",
     "shared_actions",
     "start_delay",
     "stream_start_at_ns",
     "trace_points",
+    "with_samples",
     "worker_mebibytes",
 ]

@@ -22,6 +22,7 @@ from lagbench.core.scenario.actions import (
 from lagbench.core.scenario.consumer_kind import KindName, kind_of
 from lagbench.core.scenario.flag import Flag
 from lagbench.core.scenario.partition_plan import PartitionPlan, partition_plan, problem_of_growth
+from lagbench.core.scenario.payload import Payload, problem_of_payload
 from lagbench.core.scenario.poison import Poison
 from lagbench.core.scenario.process_cost import ProcessMs
 from lagbench.core.scenario.second_group import shared_actions, with_fields_of_first
@@ -283,6 +284,7 @@ class Scenario(_Model):
     partitions: int = Field(ge=1, le=MOST_PARTITIONS)
     message_bytes: Literal[256] = 256
     keys: Keys = Keys()
+    payload: Payload | None = None
     profile: Profile
     consumer: ConsumerSettings = ConsumerSettings()
     poison: Poison | None = None
@@ -334,8 +336,10 @@ class Scenario(_Model):
                     f"actions.{number}.kind must be another one: consumer.cpu_ms is work of the "
                     "pod itself, which a slow downstream does not slow"
                 )
-        problem = problem_of_overlap(self.actions) or problem_of_growth(
-            self.partitions, self.actions
+        problem = (
+            problem_of_overlap(self.actions)
+            or problem_of_growth(self.partitions, self.actions)
+            or problem_of_payload(self.payload, self.consumer.kind, self.poison, self.actions)
         )
         if problem:
             raise ValueError(problem)

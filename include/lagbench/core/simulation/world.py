@@ -17,7 +17,14 @@ from lagbench.core.scenario import (
     downstream_pace,
     mean_start_seconds,
 )
-from lagbench.core.scenario.stream import OfferedLoad, Tail, offered_load, partition_shares, tail_of
+from lagbench.core.scenario.stream import (
+    OfferedLoad,
+    Tail,
+    offered_load,
+    partition_shares,
+    tail_of,
+    topic_shares,
+)
 from lagbench.core.simulation.backlog import Backlog
 from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.fleet import Fleet
@@ -28,6 +35,12 @@ from lagbench.core.simulation.traffic import Traffic
 @lru_cache(maxsize=64)  # 25 ms each, and every policy on a seed has the same
 def _shares(keys: Keys, partitions: int, seed: int) -> Reals:
     return partition_shares(keys, partitions, seed)
+
+
+def _first_shares(scenario: Scenario) -> Reals:
+    if scenario.payload is not None:
+        return topic_shares(scenario)
+    return _shares(scenario.keys, scenario.partitions, scenario.seed)
 
 
 @lru_cache(maxsize=64)
@@ -59,7 +72,7 @@ class World:
     ) -> None:
         """Begin ``lead_seconds`` before the stream with ``replicas`` working pods."""
         consumer = scenario.consumer
-        shares = _shares(scenario.keys, scenario.partitions, scenario.seed)
+        shares = _first_shares(scenario)
         self.scenario, self.environment = scenario, environment
         self.second = -environment.lead_seconds
         self.planned = _load(scenario.profile)

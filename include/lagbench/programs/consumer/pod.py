@@ -28,6 +28,7 @@ from lagbench.programs.consumer.work_queues import WorkQueues
 from lagbench.programs.consumer.worker import Worker
 from lagbench.programs.steady_clock import SteadyClock
 from lagbench.shared_with_spark.event import EVENT_BYTES, concatenate_values, decode_events
+from lagbench.shared_with_spark.identity import decode_identities, identity_of
 
 log = logging.getLogger(__name__)
 
@@ -201,7 +202,7 @@ class ConsumerPod:
         if any(map(Message.error, messages)):
             messages = self._without_errors(messages)
         runs = [(n, list(run)) for n, run in groupby(messages, Message.partition)]
-        found = [(number, run, chunk_of(run, arrived_at)) for number, run in runs]
+        found = [(number, run, self._chunk_of(run, arrived_at)) for number, run in runs]
         chunks = [(n, run, c) for n, run, c in found if n is not None and c is not None]
         self._costs.draw([chunk for _, _, chunk in chunks])
         for partition, records, chunk in chunks:
@@ -211,6 +212,11 @@ class ConsumerPod:
             if work is not None and work.queued > self._high_water and not work.is_paused:
                 self._consumer.pause([TopicPartition(self._options.topic, partition)])
                 work.is_paused = True
+
+    def _chunk_of(self, messages: list[Message], arrived_at: int) -> RecordChunk | None:
+        if self._options.identity == "value":
+            return chunk_of(messages, arrived_at)
+        return chunk_by_headers(messages, arrived_at, self._options.run_id or "")
 
     def _let_flow(self) -> None:
         flowing = [
@@ -271,3 +277,16 @@ def chunk_of(messages: list[Message], arrived_at: int) -> RecordChunk | None:
         return chunk_of(events, arrived_at) if events else None
     offsets = np.fromiter(map(Message.offset, messages), np.int64, len(messages))
     return RecordChunk(offsets, decode_events(concatenate_values(values)), arrived_at)
+
+
+def chunk_by_headers(messages: list[Message], arrived_at: int, run_id: str) -> RecordChunk | None:
+    """Return the messages of one partition with the run's identity; others are skipped."""
+    found = [(message, identity_of(message.headers(), run_id)) for message in messages]
+    known = [(message, identity) for message, identity in found if identity is not None]
+    if len(known) < len(found):
+        log.warning("%d records have no identity of the run; skipped", len(found) - len(known))
+    if not known:
+        return None
+    offsets = np.fromiter((message.offset() for message, _ in known), np.int64, len(known))
+    events = decode_identities(concatenate_values([identity for _, identity in known]))
+    return RecordChunk(offsets, events, arrived_at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -58,6 +58,9 @@ class ConsumerOptions(WorkOptions, ConsumerFlags, RunFlags, Settings):
         description="host:port of Kafka for the telemetry, if the pod's own way there is disturbed",
     )
     group: str = Field(description="consumer group; default: the run's, by --run-id")
+    identity: Literal["value", "headers"] = Field(
+        "value", description="where a message has its identity"
+    )
     commit_interval_seconds: Annotated[float, Flag("commit-interval")] = Field(
         1.0, ge=0.01, le=3600, description="seconds between two commits"
     )

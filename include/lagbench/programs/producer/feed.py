@@ -12,10 +12,10 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.scenario import PartitionPlan
-from lagbench.core.scenario.stream import EventBlock, EventStream, StreamDigest, planned_partitions
+from lagbench.core.scenario.stream import EventBlock, EventStream, StreamDigest
 from lagbench.errors import LagbenchError
-from lagbench.shared_with_spark.event import event_values, record_keys
+from lagbench.programs.producer.bodies import MessageBodies
+from lagbench.shared_with_spark.identity import Headers
 
 # 8 blocks of 8192 are 1.1 s at 60,000/s, and about 35 MB.
 _BLOCKS_AHEAD = 8
@@ -30,6 +30,7 @@ class ReadyBlock:
     values: list[bytes]
     keys: list[bytes]
     partitions: list[int]
+    headers: list[Headers] | None  # None: the value has the identity
     planned_ns: npt.NDArray[np.int64]
     digest: StreamDigest
 
@@ -42,10 +43,10 @@ class BlockFeed:
     """Iterates over the blocks of a stream while a thread makes the next ones."""
 
     def __init__(
-        self, stream: EventStream, *, blocks: int, partitions: PartitionPlan, digested_events: int
+        self, stream: EventStream, *, blocks: int, bodies: MessageBodies, digested_events: int
     ) -> None:
         """Prepare the thread; ``with`` starts it. ``digested_events``: without the tail's."""
-        self._stream, self._blocks, self._partitions = stream, blocks, partitions
+        self._stream, self._blocks, self._bodies = stream, blocks, bodies
         self._digested_events = digested_events
         self._ready: Queue[ReadyBlock | Exception] = Queue(maxsize=_BLOCKS_AHEAD)
         self._stopping = threading.Event()
@@ -76,14 +77,14 @@ class BlockFeed:
         digest = StreamDigest(seq_to=self._digested_events)
         try:
             for index in range(self._blocks):
-                events = self._stream.block(index)
+                bodies = self._bodies.of(self._stream.block(index))
+                events = bodies.events
                 block = ReadyBlock(
                     events=events,
-                    values=event_values(events),
-                    keys=record_keys(events),
-                    partitions=planned_partitions(
-                        events["entity_id"], events["planned_offset_ns"], self._partitions
-                    ).tolist(),
+                    values=bodies.values,
+                    keys=bodies.keys,
+                    partitions=bodies.partitions,
+                    headers=bodies.headers,
                     planned_ns=np.ascontiguousarray(events["planned_offset_ns"]),
                     digest=digest.copy(),
                 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
@@ -19,9 +20,13 @@ from lagbench.core.scenario import (
     Flag,
     Keys,
     PartitionPlan,
+    Payload,
+    PayloadFormat,
     Profile,
+    Samples,
     SteadyProfile,
     StepProfile,
+    read_samples,
     trace_points,
 )
 from lagbench.core.scenario.stream import OfferedLoad, Tail, offered_load
@@ -133,6 +138,13 @@ class ProducerFlags(RunFlags, Settings):
     )
     count: int | None = Field(None, ge=1, le=10**10, description="flat-out: number of events")
     flat_out: bool = Field(False, description="no pacing")
+    payload_file: str | None = Field(
+        None, description="file of samples, sent as they are; default: lagbench's own events"
+    )
+    payload_format: PayloadFormat = like(Payload, "format", "of a sample in the file")
+    payload_key_field: str | None = like(
+        Payload, "key_field", "dotted field of a JSON sample that is its key; default: Zipf"
+    )
     pod_name: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
         "", description="the pod's metadata.name"
     )
@@ -162,6 +174,9 @@ class ProducerSettings:
     tail: Tail | None = None
     starts_at_ns: int = 0
     second_telemetry_topic: str | None = None
+    run_id: str = ""
+    samples: Samples | None = None
+    """A user's messages; None: lagbench's own events."""
 
     @property
     def whole_load(self) -> OfferedLoad:
@@ -189,7 +204,30 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> P
         tail=_tail(flags),
         starts_at_ns=flags.starts_at_ns,
         second_telemetry_topic=flags.second_telemetry_topic,
+        run_id=flags.run_id or "",
+        samples=_samples(flags),
     )
+
+
+def _samples(flags: ProducerFlags) -> Samples | None:
+    """Return the samples; without a run their identity would be anybody's."""
+    if flags.payload_file is None:
+        return None
+    if not flags.run_id:
+        raise _LINE.missing("run_id")
+    payload = Payload(
+        file=flags.payload_file, format=flags.payload_format, key_field=flags.payload_key_field
+    )
+    try:
+        content = Path(flags.payload_file).read_bytes()
+    except OSError as error:
+        raise WrongInput(
+            where=WHERE,
+            field="--payload-file",
+            value=flags.payload_file,
+            allowed="a readable file of samples",
+        ) from error
+    return read_samples(content, payload, where=flags.payload_file)
 
 
 def _growths(flags: ProducerFlags) -> str:

@@ -2,13 +2,15 @@
 
 A delivery callback runs for failures only: successes cost no Python. Messages that the client took
 and that have neither failed nor wait in its queue are acknowledged; after a flush that is exact.
-Failed messages, and those without an answer, are known by their seq.
+Failed messages, and those without an answer, are known by their seq. Messages are handed over in
+the order of seq, from 0 on.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -16,6 +18,7 @@ from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.core.measures.evidence import SeqRanges
 from lagbench.errors import NotReady, WrongInput
 from lagbench.shared_with_spark.event import seq_of_value
+from lagbench.shared_with_spark.identity import Headers
 
 log = logging.getLogger(__name__)
 
@@ -123,21 +126,33 @@ class Outbox:
         values: Sequence[bytes],
         keys: Sequence[bytes],
         partitions: Sequence[int],
+        headers: Sequence[Headers] | None,
         timestamps_ms: Sequence[int],
     ) -> int:
         """Hand events to the client in order; returns how many it took before its queue was full.
+
+        ``headers`` carry the identity of each; None: its value does.
 
         ``produce_batch`` takes no timestamps (confluent-kafka 2.16), so each is a call of its own:
         330,000/s here, with the failure callback.
         """
         produce, topic, taken = self._producer.produce, self._topic, 0
         try:
-            for value, key, partition, timestamp in zip(
-                values, keys, partitions, timestamps_ms, strict=True
-            ):
-                # By position (keywords cost 15 %): two callbacks, then the timestamp.
-                produce(topic, value, key, partition, None, None, timestamp)
-                taken += 1
+            # By position (keywords cost 15 %): two callbacks, then the timestamp.
+            if headers is None:
+                for value, key, partition, timestamp in zip(
+                    values, keys, partitions, timestamps_ms, strict=True
+                ):
+                    produce(topic, value, key, partition, None, None, timestamp)
+                    taken += 1
+            else:
+                for value, key, partition, timestamp, header in zip(
+                    values, keys, partitions, timestamps_ms, headers, strict=True
+                ):
+                    # A report of a failure has no headers: its callback knows the seq.
+                    failed = partial(self._note_failure_of, self.sent + taken)
+                    produce(topic, value, key, partition, failed, None, timestamp, header)
+                    taken += 1
         except BufferError:
             pass  # what is left is handed over again when there is room; its lateness shows it
         except KafkaException as error:
@@ -164,9 +179,11 @@ class Outbox:
         self._producer.flush(_GIVE_UP_SECONDS)
 
     def _note_failure(self, error: KafkaError | None, message: Message) -> None:
+        self._note_failure_of(seq_of_value(message.value() or b""), error, message)
+
+    def _note_failure_of(self, seq: int, error: KafkaError | None, _message: Message) -> None:
         if error is None:
             return
-        seq = seq_of_value(message.value() or b"")
         if error.name() in _GIVEN_UP:
             self.unknown_seqs.add(seq)
             return

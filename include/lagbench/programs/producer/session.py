@@ -14,6 +14,7 @@ import numpy as np
 from lagbench.core.scenario import PartitionPlan
 from lagbench.core.scenario.stream import BLOCK_EVENTS, NS, EventStream
 from lagbench.errors import ExitCode, NotReady, WrongInput
+from lagbench.programs.producer.bodies import MessageBodies, SampleBodies
 from lagbench.programs.producer.feed import BlockFeed, ReadyBlock
 from lagbench.programs.producer.flags import ProducerSettings
 from lagbench.programs.producer.outbox import MESSAGE_TIMEOUT_SECONDS, Outbox
@@ -153,6 +154,7 @@ class Pacer:
             block.values[first:last],
             block.keys[first:last],
             block.partitions[first:last],
+            None if block.headers is None else block.headers[first:last],
             ((self.started_at + planned) // 1_000_000).tolist(),
         )
         self._position += taken
@@ -199,7 +201,10 @@ def run_session(settings: ProducerSettings) -> int:
     blocks = -(-load.total // BLOCK_EVENTS)
     problem = ""
     with BlockFeed(
-        stream, blocks=blocks, partitions=partitions, digested_events=planned_total
+        stream,
+        blocks=blocks,
+        bodies=_bodies(settings, partitions),
+        digested_events=planned_total,
     ) as feed:
         try:
             planned = pacer.run(feed, partitions)
@@ -229,6 +234,12 @@ def run_session(settings: ProducerSettings) -> int:
         return EXIT_SIGTERM
     is_complete = record.planned == record.sent == record.acked
     return int(ExitCode.PASS if is_complete else ExitCode.NOT_READY)
+
+
+def _bodies(settings: ProducerSettings, partitions: PartitionPlan) -> MessageBodies:
+    if settings.samples is None:
+        return MessageBodies(partitions)
+    return SampleBodies(partitions, settings.samples, run_id=settings.run_id)
 
 
 def _partitions(outbox: Outbox, settings: ProducerSettings) -> PartitionPlan:

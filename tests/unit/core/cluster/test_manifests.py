@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.unit.core.cluster.consumer_pod import container_of, options_of
@@ -116,6 +117,33 @@ def test_the_producer_starts_the_stream_when_it_is_planned() -> None:
         arguments = [argument for argument in container["args"] if argument != "--kept=1"]
         starts.append(read_settings(arguments, environment).starts_at_ns)
     assert starts == [0, 1_795_423_187_000_000_000]
+
+
+def test_a_payload_travels_to_producer_and_consumers(tmp_path: Path) -> None:
+    """The producer reads the samples with their key, and the pods look for headers."""
+    file = tmp_path / "payload.txt"
+    file.write_text('{"user": "u-1"}\n{"user": "u-2"}\n')
+    payload = {"file": "orders.jsonl", "key_field": "user"}
+    scenario = Scenario.model_validate({**SCENARIO, "payload": payload})
+
+    job = producer_job_for_run(
+        workload("Job", "producer"), TARGET, scenario, tail=None, payload_file=str(file)
+    )
+    deployment = workload("Deployment", "consumer")
+    identities = []
+    for has in (True, False):
+        made = consumer_for_run(deployment, TARGET, ConsumerSettings(), replicas=2, has_payload=has)
+        container_of(made)["args"].remove("--kept=1")
+        identities.append(options_of(made).identity)
+
+    container = container_of(job)
+    environment = {entry["name"]: entry["value"] for entry in container["env"]}
+    arguments = [argument for argument in container["args"] if argument != "--kept=1"]
+    settings = read_settings(arguments, environment)
+    assert settings.run_id == NAMES.run_id
+    assert settings.samples is not None
+    assert settings.samples.keys == (b"u-1", b"u-2")
+    assert identities == ["headers", "value"]
 
 
 def test_a_start_delay_travels_with_mean_seed_and_the_pods_number() -> None:

@@ -1,12 +1,16 @@
 """What lagbench plan predicts."""
 
+import json
 import math
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from lagbench.catalog.catalog import checked_cell
 from lagbench.core.plan.plan import Plan, plan_cell
 from lagbench.core.policy.checked_policy import CheckedPolicy, check_policy
+from lagbench.core.scenario.stream.key_skew import partition_of_key
 from lagbench.core.scenario.stream.tail import Tail
 
 
@@ -121,3 +125,20 @@ def test_the_loop_gain_is_the_work_of_a_pod_between_syncs_in_thresholds() -> Non
     assert (found.loop_gain, found.standing_lag_seconds) == (15, 1)
     assert plan("quick_spike", "cpu-only").loop_gain is None
     assert plan("quick_spike", consumer__process_ms="0").standing_lag_seconds is None
+
+
+def test_the_samples_of_a_payload_are_planned() -> None:
+    """The hottest partition is that of the samples' keys, and the log holds their sizes."""
+    cell = checked_cell("own_messages")
+    found = plan_cell(cell.scenario, cell.policy)
+
+    payload = cell.scenario.payload
+    assert payload is not None
+    lines = Path(payload.file).read_bytes().splitlines()
+    customers = [json.loads(line)["customer"]["id"].encode() for line in lines]
+    places = Counter(partition_of_key(customer, 12) for customer in customers)
+    ((hottest, count),) = places.most_common(1)
+    assert found.hottest_partition == hottest
+    assert found.hottest_rate == pytest.approx(1_600 * count / len(lines))
+    mean = sum(map(len, lines)) / len(lines)
+    assert found.disk_bytes > found.most_messages * mean

@@ -10,7 +10,14 @@ import pytest
 from confluent_kafka import Message
 from tests.unit.programs.consumer.records import chunk
 
-from lagbench.programs.consumer.pod import ConsumerPod, chunk_of, queue_records, stream_start_of
+from lagbench.programs.consumer.pod import (
+    ConsumerPod,
+    chunk_by_headers,
+    chunk_of,
+    queue_records,
+    stream_start_of,
+)
+from lagbench.shared_with_spark.identity import identity_headers
 
 VALUES = [bytes(event) for event in chunk(10, 4).events]
 
@@ -37,6 +44,25 @@ def test_records_that_are_no_events_are_skipped(stranger: bytes | None) -> None:
     assert found is not None
     assert list(found.offsets) == [10, 12]
     assert chunk_of([message(11, stranger)], 5) is None
+
+
+def test_identities_in_headers_become_one_chunk() -> None:
+    """Whatever the values are; a record without the run's header is skipped like a stranger."""
+    events = chunk(10, 3).events
+    own, other = identity_headers(events, "r"), identity_headers(events, "another")
+    headers = [own[0], other[1], None, own[2]]
+    messages = [
+        Message(topic="events", partition=3, offset=10 + place, value=b"any", headers=found)
+        for place, found in enumerate(headers)
+    ]
+
+    found = chunk_by_headers(messages, 5, "r")
+
+    assert found is not None
+    assert list(found.offsets) == [10, 13]
+    for field in ("seq", "entity_id", "planned_offset_ns"):
+        assert list(found.events[field]) == list(events[field][[0, 2]])
+    assert chunk_by_headers(messages[1:3], 5, "r") is None
 
 
 def test_the_streams_start_follows_from_an_event() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lagbench.shared_with_spark.event import EVENT_DTYPE, event_values
+from lagbench.shared_with_spark.event import EVENT_BYTES, EVENT_DTYPE, event_values
 from lagbench_spark import schemas
 from lagbench_spark.transforms.event_rows import decode_events, planned_at
 
@@ -22,7 +22,10 @@ def _batch(count: int, size: int = 256) -> pa.RecordBatch:
             "offset": pa.array(np.arange(count, dtype=np.int64)),
             "logged_at": pa.array(np.full(count, 5, np.int64)),
             "size": pa.array(np.full(count, size, np.int32)),
-            "header": pa.array([value[:28] for value in event_values(events)], pa.binary()),
+            "header": pa.array(
+                [value[:28] if size == EVENT_BYTES else None for value in event_values(events)],
+                pa.binary(),
+            ),
         }
     )
 
@@ -48,7 +51,7 @@ def test_other_sizes_keep_their_place_and_say_nothing_else() -> None:
     """A value of 9 bytes, a tombstone and 300 bytes between two events: the job continues."""
     batch = _batch(5)
     headers = batch.column("header").to_pylist()
-    headers[1], headers[2] = b"a console", None
+    headers[1:4] = [None, None, None]  # as ``event_headers`` gives them
     sizes = pa.array([256, 9, None, 300, 256], pa.int32())
     for name, values in (("size", sizes), ("header", pa.array(headers, pa.binary()))):
         batch = batch.set_column(batch.schema.get_field_index(name), name, values)

@@ -7,7 +7,11 @@ from lagbench.core.scenario.stream.event_stream import (
     EventStream,
     StreamDigest,
 )
-from lagbench.core.scenario.stream.key_skew import partition_shares, planned_partitions
+from lagbench.core.scenario.stream.key_skew import (
+    partition_of_key,
+    partition_shares,
+    planned_partitions,
+)
 from lagbench.core.scenario.stream.poisoned import (
     failing_seqs,
     is_poisoned,
@@ -25,6 +29,7 @@ from lagbench.core.scenario.stream.tail import (
     tail_of,
     tail_of_run,
 )
+from lagbench.core.scenario.stream.topic_shares import sample_shares, topic_shares
 
 __all__ = [
     "BLOCK_EVENTS",
@@ -41,6 +46,7 @@ __all__ = [
     "is_poisoned",
     "load_spikes",
     "offered_load",
+    "partition_of_key",
     "partition_shares",
     "planned_partitions",
     "poisoned_key",
@@ -48,6 +54,8 @@ __all__ = [
     "process_ns",
     "resting_lag_records",
     "resting_replicas",
+    "sample_shares",
     "tail_of",
     "tail_of_run",
+    "topic_shares",
 ]

@@ -127,6 +127,23 @@ def partitions_of(
     return ((hashed & np.uint64(0x7FFFFFFF)) % counts).astype(np.int32)
 
 
+def partition_of_key(key: bytes, partitions: int) -> int:
+    """Return the partition that Kafka's default partitioner gives a key of any length."""
+    mask, multiplier = 0xFFFFFFFF, 0x5BD1E995
+    hashed = 0x9747B28C ^ len(key)
+    whole = len(key) - len(key) % 4
+    for start in range(0, whole, 4):
+        word = int.from_bytes(key[start : start + 4], "little") * multiplier & mask
+        word ^= word >> 24
+        hashed = (hashed * multiplier & mask) ^ (word * multiplier & mask)
+    if whole < len(key):
+        hashed = (hashed ^ int.from_bytes(key[whole:], "little")) * multiplier & mask
+    hashed ^= hashed >> 13
+    hashed = hashed * multiplier & mask
+    hashed ^= hashed >> 15
+    return (hashed & 0x7FFFFFFF) % partitions
+
+
 def planned_partitions(
     entity_ids: EntityIds, planned_offset_ns: npt.NDArray[np.int64], plan: PartitionPlan
 ) -> npt.NDArray[np.int32]:

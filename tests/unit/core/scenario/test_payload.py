@@ -1,0 +1,112 @@
+"""A user's file of samples: what is read, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from lagbench.core.cluster import refuse_kind_on_cluster
+from lagbench.core.scenario import Payload, Scenario, read_samples, with_samples
+from lagbench.errors import WrongInput
+
+JSON = b'{"id": "a-1", "user": {"no": 7}}\n\n  {"id": "b",   "user": {"no": 8}}  \n'
+
+
+def _read(text: bytes, **fields: str) -> tuple[tuple[bytes, ...], tuple[bytes, ...] | None]:
+    samples = read_samples(text, Payload(file="x", **fields), where="x")
+    return samples.values, samples.keys
+
+
+def test_json_samples_are_sent_as_they_are() -> None:
+    """A line without its outer blanks is a value, byte by byte; empty lines are none."""
+    values, keys = _read(JSON)
+
+    assert values == (b'{"id": "a-1", "user": {"no": 7}}', b'{"id": "b",   "user": {"no": 8}}')
+    assert keys is None
+
+
+@pytest.mark.parametrize(
+    ("field", "keys"), [("id", (b"a-1", b"b")), ("user.no", (b"7", b"8"))], ids=["text", "number"]
+)
+def test_a_field_is_the_key(field: str, keys: tuple[bytes, ...]) -> None:
+    """A text is the key without its quotes, another value as compact JSON."""
+    assert _read(JSON, key_field=field)[1] == keys
+
+
+def test_base64_samples_are_any_bytes() -> None:
+    """Avro and Protobuf bytes come out as they went in."""
+    assert _read(b"AP8KAQ==\n", format="base64-lines")[0] == (b"\x00\xff\n\x01",)
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "named"),
+    [
+        (b"\n \n", {}, "no sample"),
+        (b'{"a": 1}\n{"a": \n', {}, "line 2"),
+        (b"AP8*\n", {"format": "base64-lines"}, "line 1"),
+        (b'{"a": 1}\n{"b": 1}\n', {"key_field": "a"}, "line 2"),
+        (b'{"a": null}\n', {"key_field": "a"}, "line 1"),
+        (b"[1]\n", {"key_field": "a"}, "line 1"),
+        (b"AP8K\n", {"format": "base64-lines", "key_field": "a"}, "payload.key_field"),
+        (b'"' + b"x" * 900_000 + b'"\n', {}, "line 1"),
+    ],
+)
+def test_a_bad_file_is_refused_by_its_line(text: bytes, fields: dict[str, str], named: str) -> None:
+    """The message names the file and the line or field that is wrong."""
+    with pytest.raises(WrongInput) as refused:
+        _read(text, **fields)
+
+    assert str(refused.value).startswith("x")
+    assert named in str(refused.value)
+
+
+def test_the_scenario_knows_the_sizes_of_its_samples() -> None:
+    """Number, mean and largest size, and a digest that another content changes."""
+    payload = Payload(file="x")
+    of_one = with_samples(payload, JSON, read_samples(JSON, payload, where="x"))
+    other = JSON + b"1\n"
+    of_other = with_samples(payload, other, read_samples(other, payload, where="x"))
+
+    assert (of_one.samples, of_one.mean_bytes, of_one.largest_bytes) == (2, 32.0, 32)
+    assert (of_other.samples, of_other.mean_bytes) == (3, 65 / 3)
+    assert of_one.sha256 != of_other.sha256
+
+
+_SCENARIO = {
+    "name": "x",
+    "description": "x",
+    "partitions": 4,
+    "policy": "lag-default",
+    "profile": {"kind": "steady", "rate_per_second": 10, "duration_seconds": 60},
+}
+_POISON = {"key_rank": 1, "effect": "fail", "from_seconds": 1, "for_seconds": 2}
+_GROWTH = {"kind": "grow_partitions", "at_seconds": 5, "partitions": 8}
+
+
+@pytest.mark.parametrize(
+    ("fields", "key_field", "named"),
+    [
+        ({"consumer": {"kind": "spark"}}, None, "payload must be left out"),
+        ({"poison": _POISON}, "id", "poison must be left out"),
+        ({"actions": [_GROWTH]}, "id", "must not grow the topic"),
+    ],
+)
+def test_what_a_payload_cannot_have_is_refused(
+    fields: dict[str, object], key_field: str | None, named: str
+) -> None:
+    """Spark reads the value; poison and a growth need keys that are drawn."""
+    payload = {"file": "x", "key_field": key_field}
+
+    with pytest.raises(ValidationError, match=named):
+        Scenario.model_validate({**_SCENARIO, **fields, "payload": payload})
+    if key_field is not None:
+        drawn = Scenario.model_validate({**_SCENARIO, **fields, "payload": {"file": "x"}})
+        assert drawn.payload is not None
+
+
+def test_a_cluster_refuses_a_payload_by_its_file() -> None:
+    """The producer's pod on a cluster does not get the file yet."""
+    scenario = Scenario.model_validate({**_SCENARIO, "payload": {"file": "orders.jsonl"}})
+
+    with pytest.raises(WrongInput, match=r"payload.*orders\.jsonl"):
+        refuse_kind_on_cluster(scenario)

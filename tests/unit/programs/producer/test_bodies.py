@@ -1,0 +1,83 @@
+"""Messages of a user's samples: values, keys, places, and the identity in a header."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lagbench.core.scenario import Keys, PartitionPlan, Samples, SteadyProfile
+from lagbench.core.scenario.stream import (
+    EventStream,
+    offered_load,
+    partition_of_key,
+    planned_partitions,
+)
+from lagbench.programs.producer.bodies import MessageBodies, SampleBodies
+from lagbench.shared_with_spark.identity import decode_identities, identity_of
+
+PLAN = PartitionPlan.of_text(7, "")
+LOAD = offered_load(SteadyProfile(kind="steady", rate_per_second=100, duration_seconds=20))
+VALUES = (b"one", b"two" * 100, b"three")
+FIELDS = ("seq", "entity_id", "planned_offset_ns", "producer_id")
+
+
+def _stream() -> EventStream:
+    return EventStream(LOAD, Keys(entities=50), seed=3)
+
+
+@pytest.mark.parametrize("keys", [None, (b"k", b"other", b"k")], ids=["zipf", "field"])
+def test_the_header_has_the_identity(keys: tuple[bytes, ...] | None) -> None:
+    """Seq, entity, planned offset and producer come back from the header of the run alone."""
+    made = SampleBodies(PLAN, Samples(VALUES, keys), run_id="r-1").of(_stream().block(0))
+    headers = made.headers or []
+
+    found = [identity_of(of_one, "r-1") for of_one in headers]
+    events = decode_identities(b"".join(identity for identity in found if identity))
+
+    assert len(events) == LOAD.total
+    for field in FIELDS:
+        assert (events[field] == made.events[field]).all()
+    assert {identity_of(of_one, "r-10") for of_one in headers} == {None}
+    assert identity_of([("other", b"x")], "r-1") is None
+    assert identity_of(None, "r-1") is None
+
+
+def test_samples_are_drawn_by_the_seed_and_keyed_by_zipf() -> None:
+    """Each sample gets about its share, and keys and places are those of lagbench's own events."""
+    own = MessageBodies(PLAN).of(_stream().block(0))
+    made = SampleBodies(PLAN, Samples(VALUES, None), run_id="r").of(_stream().block(0))
+    again = SampleBodies(PLAN, Samples(VALUES, None), run_id="r").of(_stream().block(0))
+
+    assert made.values == again.values
+    counts = [made.values.count(value) for value in VALUES]
+    assert sum(counts) == LOAD.total
+    assert min(counts) > 0.25 * LOAD.total
+    assert (made.keys, made.partitions) == (own.keys, own.partitions)
+
+
+def test_a_samples_own_key_decides_the_place_and_the_entity() -> None:
+    """Samples with one key are one entity and lie in one partition, in their order."""
+    keys = (b"k", b"other", b"k")
+    made = SampleBodies(PLAN, Samples(VALUES, keys), run_id="r").of(_stream().block(0))
+
+    wanted = dict(zip(VALUES, keys, strict=True))
+    assert made.keys == [wanted[value] for value in made.values]
+    assert made.partitions == [partition_of_key(key, 7) for key in made.keys]
+    entity = {b"k": 0, b"other": 1}
+    assert made.events["entity_id"].tolist() == [entity[key] for key in made.keys]
+
+
+def test_the_partition_of_a_key_is_kafkas() -> None:
+    """The same hash for keys of 8 bytes, and the hashes that Kafka's own test states."""
+    entities = np.arange(200, dtype=np.uint64)
+    planned = planned_partitions(entities, np.zeros(200, np.int64), PLAN).tolist()
+    assert [partition_of_key(n.to_bytes(8, "big"), 7) for n in range(200)] == planned
+
+    # of Kafka's UtilsTest.testMurmur2, as non-negative numbers
+    for key, hashed in (
+        ("21", -973932308),
+        ("foobar", -790332482),
+        ("a-little-bit-long-string", -985981536),
+        ("abc", 479470107),
+    ):
+        assert partition_of_key(key.encode(), 2**31) == hashed & 0x7FFFFFFF
