@@ -43,7 +43,7 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_a_stopped_experiment_keeps_what_it_has_measured(rehearsal: Rehearsal) -> None:
-    """Ctrl-C in the second run: the first one is kept, with its planned phase, and not repeated."""
+    """Ctrl-C in the second run: the first one is kept, with its planned phase."""
     file = rehearsal.root / "tiny.yaml"
     file.write_text(yaml.safe_dump(EXPERIMENT))
     runs = rehearsal.root / "runs"
@@ -53,8 +53,10 @@ def test_a_stopped_experiment_keeps_what_it_has_measured(rehearsal: Rehearsal) -
     code = process.wait(timeout=DOWN_LIMIT_SECONDS)
 
     assert code == 130, rehearsal.output()
-    assert "1 of 12 runs are done and kept" in rehearsal.output()
     (record,) = records(runs)
+    # A machine without time makes a run undetermined: it is kept, and repeated.
+    done = 0 if record["verdict"] == "undetermined" else 1
+    assert f"{done} of 12 runs are done and kept" in rehearsal.output()
     (execution,) = runs.glob("_experiments/tiny/*/execution.json")
     first = json.loads(execution.read_text())["schedule"]["runs"][0]
     assert (record["pair"], record["cell"]) == (first["pair"], first["cell"])
@@ -63,4 +65,4 @@ def test_a_stopped_experiment_keeps_what_it_has_measured(rehearsal: Rehearsal) -
     wait_until(lambda: not rehearsal.processes(), "no process of the home", limit_seconds=60)
 
     assert rehearsal.finish(rehearsal.start("experiment", str(file), "--plan")) == 0
-    assert "continues: 1 of 12 runs are done" in rehearsal.output()
+    assert f"continues: {done} of 12 runs are done" in rehearsal.output()

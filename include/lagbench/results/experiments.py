@@ -55,7 +55,6 @@ def start_execution(
     schedule = draw_schedule(experiment, pairs=pairs, has_known_hpa=target == EMBEDDED)
     execution = Execution(
         experiment=experiment.name,
-        digest=digest_of(experiment),
         target=target,
         started_by=started_by,
         started_at=now,
@@ -72,7 +71,7 @@ def target_label(target_name: str) -> str:
     return EMBEDDED if target_name == EMBEDDED else f"cluster {content_digest(target_name)[:8]}"
 
 
-def digest_of(experiment: Experiment) -> str:
+def _digest_of(experiment: Experiment) -> str:
     """Return the digest by which a changed file is seen; texts make no difference."""
     told = {"title", "question", "hours", "schedule"}
     return content_digest(experiment.model_dump(mode="json", exclude=told))
@@ -87,7 +86,7 @@ def find_unfinished(
     """
     for folder in reversed(executions(experiment.name, root)):
         execution = read_execution(folder)
-        same = not _differences(execution, experiment, target, pairs)
+        same = not _differences(folder, experiment, target, pairs)
         if execution.started_by == "command" and same:
             return None if folder.result.exists() else folder
     return None
@@ -100,7 +99,7 @@ def require_same(
 
     :raises WrongInput: it is another one, which a new run would mix with this one.
     """
-    if other := _differences(read_execution(folder), experiment, target, pairs):
+    if other := _differences(folder, experiment, target, pairs):
         raise WrongInput(
             where="the command line",
             field="--folder",
@@ -110,11 +109,15 @@ def require_same(
 
 
 def _differences(
-    execution: Execution, experiment: Experiment, target: str, pairs: int | None
+    folder: ExperimentFolder, experiment: Experiment, target: str, pairs: int | None
 ) -> list[str]:
-    """Return in what an execution is not the asked one; empty: it is the same."""
+    """Return in what an execution is not the asked one; empty: it is the same.
+
+    A setting that did not exist when it started had what is now its default.
+    """
+    execution = read_execution(folder)
     same = {
-        "experiment and settings": execution.digest == digest_of(experiment),
+        "experiment and settings": _digest_of(read_experiment(folder)) == _digest_of(experiment),
         "target": execution.target == target,
         "number of pairs": execution.schedule.pairs == (pairs or experiment.pairs),
     }

@@ -14,13 +14,14 @@ from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.adapters.runs.run_folder import list_runs
 from lagbench.core.experiment import Experiment, PlannedRun
 from lagbench.core.experiment.result import ExperimentResult, decidability_note
-from lagbench.errors import NotReady
+from lagbench.errors import NotReady, WrongInput
 from lagbench.results.experiments import (
     conclude,
     find_unfinished,
     read_progress,
     read_result,
     record_run,
+    require_same,
     start_execution,
 )
 
@@ -120,6 +121,19 @@ def test_another_experiment_does_not_go_on(
 
     assert find_unfinished(what, root=tmp_path, **options) is None
     assert find_unfinished(made(title="T"), target="embedded", root=tmp_path) == folder
+
+
+def test_an_execution_goes_on_after_a_setting_was_added(tmp_path: Path) -> None:
+    """What was started before lagbench knew a setting has its default."""
+    folder = started(tmp_path)
+    before = folder.files.read_json(folder.experiment)
+    del before["kind"]
+    folder.files.write_json(folder.experiment, before)
+
+    assert find_unfinished(made(), target="embedded", root=tmp_path) == folder
+    require_same(folder, made(), target="embedded")
+    with pytest.raises(WrongInput, match="experiment and settings"):
+        require_same(folder, made(order_seed=2), target="embedded")
 
 
 def test_a_finished_execution_does_not_go_on(tmp_path: Path) -> None:

@@ -47,7 +47,6 @@ class Execution(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     experiment: str
-    digest: str  # of the experiment's content
     target: str  # embedded, or the cluster's name
     started_by: Literal["command", "dag"]
     started_at: int  # unix ns
