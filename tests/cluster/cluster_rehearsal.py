@@ -10,13 +10,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from lagbench.core.cluster.lease import LEASE
-from lagbench.core.scenario.run_names import NAMESPACE
+from lagbench.core.scenario.run_names import LAG_SCALER, NAMESPACE
 from lagbench.embedded.broker import Broker
 from lagbench.project import PROJECT_ROOT
 from tests.cluster.rig.binaries import build_all
@@ -28,6 +29,8 @@ from tests.e2e.rehearsal import Rehearsal
 
 CONTEXT = "lagbench"
 _KUBECTL_LIMIT_SECONDS = 60
+_HOSTS = Path("/etc/hosts")
+_SERVICE_POLL_SECONDS = 0.5  # its pod takes longer to be Ready, and KEDA asks only then
 
 
 @dataclass
@@ -97,6 +100,37 @@ def _run(rig: Rig, command: list[str]) -> str:
     return done.stdout
 
 
+@contextmanager
+def lag_scaler_has_a_name(rig: Rig, folder: Path) -> Iterator[None]:
+    """Let KEDA find the lag scaler, for want of DNS: its Service's address is written as it comes.
+
+    KEDA is a process of this mount namespace here, so that it reads this file of hosts. The Service
+    is the run's own: one that is there before would be somebody else's, and rejected.
+    """
+    hosts = folder / "hosts"
+    hosts.write_text(_HOSTS.read_text())
+    subprocess.run(["mount", "--bind", str(hosts), str(_HOSTS)], check=True, timeout=10)
+    is_over = threading.Event()
+    writer = threading.Thread(target=_write_address, args=(rig, hosts, is_over))
+    writer.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        writer.join(timeout=_SERVICE_POLL_SECONDS + 60)
+        subprocess.run(["umount", str(_HOSTS)], check=True, timeout=10)
+
+
+def _write_address(rig: Rig, hosts: Path, is_over: threading.Event) -> None:
+    query = ("get", "service", LAG_SCALER, "--ignore-not-found", "-o=jsonpath={.spec.clusterIP}")
+    while not is_over.wait(_SERVICE_POLL_SECONDS):
+        address = kubectl(rig, "-n", NAMESPACE, *query)
+        if address:
+            with hosts.open("a") as lines:
+                lines.write(f"\n{address} {LAG_SCALER}.{NAMESPACE}\n")
+            return
+
+
 def main(arguments: list[str]) -> int:
     """Run one rehearsal on a rig; returns the command's exit code."""
     if not is_inside():
@@ -119,7 +153,8 @@ def main(arguments: list[str]) -> int:
                 options += ["--target-settings", str(folder / "settings.env")]
                 command = [str(Path(sys.executable).parent / "lagbench"), "run", *arguments]
                 environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
-                return subprocess.call([*command, *options], env=environment)
+                with lag_scaler_has_a_name(rig, folder):
+                    return subprocess.call([*command, *options], env=environment)
         finally:
             rig.down()
 

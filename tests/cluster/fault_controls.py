@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from pathlib import Path
 
 from kubernetes import client, config
 
@@ -23,9 +22,7 @@ from tests.cluster.rig.node import NODE
 from tests.cluster.rig.rig import Rig
 from tests.integration.localkube_process import eventually
 
-_HOSTS = Path("/etc/hosts")
 _DRAIN_LIMIT_SECONDS = 90
-_SERVICE_POLL_SECONDS = 0.5  # its pod takes longer to be Ready, and KEDA asks only then
 # kubectl's words for the API server's 429: the budget allows no further eviction now.
 _HELD_BY_BUDGET = "disruption budget"
 
@@ -154,34 +151,3 @@ def _draining(rig: Rig) -> Iterator[_Drain]:
             process.kill()
             process.wait(timeout=10)
         kubectl(rig, "uncordon", NODE)
-
-
-@contextmanager
-def lag_scaler_has_a_name(rig: Rig, folder: Path) -> Iterator[None]:
-    """Let KEDA find the lag scaler, for want of DNS: its Service's address is written as it comes.
-
-    KEDA is a process of this mount namespace here, so that it reads this file of hosts. The Service
-    is the run's own: one that is there before would be somebody else's, and rejected.
-    """
-    hosts = folder / "hosts"
-    hosts.write_text(_HOSTS.read_text())
-    subprocess.run(["mount", "--bind", str(hosts), str(_HOSTS)], check=True, timeout=10)
-    is_over = threading.Event()
-    writer = threading.Thread(target=_write_address, args=(rig, hosts, is_over))
-    writer.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        writer.join(timeout=_SERVICE_POLL_SECONDS + 60)
-        subprocess.run(["umount", str(_HOSTS)], check=True, timeout=10)
-
-
-def _write_address(rig: Rig, hosts: Path, is_over: threading.Event) -> None:
-    query = ("get", "service", LAG_SCALER, "--ignore-not-found", "-o=jsonpath={.spec.clusterIP}")
-    while not is_over.wait(_SERVICE_POLL_SECONDS):
-        address = kubectl(rig, "-n", NAMESPACE, *query)
-        if address:
-            with hosts.open("a") as lines:
-                lines.write(f"\n{address} {LAG_SCALER}.{NAMESPACE}\n")
-            return

@@ -20,9 +20,13 @@ from lagbench.core.telemetry.records import ReplicaSample
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
 from lagbench.results.run_tables import read_telemetry
-from tests.cluster.cluster_rehearsal import ClusterRehearsal, rehearsal_on
+from tests.cluster.cluster_rehearsal import (
+    ClusterRehearsal,
+    lag_scaler_has_a_name,
+    rehearsal_on,
+)
 from tests.cluster.fault_bystanders import Bystanders
-from tests.cluster.fault_controls import PodFaults, lag_scaler_has_a_name
+from tests.cluster.fault_controls import PodFaults
 from tests.cluster.rig.rig import Rig
 from tests.e2e.rehearsal import DATA, wait_until
 from tests.integration.localkube_process import eventually
