@@ -70,6 +70,8 @@ junit = $(if $(JUNIT),--junitxml=$(JUNIT)/$(1).xml)
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 # It computes and waits for nothing: however slow the cores are, it finds the same.
 SPARK := tests/integration/test_accounting_mutations.py
+# Whole rehearsals that somebody stops: they measure nothing, so others may run beside them.
+STOPPED := tests/e2e/test_interruptions.py tests/e2e/test_experiment.py
 SUITES := test-unit test-spark test-integration test-e2e
 
 test: install ## Run all tests but those that need a real Kubernetes; ARGS: what to run instead.
@@ -87,11 +89,11 @@ test-spark: install ## Run Spark's accounting on runs with known faults.
 	$(BIN)/python -m pytest $(SPARK) $(call junit,spark) $(ARGS)
 
 test-integration: install ## Run the tests against real brokers, localkube, Airflow, gRPC, two at a time.
-	$(BIN)/python -m pytest tests/integration --ignore=$(SPARK) $(PARALLEL) \
+	$(BIN)/python -m pytest $(STOPPED) tests/integration --ignore=$(SPARK) $(PARALLEL) \
 	  $(call junit,integration) $(ARGS)
 
 test-e2e: install ## Run whole rehearsals, one after the other: they measure.
-	$(BIN)/python -m pytest tests/e2e $(call junit,e2e) $(ARGS)
+	$(BIN)/python -m pytest tests/e2e $(STOPPED:%=--ignore=%) $(call junit,e2e) $(ARGS)
 
 test-kubernetes: install ## Run the suite that needs a real Kubernetes with KEDA (as root; builds it the first time).
 	$(BIN)/python -m tests.cluster $(call junit,kubernetes) $(ARGS)
