@@ -10,7 +10,12 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 from kubernetes.dynamic import DynamicClient
 from kubernetes.dynamic.exceptions import NotFoundError
@@ -210,9 +215,12 @@ class LagControl:
         wanted = [ConsumerGroupTopicPartitions(self.group, offsets)]
 
         def is_committed() -> bool:
-            # A new broker's first answers carry errors until its coordinator has loaded.
-            asked = admin.alter_consumer_group_offsets(wanted)
-            answers = asked[self.group].result(20).topic_partitions
+            # A new broker's first answers carry errors, or do not come: its coordinator loads.
+            asked = admin.alter_consumer_group_offsets(wanted, request_timeout=15)
+            try:
+                answers = asked[self.group].result(20).topic_partitions
+            except (KafkaException, TimeoutError):
+                return False
             return all(item.error is None for item in answers)
 
         eventually(is_committed, f"commits of group {self.group}")
