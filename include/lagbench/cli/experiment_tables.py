@@ -60,7 +60,7 @@ def print_hours(
     )
     if note := decidability_note(found, schedule.pairs):
         console.print(f"[yellow]![/yellow] {note}", highlight=False, soft_wrap=True)
-    if progress is not None and progress.done:
+    if progress is not None and progress.records:
         left = hours * len(progress.missing) / count
         console.print(
             f"continues: {progress.done} of {count} runs are done, about {left:.1f} hours are left",

@@ -106,7 +106,7 @@ class Reports:
         is_behind = is_paced and fell_behind(p99, largest)
         reasons = [problem] if problem else []
         if is_behind:
-            reasons.append(f"the generator fell behind: {lateness_text(p99, largest)}")
+            reasons.append(lateness_text(p99, largest))
         outbox = self._outbox
         record = StreamFinished(
             at=at,
