@@ -33,6 +33,8 @@ def open_session(options: EnrichOptions) -> SparkSession:
                 "fetches them",
             )
     os.environ["SPARK_LOCAL_IP"] = options.bind_address
+    # All pods have one image. PySpark takes the executors' Python from here, not from its conf.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = (
         SparkSession.builder.appName("lagbench enrich_stream")
         .master(options.master)
@@ -43,7 +45,6 @@ def open_session(options: EnrichOptions) -> SparkSession:
         .config("spark.executor.extraJavaOptions", _JVM)
         .config("spark.executor.cores", options.cores_per_worker)
         .config("spark.executor.memory", f"{options.worker_memory_mebibytes}m")
-        .config("spark.pyspark.python", sys.executable)  # all pods have one image
         .config("spark.ui.enabled", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", _ARROW_ROWS)

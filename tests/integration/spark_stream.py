@@ -180,9 +180,11 @@ class SparkStream:
         folder.mkdir()
         port = free_port()
         known = os.environ.get("PYTHONPATH", "")
+        inherited = {key: text for key, text in os.environ.items() if key != "PYSPARK_PYTHON"}
         environment = {
-            **os.environ,
+            **inherited,
             **submit_environment(),
+            "PATH": os.defpath,  # its python3, if there is one, has not got this project
             "PYTHONPATH": f"{SPARK_JOBS}{os.pathsep}{known}",
             "KAFKA_BOOTSTRAP_SERVERS": self.servers,
             "SPARK_STREAM_MASTER_URL": f"spark://{LOOPBACK}:{self._ports['rpc']}",
