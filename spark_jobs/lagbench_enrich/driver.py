@@ -140,7 +140,7 @@ def _start(session: SparkSession, options: EnrichOptions) -> StreamingQuery:
 
 
 def _warm_workers(session: SparkSession, options: EnrichOptions) -> None:
-    """Wait for an executor of each worker of the floor, and start its Python processes.
+    """Wait for the executors of the floor, and start their Python processes.
 
     :raises NotReady: the executors do not come.
     """
@@ -168,7 +168,8 @@ def _warm_workers(session: SparkSession, options: EnrichOptions) -> None:
         session.read.format("kafka")
         .option("kafka.bootstrap.servers", options.bootstrap_servers)
         .option("subscribe", options.telemetry_topic)
-        .option("minPartitions", 2 * cores)
+        # A task that waits for a second would be a reason for more executors.
+        .option("minPartitions", cores if options.dynamic_allocation_min else 2 * cores)
         .load()
     )
     rows = records.select("value").mapInArrow(load, "pod string").collect()

@@ -32,7 +32,7 @@ class EnrichOptions(WorkOptions, SparkFlags, RunFlags, Settings):
     checkpoint: Annotated[str, Flag(variables=("SPARK_STREAM_CHECKPOINT",))] = Field(
         description="folder or URI of the query's checkpoint"
     )
-    floor_workers: int = Field(1, ge=0, description="workers that must have a warm executor first")
+    floor_workers: int = Field(1, ge=0, description="executors that must be there and warm first")
     pod_name: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
         description="the pod's metadata.name"
     )

@@ -48,10 +48,10 @@ def open_session(options: EnrichOptions) -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", _ARROW_ROWS)
-        # One application has all workers, also those that come later.
-        .config("spark.dynamicAllocation.enabled", "false")
         .config("spark.decommission.enabled", str(options.decommission).lower())
     )
+    for key, text in _allocation(options).items():
+        builder = builder.config(key, text)
     if options.jars:
         builder = builder.config("spark.jars", options.jars)
     try:
@@ -60,3 +60,17 @@ def open_session(options: EnrichOptions) -> SparkSession:
         raise NotReady(f"no session with {options.master}: {error}") from error
     session.sparkContext.setLogLevel("WARN")
     return session
+
+
+def _allocation(options: EnrichOptions) -> dict[str, str]:
+    """Return how many executors Spark takes; by itself it takes those that come later, too."""
+    fewest = options.dynamic_allocation_min
+    if fewest is None:
+        return {"spark.dynamicAllocation.enabled": "false"}
+    return {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.minExecutors": str(fewest),
+        "spark.dynamicAllocation.initialExecutors": str(fewest),
+        # A standalone cluster has no shuffle service unless one is started.
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    }

@@ -112,3 +112,20 @@ def test_a_driver_that_dies_continues_from_its_checkpoint(broker: Broker, tmp_pa
         found = spark_measures(records, 0, 2**63 - 1)
         assert found is not None
         assert found.driver_starts == 2
+
+
+def test_dynamic_allocation_takes_executors_while_tasks_wait(
+    broker: Broker, tmp_path: Path
+) -> None:
+    """The first batch has its minimum, one of two workers; with work for longer both have tasks."""
+    flags = {**COST, "dynamic_allocation_min": "1"}
+    with spark_stream(broker.bootstrap_servers, tmp_path, "spark-dynamic", **flags) as stream:
+        stream.start_driver(workers=1)
+        stream.write(LONG)
+        stream.await_published()
+
+        batches = stream.telemetry(SparkBatch)
+        assert batches[0].executors == 1
+        assert max(batch.executors for batch in batches) == 2
+        assert len({task.source for task in stream.telemetry(SparkTask)}) == 2
+        assert len(stream.ledger()) == sum(stream.ends().values())

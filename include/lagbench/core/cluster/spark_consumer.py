@@ -159,7 +159,7 @@ def spark_consumer_for_run(
             target,
             settings,
             place,
-            floor_workers=replicas,
+            floor_workers=min(replicas, settings.spark_settings.dynamic_allocation_min or replicas),
             seed=scenario.seed,
             poison=poisoned_key(scenario),
             pace=downstream_pace(scenario.actions),

@@ -72,6 +72,15 @@ def check_spark_fit(
             f"{limits.floor_replicas} workers has {cores} cores, and a task is one of "
             f"{scenario.partitions} partitions",
         )
+    fewest = consumer.spark_settings.dynamic_allocation_min
+    if fewest is not None and fewest > limits.floor_replicas:
+        raise WrongInput(
+            where=f"scenario {scenario.name}",
+            field="consumer.spark.dynamic_allocation_min",
+            value=fewest,
+            allowed=f"at most {limits.floor_replicas}: an executor needs a worker, and the floor "
+            "has no more",
+        )
     needed = spark_mebibytes(consumer, limits.ceiling_replicas)
     if memory_mebibytes is not None and needed is not None and needed > memory_mebibytes:
         raise WrongInput(

@@ -33,6 +33,14 @@ class SparkFlags(BaseModel):
     max_messages_per_trigger: int | None = Field(
         None, ge=1, description="most messages in a batch; None: all that are there"
     )
+    dynamic_allocation_min: int | None = Field(
+        None,
+        ge=1,
+        le=64,
+        description="fewest executors with Spark's dynamic allocation, which starts more on the "
+        "workers that are there while tasks wait (spark.dynamicAllocation.minExecutors); "
+        "None: an executor on each worker",
+    )
     decommission: bool = Field(
         True,
         description="on SIGTERM a worker takes no new task and ends its own first "

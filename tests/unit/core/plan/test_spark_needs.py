@@ -49,3 +49,9 @@ def test_a_threshold_below_the_saw_is_warned_of() -> None:
     assert any("published lag is a saw" in text for text in warnings)
     cell = _cell()
     assert not any("saw" in text for text in plan_cell(cell.scenario, cell.policy).warnings)
+
+
+def test_more_executors_than_workers_are_rejected() -> None:
+    """An executor needs a worker, and the floor of the policy has two."""
+    with pytest.raises(WrongInput, match=r"dynamic_allocation_min.*at most 2"):
+        _cell(consumer__spark__dynamic_allocation_min=3)
