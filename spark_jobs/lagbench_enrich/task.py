@@ -31,6 +31,7 @@ from lagbench.programs.consumer.partition_work import PartitionWork, RecordChunk
 from lagbench.programs.consumer.write_schedule import WriteSchedule
 from lagbench.programs.steady_clock import SteadyClock
 from lagbench.shared_with_spark.event import EVENT_BYTES, decode_events
+from lagbench.shared_with_spark.spark_member import spark_member
 from lagbench_enrich.options import EnrichOptions
 
 TASK_SCHEMA = "partition int, rows bigint"
@@ -130,7 +131,7 @@ class _TaskWork:
             return
         partition = int(batch.column("partition")[0].as_py())
         if self._work is None:
-            member = f"batch-{self._task.batch}.{self._task_id}"
+            member = spark_member(self._task.batch, self._task_id)
             self._work = PartitionWork(partition, member)
             self._first = int(offsets[0])
         self._last = int(offsets[-1])

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 
 from lagbench.shared_with_spark import message_classes
+from lagbench.shared_with_spark.spark_member import SPARK_MEMBER
 from lagbench_spark import schemas
 from lagbench_spark.moved import moved_keys
 from lagbench_spark.run_facts import RunFacts
@@ -51,6 +52,7 @@ def account(work: Work) -> dict[str, Any]:
         processed_by_pod=_processed_by_pod(work, suspicion),
         processed_foreign=0 if work.strangers.work is None else work.strangers.work.count(),
         duplicated_messages=_distinct_messages(repeats),
+        repeats_by_batch=_repeats_by_batch(repeats),
         outside_run=work.outside_run,
         strangers=strangers,
         foreign_records=foreign_records,
@@ -171,6 +173,19 @@ def _distinct_messages(repeats: DataFrame | None) -> int:
     if repeats is None:
         return 0
     return repeats.select("partition", "offset", "seq").distinct().count()
+
+
+def _repeats_by_batch(repeats: DataFrame | None) -> dict[str, int] | None:
+    """Return the repeats of each micro-batch, by the name of the task that did them again."""
+    if repeats is None:
+        return None
+    batch = F.regexp_extract("member_id", SPARK_MEMBER, 1).alias("batch")
+    counted = repeats.groupBy(batch).count().filter("batch != ''").collect()
+    return {row["batch"]: row["count"] for row in sorted(counted, key=_batch_number)} or None
+
+
+def _batch_number(row: Row) -> int:
+    return int(row["batch"])
 
 
 def _foreign_log(work: Work) -> dict[int, LogPart]:

@@ -61,6 +61,7 @@ class Counts:
     unbounded_pods: Sequence[str] = ()
     unledgered: Sequence[Unledgered] = ()
     moved_keys: Mapping[str, Any] | None = None  # None: the topic did not grow
+    repeats_by_batch: Mapping[str, int] | None = None  # None: no repeat was of a Spark consumer
 
 
 def totals(counts: Counts, facts: RunFacts, fence: Fence) -> dict[str, Any]:
@@ -106,6 +107,7 @@ def totals(counts: Counts, facts: RunFacts, fence: Fence) -> dict[str, Any]:
         "hottest_partition_share": max(partition_counts.values()) / in_log if in_log else None,
         "partition_counts": partition_counts,
         "moved_keys": None if counts.moved_keys is None else dict(counts.moved_keys),
+        "repeats_by_batch": counts.repeats_by_batch,
     }
 
 

@@ -21,6 +21,7 @@ from lagbench.core.measures.accounting.accounting import BadMessage, accounting_
 from lagbench.core.measures.checks import reconciliation
 from lagbench.core.telemetry.records import StreamStarted
 from lagbench.shared_with_spark import message_classes
+from lagbench.shared_with_spark.spark_member import spark_member
 from lagbench_spark.accounting import account
 from lagbench_spark.fence import parse_fence
 from lagbench_spark.run_folder import RunFolder
@@ -161,11 +162,23 @@ def test_repeat_after_a_kill_blames_the_killed_pod(spark: SparkSession, tmp_path
     assert content["by_pod"]["pod-c"]["duplicated"] == 15
     (bound,) = content["unledgered_bound"]
     assert bound["pod"] == "pod-a"
+    assert content["repeats_by_batch"] is None  # of a consumer group
     assert 0 <= bound["seconds"] < 0.1
     assert bound["messages"] == math.ceil(bound["seconds"] * 150)  # its busiest second
     assert {(r["pod"], r["other_pod"], r["cause_pod"]) for r in rows} == {
         ("pod-c", "pod-a", "pod-a")
     }
+
+
+def test_repeats_on_spark_are_counted_by_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """The batch is that of the task that did the messages again, by its name in the ledger."""
+    run = clean_run()
+    mutations.kill_at_the_handover(run, "pod-a", rows=15)
+    run.member = spark_member(7, 31)
+
+    content, _ = accounted(spark, tmp_path, run)
+
+    assert content["repeats_by_batch"] == {"7": 15}
 
 
 def test_loss_names_the_commit_and_the_sigterm(spark: SparkSession, tmp_path: Path) -> None:

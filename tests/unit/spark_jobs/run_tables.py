@@ -65,7 +65,7 @@ def _processed(run: SyntheticRun) -> pa.Table:
             "started_at": np.ascontiguousarray(rows["started_at"]),
             "done_at": np.ascontiguousarray(rows["done_at"]),
             "pod": pods,
-            "member_id": [f"member-{pod}" for pod in pods],
+            "member_id": [run.member or f"member-{pod}" for pod in pods],
             "ledger_partition": (rows["partition"] % _LEDGER_PARTITIONS).astype(np.int32),
             "ledger_offset": np.arange(len(rows)) // _BATCH_ROWS,
             "failed_attempts": pa.array(

@@ -60,6 +60,7 @@ class SyntheticRun:
     telemetry: list[Record]
     committed: dict[int, int | None] = field(default_factory=dict)
     fidelity: str | None = None  # of the manifest; None: there is none
+    member: str | None = None  # whose name all work has in the ledger; None: a member of each pod
 
     def end_offsets(self) -> dict[int, int]:
         """Return the next free offset of each partition."""

@@ -60,7 +60,7 @@ from lagbench.core.measures.rebalance import (
 from lagbench.core.measures.rebalance_cost import rebalance_measures
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.measures.scaling import Group, replica_group, scaling_measure
-from lagbench.core.measures.spark import published_findings, spark_measures
+from lagbench.core.measures.spark import published_findings, repeats_text, spark_measures
 from lagbench.core.scenario import kind_of
 from lagbench.core.scenario.stream import failing_seqs, tail_of_run
 from lagbench.errors import NotReady
@@ -145,6 +145,7 @@ def _with_notes(found: Measures, run: RunEvidence) -> Measures:
         *scale_down(found).reasons,
         moved_back(found),
         moved_text(found.accounting),
+        repeats_text(found.accounting.repeats_by_batch),
         idle_scale_downs_text(found.scaling.changes, run.rate),
         unrecorded_text(folder_format(run.manifest)),
         _missed_start(run),

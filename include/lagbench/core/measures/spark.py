@@ -127,6 +127,17 @@ def published_findings(records: Sequence[TelemetryRecord]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def repeats_text(repeats_by_batch: Mapping[str, int] | None) -> str:
+    """Return a sentence on the batches whose messages were done again; empty: none."""
+    if not repeats_by_batch:
+        return ""
+    total, count = sum(repeats_by_batch.values()), len(repeats_by_batch)
+    worst = max(repeats_by_batch, key=lambda batch: repeats_by_batch[batch])
+    where = f"batch {worst}" if count == 1 else f"{count} batches"
+    most = "" if count == 1 else f", most in batch {worst} ({repeats_by_batch[worst]:,})"
+    return f"Spark did {total:,} messages of {where} again{most}"
+
+
 def _difference(of: Mapping[str, int], over: Mapping[str, int]) -> int:
     return sum(max(0, at - over.get(partition, 0)) for partition, at in of.items())
 

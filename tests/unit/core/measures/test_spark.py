@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.measures.spark import published_findings, spark_measures
+from lagbench.core.measures.spark import published_findings, repeats_text, spark_measures
 from lagbench.core.telemetry.records import (
     OffsetsPublished,
     SparkBatch,
@@ -113,3 +113,12 @@ def test_a_restart_compares_published_and_checkpointed_offsets() -> None:
     assert published_findings([_start(0, None), agreeing]) == ()
     (found,) = published_findings([_start(0, None), behind])
     assert "20 messages behind its checkpoint and 1 ahead of it" in found
+
+
+def test_the_batches_with_repeats_are_named() -> None:
+    """A killed worker repeats a part of one batch; a driver may repeat more."""
+    assert not repeats_text(None)
+    assert repeats_text({"7": 1500}) == "Spark did 1,500 messages of batch 7 again"
+    assert repeats_text({"7": 15, "9": 40}) == (
+        "Spark did 55 messages of 2 batches again, most in batch 9 (40)"
+    )

@@ -136,6 +136,7 @@ class Accounting(MeasureModel):
     duplicated_by_pods: int | None = None  # duplicated, summed over pods
     broken_classes: tuple[str, ...] = ()  # classes whose count differs from their rows
     moved: MovedKeys | None = None  # None: the topic did not grow
+    repeats_by_batch: dict[str, int] | None = None  # None: no repeat was of a consumer on Spark
     lacks: tuple[str, ...] = ()  # missing counts that a run of its format records
     hottest_partition_share: float | None = None
     by_cause: dict[str, int] = Field(default_factory=dict)
@@ -306,6 +307,7 @@ def accounting_measure(
         unledgered=tuple(UnledgeredWork(**f) for f in counts.get("unledgered_bound") or ()),
         commit_moves=tuple(commit_moves),
         moved=MovedKeys(**moved) if (moved := counts.get("moved_keys")) else None,
+        repeats_by_batch=counts.get("repeats_by_batch"),
         below_fence=_below_fence(fence),
         in_partitions=None if in_partitions is None else sum(in_partitions.values()),
         processed_by_pods=_sum_of(by_pod, "processed") if "by_pod" in counts else None,
