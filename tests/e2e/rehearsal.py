@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sqlite3
 import subprocess
@@ -16,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+from tests.fakes.user_environment import user_environment
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 SCENARIO = DATA / "scenarios" / "tiny_spike.yaml"
@@ -34,14 +35,9 @@ class Rehearsal:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the environment that makes every command use this home.
-
-        Other tests of the same pytest process set ``AIRFLOW_HOME`` and the like for themselves; a
-        home that inherited them would keep its history in their database.
-        """
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW_")}
+        """Return the environment that makes every command use this home."""
         return {
-            **inherited,
+            **user_environment(),
             "LAGBENCH_STATE_DIR": str(self.root / "state"),
             "LAGBENCH_RUNS_DIR": str(self.root / "runs"),
             "COLUMNS": "140",
@@ -82,8 +78,16 @@ class Rehearsal:
 
     def folder(self) -> Path:
         """Return the folder of the run that was started last, once it is there."""
-        wait_until(lambda: bool(self._new_runs()), "a new run folder", limit_seconds=300)
-        return self._new_runs()[-1]
+        wait_until(
+            lambda: bool(self._new_runs()) or self._ended(), "a new run folder", limit_seconds=300
+        )
+        found = self._new_runs()
+        assert found, f"the command ended before it made a run folder:\n{self.output()}"
+        return found[-1]
+
+    def _ended(self) -> bool:
+        """Whether the last command has ended: it makes nothing any more."""
+        return bool(self._started) and self._started[-1].poll() is not None
 
     def _runs(self) -> list[Path]:
         """Return all run folders, oldest first: their names end in the time."""
@@ -108,10 +112,14 @@ class Rehearsal:
         """Wait until the newest run's phase ``name`` has begun (or ended)."""
 
         def is_there() -> bool:
+            ended = self._ended()  # asked first: its last words count
             log = self.folder() / "phases.jsonl"
             lines = log.read_text().splitlines() if log.exists() else []
             entries = [json.loads(line) for line in lines]
-            return any(e["name"] == name and e["state"] == state for e in entries)
+            if any(e["name"] == name and e["state"] == state for e in entries):
+                return True
+            assert not ended, f"the command ended before phase {name}:\n{self.output()}"
+            return False
 
         wait_until(is_there, f"phase {name} {state}", limit_seconds=300)
 

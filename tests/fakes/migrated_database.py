@@ -8,12 +8,14 @@ from functools import cache
 from pathlib import Path
 
 from lagbench.orchestrator.airflow_environment import airflow_home, prepare_database
+from tests.fakes.user_environment import as_a_user
 
 
 @cache
 def _template() -> tempfile.TemporaryDirectory[str]:
     folder = tempfile.TemporaryDirectory(prefix="lagbench-test-database-")
-    prepare_database(Path(folder.name))
+    with as_a_user():
+        prepare_database(Path(folder.name))
     return folder
 
 

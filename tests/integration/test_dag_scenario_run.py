@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.fakes.bench_leftovers import leftovers
 from tests.fakes.migrated_database import give_database
+from tests.fakes.user_environment import as_a_user
 from tests.integration.localkube_process import eventually
 
 from lagbench.adapters.process.processes import end_process, start_tied
@@ -47,7 +48,9 @@ class Rehearsals:
     def __init__(self, state: BenchState, runs: Path) -> None:
         """Use a running bench."""
         self.state, self.runs = state, runs
-        self.environment = airflow_environment(state.state_dir, bench.connections(state)) | {
+        with as_a_user():
+            environment = airflow_environment(state.state_dir, bench.connections(state))
+        self.environment = environment | {
             "LAGBENCH_RUNS_DIR": str(runs),
             **bench.connections(state),
         }
