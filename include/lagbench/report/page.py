@@ -22,6 +22,8 @@ from lagbench.results.gate import read_record
 from lagbench.results.prediction import read_prediction
 
 UNKNOWN = "–"
+STATUSES = ("fail", "undetermined", "pass", "not_judged")
+"""The order of the SLOs on the page: what decided the verdict comes first."""
 START = "lagbench.startReport();"
 SHOWN_BAD_MESSAGES = 40
 GATE_CLASSES = {
@@ -80,6 +82,7 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         prediction=prediction,
         residuals=_residuals(prediction, measures),
         gate_class=GATE_CLASSES,
+        slos=sorted(verdict.slos, key=lambda slo: STATUSES.index(slo.status)),
         tiles=tiles(measures),
         named=NAMED,
         next_steps=next_steps(measures, verdict),

@@ -113,6 +113,7 @@
         series: [{ paths: () => null, points: { show: false } }],
         bands: [],
         notes: [],
+        isPlain: true, // a grid would cross the numbers
         before: (plot) => drawSpans(plot, pods, most(), board.extent().max),
       };
       panel.plot = new window.uPlot(lagbench.panel.options(board, given), data(), made.plot);

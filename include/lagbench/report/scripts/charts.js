@@ -9,11 +9,11 @@
     const { make, button } = lagbench.frame;
     const bar = make("div", "toolbar");
     bar.append(
-      button("Everything", "Show the whole run", () => board.zoom(null)),
+      button("Everything", "Everything: show the whole run", () => board.zoom(null)),
       button("Zoom in", "Zoom in", () => board.zoomAt(null, 0.5)),
       button("Zoom out", "Zoom out", () => board.zoomAt(null, 2)),
-      button("All as PNG", "Download all charts as PNG", () => lagbench.download.png("charts", board.panels)),
-      button("Events as CSV", "Download the events as CSV", () =>
+      button("All as PNG", "All as PNG: download all charts", () => lagbench.download.png("charts", board.panels)),
+      button("Events as CSV", "Events as CSV: download", () =>
         lagbench.download.csv("events", lagbench.events.eventRows(board.events)),
       ),
     );

@@ -49,6 +49,8 @@
     context.clip();
     context.scale(ratio, ratio);
     context.font = FONT;
+    context.textAlign = "left"; // the axes leave theirs
+    context.textBaseline = "alphabetic";
     draw(context, {
       left: box.left / ratio,
       top: box.top / ratio,
@@ -117,7 +119,8 @@
         if (left < free || left < box.left) return;
         free = left + ROOM;
         context.save();
-        context.translate(left + 10, box.top + box.height - 4);
+        const isLast = left + ROOM > box.left + box.width; // its name stands before it
+        context.translate(isLast ? left - 3 : left + 10, box.top + box.height - 4);
         context.rotate(-Math.PI / 2);
         context.fillText(event.name, 0, 0);
         context.restore();

@@ -8,6 +8,17 @@
   function keyboard(board, panel, say) {
     let index = null;
 
+    function point() {
+      const left = panel.plot.valToPos(panel.seconds()[index], "x");
+      panel.plot.setCursor({ left, top: 10 }, true, true);
+    }
+
+    /** Zoom around the cursor; uPlot sets its scales after this task, and the cursor follows. */
+    function zoom(factor) {
+      board.zoomAt(index === null ? null : panel.seconds()[index], factor);
+      if (index !== null) window.setTimeout(point);
+    }
+
     function moveTo(wanted) {
       const seconds = panel.seconds();
       if (seconds.length === 0) return;
@@ -16,8 +27,7 @@
       let last = seconds.length - 1;
       while (last > first && seconds[last] > max) last--;
       index = Math.max(first, Math.min(wanted(first, last), last));
-      const left = panel.plot.valToPos(seconds[index], "x");
-      panel.plot.setCursor({ left, top: 10 }, true, true);
+      point();
       say(`${seconds[index].toFixed(1)} seconds: ${panel.read(index)}`);
     }
 
@@ -27,9 +37,9 @@
       ArrowLeft: (event) => moveTo(from(event.shiftKey ? -FAR : -1)),
       Home: () => moveTo((first) => first),
       End: () => moveTo((_, last) => last),
-      "+": () => board.zoomAt(index === null ? null : panel.seconds()[index], 0.5),
-      "=": () => board.zoomAt(index === null ? null : panel.seconds()[index], 0.5),
-      "-": () => board.zoomAt(index === null ? null : panel.seconds()[index], 2),
+      "+": () => zoom(0.5),
+      "=": () => zoom(0.5), // the same key without Shift
+      "-": () => zoom(2),
       Escape: () => board.zoom(null),
     };
     panel.target.addEventListener("keydown", (event) => {

@@ -16,8 +16,10 @@
   }
 
   /** Options of uPlot that all panels share: one cursor, one view, zoom by drag. */
-  function options(board, { height, y, splits, values, series, bands, notes, before }) {
+  function options(board, { height, y, splits, values, series, bands, notes, before, isPlain }) {
     const axis = { stroke: ink("muted"), font: FONT, ticks: { stroke: ink("line"), width: 1, size: 5 } };
+    const grid = { show: !isPlain, stroke: ink("line"), width: 1 };
+    const named = (_, at) => at.map(short);
     return {
       width: board.width,
       height,
@@ -26,8 +28,8 @@
       scales: { x: { time: false, range: () => board.range() }, y },
       series: [{}, ...series],
       axes: [
-        { ...axis, size: 30, space: 60, grid: { stroke: ink("line"), width: 1 }, values: (_, at) => at.map(short) },
-        { ...axis, size: GUTTER, space: 26, grid: { stroke: ink("line"), width: 1 }, splits, values: values || ((_, at) => at.map(short)) },
+        { ...axis, size: 30, space: 60, grid, values: named },
+        { ...axis, size: GUTTER, space: 26, grid, splits, values: values || named },
       ],
       cursor: {
         y: false,
@@ -106,7 +108,7 @@
     panel.target = made.plot;
     panel.height = () => HEIGHT;
     panel.mount = () => {
-      const y = { range: (_, low, high) => [Math.min(low || 0, 0), high > 0 ? high * 1.08 : 1] };
+      const y = { range: (_, low, high) => [Math.min(low || 0, 0), high > 0 ? high * 1.12 : 1] };
       const given = { height: HEIGHT, y, series: spec.lines.map(series), bands: spec.bands, notes: spec.notes || [] };
       panel.plot = new window.uPlot(options(board, given), [table.seconds, ...table.values], made.plot);
     };
