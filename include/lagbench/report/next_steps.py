@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from lagbench.core.measures import Measures
 from lagbench.core.verdict import Verdict
@@ -19,7 +20,7 @@ _AGAINST_LINK = {
     "t4": "look at the Deployment's events: the pod was wanted, and not created",
     "t5": "shorten the start of a pod, or keep more pods ready (minReplicaCount, a cron trigger)",
     "t6": "look at the consumer's start: a Ready pod had not joined the group",
-    "t7": "shorten the rebalance (balancer cooperative-sticky or consumer), or scale in fewer steps",
+    "t7": "shorten the rebalance (another balancer), or scale in fewer steps",
     "t8": "look at the consumer: it had partitions and did no record",
 }
 """What shortens each link of the reaction chain, by the link's name."""
@@ -34,127 +35,160 @@ class NextStep:
     command: str = ""
 
 
-def next_steps(measures: Measures, verdict: Verdict) -> list[NextStep]:
-    """Return the steps, the most urgent first; there is always one."""
-    failed = {slo.name for slo in verdict.slos if slo.status == "fail"}
-    return [step for rule in _RULES for step in rule(measures, verdict, failed)]
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """What the rules read; ``failed``: the names of the SLOs that failed."""
+
+    measures: Measures
+    verdict: Verdict
+    failed: frozenset[str]
+    overrides: Mapping[str, str]
+
+    def command(self, verb: str, *more: str) -> str:
+        """Return a command on this run's scenario and policy, with the fields that it changed."""
+        changed = [f"--set={field}={value}" for field, value in self.overrides.items()]
+        words = ("lagbench", verb, self.measures.scenario, "--policy", self.measures.policy)
+        return shlex.join([*words, *changed, *more])
+
+    @property
+    def again(self) -> tuple[str, str]:
+        """The option that repeats this run's load."""
+        return "--seed", str(self.measures.seed)
+
+    @property
+    def partitions(self) -> int:
+        """The partitions that pods could have at the end."""
+        return self.measures.scaling.partitions_at_end or self.measures.scaling.partitions
 
 
-def _cell(measures: Measures) -> str:
-    words = (measures.scenario, "--policy", measures.policy, "--seed", str(measures.seed))
-    return shlex.join(words)
+def next_steps(
+    measures: Measures, verdict: Verdict, overrides: Mapping[str, str] = MappingProxyType({})
+) -> list[NextStep]:
+    """Return the steps, the most urgent first.
+
+    ``overrides``: the fields of the scenario that the run changed (``--set``), by name.
+    """
+    failed = frozenset(slo.name for slo in verdict.slos if slo.status == "fail")
+    changed = {field: value for field, value in overrides.items() if field != "seed"}
+    case = _Case(measures, verdict, failed, changed)
+    return [step for rule in _RULES for step in rule(case)]
 
 
-def _trust(m: Measures, verdict: Verdict, failed: set[str]) -> Iterator[NextStep]:
-    if verdict.status == "undetermined" or verdict.invalid:
-        why = (*verdict.invalid, *verdict.reasons)[0]
+def _trust(case: _Case) -> Iterator[NextStep]:
+    if case.verdict.status == "undetermined" or case.verdict.invalid:
+        why = (*case.verdict.invalid, *case.verdict.reasons)[0]
         yield NextStep(
             "remove what left the verdict open, and run it again",
             why,
-            f"lagbench run {_cell(m)}",
+            case.command("run", *case.again),
         )
 
 
-def _messages(m: Measures, verdict: Verdict, failed: set[str]) -> Iterator[NextStep]:
+def _messages(case: _Case) -> Iterator[NextStep]:
     broken = [
         slo.title.lower()
-        for slo in verdict.slos
+        for slo in case.verdict.slos
         if slo.status == "fail"
         and slo.name in ("lost", "failed", "duplicated", "reordered", "zombies")
     ]
     if broken:
-        groups = m.accounting.bad_messages
-        cause = f"; most often: {groups[0].cause}" if groups and groups[0].cause else ""
+        groups = case.measures.accounting.bad_messages
+        cause = max(groups, key=lambda group: group.count).cause if groups else ""
         yield NextStep(
             "repair commit and shutdown of the consumer before its scaling",
-            f"failed: {', '.join(broken)}{cause}",
+            f"failed: {', '.join(broken)}{f'; most often {cause}' if cause else ''}",
         )
 
 
-def _reaction(m: Measures, verdict: Verdict, failed: set[str]) -> Iterator[NextStep]:
-    parts = [link for link in m.reaction.links if link.part_seconds and link.name in _AGAINST_LINK]
-    if "reaction_seconds" not in failed or not parts or m.spark is not None:
+def _reaction(case: _Case) -> Iterator[NextStep]:
+    parts = [
+        link
+        for link in case.measures.reaction.links
+        if link.part_seconds and link.name in _AGAINST_LINK
+    ]
+    if "reaction_seconds" not in case.failed or not parts or case.measures.spark is not None:
         return
     longest = max(parts, key=lambda link: link.part_seconds or 0.0)
+    total = case.measures.reaction.total_seconds
+    share = "" if total is None else f" of {total:.1f} s"
     yield NextStep(
         _AGAINST_LINK[longest.name],
         f"the longest link of the reaction, up to {longest.name} ({longest.title}), took"
-        f" {longest.part_seconds:.1f} s of {m.reaction.total_seconds or 0:.1f} s"
-        if m.reaction.total_seconds
-        else f"the longest known link of the reaction ends at {longest.name} ({longest.title})",
-        f"lagbench plan {shlex.join([m.scenario, '--policy', m.policy])}",
+        f" {longest.part_seconds:.1f} s{share}",
+        case.command("plan"),
     )
 
 
-def _drain(m: Measures, verdict: Verdict, failed: set[str]) -> Iterator[NextStep]:
-    if not failed & {"drain_seconds", "time_lag_p95_seconds", "time_lag_p99_seconds"}:
+def _drain(case: _Case) -> Iterator[NextStep]:
+    if not case.failed & {"drain_seconds", "time_lag_p95_seconds", "time_lag_p99_seconds"}:
         return
-    drained, least = m.drain.drain_seconds, m.drain.skew_limited_seconds
-    useful = m.scaling.partitions_at_end or m.scaling.partitions
-    most = m.scaling.max_ready_replicas
+    drain, scaling = case.measures.drain, case.measures.scaling
+    drained, least = drain.drain_seconds, drain.skew_limited_seconds
+    most, ceiling = scaling.max_ready_replicas, scaling.ceiling_replicas
     if least and drained is not None and drained <= least * NEAR:
         yield NextStep(
             "spread the keys over more partitions; more pods do not help",
-            f"partition {m.drain.hottest_partition} alone needs {least:.1f} s with one pod,"
-            f" and the drain took {drained:.1f} s",
+            f"partition {drain.hottest_partition} alone needs {least:.1f} s with one pod, and the"
+            f" drain took {drained:.1f} s",
         )
-    elif most is not None and most >= useful:
+    elif most is not None and most >= case.partitions:
         yield NextStep(
             "give the topic more partitions, or make a message cheaper",
-            f"{most} pods were ready for {useful} partitions",
+            f"{most} pods were ready for {case.partitions} partitions",
         )
-    elif most is not None and m.scaling.ceiling_replicas and most >= m.scaling.ceiling_replicas:
+    elif most is not None and ceiling and most >= ceiling:
         yield NextStep(
-            f"raise maxReplicaCount up to the {useful} partitions",
-            f"the group stood at its ceiling of {m.scaling.ceiling_replicas} pods",
+            f"raise maxReplicaCount up to the {case.partitions} partitions",
+            f"the group stood at its ceiling of {ceiling} pods",
         )
 
 
-def _flips(m: Measures, verdict: Verdict, failed: set[str]) -> Iterator[NextStep]:
-    if m.scaling.self_made_flips:
+def _flips(case: _Case) -> Iterator[NextStep]:
+    flips = case.measures.scaling.self_made_flips
+    if flips:
         yield NextStep(
             "lower the gain of the loop: raise lagThreshold, or lengthen the window of scaleDown",
-            f"{m.scaling.self_made_flips} reversals of the replicas without one of the load",
-            f"lagbench plan {shlex.join([m.scenario, '--policy', m.policy])}",
+            f"{flips} reversals of the replicas without one of the load",
+            case.command("plan"),
         )
 
 
-def _surplus(m: Measures, verdict: Verdict, failed: set[str]) -> Iterator[NextStep]:
-    if m.scaling.surplus_pods and m.spark is None:
-        partitions = m.scaling.partitions_at_end or m.scaling.partitions
+def _surplus(case: _Case) -> Iterator[NextStep]:
+    surplus = case.measures.scaling.surplus_pods
+    if surplus and case.measures.spark is None:
         yield NextStep(
-            f"limit maxReplicaCount to the {partitions} partitions",
-            f"{len(m.scaling.surplus_pods)} pods never got a partition",
+            f"limit maxReplicaCount to the {case.partitions} partitions",
+            f"{len(surplus)} pods never got a partition",
         )
 
 
-def _dips(m: Measures, verdict: Verdict, failed: set[str]) -> Iterator[NextStep]:
+def _dips(case: _Case) -> Iterator[NextStep]:
     names = {"rebalance_dip_percent", "rebalance_recovery_seconds", "rebalance_area_seconds"}
-    if failed & (names | {"standstill_seconds"}) and m.spark is None:
-        other = "cooperative-sticky" if m.balancer == "consumer" else "consumer"
+    if case.failed & (names | {"standstill_seconds"}) and case.measures.spark is None:
+        other = "cooperative-sticky" if case.measures.balancer == "consumer" else "consumer"
         yield NextStep(
             "rehearse the other rebalance protocol with the same seed, and compare",
-            f"a rebalance cost more than its SLO allows, with balancer {m.balancer}",
-            f"lagbench run {_cell(m)} --set consumer.balancer={other}",
+            f"a rebalance cost more than its SLO allows, with balancer {case.measures.balancer}",
+            case.command("run", *case.again, f"--set=consumer.balancer={other}"),
         )
 
 
-def _sure(m: Measures, verdict: Verdict, failed: set[str]) -> Iterator[NextStep]:
-    if verdict.status == "pass":
+def _sure(case: _Case) -> Iterator[NextStep]:
+    if case.verdict.status == "pass":
         yield NextStep(
             "look for a cheaper policy that also holds, before you rehearse it",
             "all judged SLOs hold: what is left is the price",
-            f"lagbench simulate {shlex.join([m.scenario, '--policy', m.policy])} --seeds 20",
+            case.command("simulate", "--seeds", "20"),
         )
-    elif verdict.status == "fail":
+    elif case.verdict.status == "fail":
         yield NextStep(
             "change one thing, run it with the same seed, and compare by pairs of runs",
             "one run is one draw of the load and of the HPA's phase",
-            f"lagbench run {_cell(m)}",
+            case.command("run", *case.again),
         )
 
 
-_RULES: tuple[Callable[[Measures, Verdict, set[str]], Iterator[NextStep]], ...] = (
+_RULES: tuple[Callable[[_Case], Iterator[NextStep]], ...] = (
     _trust,
     _messages,
     _reaction,
