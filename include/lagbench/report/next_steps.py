@@ -176,7 +176,7 @@ def _dips(case: _Case) -> Iterator[NextStep]:
 def _sure(case: _Case) -> Iterator[NextStep]:
     if case.verdict.status == "pass":
         yield NextStep(
-            "look for a cheaper policy that also holds, before you rehearse it",
+            "look for a cheaper policy that also holds, first in the simulator",
             "all judged SLOs hold: what is left is the price",
             case.command("simulate", "--seeds", "20"),
         )
@@ -193,8 +193,8 @@ _RULES: tuple[Callable[[_Case], Iterator[NextStep]], ...] = (
     _messages,
     _reaction,
     _drain,
-    _dips,
     _flips,
+    _dips,
     _surplus,
     _sure,
 )

@@ -142,6 +142,7 @@
       },
       setOrigin,
       zoom: (from, to) => board.zoom(from, to),
+      shown: () => board.shown(),
       destroy() {
         watch.disconnect();
         board.panels.forEach(({ plot }) => plot.destroy());

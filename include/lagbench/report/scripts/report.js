@@ -23,6 +23,7 @@
     window.requestAnimationFrame(() =>
       window.setTimeout(() => window.performance.measure("lagbench:drawn", { start: began })),
     );
+    lagbench.report = handle;
     return handle;
   };
 })((window.lagbench = window.lagbench || {}));
