@@ -7,20 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import plotly.io
-from plotly.offline import get_plotlyjs
+from markupsafe import Markup
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import NAMED, NANOSECONDS, Measures
 from lagbench.core.simulation import Residual, RunPrediction, residuals
 from lagbench.core.verdict import Verdict
-from lagbench.report.figures import reaction_bar, timeline
+from lagbench.report.assets import content_security_policy, scripts, styles
+from lagbench.report.chart_data import data_block
+from lagbench.report.next_steps import next_steps
 from lagbench.report.run_series import RunSeries, read_series
 from lagbench.report.tiles import tiles
 from lagbench.results.gate import read_record
 from lagbench.results.prediction import read_prediction
 
 UNKNOWN = "–"
+STATUSES = ("fail", "undetermined", "pass", "not_judged")
+"""The order of the SLOs on the page: what decided the verdict comes first."""
+START = "lagbench.startReport();"
 SHOWN_BAD_MESSAGES = 40
 GATE_CLASSES = {
     "baseline": "pass",
@@ -66,7 +70,7 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         "sentence": sentence,
         "since": lambda at: since(at, series.origin_at),
     }
-    reaction = reaction_bar(measures)
+    script, style = f"{scripts()}\n{START}", styles()
     manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
     prediction = read_prediction(folder)
     return environment.get_template("report.html.j2").render(
@@ -78,15 +82,20 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         prediction=prediction,
         residuals=_residuals(prediction, measures),
         gate_class=GATE_CLASSES,
+        slos=sorted(verdict.slos, key=lambda slo: STATUSES.index(slo.status)),
         tiles=tiles(measures),
         named=NAMED,
-        timeline=_embed(timeline(series, measures)),
-        reaction=None if reaction is None else _embed(reaction),
+        next_steps=next_steps(measures, verdict, manifest.get("conf", {}).get("overrides") or {}),
+        links=_waterfall(measures),
         manifest=_flat(manifest),
         policy=folder.read_text(folder.policy) if folder.policy.exists() else "",
         scenario=folder.read_text(folder.scenario) if folder.scenario.exists() else "",
-        plotly=get_plotlyjs(),
         shown=SHOWN_BAD_MESSAGES,
+        # Ours, and made safe by its author: the policy names the exact text.
+        data=Markup(data_block(series, measures)),  # noqa: S704
+        script=Markup(script),  # noqa: S704
+        style=Markup(style),  # noqa: S704
+        content_security_policy=content_security_policy([script], [style]),
     )
 
 
@@ -152,16 +161,17 @@ def since(at: int | None, origin_at: int) -> str:
     return UNKNOWN if at is None else f"{(at - origin_at) / NANOSECONDS:+.1f} s"
 
 
-def _embed(figure: Any) -> str:
-    """Return a figure as a fragment; the library is inlined once by the page."""
-    return str(
-        plotly.io.to_html(
-            figure,
-            include_plotlyjs=False,
-            full_html=False,
-            config={"displaylogo": False, "responsive": True},
-        )
-    )
+def _waterfall(measures: Measures) -> list[dict[str, Any]]:
+    """Return the links with the place of their bars: per mille of the whole chain."""
+    links = measures.reaction.links
+    whole = sum(link.part_seconds or 0.0 for link in links)
+    rows, left = [], 0.0
+    for link in links:
+        part = link.part_seconds or 0.0
+        scale = 1000 / whole if whole else 0.0
+        rows.append({"link": link, "left": round(left * scale, 1), "width": round(part * scale, 1)})
+        left += part
+    return rows
 
 
 def _flat(manifest: dict[str, Any]) -> list[tuple[str, str]]:

@@ -1,0 +1,200 @@
+"""What a reader can do next: each step follows from a measure or an SLO of this run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from lagbench.core.measures import Measures
+from lagbench.core.verdict import Verdict
+
+NEAR = 1.25
+"""A drain of at most this many times its lower bound cannot be shortened much by more pods."""
+
+_AGAINST_LINK = {
+    "t1": "lower lagThreshold, or scale on the growth of lag: lag itself was late",
+    "t2": "lower pollingInterval; the HPA reads every 15 s, which a policy cannot change",
+    "t3": "loosen behavior.scaleUp: its window or its policies held the step back",
+    "t4": "look at the Deployment's events: the pod was wanted, and not created",
+    "t5": "shorten the start of a pod, or keep more pods ready (minReplicaCount, a cron trigger)",
+    "t6": "look at the consumer's start: a Ready pod had not joined the group",
+    "t7": "shorten the rebalance (another balancer), or scale in fewer steps",
+    "t8": "look at the consumer: it had partitions and did no record",
+}
+"""What shortens each link of the reaction chain, by the link's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """What to do, because of what, and a command that helps (empty: none does)."""
+
+    do: str
+    because: str
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """What the rules read; ``failed``: the names of the SLOs that failed."""
+
+    measures: Measures
+    verdict: Verdict
+    failed: frozenset[str]
+    overrides: Mapping[str, str]
+
+    def command(self, verb: str, *more: str) -> str:
+        """Return a command on this run's scenario and policy, with the fields that it changed."""
+        changed = [f"--set={field}={value}" for field, value in self.overrides.items()]
+        words = ("lagbench", verb, self.measures.scenario, "--policy", self.measures.policy)
+        return shlex.join([*words, *changed, *more])
+
+    @property
+    def again(self) -> tuple[str, str]:
+        """The option that repeats this run's load."""
+        return "--seed", str(self.measures.seed)
+
+    @property
+    def partitions(self) -> int:
+        """The partitions that pods could have at the end."""
+        return self.measures.scaling.partitions_at_end or self.measures.scaling.partitions
+
+
+def next_steps(
+    measures: Measures, verdict: Verdict, overrides: Mapping[str, str] = MappingProxyType({})
+) -> list[NextStep]:
+    """Return the steps, the most urgent first.
+
+    ``overrides``: the fields of the scenario that the run changed (``--set``), by name.
+    """
+    failed = frozenset(slo.name for slo in verdict.slos if slo.status == "fail")
+    changed = {field: value for field, value in overrides.items() if field != "seed"}
+    case = _Case(measures, verdict, failed, changed)
+    return [step for rule in _RULES for step in rule(case)]
+
+
+def _trust(case: _Case) -> Iterator[NextStep]:
+    if case.verdict.status == "undetermined" or case.verdict.invalid:
+        why = (*case.verdict.invalid, *case.verdict.reasons)[0]
+        yield NextStep(
+            "remove what left the verdict open, and run it again",
+            why,
+            case.command("run", *case.again),
+        )
+
+
+def _messages(case: _Case) -> Iterator[NextStep]:
+    broken = [
+        slo.title.lower()
+        for slo in case.verdict.slos
+        if slo.status == "fail"
+        and slo.name in ("lost", "failed", "duplicated", "reordered", "zombies")
+    ]
+    if broken:
+        groups = case.measures.accounting.bad_messages
+        cause = max(groups, key=lambda group: group.count).cause if groups else ""
+        yield NextStep(
+            "repair commit and shutdown of the consumer before its scaling",
+            f"failed: {', '.join(broken)}{f'; most often {cause}' if cause else ''}",
+        )
+
+
+def _reaction(case: _Case) -> Iterator[NextStep]:
+    parts = [
+        link
+        for link in case.measures.reaction.links
+        if link.part_seconds and link.name in _AGAINST_LINK
+    ]
+    if "reaction_seconds" not in case.failed or not parts or case.measures.spark is not None:
+        return
+    longest = max(parts, key=lambda link: link.part_seconds or 0.0)
+    total = case.measures.reaction.total_seconds
+    share = "" if total is None else f" of {total:.1f} s"
+    yield NextStep(
+        _AGAINST_LINK[longest.name],
+        f"the longest link of the reaction, up to {longest.name} ({longest.title}), took"
+        f" {longest.part_seconds:.1f} s{share}",
+        case.command("plan"),
+    )
+
+
+def _drain(case: _Case) -> Iterator[NextStep]:
+    if not case.failed & {"drain_seconds", "time_lag_p95_seconds", "time_lag_p99_seconds"}:
+        return
+    drain, scaling = case.measures.drain, case.measures.scaling
+    drained, least = drain.drain_seconds, drain.skew_limited_seconds
+    most, ceiling = scaling.max_ready_replicas, scaling.ceiling_replicas
+    if least and drained is not None and drained <= least * NEAR:
+        yield NextStep(
+            "spread the keys over more partitions; more pods do not help",
+            f"partition {drain.hottest_partition} alone needs {least:.1f} s with one pod, and the"
+            f" drain took {drained:.1f} s",
+        )
+    elif most is not None and most >= case.partitions:
+        yield NextStep(
+            "give the topic more partitions, or make a message cheaper",
+            f"{most} pods were ready for {case.partitions} partitions",
+        )
+    elif most is not None and ceiling and most >= ceiling:
+        yield NextStep(
+            f"raise maxReplicaCount up to the {case.partitions} partitions",
+            f"the group stood at its ceiling of {ceiling} pods",
+        )
+
+
+def _flips(case: _Case) -> Iterator[NextStep]:
+    flips = case.measures.scaling.self_made_flips
+    if flips:
+        yield NextStep(
+            "lower the gain of the loop: raise lagThreshold, or lengthen the window of scaleDown",
+            f"{flips} reversals of the replicas without one of the load",
+            case.command("plan"),
+        )
+
+
+def _surplus(case: _Case) -> Iterator[NextStep]:
+    surplus = case.measures.scaling.surplus_pods
+    if surplus and case.measures.spark is None:
+        yield NextStep(
+            f"limit maxReplicaCount to the {case.partitions} partitions",
+            f"{len(surplus)} pods never got a partition",
+        )
+
+
+def _dips(case: _Case) -> Iterator[NextStep]:
+    names = {"rebalance_dip_percent", "rebalance_recovery_seconds", "rebalance_area_seconds"}
+    if case.failed & (names | {"standstill_seconds"}) and case.measures.spark is None:
+        other = "cooperative-sticky" if case.measures.balancer == "consumer" else "consumer"
+        yield NextStep(
+            "rehearse the other rebalance protocol with the same seed, and compare",
+            f"a rebalance cost more than its SLO allows, with balancer {case.measures.balancer}",
+            case.command("run", *case.again, f"--set=consumer.balancer={other}"),
+        )
+
+
+def _sure(case: _Case) -> Iterator[NextStep]:
+    if case.verdict.status == "pass":
+        yield NextStep(
+            "look for a cheaper policy that also holds, first in the simulator",
+            "all judged SLOs hold: what is left is the price",
+            case.command("simulate", "--seeds", "20"),
+        )
+    elif case.verdict.status == "fail":
+        yield NextStep(
+            "change one thing, run it with the same seed, and compare by pairs of runs",
+            "one run is one draw of the load and of the HPA's phase",
+            case.command("run", *case.again),
+        )
+
+
+_RULES: tuple[Callable[[_Case], Iterator[NextStep]], ...] = (
+    _trust,
+    _messages,
+    _reaction,
+    _drain,
+    _flips,
+    _dips,
+    _surplus,
+    _sure,
+)

@@ -1,0 +1,190 @@
+"""The report in a real browser: it draws, answers mouse and keyboard, and loads nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.integration.localkube_process import eventually
+from tests.integration.report.chromium import Page, running_chromium
+
+from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.measures import Measures
+from lagbench.project import PROJECT_ROOT
+from lagbench.report import write_report
+from lagbench.report.run_series import RunSeries, read_series
+from lagbench.results.measure import judge_run, measure_run
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+
+RECORDED = PROJECT_ROOT / "tests/data/runs/format1_tiny"
+PLOT = "document.querySelectorAll('.plot')[{}]"
+SHOWN = "lagbench.report.shown()"
+INKED = """
+  [...document.querySelectorAll('.plot canvas')].map((canvas) => {
+    const box = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+    return new Set(new Uint32Array(box.buffer)).size > 20;
+  })
+"""
+"""Whether each canvas has more colours than an empty one."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """Provide the recorded run with its report."""
+    path = tmp_path_factory.mktemp("runs") / RECORDED.name
+    shutil.copytree(RECORDED, path)
+    found = RunFolder(path)
+    measure_run(found)
+    judge_run(found)
+    write_report(found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """Provide a browser, the same for all tests."""
+    with running_chromium(tmp_path_factory.mktemp("chromium")) as page:
+        yield page
+
+
+def address(folder: RunFolder, query: str = "") -> str:
+    """Return the report's address."""
+    return folder.report.resolve().as_uri() + query
+
+
+def series_of(folder: RunFolder) -> RunSeries:
+    """Return what the page draws."""
+    return read_series(folder, Measures.model_validate(folder.read_json(folder.measures)))
+
+
+def box_of(page: Page, plot: int) -> dict[str, Any]:
+    """Return the place of a plot's inner part on the screen, scrolled into sight."""
+    over = f"{PLOT.format(plot)}.querySelector('.u-over')"
+    page.run(f"{over}.scrollIntoView({{block: 'center'}})")
+    found: dict[str, Any] = page.run(f"{over}.getBoundingClientRect().toJSON()")
+    return found
+
+
+def test_it_draws_six_panels_and_loads_nothing(browser: Page, folder: RunFolder) -> None:
+    """Its own policy lets its script and style run; no error, no request but the file itself."""
+    browser.open(address(folder))
+
+    assert browser.run(INKED) == [True] * 6
+    assert browser.problems == []
+    assert browser.loaded == [address(folder)]
+
+
+def test_the_arrows_read_the_samples(browser: Page, folder: RunFolder) -> None:
+    """Each press moves the cursor by a sample, and its values are said and shown."""
+    browser.open(address(folder))
+    series = series_of(folder)
+    browser.run(f"{PLOT.format(0)}.focus()")
+
+    browser.press("ArrowRight", times=12)
+
+    said = browser.run("document.querySelector('.spoken').textContent")
+    second, lag = series.total_lag.seconds[11], series.total_lag.values[11]
+    assert said.startswith(f"{second:.1f} seconds: total {lag:,.0f}, ")
+    shown = browser.run("document.querySelector('.legend .value').textContent")
+    assert shown == f"{lag:,.0f}"
+
+
+def test_a_drag_zooms_all_panels(browser: Page, folder: RunFolder) -> None:
+    """The dragged part fills the view of every panel; a double click shows everything again."""
+    browser.open(address(folder))
+    whole = browser.run(SHOWN)
+    box = box_of(browser, 1)
+    y = box["y"] + box["height"] / 2
+    quarter, half = box["x"] + box["width"] / 4, box["x"] + box["width"] / 2
+
+    browser.mouse("mouseMoved", quarter, y)
+    browser.mouse("mousePressed", quarter, y)
+    browser.mouse("mouseMoved", half, y)
+    browser.mouse("mouseReleased", half, y)
+
+    length = whole["max"] - whole["min"]
+    zoomed = browser.run(SHOWN)
+    assert zoomed["min"] == pytest.approx(whole["min"] + length / 4, abs=length / 50)
+    assert zoomed["max"] == pytest.approx(whole["min"] + length / 2, abs=length / 50)
+    for count in (1, 2):
+        browser.mouse("mousePressed", half, y, clicks=count)
+        browser.mouse("mouseReleased", half, y, clicks=count)
+    assert browser.run(SHOWN) == whole
+
+
+def test_plus_and_escape_zoom(browser: Page, folder: RunFolder) -> None:
+    """Plus halves what is shown, Escape shows everything."""
+    browser.open(address(folder))
+    whole = browser.run(SHOWN)
+    browser.run(f"{PLOT.format(0)}.focus()")
+
+    browser.press("+")
+    zoomed = browser.run(SHOWN)
+    browser.press("Escape")
+
+    assert zoomed["max"] - zoomed["min"] == pytest.approx((whole["max"] - whole["min"]) / 2)
+    assert browser.run(SHOWN) == whole
+
+
+def test_a_table_stands_behind_each_chart(browser: Page, folder: RunFolder) -> None:
+    """Opened, it has a row per sample, up to a page of them."""
+    browser.open(address(folder))
+
+    browser.run("document.querySelectorAll('.behind').forEach((box) => { box.open = true; })")
+
+    counted = (
+        "[...document.querySelectorAll('.behind')].map((b) => b.querySelectorAll('tr').length)"
+    )
+    rows = eventually(lambda: all(found := browser.run(counted)) and found, "every table is filled")
+    assert len(rows) == 7  # six panels, and the events
+    assert rows[0] == min(series_of(folder).total_lag.seconds.size, 100) + 1
+
+
+@pytest.mark.parametrize(
+    ("system", "query", "theme"),
+    [("light", "", "light"), ("dark", "", "dark"), ("dark", "?theme=light", "light")],
+)
+def test_the_theme_follows(
+    browser: Page, folder: RunFolder, system: str, query: str, theme: str
+) -> None:
+    """The system decides, unless the address does."""
+    browser.open(address(folder, query), theme=system)
+
+    assert browser.run("document.documentElement.dataset.theme") == theme
+    paper = browser.run("getComputedStyle(document.querySelector('section')).backgroundColor")
+    assert paper == {"light": "rgb(255, 255, 255)", "dark": "rgb(27, 34, 41)"}[theme]
+
+
+def test_a_narrow_window_needs_no_scrolling_aside(browser: Page, folder: RunFolder) -> None:
+    """At 400 pixels the page is not wider than the window; wide tables scroll in themselves."""
+    browser.open(address(folder), width=400)
+
+    widths = browser.run(
+        "(({scrollWidth, clientWidth}) => [scrollWidth, clientWidth])(document.documentElement)"
+    )
+    assert widths[0] == widths[1] <= 400
+
+
+def test_charts_grow(browser: Page, folder: RunFolder) -> None:
+    """Samples are appended, one that comes twice counts once, and a name stays text."""
+    browser.open(address(folder))
+    name = "<img src=x>"
+    browser.run(
+        f"""
+        window.root = document.createElement('div'); document.querySelector('main').append(root);
+        window.grown = lagbench.charts(root, {{}});
+        grown.append({{lag: {{ms: [0, 1000], columns: {{total: [5, 7]}}}}}});
+        grown.append({{lag: {{ms: [1000, 2000], columns: {{total: [9, 11]}}}}}});
+        grown.setPods([{{pod: {name!r}, ms: [0], partitions: [4], gone: null}}]);
+        root.querySelector('.behind').open = true; true
+        """
+    )
+
+    text = "[...root.querySelectorAll('.behind tr')].map((row) => row.textContent)"
+    rows = eventually(lambda: browser.run(text), "the table is filled")
+    assert rows == ["secondstotalhottest", "05–", "17–", "211–"]
+    assert browser.run("grown.shown()") == {"min": 0, "max": 2}
+    assert browser.run("root.querySelectorAll('img').length") == 0

@@ -1,0 +1,125 @@
+"""The data block: made of the run's tables alone, safe in a page, the same each time."""
+
+from __future__ import annotations
+
+import json
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.fakes.run_folder_builder import quick_spike_run
+
+from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.measures import Measures
+from lagbench.core.measures.evidence.actions import PlayedAction
+from lagbench.report.chart_data import data_block
+from lagbench.report.run_series import PodRow, RunSeries, Series, read_series
+from lagbench.results.measure import measure_run
+
+SECOND = 1_000_000_000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """Provide a measured quick_spike run folder, which no test changes."""
+    made: RunFolder = quick_spike_run().write(tmp_path_factory.mktemp("runs"))
+    measure_run(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def measures(folder: RunFolder) -> Measures:
+    """Provide the measures of that folder."""
+    return Measures.model_validate(folder.read_json(folder.measures))
+
+
+def block(series: RunSeries, measures: Measures) -> dict[str, Any]:
+    """Return the decoded block."""
+    return json.loads(data_block(series, measures))
+
+
+def drawn(series: RunSeries, **changed: Any) -> RunSeries:
+    """Return ``series`` with other fields."""
+    names = RunSeries.__dataclass_fields__
+    return RunSeries(**({name: getattr(series, name) for name in names} | changed))
+
+
+def test_a_table_gives_back_its_samples(folder: RunFolder, measures: Measures) -> None:
+    """The coded instants of lag are those of its samples to the millisecond, the values exact."""
+    series = read_series(folder, measures)
+
+    found = block(series, measures)["tables"]["lag"]
+
+    milliseconds = np.rint(series.total_lag.seconds * 1000).astype(int).tolist()
+    assert list(accumulate(found["ms"])) == milliseconds
+    assert found["columns"]["total"] == series.total_lag.values.tolist()
+    assert found["columns"]["hottest"] == series.hottest_lag.values.tolist()
+
+
+def test_the_cpu_of_the_consumers_has_two_lines(folder: RunFolder, measures: Measures) -> None:
+    """Mean and highest in cores, over the whole run."""
+    found = block(read_series(folder, measures), measures)["tables"]["cpu"]
+
+    known = {value for value in found["columns"]["mean"] if value is not None}
+    assert known == {0.03}  # as each pod of the story reports
+    assert len(found["columns"]["highest"]) == len(found["ms"])
+    assert sum(found["ms"]) > 270_000  # the stream ends 280 s after its spike
+
+
+def test_what_was_not_read_is_null(folder: RunFolder, measures: Measures) -> None:
+    """A value that is not a number is no zero: the line has a gap there."""
+    gap = Series(np.array([0.0, 1.0]), np.array([np.nan, 5.0]))
+    series = drawn(read_series(folder, measures), latency_p99=gap)
+
+    assert block(series, measures)["tables"]["latency"]["columns"]["p99"] == [None, 5]
+
+
+def test_a_missing_table_is_empty(folder: RunFolder, measures: Measures) -> None:
+    """Without samples there are neither instants nor values."""
+    nothing = Series(np.empty(0), np.empty(0))
+    series = drawn(read_series(folder, measures), latency_p99=nothing)
+
+    assert block(series, measures)["tables"]["latency"] == {"ms": [], "columns": {"p99": []}}
+
+
+def test_events_stand_on_the_same_axis(folder: RunFolder, measures: Measures) -> None:
+    """Spike, rebalances, replica changes and actions are milliseconds since the spike."""
+    start = measures.load.first_spike_started_at or 0
+    action = PlayedAction(
+        number=0, kind="kill_pod", started_at=start + 30 * SECOND, ended_at=start + 31 * SECOND
+    )
+    never = PlayedAction(number=1, kind="pause_pod", problem="was not played")
+    acted = measures.model_copy(update={"actions": (action, never)})
+
+    events = block(read_series(folder, acted), acted)["events"]
+
+    assert events["spikes"] == [{"name": "spike", "start": 0, "end": 60_000}]
+    assert events["actions"] == [{"name": "kill pod", "start": 30_000, "end": 31_000}]
+    assert len(events["episodes"]) == measures.rebalances.count
+    steps = [(change["before"], change["after"]) for change in events["changes"]]
+    assert steps == [(2, 6), (6, 10), (10, 12), (12, 7), (7, 2)]
+
+
+def test_a_name_cannot_end_the_script(folder: RunFolder, measures: Measures) -> None:
+    """A pod's name comes from a cluster: markup, quotes and line separators stay data."""
+    name = "</script><script>alert('1')</script>\u2028\"&"
+    held = PodRow(name, np.array([0.0]), np.array([1.0]), created=0.0, ready=None, gone=None)
+    series = drawn(read_series(folder, measures), pods=(held,))
+
+    text = data_block(series, measures)
+
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text)["pods"][0]["pod"] == name
+
+
+def test_the_same_folder_gives_the_same_block(tmp_path: Path) -> None:
+    """Two folders with the same tables give the same bytes, wherever they are."""
+    texts = []
+    for place in ("one", "two"):
+        made = quick_spike_run().write(tmp_path / place)
+        measures = measure_run(made)
+        texts.append(data_block(read_series(made, measures), measures))
+
+    assert texts[0] == texts[1]

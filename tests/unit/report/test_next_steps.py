@@ -1,0 +1,114 @@
+"""What to do next follows from what the run measured, and from nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.fakes.measured_run import quick_spike_measures
+
+from lagbench.core.measures import Measures
+from lagbench.core.scenario import Slos
+from lagbench.core.verdict import Verdict, judge
+from lagbench.report.next_steps import NextStep, next_steps
+
+
+def changed(part: str, **fields: Any) -> Measures:
+    """Return the measures of quick_spike with other values of one part."""
+    measures = quick_spike_measures()
+    found = getattr(measures, part).model_copy(update=fields)
+    return measures.model_copy(update={part: found})
+
+
+def steps(measures: Measures, **limits: Any) -> list[NextStep]:
+    """Return the steps after a verdict with these limits."""
+    return next_steps(measures, judge(measures, Slos(drain_seconds=120).model_copy(update=limits)))
+
+
+def text(found: list[NextStep]) -> str:
+    """Return all steps as one text."""
+    return "\n".join(f"{step.do}; {step.because}; {step.command}" for step in found)
+
+
+def test_a_run_that_holds_leads_to_its_price() -> None:
+    """A pass has one step: look for something cheaper, in the simulator."""
+    (step,) = steps(quick_spike_measures())
+
+    assert step.command == "lagbench simulate quick_spike --policy lag-fast --seeds 20"
+
+
+def test_an_open_verdict_is_repeated_first() -> None:
+    """The first step names what left it open, and the command that repeats the cell."""
+    measures = quick_spike_measures()
+    verdict = Verdict(run_id=measures.run_id, status="undetermined", reasons=("no fence",), slos=())
+
+    first, *_ = next_steps(measures, verdict)
+
+    assert first.because == "no fence"
+    assert first.command == "lagbench run quick_spike --policy lag-fast --seed 1"
+
+
+def test_a_late_reaction_names_its_longest_link() -> None:
+    """The HPA's sync ruled the reaction of this run, so that the pods' start is not blamed."""
+    found = text(steps(quick_spike_measures(), reaction_seconds=5))
+
+    assert "up to t2 (autoscaler reads it), took 14.0 s" in found
+    assert "shorten the start of a pod" not in found
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({}, "spread the keys over more partitions; more pods do not help"),
+        ({"skew_limited_seconds": 10.0}, "give the topic more partitions"),
+    ],
+)
+def test_a_slow_drain_is_blamed_on_what_limits_it(fields: dict[str, Any], told: str) -> None:
+    """Near the bound of the hottest partition it is the keys, else the pods' number."""
+    assert told in text(steps(changed("drain", **fields), drain_seconds=20))
+
+
+def test_a_group_at_its_ceiling_is_told_of_it() -> None:
+    """With idle partitions left, maxReplicaCount is what holds the drain."""
+    slow = changed("drain", skew_limited_seconds=10.0)
+    scaling = slow.scaling.model_copy(update={"ceiling_replicas": 6, "max_ready_replicas": 6})
+
+    found = text(steps(slow.model_copy(update={"scaling": scaling}), drain_seconds=20))
+
+    assert "raise maxReplicaCount up to the 12 partitions" in found
+
+
+def test_self_made_flips_ask_for_a_lower_gain() -> None:
+    """Reversals without one of the load are the loop's own; those of the load are not."""
+    assert "lower the gain" in text(steps(changed("scaling", self_made_flips=2)))
+    assert "lower the gain" not in text(steps(changed("scaling", load_following_flips=2)))
+
+
+def test_a_dip_leads_to_the_other_protocol() -> None:
+    """The command differs from the run in the balancer alone."""
+    found = text(steps(quick_spike_measures(), rebalance_dip_percent=1))
+
+    assert "--seed 1 --set=consumer.balancer=consumer" in found
+
+
+def test_a_command_repeats_the_changed_fields() -> None:
+    """What the run changed stands in the command, quoted for a shell; the seed only once."""
+    measures = quick_spike_measures()
+    verdict = Verdict(run_id=measures.run_id, status="undetermined", reasons=("no fence",), slos=())
+    overrides = {"seed": "1", "consumer.process_ms": "3", "name": "a; b"}
+
+    (step,) = next_steps(measures, verdict, overrides)
+
+    assert step.command == (
+        "lagbench run quick_spike --policy lag-fast --set=consumer.process_ms=3"
+        " '--set=name=a; b' --seed 1"
+    )
+
+
+def test_lost_messages_come_before_speed() -> None:
+    """A run that loses messages and reacts late is first told of the messages."""
+    lost = changed("accounting", lost=3)
+
+    first, *_ = steps(lost, reaction_seconds=5)
+
+    assert first.do == "repair commit and shutdown of the consumer before its scaling"
