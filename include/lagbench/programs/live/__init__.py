@@ -1,0 +1,1 @@
+"""Follow a run while it goes on, into ``live.jsonl`` of its folder."""
