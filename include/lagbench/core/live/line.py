@@ -57,6 +57,7 @@ class LivePhase(msgspec.Struct, kw_only=True, frozen=True):
     at: int
     name: str
     state: Literal["started", "finished", "failed"]
+    detail: str = ""  # why it failed
 
 
 class LiveAction(msgspec.Struct, kw_only=True, frozen=True):

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from lagbench.core.live import LiveLine, encode_line, has_room
 from lagbench.errors import NotReady
+
+LOOKS, LOOK_SECONDS = 10, 0.1
+
+
+def is_followed(path: Path) -> bool:
+    """Return whether a follower holds the file; False also without the file."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False
 
 
 class LiveFile:
@@ -24,11 +42,9 @@ class LiveFile:
             self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         except OSError as error:
             raise NotReady(f"cannot write {path}: {error.strerror}") from error
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not self._hold():
             os.close(self._file)
-            raise NotReady(f"{path} already has a follower") from None
+            raise NotReady(f"{path} already has a follower")
         self._size = os.fstat(self._file).st_size
 
     def __enter__(self) -> Self:
@@ -43,6 +59,17 @@ class LiveFile:
     ) -> None:
         """Let the file go."""
         os.close(self._file)
+
+    def _hold(self) -> bool:
+        """Take the lock; one who only looks whether it is held has it for an instant."""
+        for _ in range(LOOKS):
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(LOOK_SECONDS)
+            else:
+                return True
+        return False
 
     def append(self, line: LiveLine) -> bool:
         """Append the line with one write; False: the file is full, and nothing was written."""
