@@ -1,4 +1,4 @@
-"""Find the Airflow that runs a task: it lives as long as its runs go on."""
+"""Find the Airflow that runs a task: it lives as long as its runs."""
 
 from __future__ import annotations
 

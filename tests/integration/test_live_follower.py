@@ -167,7 +167,7 @@ def test_it_ends_after_its_time(folder: RunFolder, broker: Broker, owner: Proces
 def test_an_outage_of_the_broker_ends_nothing(
     folder: RunFolder, own_broker: Broker, owner: Process
 ) -> None:
-    """Without its broker it goes on with lines that have no figures."""
+    """Without its broker it continues with lines that have no figures."""
     process = start(folder, own_broker, owner)
     eventually(lambda: len(lines(folder)) > 1, "two lines")
 

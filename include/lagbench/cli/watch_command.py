@@ -1,4 +1,4 @@
-"""``lagbench watch``: attach to a run that goes on, until its end."""
+"""``lagbench watch``: attach to a run in progress, until its end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ YOUNG_SECONDS = 600.0
 
 
 def watch(run: RunArgument = "latest") -> int:
-    """Watch a run that goes on; Ctrl-C leaves it alone. The exit code is that of its verdict."""
+    """Watch a run in progress; Ctrl-C leaves it alone. The exit code is that of its verdict."""
     from lagbench.adapters.runs.run_folder import find
     from lagbench.cli.verdict_table import print_verdict
     from lagbench.programs.live.live_file import is_followed
@@ -33,7 +33,7 @@ def watch(run: RunArgument = "latest") -> int:
             where="run",
             field="run",
             value=folder.reference,
-            allowed=f"a run that goes on; this one has ended: lagbench show {folder.reference}",
+            allowed=f"a run in progress; this one has ended: lagbench show {folder.reference}",
         )
     watched, pause = WatchedRun(folder), threading.Event()
     with ProgressDisplay(console, folder.reference) as display:

@@ -1,4 +1,4 @@
-"""Follow the files of a run that goes on: its phases and its live lines."""
+"""Follow the files of a run in progress: its phases and its live lines."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class FollowRunOperator(CellOperator):
-    """Start the follower, which writes ``live.jsonl`` of the run folder while the run goes on.
+    """Start the follower, which writes ``live.jsonl`` of the run folder during the run.
 
     It runs beside Airflow, which owns the run folder, on a cluster too. It ends with the run or
     with this Airflow. After success: it was started. No measure needs it, so a start that fails is
-    logged and the run goes on without a live page. Safe to retry: a second follower ends at once.
+    logged and the run continues without a live page. Safe to retry: a second follower ends at once.
     """
 
     is_of_run = True
@@ -39,6 +39,6 @@ class FollowRunOperator(CellOperator):
             with log.open("ab") as output:
                 pid = start_detached(command, log=output)
         except OSError as error:
-            self.log.warning("the run goes on without a live page: %s", error)
+            self.log.warning("the run continues without a live page: %s", error)
             return {"follower": None}
         return {"follower": pid}

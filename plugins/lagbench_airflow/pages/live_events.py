@@ -1,6 +1,6 @@
 """Send the live lines of a run as server-sent events.
 
-The id of an event is the byte offset after its lines, so a stream goes on wherever the browser
+The id of an event is the byte offset after its lines, so a stream continues wherever the browser
 connects again. A stream is short: Airflow checks the token only when it is opened.
 """
 
@@ -17,7 +17,7 @@ STREAM_SECONDS = 600.0
 HEARTBEAT_SECONDS = 15.0
 LOOK_SECONDS = 1.0
 AGAIN_MILLISECONDS = 1000
-"""The browser opens the next stream so long after the end of one."""
+"""The browser waits for that time before it opens the next stream."""
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """The second one lets a proxy pass each event on at once."""
 

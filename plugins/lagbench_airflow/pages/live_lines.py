@@ -1,4 +1,4 @@
-"""Read ``live.jsonl`` of a run from a byte offset on; any API server's worker can go on there."""
+"""Read ``live.jsonl`` of a run from a byte offset on, where any API server can continue."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Page:
 
 
 def live_page(run_id: str) -> Page:
-    """Return the page of a run that goes on; names in it come by the stream, as text."""
+    """Return the page of a run in progress; names in it come by the stream, as text."""
     settings = {
         "run": run_id,
         "events": f"{public_prefix()}/live/{run_id}/events",

@@ -47,7 +47,7 @@ def report_app(*, is_open: bool = False) -> FastAPI:
     def report(dag_id: str, dag_run: str) -> Response:
         """Redirect to the report of a Dag run, for a night to that of its rehearsal.
 
-        While the run goes on, return its live page.
+        While the run is in progress, return its live page.
         """
         folder = folder_of_page(dag_id, dag_run)
         if folder is not None and folder.report.is_file():

@@ -21,7 +21,7 @@ OF_FILES: Mapping[str, str] = {
 def of_page(scripts: Iterable[str], styles: Iterable[str]) -> Mapping[str, str]:
     """Return the headers of a page that runs these inline scripts and styles and no others.
 
-    It may ask this server for data, and nobody else.
+    It may ask this server for data, and no other one.
     """
     policy = (
         f"default-src 'none'; script-src {_digests(scripts)}; style-src {_digests(styles)}; "

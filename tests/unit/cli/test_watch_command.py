@@ -1,4 +1,4 @@
-"""``lagbench watch`` attaches to a run that goes on, and to no other."""
+"""``lagbench watch`` attaches to a run in progress, and to no other."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_an_unknown_run_is_wrong_input(folder: RunFolder) -> None:
 
 @pytest.mark.parametrize("has_lines", [False, True])
 def test_a_run_that_has_ended_is_wrong_input(folder: RunFolder, has_lines: bool) -> None:
-    """A run without a follower goes on no longer; the message names the next command."""
+    """A run without a follower is no longer in progress; the message names the next command."""
     if has_lines:
         folder.live.write_bytes(encode_line(LiveLine(at=1)))
 

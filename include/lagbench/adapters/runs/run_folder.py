@@ -189,7 +189,7 @@ class RunFolder:
 
     @property
     def live(self) -> Path:
-        """The run while it goes on, a line a second (``core/live``)."""
+        """The run while it is in progress, a line a second (``core/live``)."""
         return self.path / "live.jsonl"
 
     @property

@@ -1,4 +1,4 @@
-"""Compute the live lines of a run while it goes on."""
+"""Compute the live lines of a run while it is in progress."""
 
 from lagbench.core.live.course import Course
 from lagbench.core.live.line import (

@@ -1,4 +1,4 @@
-"""Turn the records of a run that goes on into its live lines."""
+"""Turn the records of a run in progress into its live lines."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Define a live line: one second of a run while it goes on, as ``live.jsonl`` has it.
+"""Define a live line: one second of a run while it is in progress, as ``live.jsonl`` has it.
 
-The first line of a file has ``run``: what a reader must know about the cell. The others have the
-newest figures, and what has happened since the line before. A reader adds them up from the first
-line on. A figure that was not renewed in time is None, never 0.
+The first line of a file has ``run``: the facts about the cell that a reader needs. The others have
+the newest figures, and what has happened since the line before. A reader adds them up from the
+first line on. A figure that was not renewed in time is None, never 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SloState = Literal["holds", "broken", "open", "at_end"]
 
 
 SloStanding = tuple[float | None, SloState]
-"""What the run has shown of an SLO so far: the value, and what it says. It is no verdict."""
+"""The value of an SLO so far, and how it stands. It is not a verdict."""
 
 
 class LiveSlo(msgspec.Struct, kw_only=True, frozen=True):
@@ -36,7 +36,7 @@ class LiveSpike(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class LiveCell(msgspec.Struct, kw_only=True, frozen=True):
-    """What a reader must know about the run's cell."""
+    """Facts about the run's cell that a reader needs."""
 
     run_id: str
     scenario: str

@@ -17,7 +17,8 @@ from lagbench.core.telemetry import (
 class LiveRates:
     """The newest rates; None without a report in the last 3.5 s.
 
-    What counts is when a report arrived (``now``, unix ns): its own stamp is of another clock.
+    The instant of arrival counts (``now``, unix ns), because a report's own stamp is of another
+    clock.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""Follow the SLOs while the run goes on: what it has shown of each so far.
+"""Follow the SLOs while the run is in progress: what it has shown of each so far.
 
-A standing is no verdict. It is of the first reading that shows a value, without intervals, gaps and
-clocks, and only of the SLOs that telemetry can show. The others are decided by the accounting.
+A standing is not a verdict. It is of the first reading that shows a value, without intervals, gaps
+and clocks, and only of the SLOs that telemetry can show. The accounting decides the others.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Follow a run while it goes on, into ``live.jsonl`` of its folder."""
+"""Follow a run while it is in progress, into ``live.jsonl`` of its folder."""

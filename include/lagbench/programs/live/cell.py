@@ -24,7 +24,9 @@ def read_cell(folder: RunFolder) -> tuple[LiveCell, Scenario]:
         scenario = Scenario.model_validate(yaml.safe_load(folder.read_text(folder.scenario)))
         manifest = yaml.safe_load(folder.read_text(folder.policy))
     except (ValidationError, yaml.YAMLError) as broken:
-        raise NotReady(f"{folder.path} is no run folder as plan_cell writes it: {broken}") from None
+        raise NotReady(
+            f"{folder.path} is not a run folder as plan_cell writes it: {broken}"
+        ) from None
     limits = CheckedPolicy.of_run(manifest, where=str(folder.policy)).limits
     load = offered_load(scenario.profile)
     pod_rate = scenario.consumer.pod_rate_per_second

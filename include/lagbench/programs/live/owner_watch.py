@@ -11,7 +11,7 @@ import select
 
 
 class OwnerWatch:
-    """Shows the end of the owner, also after SIGKILL, and the wish that the follower ends."""
+    """Shows the end of the owner, also after SIGKILL, and a request to end."""
 
     def __init__(self, owner_pid: int) -> None:
         """Hold the owner's process; a number that is used again later is another one.

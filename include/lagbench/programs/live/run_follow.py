@@ -20,7 +20,7 @@ LAST_PHASE = "bench_down"
 FENCE_PHASE = "fence_run"
 FLUSH_SECONDS = 1.0
 Wait = Callable[[float], bool]
-"""Wait so many seconds; True: the owner has ended, or the follower shall end."""
+"""Wait for that number of seconds; True: the owner has ended, or the follower shall end."""
 
 
 @dataclass(slots=True)

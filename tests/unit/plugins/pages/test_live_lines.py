@@ -84,7 +84,7 @@ def test_only_a_line_end_ends_a_line(folder: Path) -> None:
 
 
 def test_a_long_file_comes_in_parts(folder: Path) -> None:
-    """A reading is bounded; the next one goes on behind it."""
+    """A reading is bounded; the next one continues behind it."""
     line = json.dumps({"at": "x" * 1000}) + "\n"
     (folder / "live.jsonl").write_text(line * 1000)
 
