@@ -132,8 +132,8 @@ def _to_come(view: RunView) -> str:
         return "–"
     load = view.seconds_until(view.cell.planned_seconds)
     settled = view.seconds_until(view.cell.settled_seconds)
-    parts = [] if load is None else [f"load ends in {load:.0f} s"]
-    if settled is not None:
+    parts = [f"load ends in {load:.0f} s"] if load else []
+    if settled:
         parts.append(f"replicas at rest in {settled:.0f} s as predicted")
     return ", ".join(parts) or "–"
 

@@ -51,7 +51,7 @@ class LiveCell(msgspec.Struct, kw_only=True, frozen=True):
     slos: list[LiveSlo]
 
 
-class LivePhase(msgspec.Struct, kw_only=True, frozen=True):
+class LivePhase(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     """A phase of the run began, ended or failed."""
 
     at: int
@@ -60,7 +60,7 @@ class LivePhase(msgspec.Struct, kw_only=True, frozen=True):
     detail: str = ""  # why it failed
 
 
-class LiveAction(msgspec.Struct, kw_only=True, frozen=True):
+class LiveAction(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     """An action began or ended; ``error`` is why it was not played as planned."""
 
     at: int

@@ -7,6 +7,7 @@
     const has = Boolean(window.lagbench && window.lagbench.charts);
     if (!has) return () => undefined;
     window.lagbench.theme.follow();
+    window.lagbench.PANELS = window.lagbench.PANELS.filter((panel) => panel.table !== "cpu").map(ofLive);
     let charts = null, origin = null, drawn = 0, cell = null;
 
     return function (course) {
@@ -25,6 +26,13 @@
     };
   };
 
+  /** Return a panel of the report as the live page has it: what waits is known, not yet what was done. */
+  function ofLive(panel) {
+    if (panel.table !== "latency") return panel;
+    const line = { ...panel.lines[0], column: "oldest", label: "oldest message that waits" };
+    return { ...panel, title: "Time lag", digits: 1, lines: [line] };
+  }
+
   function originOf(course) {
     if (course.streamAt === null) return { at: course.began, name: "the first line" };
     const first = course.cell && course.cell.spikes[0];
@@ -39,6 +47,7 @@
       lag: { ms, columns: columns(["total", "lag"], ["hottest", "hottest"]) },
       replicas: { ms, columns: columns(["desired", "desired"], ["ready", "ready"]) },
       rates: { ms, columns: columns(["offered", "offered"], ["consumed", "consumed"]) },
+      latency: { ms, columns: columns(["oldest", "timeLag"]) },
     };
   }
 

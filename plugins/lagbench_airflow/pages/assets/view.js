@@ -37,7 +37,7 @@
   function figures(course) {
     const newest = course.rows[course.rows.length - 1];
     const left = live.remaining(course);
-    const phase = course.phases.findLast((one) => one.end === null);
+    const phase = course.phases.findLast((one) => one.end === null) || course.phases[course.phases.length - 1];
     return [
       ["phase", phase ? phase.name.replaceAll("_", " ") : "–"],
       ["lag", number(newest.lag)],
@@ -45,9 +45,15 @@
       ["replicas ready of desired", `${number(newest.ready)} of ${number(newest.desired)}`],
       ["produced of planned", `${number(newest.produced)} of ${number(newest.offered, "/s")}`],
       ["processed", number(newest.consumed, "/s")],
-      ["end of the planned load", left === null ? "–" : `in ${number(left.load, " s")}`],
-      ["replicas at rest, as predicted", left === null || left.settled === null ? "–" : `in ${number(left.settled, " s")}`],
+      ["end of the planned load", due(left && left.load, "it has ended")],
+      ["replicas at rest, as predicted", due(left && left.settled, "due")],
     ];
+  }
+
+  /** Return when something comes: `over` at and after that time. */
+  function due(seconds, over) {
+    if (typeof seconds !== "number") return "–";
+    return seconds > 0 ? `in ${number(seconds, " s")}` : over;
   }
 
   function figure([name, value]) {
