@@ -100,7 +100,7 @@ class Course:
 
     def _take_members(self, record: GroupMembers) -> None:
         owned = {member.client_id: sorted(member.partitions) for member in record.members}
-        left = {pod: [] for pod in self._owned if pod not in owned}
+        left: dict[str, list[int]] = {pod: [] for pod in self._owned if pod not in owned}
         changed = {pod: parts for pod, parts in owned.items() if self._owned.get(pod) != parts}
         self._assigned = {**self._assigned, **left, **changed}
         self._owned = owned

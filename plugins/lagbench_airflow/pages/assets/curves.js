@@ -19,8 +19,9 @@
         cell = course.cell;
         drawn = 0;
       }
-      if (drawn < course.rows.length) charts.append(tables(course.rows.slice(drawn), origin));
-      drawn = course.rows.length;
+      const until = course.rows.findLastIndex(hasReading) + 1;
+      if (drawn < until) charts.append(tables(course.rows.slice(drawn, until), origin));
+      drawn = Math.max(drawn, until);
       charts.setPods(pods(course, origin));
       charts.setEvents(events(course, origin));
     };
@@ -39,6 +40,9 @@
     if (!first) return { at: course.streamAt, name: "the stream's start" };
     return { at: course.streamAt + Math.round(first.start_seconds * 1000), name: "the spike" };
   }
+
+  /** Empty rows are a gap between others; behind the fence they are the end. */
+  const hasReading = (row) => row.lag !== null || row.desired !== null || row.consumed !== null;
 
   function tables(rows, origin) {
     const ms = rows.map((row) => row.at - origin);
