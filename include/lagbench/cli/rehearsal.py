@@ -161,7 +161,9 @@ def follow(
     except KeyboardInterrupt:
         console.print("stopping the run and cleaning up")
         dag_run.cancel()
+        watched.await_follower()
         raise
+    watched.await_follower()
     watched.advance()
     if not (folder / "verdict.json").exists():
         seen = "\n".join(watched.view.failures) or dag_run.log_tail(LOG_TAIL_LINES)

@@ -15,6 +15,7 @@ from lagbench.cli.run_view import RunView
 from lagbench.cli.watched_run import WatchedRun
 from lagbench.core.live import LiveCell, LiveLine, LivePhase, LiveSpike, encode_line, live_slos
 from lagbench.core.scenario import Slos
+from lagbench.programs.live.live_file import LiveFile, is_followed
 
 S = 1_000_000_000
 CELL = LiveCell(
@@ -146,3 +147,13 @@ def test_a_line_of_another_version_is_left_out(folder: RunFolder) -> None:
     watched.advance()
 
     assert watched.view.newest == SECOND
+
+
+def test_the_follower_s_end_is_awaited_for_a_while(folder: RunFolder) -> None:
+    """A run whose server goes on with its teardown keeps nobody waiting for long."""
+    watched = WatchedRun(folder)
+    watched.await_follower()
+
+    with LiveFile(folder.live):
+        watched.await_follower(timeout_seconds=0.0)
+        assert is_followed(folder.live)
