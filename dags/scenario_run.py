@@ -30,6 +30,7 @@ from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 from lagbench_airflow.operators.checks import RebalanceCountCheckOperator, ReconcileCheckOperator
 from lagbench_airflow.operators.fence_run import FenceRunOperator
+from lagbench_airflow.operators.follow_run import FollowRunOperator
 from lagbench_airflow.operators.inject_spike import InjectSpikeOperator
 from lagbench_airflow.operators.run_consumers import RunConsumersOperator
 from lagbench_airflow.operators.start_actions import StartActionsOperator
@@ -189,6 +190,7 @@ def scenario_run() -> None:
         plan,
         up,
         topics,
+        FollowRunOperator(task_id="follow_run", **act),
         RunConsumersOperator(task_id="run_consumers", **act),
         StartRecorderOperator(task_id="start_recorder", **act),
         ApplyScalingPolicyOperator(task_id="apply_scaling_policy", **act),

@@ -31,7 +31,7 @@ class ReportApp:
 
     @cached_property
     def _app(self) -> Any:
-        from lagbench_airflow.report_app import report_app
+        from lagbench_airflow.pages.report_app import report_app
 
         return report_app()
 

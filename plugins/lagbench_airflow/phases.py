@@ -56,9 +56,7 @@ def record_phase(
 
 def _append(folder: RunFolder, line: str) -> None:
     """Append with one write of one line: a reader sees whole lines only."""
-    descriptor = os.open(
-        folder.path / "phases.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644
-    )
+    descriptor = os.open(folder.phases, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         os.write(descriptor, line.encode())
     finally:

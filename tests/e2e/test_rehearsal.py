@@ -13,6 +13,7 @@ import sys
 
 import pytest
 
+from lagbench.core.live import decode_line
 from lagbench.core.scenario.run_names import RunNames
 from tests.e2e.rehearsal import Rehearsal, wait_until
 
@@ -132,6 +133,18 @@ def test_the_report_can_be_rebuilt(rehearsal: Rehearsal, finished: dict[str, str
     rehearsal.finish(rehearsal.start("report", rehearsal.folder().name))
 
     assert (rehearsal.read("measures.json"), rehearsal.read("verdict.json")) == before
+
+
+def test_the_run_was_followed_to_its_end(rehearsal: Rehearsal, finished: dict[str, str]) -> None:
+    """Its live lines have the cell, a lag, four ready pods and the verdict; their cost is known."""
+    lines = [decode_line(x) for x in (rehearsal.folder() / "live.jsonl").read_bytes().splitlines()]
+    parts = [p["component"] for p in rehearsal.read("measures.json")["observer_cost"]["components"]]
+
+    assert lines[0].run is not None
+    assert max(line.lag or 0 for line in lines) > 1_000
+    assert (4, 4) in [line.replicas for line in lines]
+    assert (lines[-1].is_last, lines[-1].verdict) == (True, "pass")
+    assert "live" in parts
 
 
 def test_nothing_is_left(rehearsal: Rehearsal, finished: dict[str, str]) -> None:

@@ -20,6 +20,7 @@ from lagbench.cli import (
     policy_command,
     run_command,
     simulate_command,
+    watch_command,
 )
 from lagbench.errors import ExitCode, LagbenchError
 
@@ -39,6 +40,7 @@ app.command()(bench_commands.status)
 app.command()(bench_commands.doctor)
 app.command()(bench_commands.ui)
 app.command()(run_command.run)
+app.command()(watch_command.watch)
 app.command()(plan_command.plan)
 app.command()(simulate_command.simulate)
 app.command()(experiment_command.experiment)

@@ -1,100 +1,34 @@
-"""Show the live progress of a run on the terminal: phase, lag, replicas, rates, elapsed."""
+"""Show the progress of a run on the terminal: phase, lag, replicas, rates, SLOs so far."""
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-import msgspec
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from lagbench.cli.live_figures import LiveFigures
-from lagbench.core.telemetry import decode_record
+from lagbench.cli.run_view import RunView
+from lagbench.core.live import SloStanding
 
 _BARS = "▁▂▃▄▅▆▇█"
+_MISSING = "·"
 PLAIN_LINE_EVERY_SECONDS = 5.0
-
-
-@dataclass(slots=True)
-class PhaseLog:
-    """Follows ``phases.jsonl`` of a run folder."""
-
-    path: Path
-    current: str = "starting"
-    failures: list[str] = field(default_factory=list)
-    _position: int = 0
-
-    def advance(self) -> None:
-        """Read the lines appended since the last call."""
-        if not self.path.exists():
-            return
-        with self.path.open("rb") as file:
-            file.seek(self._position)
-            for line in file:
-                if not line.endswith(b"\n"):  # an incomplete line: read it next time
-                    break
-                self._position += len(line)
-                entry = json.loads(line)
-                if entry["state"] == "started":
-                    self.current = str(entry["name"])
-                elif entry["state"] == "failed":
-                    self.failures.append(f"{entry['name']}: {entry['detail']}")
-
-
-class TelemetryReader:
-    """Reads the available records of a run's telemetry topic on request; joins no group."""
-
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
-        """Open the reader; a topic that does not exist yet has no records."""
-        self._topic = topic
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap_servers,
-                "group.id": "lagbench-progress",  # required, never committed
-                "enable.auto.commit": False,
-                "log_level": 0,
-            }
-        )
-        self._is_assigned = False
-
-    def flush_into(self, figures: LiveFigures) -> None:
-        """Update ``figures`` with every available record; return at once."""
-        try:
-            if not self._is_assigned and not self._assign():
-                return
-            while messages := self._consumer.consume(2000, timeout=0.05):
-                for message in messages:
-                    value = message.value()
-                    if message.error() is None and value is not None:
-                        figures.take(decode_record(value))
-        except (KafkaException, msgspec.ValidationError) as error:
-            figures.gap = str(error)
-
-    def close(self) -> None:
-        """Close the connection to the broker."""
-        self._consumer.close()
-
-    def _assign(self) -> bool:
-        known = self._consumer.list_topics(self._topic, timeout=2).topics[self._topic]
-        if known.error is not None or not known.partitions:
-            return False
-        self._consumer.assign(
-            [TopicPartition(self._topic, p, OFFSET_BEGINNING) for p in known.partitions]
-        )
-        self._is_assigned = True
-        return True
+_MARKS = {
+    "holds": ("✓", "green"),
+    "broken": ("✗", "red"),
+    "open": ("…", "dim"),
+    "at_end": ("·", "dim"),
+}
+_WORDS = {"holds": "holds so far", "broken": "broken", "open": "open", "at_end": "at the end"}
 
 
 class ProgressDisplay:
-    """Draws the figures: a live panel on a terminal, a line every 5 s elsewhere."""
+    """Draws a run: a live panel on a terminal, a line every 5 s elsewhere."""
 
     def __init__(self, console: Console, run_id: str) -> None:
         """Prepare a display for one run."""
@@ -121,47 +55,97 @@ class ProgressDisplay:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, phase: str, figures: LiveFigures) -> None:
-        """Draw the newest figures."""
+    def show(self, view: RunView) -> None:
+        """Draw what is known now."""
         elapsed = time.monotonic() - self._began
         if self._live is not None:
-            self._live.update(self._panel(phase, figures, elapsed))
-        elif phase != self._last_phase or elapsed - self._last_line >= PLAIN_LINE_EVERY_SECONDS:
-            self._last_line, self._last_phase = elapsed, phase
-            cells = "  ".join(f"{name} {value}" for name, value in _cells(figures))
-            line = f"{elapsed:6.0f} s  {phase:<22} {cells}"
+            self._live.update(panel(self._run_id, view, elapsed))
+        elif (
+            view.phase != self._last_phase or elapsed - self._last_line >= PLAIN_LINE_EVERY_SECONDS
+        ):
+            self._last_line, self._last_phase = elapsed, view.phase
+            cells = "  ".join(f"{name} {value}" for name, value in _cells(view))
+            line = f"{elapsed:6.0f} s  {view.phase:<22} {cells}"
             self._console.print(line, highlight=False, soft_wrap=True)
 
-    def _panel(self, phase: str, figures: LiveFigures, elapsed: float) -> Table:
-        table = Table(title=f"rehearsal {self._run_id}", min_width=60, show_header=False)
-        table.add_column(justify="right", style="bold")
-        table.add_column()
-        table.add_row("phase", Text(f"{phase}  {figures.spike}".strip(), style="cyan"))
-        for name, value in _cells(figures):
-            table.add_row(name, value)
-        table.add_row("lag, last 60 s", sparkline(list(figures.lag_history)))
-        table.add_row("elapsed", f"{elapsed:.0f} s")
-        if figures.gap:
-            table.add_row("not seen", Text(figures.gap, style="yellow"))
-        return table
+
+def panel(run_id: str, view: RunView, elapsed: float) -> Table:
+    """Return the live view as a table of names and values."""
+    table = Table(title=f"rehearsal {run_id}", show_header=False)
+    table.add_column(justify="right", style="bold", no_wrap=True)
+    table.add_column()
+    table.add_row("phase", Text(f"{view.phase}  {_spike(view)}".strip(), style="cyan"))
+    for name, value in _cells(view):
+        table.add_row(name, value)
+    newest = view.newest
+    if newest is not None and newest.time_lag_seconds is not None:
+        table.add_row("time lag", f"{newest.time_lag_seconds:,.1f} s")
+    table.add_row("lag, last lines", sparkline(view.lag_history))
+    table.add_row("ready, last lines", sparkline(view.ready_history))
+    for slo in () if view.cell is None else view.cell.slos:
+        standing = view.standing.get(slo.name)
+        if standing is not None and standing[1] != "at_end":
+            table.add_row(slo.title, _standing(standing, slo.limit, slo.unit))
+    if view.cell is not None:
+        left = [slo for slo in view.cell.slos if view.standing.get(slo.name, _OPEN)[1] == "at_end"]
+        table.add_row("known at the end", f"{len(left)} of {len(view.cell.slos)} SLOs")
+    table.add_row("to come", _to_come(view))
+    table.add_row("elapsed", f"{elapsed:.0f} s")
+    if view.verdict is not None:
+        table.add_row("verdict", Text(view.verdict, style="bold"))
+    return table
 
 
-def sparkline(values: list[int]) -> str:
-    """Return the values as a row of bars, scaled to their maximum."""
-    top = max(values, default=0)
-    if top <= 0:
-        return _BARS[0] * len(values)
-    return "".join(_BARS[min(7, value * 8 // (top + 1))] for value in values)
+def sparkline(values: Iterable[int | None]) -> str:
+    """Return the values as a row of bars, scaled to their maximum; a dot where one is missing."""
+    shown = list(values)
+    top = max((value for value in shown if value is not None), default=0)
+    return "".join(_MISSING if value is None else _bar(value, top) for value in shown)
 
 
-def _cells(figures: LiveFigures) -> list[tuple[str, str]]:
-    replicas = figures.replicas
-    wanted = "–" if replicas is None else f"{replicas.ready}/{replicas.spec} ready"
+def _bar(value: int, top: int) -> str:
+    return _BARS[0] if top <= 0 else _BARS[min(7, value * 8 // (top + 1))]
+
+
+_OPEN: SloStanding = (None, "open")
+
+
+def _standing(standing: SloStanding, limit: str, unit: str) -> Text:
+    value, state = standing
+    mark, colour = _MARKS[state]
+    shown = "" if value is None else f"{value:g} {unit}".strip() + ", "
+    return Text(f"{mark} {shown}{_WORDS[state]} ({limit})", style=colour)
+
+
+def _spike(view: RunView) -> str:
+    """Return where in the load the run is; empty before the first spike."""
+    if view.cell is None or view.newest is None or view.newest.second is None:
+        return ""
+    second = view.newest.second
+    if any(spike.start_seconds <= second < spike.end_seconds for spike in view.cell.spikes):
+        return "spike"
+    return "after the spike" if any(s.end_seconds <= second for s in view.cell.spikes) else ""
+
+
+def _to_come(view: RunView) -> str:
+    if view.cell is None:
+        return "–"
+    load = view.seconds_until(view.cell.planned_seconds)
+    settled = view.seconds_until(view.cell.settled_seconds)
+    parts = [f"load ends in {load:.0f} s"] if load else []
+    if settled:
+        parts.append(f"replicas at rest in {settled:.0f} s as predicted")
+    return ", ".join(parts) or "–"
+
+
+def _cells(view: RunView) -> list[tuple[str, str]]:
+    line = view.newest
+    replicas = None if line is None else line.replicas
     return [
-        ("lag", _number(figures.total_lag)),
-        ("replicas", wanted),
-        ("offered", _rate(figures.offered_per_second)),
-        ("consumed", _rate(figures.consumed_per_second)),
+        ("lag", _number(None if line is None else line.lag)),
+        ("replicas", "–" if replicas is None else f"{replicas[1]}/{replicas[0]} ready"),
+        ("offered", _rate(None if line is None else line.planned_per_second)),
+        ("consumed", _rate(None if line is None else line.processed_per_second)),
     ]
 
 

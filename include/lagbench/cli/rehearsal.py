@@ -6,17 +6,16 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from lagbench.cli.live_figures import LiveFigures
-from lagbench.cli.progress import PhaseLog, ProgressDisplay, TelemetryReader
+from lagbench.cli.progress import ProgressDisplay
 from lagbench.cli.run_lock import one_run_at_a_time
-from lagbench.core.scenario import RunNames, require_known_hpa
+from lagbench.cli.watched_run import WatchedRun
+from lagbench.core.scenario import require_known_hpa
 from lagbench.errors import NotReady
 
 if TYPE_CHECKING:
@@ -28,14 +27,6 @@ LOG_TAIL_LINES = 25
 Conf = dict[str, Any]
 Rehearse = Callable[[Conf], None]
 """Rehearse the cell of a conf until it has a verdict; ``NotReady`` if it ends without one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """The access of Airflow's tasks, and of this command, to the bench."""
-
-    connections: Mapping[str, str]
-    bootstrap_servers: str
 
 
 @contextmanager
@@ -74,8 +65,8 @@ def opened_target(
         owns_bench = bench.running(state_dir) is None and not keep_bench
         state = bench.up(state_dir, attached=owns_bench, on_progress=console.print)
         try:
-            reach = Reach(bench.connections(state), state.bootstrap_servers)
-            yield lambda conf: follow(console, state_dir, reach=reach, conf=conf, server=server)
+            connections = bench.connections(state)
+            yield lambda conf: follow(console, state_dir, connections, conf=conf, server=server)
         finally:
             if owns_bench:
                 bench.down(state_dir)
@@ -93,11 +84,11 @@ def _on_cluster(
     from lagbench.orchestrator.opened_clusters import ClusterNote, has_removed_workloads
 
     folder = runs_root() / str(conf["run_id"])
-    reach = Reach(cluster.connections(), cluster.bootstrap_servers)
+    connections = cluster.connections()
     # A server has its own note, and the teardown of the Dag run cleans up.
     note = ClusterNote.write(state_dir, cluster, "run") if server is None else None
     try:
-        follow(console, state_dir, reach=reach, conf=conf, server=server)
+        follow(console, state_dir, connections, conf=conf, server=server)
     except KeyboardInterrupt:
         if note is not None and not has_removed_workloads(folder):
             note.clean_up(lambda line: console.print(line, markup=False, soft_wrap=True))
@@ -138,8 +129,8 @@ def require_disk(cell: Cell, *, runs: int = 1) -> None:
 def follow(
     console: Console,
     state_dir: Path,
+    connections: Mapping[str, str],
     *,
-    reach: Reach,
     conf: Conf,
     server: AirflowServer | None,
 ) -> None:
@@ -155,31 +146,28 @@ def follow(
     signal.signal(signal.SIGTERM, stop)
     dag_run: DagRun
     if server is None:
-        dag_run = ProcessDagRun(state_dir, reach.connections, conf)
+        dag_run = ProcessDagRun(state_dir, connections, conf)
     else:
         dag_run = ServerDagRun(server, state_dir, conf)
     folder = runs_root() / run_id
     console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
-    phases = PhaseLog(folder / "phases.jsonl")
-    telemetry = TelemetryReader(reach.bootstrap_servers, RunNames(run_id).telemetry_topic)
-    figures, pause = LiveFigures(), threading.Event()
+    watched, pause = WatchedRun(RunFolder(folder)), threading.Event()
     try:
         with ProgressDisplay(console, run_id) as display:
             while not dag_run.is_finished():
-                phases.advance()
-                telemetry.flush_into(figures)
-                display.show(phases.current, figures)
+                watched.advance()
+                display.show(watched.view)
                 pause.wait(0.25)
     except KeyboardInterrupt:
         console.print("stopping the run and cleaning up")
         dag_run.cancel()
+        watched.await_follower()
         raise
-    finally:
-        telemetry.close()
-    phases.advance()
+    watched.await_follower()
+    watched.advance()
     if not (folder / "verdict.json").exists():
-        seen = "\n".join(phases.failures) or dag_run.log_tail(LOG_TAIL_LINES)
+        seen = "\n".join(watched.view.failures) or dag_run.log_tail(LOG_TAIL_LINES)
         raise NotReady(
-            f"the run ended in phase {phases.current} without a verdict.\n{seen}\n"
+            f"the run ended in phase {watched.view.phase} without a verdict.\n{seen}\n"
             f"{dag_run.where_to_look()}{how_to_account(RunFolder(folder))}"
         )

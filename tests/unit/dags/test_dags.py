@@ -33,6 +33,7 @@ CELL = [
     "plan_cell",
     "bench_up",
     "create_topics",
+    "follow_run",
     "run_consumers",
     "start_recorder",
     "apply_scaling_policy",

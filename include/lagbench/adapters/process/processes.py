@@ -62,6 +62,20 @@ def start_tied(
     )
 
 
+def start_detached(command: Sequence[str], *, log: IO[bytes]) -> int:
+    """Start ``command`` as a session leader that outlives this process; return its pid.
+
+    Nothing ends it: it must watch its owner itself.
+    """
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ).pid
+
+
 def _text(niceness: int | None) -> str:
     return "-" if niceness is None else str(niceness)
 

@@ -183,6 +183,16 @@ class RunFolder:
         return self.path / "report.html"
 
     @property
+    def phases(self) -> Path:
+        """The phases of the run, a line for each begin and end."""
+        return self.path / "phases.jsonl"
+
+    @property
+    def live(self) -> Path:
+        """The run while it is in progress, a line a second (``core/live``)."""
+        return self.path / "live.jsonl"
+
+    @property
     def logs(self) -> Path:
         """Logs of the pods."""
         return self.path / "logs"

@@ -13,6 +13,8 @@ from lagbench.core.lag_scaler.lag_source import (
 )
 from lagbench.core.lag_scaler.metadata_keys import FROM_ENV, SECRET_KEYS
 from lagbench.core.lag_scaler.metadata_reader import InvalidMetadata, MetadataProblem
+from lagbench.core.lag_scaler.offset_history import OffsetHistory
+from lagbench.core.lag_scaler.partition_lag import ages
 from lagbench.core.lag_scaler.projection import evidence_intervals
 from lagbench.core.lag_scaler.rule import WatchedRule
 from lagbench.core.lag_scaler.rule_parameters import (
@@ -45,11 +47,13 @@ __all__ = [
     "LagSource",
     "LagUnavailable",
     "MetadataProblem",
+    "OffsetHistory",
     "Offsets",
     "PartitionIds",
     "SnapshotDiscarded",
     "SourceAddress",
     "WatchedRule",
+    "ages",
     "evidence_intervals",
     "failed_sample",
     "parse_lag_settings",

@@ -68,7 +68,13 @@ from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES, PodTimeli
 from lagbench.core.measures.evidence.policies_in_force import PoliciesInForce, policies_in_force
 from lagbench.core.measures.evidence.producer_records import contradictions_of_the_producer
 from lagbench.core.measures.evidence.seq_ranges import SeqRanges
-from lagbench.core.measures.evidence.series import BIN_NS, LagSeries, RateSeries, lag_series
+from lagbench.core.measures.evidence.series import (
+    BIN_NS,
+    LagSeries,
+    RateSeries,
+    lag_of,
+    lag_series,
+)
 from lagbench.core.measures.evidence.topic_partitions import TopicPartitions, topic_partitions
 from lagbench.core.measures.evidence.validity import (
     Validity,
@@ -140,6 +146,7 @@ __all__ = [
     "group_gaps",
     "group_strangers",
     "held_back",
+    "lag_of",
     "lag_series",
     "lateness_text",
     "load_window",

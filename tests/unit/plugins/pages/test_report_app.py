@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +25,24 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "a-run" / "conf.json").write_text('{"dag_run": "manual__2026-11-21T12:00:00+00:00"}')
     (tmp_path / "secret").write_text("secret")
     (root / "a-run" / "way-out").symlink_to(tmp_path)
+    (root / "outside").symlink_to(tmp_path)
     monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(root))
     return root
 
 
 def client(*, is_open: bool = True) -> TestClient:
     """Return a client of the app; open means without Airflow's log-in."""
-    from lagbench_airflow.report_app import report_app
+    from lagbench_airflow.pages.report_app import report_app
 
     return TestClient(report_app(is_open=is_open), follow_redirects=False)
+
+
+def settings_in(page: str) -> dict[str, str]:
+    """Return what the live page is given."""
+    found = re.search(r'id="live-settings">(.*?)</script>', page)
+    assert found is not None
+    settings: dict[str, str] = json.loads(found[1])
+    return settings
 
 
 def test_a_report_is_served(runs: Path) -> None:
@@ -58,7 +70,7 @@ def test_tab_link_and_redirect_keep_the_path_of_base_url(
     from airflow.sdk.execution_time.xcom import XCom
 
     from lagbench_airflow.links import ReportLink, public_prefix
-    from lagbench_airflow.report_app import report_app
+    from lagbench_airflow.pages.report_app import report_app
 
     path = {"https://example.org/team/air/": "/team/air"}.get(base_url, "")
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", base_url)
@@ -110,9 +122,50 @@ def test_a_night_leads_to_the_report_of_its_last_rehearsal(runs: Path) -> None:
     assert reply.headers["location"] == "/bench/runs/again/report.html"
 
 
-def test_a_run_without_report_says_so(runs: Path) -> None:
-    """A Dag run that has not come to its verdict gets a page, no error."""
-    assert "no report yet" in client().get("/report/scenario_run/manual__other").text
+def test_a_dag_run_without_a_folder_says_so(runs: Path) -> None:
+    """A Dag run that has not planned its cell gets a page that looks again, no error."""
+    page = client().get("/report/scenario_run/manual__other")
+
+    assert page.status_code == 200
+    assert "No run folder yet" in page.text
+
+
+def test_a_run_that_goes_on_has_a_live_page(runs: Path) -> None:
+    """Before its report a run shows the page that asks for its live lines."""
+    (runs / "a-run" / "report.html").unlink()
+
+    page = client().get("/report/scenario_run/manual__2026-11-21T12:00:00+00:00")
+
+    assert settings_in(page.text)["events"] == "/bench/live/a-run/events"
+    assert client().get("/live/a-run/lines").json()["lines"] == []
+
+
+def test_the_live_page_runs_its_own_scripts_alone(runs: Path) -> None:
+    """Its policy names each inline script and style by its digest, and no other origin."""
+    (runs / "a-run" / "report.html").unlink()
+
+    page = client().get("/report/scenario_run/manual__2026-11-21T12:00:00+00:00")
+
+    policy = page.headers["content-security-policy"]
+    inline = re.findall(r"<(?:script|style)>(.*?)</(?:script|style)>", page.text, re.DOTALL)
+    digests = [base64.b64encode(hashlib.sha256(t.encode()).digest()).decode() for t in inline]
+    assert len(inline) == 4
+    assert all(f"'sha256-{digest}'" in policy for digest in digests)
+    assert "unsafe" not in policy
+    assert "connect-src 'self'" in policy
+    assert not re.search(
+        r"""\s(style|on\w+)=["']""",
+        re.sub(r"<(script|style)>.*?</\1>", "", page.text, flags=re.DOTALL),
+    )
+
+
+def test_a_name_can_end_no_script(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the page is given stands in it as JSON without a tag."""
+    from lagbench_airflow.pages import live_page
+
+    monkeypatch.setattr(live_page, "public_prefix", lambda: "</script><b>")
+
+    assert "</script><b>" not in live_page.live_page("a-run").html
 
 
 @pytest.mark.parametrize(
@@ -126,6 +179,9 @@ def test_a_run_without_report_says_so(runs: Path) -> None:
         "/runs/a-run//etc/passwd",
         "/runs/a-run/%00",
         "/runs/a-run/",
+        "/runs/outside/secret",
+        "/live/outside/../lines",
+        "/live/..%2f..%2fsecret/lines",
     ],
 )
 def test_no_path_leads_out(runs: Path, path: str) -> None:
@@ -136,11 +192,36 @@ def test_no_path_leads_out(runs: Path, path: str) -> None:
     assert "secret" not in reply.text or "no file" in reply.text
 
 
-def test_nothing_can_be_written(runs: Path) -> None:
+PATHS = (
+    "/runs/a-run/report.html",
+    "/live/a-run/lines",
+    "/live/a-run/events",
+    "/report/scenario_run/manual__other",
+)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_nothing_can_be_written(runs: Path, path: str, method: str) -> None:
     """Only reading is offered."""
-    assert client().put("/runs/a-run/report.html").status_code == 405
+    assert client().request(method, path).status_code == 405
 
 
-def test_a_stranger_is_refused(runs: Path) -> None:
+@pytest.mark.parametrize("path", PATHS)
+def test_a_stranger_is_refused(runs: Path, path: str) -> None:
     """Without Airflow's log-in nothing is served."""
-    assert client(is_open=False).get("/runs/a-run/report.html").status_code in (401, 403)
+    assert client(is_open=False).get(path).status_code in (401, 403)
+
+
+def test_no_route_is_open(runs: Path) -> None:
+    """Every route of the application asks for the right to read the runs of scenario_run."""
+    from fastapi.routing import APIRoute
+
+    from lagbench_airflow.pages.report_app import report_app
+
+    routes = [route for route in report_app().routes if isinstance(route, APIRoute)]
+
+    assert len(routes) == len(PATHS)
+    for route in routes:
+        asked = [dependency.call for dependency in route.dependant.dependencies]
+        assert any("requires_access_dag" in getattr(call, "__qualname__", "") for call in asked)

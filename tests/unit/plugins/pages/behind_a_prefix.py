@@ -9,7 +9,8 @@ import json
 import sys
 from typing import Any
 
-from airflow.api_fastapi.app import create_app
+from airflow.api_fastapi.app import create_app, get_auth_manager
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.models import import_all_models
 from airflow.models.base import Base
 from airflow.settings import engine
@@ -32,11 +33,19 @@ def main(dag_id: str, dag_run: str, *, prefix: str) -> dict[str, Any]:
         redirect = browser.get(tab)
         location = redirect.headers.get("location", "")
         report = browser.get(location)
+        lines = f"{location.rpartition('/runs/')[0]}/live/a-run/lines"
+        live = browser.get(lines)
+        no_role: Any = SimpleAuthManagerUser(username="nobody", role=None)
+        nobody = get_auth_manager().generate_jwt(no_role)
+        browser.headers["Authorization"] = f"Bearer {nobody}"
+        refused = [browser.get(path).status_code for path in (tab, location, lines)]
     return {
         "tab": tab,
         "stranger": stranger,
         "location": location,
         "report": report.text,
+        "live": live.json(),
+        "without_right": refused,
     }
 
 

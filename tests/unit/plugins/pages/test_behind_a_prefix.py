@@ -15,7 +15,7 @@ NIGHT = "scheduled__2026-11-22T03:30:00+00:00"
 
 
 def test_a_night_s_tab_leads_to_its_report_behind_a_prefix(tmp_path: Path) -> None:
-    """Airflow serves tab, redirect and report under the path of base_url, to logged-in users."""
+    """Airflow serves all pages under the path of base_url, to users with the right to read runs."""
     folder = tmp_path / "runs" / "a-run"
     folder.mkdir(parents=True)
     (folder / "report.html").write_text("<p>the report</p>")
@@ -51,3 +51,5 @@ def test_a_night_s_tab_leads_to_its_report_behind_a_prefix(tmp_path: Path) -> No
     assert seen["stranger"] == 401
     assert seen["location"] == f"{PREFIX}/bench/runs/a-run/report.html"
     assert seen["report"] == "<p>the report</p>"
+    assert seen["live"]["report"]
+    assert seen["without_right"] == [403, 403, 403]

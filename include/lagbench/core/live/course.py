@@ -1,0 +1,123 @@
+"""Turn the records of a run in progress into its live lines."""
+
+from __future__ import annotations
+
+from lagbench.core.live.lag import LiveLag
+from lagbench.core.live.line import LiveAction, LiveCell, LiveLine, LivePhase, SloStanding
+from lagbench.core.live.rates import LiveRates, is_fresh
+from lagbench.core.live.slos_so_far import SlosSoFar
+from lagbench.core.measures import NANOSECONDS
+from lagbench.core.scenario import Slos
+from lagbench.core.telemetry import (
+    ActionEnded,
+    ActionStarted,
+    GroupMembers,
+    LagSample,
+    Record,
+    ReplicaSample,
+    StreamStarted,
+)
+
+
+class Course:
+    """The state of one group of the run; ``now`` is unix nanoseconds of the follower's clock."""
+
+    def __init__(self, cell: LiveCell, slos: Slos) -> None:
+        """Start before the first record."""
+        self._cell: LiveCell | None = cell  # None: a line has it
+        self._lag, self._lag_at = LiveLag(cell.partitions), 0
+        self._rates, self._so_far = LiveRates(), SlosSoFar(slos, cell)
+        self._replicas: tuple[int, ReplicaSample] | None = None
+        self._started_at: int | None = None
+        self._owned: dict[str, list[int]] = {}
+        self._assigned: dict[str, list[int]] = {}
+        self._phases: list[LivePhase] = []
+        self._actions: list[LiveAction] = []
+        self._shown: dict[str, SloStanding] = {}
+
+    def take(self, record: Record, now: int) -> None:
+        """Update with a record that arrived at ``now``."""
+        self._rates.take(record, now)
+        match record:
+            case StreamStarted():
+                self._started_at = record.stream_started_at
+                self._so_far.start(record.stream_started_at)
+            case LagSample():
+                self._lag.take(record)
+                self._lag_at = now
+                self._so_far.take_lag(record.at, self._lag.total)
+            case ReplicaSample():
+                self._replicas = now, record
+            case GroupMembers():
+                self._take_members(record)
+            case ActionStarted() | ActionEnded():
+                self._take_action(record)
+            case _:
+                pass
+        self._so_far.take(record)
+
+    def take_phase(self, phase: LivePhase) -> None:
+        """Add a phase of the run."""
+        self._phases.append(phase)
+
+    def line(self, now: int, *, verdict: str | None = None, is_last: bool = False) -> LiveLine:
+        """Return the line of ``now``; what has happened is in it once."""
+        lag, is_lag_known = self._lag, is_fresh(self._lag_at, now)
+        line = LiveLine(
+            at=now,
+            run=self._cell,
+            second=self._second(now),
+            lag=lag.total if is_lag_known else None,
+            lag_by_partition=lag.by_partition if is_lag_known else None,
+            time_lag_seconds=_rounded(lag.time_lag_seconds) if is_lag_known else None,
+            replicas=self._replicas_at(now),
+            planned_per_second=_rounded(self._rates.planned(now)),
+            produced_per_second=_rounded(self._rates.produced(now)),
+            processed_per_second=_rounded(self._rates.processed(now)),
+            assigned=self._assigned or None,
+            phases=self._phases,
+            actions=self._actions,
+            standing=self._changed_standings(now),
+            verdict=verdict,
+            is_last=is_last,
+        )
+        self._cell, self._assigned, self._phases, self._actions = None, {}, [], []
+        return line
+
+    def _second(self, now: int) -> float | None:
+        return (
+            None if self._started_at is None else _rounded((now - self._started_at) / NANOSECONDS)
+        )
+
+    def _replicas_at(self, now: int) -> tuple[int, int] | None:
+        if self._replicas is None or not is_fresh(self._replicas[0], now):
+            return None
+        return self._replicas[1].spec, self._replicas[1].ready
+
+    def _changed_standings(self, now: int) -> dict[str, SloStanding]:
+        before, self._shown = self._shown, self._so_far.standings(now)
+        return {name: shown for name, shown in self._shown.items() if before.get(name) != shown}
+
+    def _take_members(self, record: GroupMembers) -> None:
+        owned = {member.client_id: sorted(member.partitions) for member in record.members}
+        left: dict[str, list[int]] = {pod: [] for pod in self._owned if pod not in owned}
+        changed = {pod: parts for pod, parts in owned.items() if self._owned.get(pod) != parts}
+        self._assigned = {**self._assigned, **left, **changed}
+        self._owned = owned
+
+    def _take_action(self, record: ActionStarted | ActionEnded) -> None:
+        has_started = isinstance(record, ActionStarted)
+        self._actions.append(
+            LiveAction(
+                at=record.at,
+                number=record.number,
+                action=record.action,
+                state="started" if has_started else "ended",
+                targets=record.targets if isinstance(record, ActionStarted) else [],
+                error=record.error if isinstance(record, ActionEnded) else "",
+            )
+        )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)

@@ -1,0 +1,1 @@
+"""Follow a run while it is in progress, into ``live.jsonl`` of its folder."""

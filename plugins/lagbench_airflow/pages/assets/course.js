@@ -1,0 +1,80 @@
+/* The course of a run: what its live lines add up to. */
+"use strict";
+window.lagbenchLive = {};
+
+(function (live) {
+  /** Return an empty course. A line with `run` begins it anew: the run has another follower. */
+  live.course = function () {
+    return {
+      cell: null, began: null, streamAt: null, newest: null,
+      rows: [], pods: new Map(), phases: [], actions: [], standing: {}, verdict: null, isLast: false,
+    };
+  };
+
+  const ms = (nanoseconds) => Math.round(nanoseconds / 1e6);
+
+  /** Add a line to the course. */
+  live.take = function (course, line) {
+    if (line.run) Object.assign(course, live.course(), { cell: line.run, began: ms(line.at) });
+    const at = ms(line.at);
+    if (course.streamAt === null && typeof line.second === "number") {
+      course.streamAt = at - Math.round(line.second * 1000);
+    }
+    course.newest = line;
+    course.rows.push(row(line, at));
+    for (const [pod, partitions] of Object.entries(line.assigned || {})) assign(course, pod, partitions, at);
+    for (const phase of line.phases || []) addPhase(course.phases, phase);
+    for (const action of line.actions || []) addAction(course.actions, action);
+    Object.assign(course.standing, line.standing || {});
+    course.verdict = line.verdict || course.verdict;
+    course.isLast = Boolean(line.is_last);
+  };
+
+  function row(line, at) {
+    const known = (line.lag_by_partition || []).filter((lag) => lag !== null);
+    const value = (name) => (line[name] === undefined ? null : line[name]);
+    const [desired, ready] = line.replicas || [null, null];
+    return {
+      at, desired, ready, lag: value("lag"), hottest: known.length ? Math.max(...known) : null,
+      offered: value("planned_per_second"), produced: value("produced_per_second"),
+      consumed: value("processed_per_second"), timeLag: value("time_lag_seconds"),
+    };
+  }
+
+  function assign(course, pod, partitions, at) {
+    if (!course.pods.has(pod)) course.pods.set(pod, { pod, at: [], counts: [], gone: null, now: [] });
+    const known = course.pods.get(pod);
+    known.at.push(at);
+    known.counts.push(partitions.length);
+    known.now = partitions;
+  }
+
+  function addPhase(phases, phase) {
+    const at = ms(phase.at);
+    if (phase.state === "started") {
+      phases.push({ name: phase.name, start: at, end: null, failed: false });
+      return;
+    }
+    const open = phases.findLast((one) => one.name === phase.name && one.end === null);
+    if (open) Object.assign(open, { end: at, failed: phase.state === "failed" });
+  }
+
+  function addAction(actions, action) {
+    const at = ms(action.at);
+    if (action.state === "started") {
+      const name = action.action.replaceAll("_", " ");
+      actions.push({ number: action.number, name, start: at, end: null, targets: action.targets || [], error: "" });
+      return;
+    }
+    const open = actions.findLast((one) => one.number === action.number && one.end === null);
+    if (open) Object.assign(open, { end: at, error: action.error || "" });
+  }
+
+  /** Return the seconds until the planned window ends, and until the replicas are back, as predicted. */
+  live.remaining = function (course) {
+    const second = course.newest && course.newest.second;
+    if (!course.cell || typeof second !== "number") return null;
+    const left = (end) => (typeof end === "number" ? Math.max(0, Math.round(end - second)) : null);
+    return { load: left(course.cell.planned_seconds), settled: left(course.cell.settled_seconds) };
+  };
+})(window.lagbenchLive);

@@ -1,0 +1,90 @@
+/* The report's charts, fed with live lines. The page works without them. */
+"use strict";
+
+(function (live) {
+  /** Return the function that brings the charts up to the course. */
+  live.curves = function (place) {
+    const has = Boolean(window.lagbench && window.lagbench.charts);
+    if (!has) return () => undefined;
+    window.lagbench.theme.follow();
+    window.lagbench.PANELS = window.lagbench.PANELS.filter((panel) => panel.table !== "cpu").map(ofLive);
+    let charts = null, origin = null, drawn = 0, cell = null;
+
+    return function (course) {
+      const begins = originOf(course);
+      if (charts === null || begins.at !== origin || course.cell !== cell) {
+        if (charts !== null) charts.destroy();
+        charts = window.lagbench.charts(place, { origin: { name: begins.name } }, { onRead: null });
+        origin = begins.at;
+        cell = course.cell;
+        drawn = 0;
+      }
+      const until = course.rows.findLastIndex(hasReading) + 1;
+      if (drawn < until) charts.append(tables(course.rows.slice(drawn, until), origin));
+      drawn = Math.max(drawn, until);
+      charts.setPods(pods(course, origin));
+      charts.setEvents(events(course, origin));
+    };
+  };
+
+  /** Return a panel of the report as the live page has it: what waits is known, not yet what was done. */
+  function ofLive(panel) {
+    if (panel.table !== "latency") return panel;
+    const line = { ...panel.lines[0], column: "oldest", label: "oldest message that waits" };
+    return { ...panel, title: "Time lag", digits: 1, lines: [line] };
+  }
+
+  function originOf(course) {
+    if (course.streamAt === null) return { at: course.began, name: "the first line" };
+    const first = course.cell && course.cell.spikes[0];
+    if (!first) return { at: course.streamAt, name: "the stream's start" };
+    return { at: course.streamAt + Math.round(first.start_seconds * 1000), name: "the spike" };
+  }
+
+  /** Empty rows are a gap between others; behind the fence they are the end. */
+  const hasReading = (row) => row.lag !== null || row.desired !== null || row.consumed !== null;
+
+  function tables(rows, origin) {
+    const ms = rows.map((row) => row.at - origin);
+    const columns = (...names) => Object.fromEntries(names.map(([name, of]) => [name, rows.map((row) => row[of])]));
+    return {
+      lag: { ms, columns: columns(["total", "lag"], ["hottest", "hottest"]) },
+      replicas: { ms, columns: columns(["desired", "desired"], ["ready", "ready"]) },
+      rates: { ms, columns: columns(["offered", "offered"], ["consumed", "consumed"]) },
+      latency: { ms, columns: columns(["oldest", "timeLag"]) },
+    };
+  }
+
+  function pods(course, origin) {
+    return [...course.pods.values()].map((pod) => {
+      const isGone = pod.counts[pod.counts.length - 1] === 0;
+      const at = pod.at.map((one) => one - origin);
+      const deltas = at.map((one, place) => (place === 0 ? one : one - at[place - 1]));
+      return { pod: pod.pod, ms: deltas, partitions: pod.counts, gone: isGone ? at[at.length - 1] : null };
+    });
+  }
+
+  function events(course, origin) {
+    const shifted = ({ name, start, end }) => ({ name, start: start - origin, end: end === null ? null : end - origin });
+    const spikes = course.streamAt === null || !course.cell ? [] : course.cell.spikes.map((spike) => ({
+      name: "spike",
+      start: course.streamAt + spike.start_seconds * 1000 - origin,
+      end: course.streamAt + spike.end_seconds * 1000 - origin,
+    }));
+    return {
+      phases: course.phases.map(shifted), actions: course.actions.map(shifted), spikes,
+      changes: changes(course.rows, origin),
+    };
+  }
+
+  function changes(rows, origin) {
+    const found = [];
+    let before = null;
+    for (const row of rows) {
+      if (row.desired === null) continue;
+      if (before !== null && row.desired !== before) found.push({ at: row.at - origin, before, after: row.desired });
+      before = row.desired;
+    }
+    return found;
+  }
+})(window.lagbenchLive);

@@ -1,0 +1,95 @@
+/* The figures, tables and lists of the live page. Every name is set as text. */
+"use strict";
+
+(function (live) {
+  const byId = (id) => document.getElementById(id);
+  const WORDS = { holds: "holds so far", broken: "broken", open: "open", at_end: "known at the end" };
+
+  /** Return an element with a class and a text. */
+  function element(tag, text, className) {
+    const made = document.createElement(tag);
+    if (text !== undefined) made.textContent = text;
+    if (className) made.className = className;
+    return made;
+  }
+
+  const number = (value, unit) =>
+    typeof value === "number" ? `${value.toLocaleString("en", { maximumFractionDigits: 1 })}${unit || ""}` : "–";
+
+  /** Draw what the course has now. */
+  live.draw = function (course) {
+    if (!course.newest) return;
+    const cell = course.cell;
+    if (cell) {
+      byId("cell").textContent = `${cell.scenario} with ${cell.policy}`;
+      byId("about").textContent = `${cell.run_id}, replicas ${cell.floor_replicas} to ${cell.ceiling_replicas}`;
+    }
+    byId("figures").replaceChildren(...figures(course).map(figure));
+    byId("slos").replaceChildren(...((cell && cell.slos) || []).map((slo) => sloRow(slo, course.standing[slo.name])));
+    byId("pods").replaceChildren(...podRows(course));
+    byId("happened").replaceChildren(...happened(course));
+    const verdict = byId("verdict");
+    verdict.hidden = course.verdict === null;
+    verdict.textContent = course.verdict || "";
+    verdict.className = `badge ${course.verdict || ""}`;
+  };
+
+  function figures(course) {
+    const newest = course.rows[course.rows.length - 1];
+    const left = live.remaining(course);
+    const phase = course.phases.findLast((one) => one.end === null) || course.phases[course.phases.length - 1];
+    return [
+      ["phase", phase ? phase.name.replaceAll("_", " ") : "–"],
+      ["lag", number(newest.lag)],
+      ["time lag of the oldest message", number(newest.timeLag, " s")],
+      ["replicas ready of desired", `${number(newest.ready)} of ${number(newest.desired)}`],
+      ["produced of planned", `${number(newest.produced)} of ${number(newest.offered, "/s")}`],
+      ["processed", number(newest.consumed, "/s")],
+      ["end of the planned load", due(left && left.load, "it has ended")],
+      ["replicas at rest, as predicted", due(left && left.settled, "due")],
+    ];
+  }
+
+  /** Return when something comes: `over` at and after that time. */
+  function due(seconds, over) {
+    if (typeof seconds !== "number") return "–";
+    return seconds > 0 ? `in ${number(seconds, " s")}` : over;
+  }
+
+  function figure([name, value]) {
+    const tile = element("div", undefined, "tile");
+    tile.append(element("dt", name), element("dd", value));
+    return tile;
+  }
+
+  function sloRow(slo, standing) {
+    const [value, state] = standing || [null, "open"];
+    const row = element("tr");
+    const shown = value === null ? "–" : `${number(value)} ${slo.unit}`.trim();
+    row.append(element("td", slo.title), element("td", slo.limit), element("td", shown, "n"),
+      element("td", WORDS[state] || state, `status ${state}`));
+    return row;
+  }
+
+  function podRows(course) {
+    return [...course.pods.values()].filter((pod) => pod.now.length).map((pod) => {
+      const row = element("tr");
+      row.append(element("td", pod.pod), element("td", pod.now.join(", ")));
+      return row;
+    });
+  }
+
+  function happened(course) {
+    const origin = course.streamAt === null ? course.began : course.streamAt;
+    const second = (at) => `${((at - origin) / 1000).toFixed(1)} s`;
+    const phases = course.phases.map((one) => [one.start, `${one.name.replaceAll("_", " ")}${one.failed ? ": failed" : ""}`]);
+    const actions = course.actions.map((one) => [one.start,
+      `action ${one.name}${one.targets.length ? ` on ${one.targets.join(", ")}` : ""}${one.error ? `: ${one.error}` : ""}`]);
+    return [...phases, ...actions].sort((a, b) => b[0] - a[0]).map(([at, text]) => element("li", `${second(at)}: ${text}`));
+  }
+
+  /** Say in words what the page does. */
+  live.say = function (text) {
+    if (byId("state").textContent !== text) byId("state").textContent = text;
+  };
+})(window.lagbenchLive);

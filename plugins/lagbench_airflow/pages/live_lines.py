@@ -1,0 +1,56 @@
+"""Read ``live.jsonl`` of a run from a byte offset on, where any API server can continue."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from lagbench_airflow.pages.confined import file_of_run
+
+MOST_BYTES = 256 * 1024
+"""Bytes of one reading: 500 lines and more."""
+STALE_SECONDS = 45.0
+"""Lines come each second, later each 10 s. A file without a new one for longer has no follower."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Whole lines, the offset after them, and what the page must know beside them."""
+
+    lines: list[str]
+    next_offset: int
+    has_report: bool
+    is_stale: bool  # nobody adds lines any more
+
+    @property
+    def is_over(self) -> bool:
+        """True: no later reading has more."""
+        return not self.lines and (self.has_report or self.is_stale)
+
+
+def read_lines(run_id: str, offset: int) -> Reading:
+    """Return the lines of a run from ``offset`` on.
+
+    An offset that is not the end of a line of this file begins again at 0. A run without the file
+    has no lines yet.
+    """
+    has_report = file_of_run(run_id, "report.html") is not None
+    path = file_of_run(run_id, "live.jsonl")
+    if path is None:
+        return Reading([], 0, has_report, is_stale=False)
+    is_stale = time.time() - path.stat().st_mtime > STALE_SECONDS
+    data, begins_at = _whole_lines(path, offset)
+    lines = [line for line in data.decode(errors="replace").split("\n") if line]
+    return Reading(lines, begins_at + len(data), has_report, is_stale=is_stale)
+
+
+def _whole_lines(path: Path, offset: int) -> tuple[bytes, int]:
+    with path.open("rb") as file:
+        begins_at = 0
+        if offset > 0:
+            file.seek(offset - 1)
+            begins_at = offset if file.read(1) == b"\n" else 0
+        file.seek(begins_at)
+        data = file.read(MOST_BYTES)
+    return data[: data.rfind(b"\n") + 1], begins_at

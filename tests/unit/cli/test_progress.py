@@ -1,0 +1,159 @@
+"""The terminal shows what live lines add up to, and a missing figure as missing."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.cli.progress import ProgressDisplay, panel, sparkline
+from lagbench.cli.run_view import RunView
+from lagbench.cli.watched_run import WatchedRun
+from lagbench.core.live import LiveCell, LiveLine, LivePhase, LiveSpike, encode_line, live_slos
+from lagbench.core.scenario import Slos
+from lagbench.programs.live.live_file import LiveFile, is_followed
+
+S = 1_000_000_000
+CELL = LiveCell(
+    run_id="a-run",
+    scenario="a_scenario",
+    policy="lag",
+    partitions=2,
+    planned_seconds=60.0,
+    settled_seconds=80.0,
+    floor_replicas=1,
+    ceiling_replicas=4,
+    lag_threshold=100.0,
+    spikes=[LiveSpike(start_seconds=10, end_seconds=30)],
+    slos=live_slos(Slos()),
+)
+FIRST = LiveLine(at=S, run=CELL)
+SECOND = LiveLine(
+    at=2 * S,
+    second=20.0,
+    lag=1234,
+    time_lag_seconds=2.5,
+    replicas=(3, 2),
+    planned_per_second=600.0,
+    processed_per_second=500.0,
+    standing={"flips": (1.0, "broken"), "lost": (None, "at_end")},
+)
+
+
+def view_of(*lines: LiveLine) -> RunView:
+    """Return the view after the lines."""
+    view = RunView()
+    for line in lines:
+        view.take_line(line)
+    return view
+
+
+def drawn(view: RunView, *, width: int = 100) -> str:
+    """Return the live panel as text."""
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
+    with console.capture() as capture:
+        console.print(panel("a-run", view, 12.0))
+    return capture.get()
+
+
+def test_a_sparkline_is_scaled_to_its_maximum() -> None:
+    """The highest value has the highest bar, and a missing one is a dot."""
+    assert sparkline([0, 50, None, 100]) == "▁▄·█"
+    assert sparkline([0, 0]) == "▁▁"
+    assert sparkline([]) == ""
+
+
+def test_nothing_seen_is_not_zero() -> None:
+    """Before the first line the panel has dashes."""
+    text = drawn(RunView())
+
+    assert "lag │ –" in text
+    assert "0/s" not in text
+
+
+def test_the_panel_shows_figures_standing_and_what_is_to_come() -> None:
+    """Lag, replicas, the broken SLO and the time to the planned end are in it."""
+    text = drawn(view_of(FIRST, SECOND))
+
+    assert "1,234" in text
+    assert "2/3 ready" in text
+    assert "✗ 1 flips, broken (at most 0 flips)" in text
+    assert "load ends in 40 s, replicas at rest in 60 s as predicted" in text
+    assert "spike" in text
+
+
+def test_a_narrow_terminal_keeps_the_panel() -> None:
+    """In 40 columns no line is wider than the terminal."""
+    assert max(map(len, drawn(view_of(FIRST, SECOND), width=40).splitlines())) <= 40
+
+
+def test_another_follower_begins_anew() -> None:
+    """A line with the cell forgets the standing that another follower told."""
+    view = view_of(FIRST, SECOND, FIRST)
+
+    assert view.standing == {}
+    assert list(view.lag_history) == [None, 1234, None]
+
+
+def test_elsewhere_a_line_tells_phase_and_figures() -> None:
+    """A file or a pipe gets plain lines, one for each phase at least."""
+    output = io.StringIO()
+    console, view = Console(file=output, width=200), view_of(FIRST, SECOND)
+    with ProgressDisplay(console, "a-run") as display:
+        for name in ("inject_spike", "inject_spike", "lag_builds_up"):
+            view.take_phase(LivePhase(at=S, name=name, state="started"))
+            display.show(view)
+
+    first, second = output.getvalue().splitlines()
+    shown = "0 s inject_spike lag 1,234 replicas 2/3 ready offered 600/s consumed 500/s"
+    assert " ".join(first.split()) == shown
+    assert "lag_builds_up" in second
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    """Return the folder of a run that has begun."""
+    return RunFolder.create("a-run", tmp_path)
+
+
+def test_a_run_is_watched_by_its_files(folder: RunFolder) -> None:
+    """Whole lines and phases are taken once, the rest of a line when it is there."""
+    watched = WatchedRun(folder)
+    watched.advance()
+    data = encode_line(SECOND)
+    folder.live.write_bytes(encode_line(FIRST) + data[:20])
+    failed = {"at": S, "name": "bench_up", "state": "failed", "detail": "no room"}
+    folder.phases.write_text(json.dumps(failed) + "\n")
+    watched.advance()
+    assert watched.view.newest == FIRST
+
+    with folder.live.open("ab") as file:
+        file.write(data[20:])
+    watched.advance()
+
+    assert watched.view.newest == SECOND
+    assert watched.view.failures == ["bench_up: no room"]
+
+
+def test_a_line_of_another_version_is_left_out(folder: RunFolder) -> None:
+    """A line that is not understood hides no other."""
+    folder.live.write_bytes(b'{"at": "soon"}\n' + encode_line(SECOND))
+    watched = WatchedRun(folder)
+
+    watched.advance()
+
+    assert watched.view.newest == SECOND
+
+
+def test_the_follower_s_end_is_awaited_for_a_while(folder: RunFolder) -> None:
+    """A run whose server goes on with its teardown keeps nobody waiting for long."""
+    watched = WatchedRun(folder)
+    watched.await_follower()
+
+    with LiveFile(folder.live):
+        watched.await_follower(timeout_seconds=0.0)
+        assert is_followed(folder.live)

@@ -1,0 +1,84 @@
+"""``lagbench watch`` attaches to a run in progress, and to no other."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.cli import watch_command
+from lagbench.cli.watch_command import watch
+from lagbench.core.live import LiveLine, encode_line
+from lagbench.errors import ExitCode, NotReady, WrongInput
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+    """Return the folder of a run that began long ago."""
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
+    made = RunFolder.create("a-run", tmp_path)
+    made.write_json(made.manifest, {"created_at": 1})
+    return made
+
+
+def test_an_unknown_run_is_wrong_input(folder: RunFolder) -> None:
+    """The message lists the runs that there are."""
+    with pytest.raises(WrongInput, match="one of a-run") as refused:
+        watch("another")
+
+    assert refused.value.exit_code == ExitCode.WRONG_INPUT
+
+
+@pytest.mark.parametrize("has_lines", [False, True])
+def test_a_run_that_has_ended_is_wrong_input(folder: RunFolder, has_lines: bool) -> None:
+    """A run without a follower is no longer in progress; the message names the next command."""
+    if has_lines:
+        folder.live.write_bytes(encode_line(LiveLine(at=1)))
+
+    with pytest.raises(WrongInput, match="lagbench show a-run"):
+        watch("a-run")
+
+
+def test_a_young_run_is_awaited(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until its bench is up a run has no follower; a failed phase ends the wait."""
+    folder.write_json(folder.manifest, {"created_at": time.time_ns()})
+
+    def fail(_seconds: float) -> bool:
+        entry = {"at": 1, "name": "bench_up", "state": "failed", "detail": "no Java"}
+        folder.phases.write_text(json.dumps(entry) + "\n")
+        return False
+
+    monkeypatch.setattr(
+        watch_command.threading, "Event", lambda: type("E", (), {"wait": staticmethod(fail)})
+    )
+
+    with pytest.raises(NotReady, match="bench_up: no Java"):
+        watch("a-run")
+
+
+def test_the_last_line_ends_the_watch(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While the follower holds the file lines are shown; the verdict is the exit code."""
+    folder.live.write_bytes(encode_line(LiveLine(at=1, lag=7)))
+    holder = os.open(folder.live, os.O_WRONLY | os.O_APPEND)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+
+    def finish(_seconds: float) -> bool:
+        verdict = {"run_id": "a-run", "status": "fail", "reasons": ["late"], "slos": []}
+        folder.write_json(folder.verdict, verdict)
+        os.write(holder, encode_line(LiveLine(at=2, is_last=True)))
+        return False
+
+    monkeypatch.setattr(
+        watch_command.threading, "Event", lambda: type("E", (), {"wait": staticmethod(finish)})
+    )
+
+    assert watch("a-run") == ExitCode.SLO_FAILED
+    assert "lag 7" in capsys.readouterr().out
+    os.close(holder)

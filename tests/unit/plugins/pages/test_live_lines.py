@@ -1,0 +1,136 @@
+"""Live lines are read from an offset on, whole lines only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
+
+from lagbench_airflow.pages.live_events import as_json, events
+from lagbench_airflow.pages.live_lines import MOST_BYTES, read_lines
+
+RUN = "a-run"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a run."""
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
+    (tmp_path / RUN).mkdir()
+    return tmp_path / RUN
+
+
+def seen(folder: Path, *, stream_seconds: float = 60.0) -> list[dict[str, Any]]:
+    """Return the events of a stream that ends by itself, each with name, id and data."""
+
+    async def collect() -> list[str]:
+        return [text async for text in events(RUN, 0, stream_seconds=stream_seconds)]
+
+    fields = [
+        dict(line.split(": ", 1) for line in t.splitlines() if line) for t in asyncio.run(collect())
+    ]
+    return [{**field, "data": json.loads(field["data"])} for field in fields if "data" in field]
+
+
+def make_stale(folder: Path) -> None:
+    """Let the file look as if nobody had added a line for long."""
+    os.utime(folder / "live.jsonl", (0, 0))
+
+
+def test_a_run_without_lines_has_none_yet(folder: Path) -> None:
+    """Before the follower starts the page waits."""
+    reading = read_lines(RUN, 0)
+
+    assert (reading.lines, reading.next_offset, reading.is_over) == ([], 0, False)
+
+
+def test_reading_goes_on_at_the_offset(folder: Path) -> None:
+    """Each reading returns what came after the one before."""
+    (folder / "live.jsonl").write_text('{"at":1}\n')
+    first = read_lines(RUN, 0)
+    with (folder / "live.jsonl").open("a") as file:
+        file.write('{"at":2}\n{"at":3}\n')
+
+    assert first.lines == ['{"at":1}']
+    assert read_lines(RUN, first.next_offset).lines == ['{"at":2}', '{"at":3}']
+
+
+def test_half_a_line_is_left_for_the_next_reading(folder: Path) -> None:
+    """A line counts once its end is written."""
+    (folder / "live.jsonl").write_text('{"at":1}\n{"at"')
+
+    assert read_lines(RUN, 0).lines == ['{"at":1}']
+    assert read_lines(RUN, 9).lines == []
+
+
+@pytest.mark.parametrize("offset", [3, 10, 10**12])
+def test_an_offset_inside_a_line_begins_anew(folder: Path, offset: int) -> None:
+    """An offset that no reading returned, or of another file, is not trusted."""
+    (folder / "live.jsonl").write_text('{"at":1}\n')
+
+    assert read_lines(RUN, offset).lines == ['{"at":1}']
+
+
+def test_only_a_line_end_ends_a_line(folder: Path) -> None:
+    """Other separators of Unicode may stand in a name."""
+    (folder / "live.jsonl").write_text('{"name":"a\u2028b\x0bc\x85"}\n')
+
+    assert len(read_lines(RUN, 0).lines) == 1
+
+
+def test_a_long_file_comes_in_parts(folder: Path) -> None:
+    """A reading is bounded; the next one continues behind it."""
+    line = json.dumps({"at": "x" * 1000}) + "\n"
+    (folder / "live.jsonl").write_text(line * 1000)
+
+    first = read_lines(RUN, 0)
+
+    assert len("\n".join(first.lines)) < MOST_BYTES
+    assert first.next_offset == len(first.lines) * len(line)
+
+
+def test_a_link_to_another_file_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    """A live file that leads out of its run folder has no lines."""
+    (tmp_path / "secret").write_text("secret\n")
+    (folder / "live.jsonl").symlink_to(tmp_path / "secret")
+
+    assert read_lines(RUN, 0).lines == []
+
+
+def test_an_event_s_id_is_the_offset_after_its_lines(folder: Path) -> None:
+    """The browser returns it when it connects again."""
+    (folder / "live.jsonl").write_text('{"at":1}\n{"at":2}\n')
+    (folder / "report.html").write_text("")
+
+    lines, over = seen(folder)
+
+    assert (lines["event"], lines["id"]) == ("lines", "18")
+    assert lines["data"] == {
+        "next": 18, "report": True, "over": False, "lines": [{"at": 1}, {"at": 2}]
+    }  # fmt: skip
+    assert (over["event"], over["data"]["over"]) == ("over", True)
+
+
+def test_a_run_that_nobody_follows_is_over(folder: Path) -> None:
+    """Without new lines for 45 s and without a report the stream ends."""
+    (folder / "live.jsonl").write_text('{"at":1}\n')
+    make_stale(folder)
+
+    assert [event["event"] for event in seen(folder)] == ["lines", "over"]
+
+
+def test_a_stream_ends_with_its_time(folder: Path) -> None:
+    """A token is checked when a stream opens, so none lasts."""
+    assert seen(folder, stream_seconds=0.0) == []
+
+
+def test_a_reading_is_json(folder: Path) -> None:
+    """Polling gets the same facts as a stream."""
+    assert json.loads(as_json(read_lines(RUN, 0))) == {
+        "next": 0, "report": False, "over": False, "lines": []
+    }  # fmt: skip
