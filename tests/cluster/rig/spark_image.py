@@ -50,7 +50,7 @@ def write_spark_image(archive: Path) -> None:
                     "PYTHONDONTWRITEBYTECODE=1",
                 ],
                 "User": str(_USER),
-                "WorkingDir": "/tmp",
+                "WorkingDir": "/tmp",  # noqa: S108 - the only folder that a pod may write
             },
         )
 

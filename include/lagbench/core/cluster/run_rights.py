@@ -48,7 +48,7 @@ RUN_RIGHTS = (
     Right("", "pods", ("get",), "log"),
 )
 CLAIM_RIGHT = Right("", "persistentvolumeclaims", ("create", "patch"))
-"""For the lag scaler's windows and the checkpoint of a consumer on Spark: both outlive their pod."""
+"""For what outlives its pod: the lag scaler's windows, the checkpoint of a consumer on Spark."""
 
 
 def rights_of_run(

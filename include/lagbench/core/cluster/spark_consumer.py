@@ -35,7 +35,6 @@ from lagbench.core.scenario import (
 )
 from lagbench.core.scenario.stream import poisoned_key
 
-
 CHECKPOINT_MOUNT = "/checkpoint"
 """Of the driver's volume on a cluster. The driver alone writes there: workers need no access."""
 

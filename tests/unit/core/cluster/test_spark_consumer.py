@@ -106,7 +106,7 @@ def test_without_storage_the_checkpoint_ends_with_the_pod() -> None:
 
 
 def test_a_registry_without_sparks_image_is_refused() -> None:
-    """Its pods would wait for an image that nobody has; the settings that name neither are kind's."""
+    """Its pods would wait for an image that nobody has; a kind cluster names neither image."""
     scenario = checked_cell("spark_consumer").scenario
     own = ClusterSettings(image="registry/programs:1")
 
