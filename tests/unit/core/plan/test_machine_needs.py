@@ -57,10 +57,10 @@ def test_more_load_needs_more_cores() -> None:
 def test_the_jvms_of_spark_need_cores() -> None:
     """Driver and workers count, not only the messages; two cores carry the catalog's scenario."""
     plan = plan_of("spark_consumer")
-    more = plan_of("spark_consumer", **{"consumer.spark.cores_per_worker": "4"})
+    more = plan_of("spark_consumer", **{"consumer.spark.cores_per_worker": "2"})
 
     assert 1.0 < cores_needed(plan) < 2
-    assert cores_needed(more) - cores_needed(plan) == pytest.approx(4 * 3 * 0.15)
+    assert cores_needed(more) - cores_needed(plan) == pytest.approx(4 * 0.15)
 
 
 def test_the_work_of_tasks_comes_on_top() -> None:
