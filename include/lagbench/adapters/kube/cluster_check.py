@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lagbench.adapters.kube.kube import Kube
 
 _WORKLOADS = ("consumer", "recorder", "lag-scaler", SPARK_MASTER, SPARK_DRIVER)
-"""Of two groups, if there are; Spark's master and driver are no second group's."""
+"""Folders of k8s/base; with a second group, its own names too."""
 ANY_RUN = "any"
 _KEPT = "PersistentVolumeClaim"  # stays from run to run, and an overlay may have made it
 KEDA_GROUP = "keda.sh"

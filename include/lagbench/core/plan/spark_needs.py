@@ -41,7 +41,7 @@ def spark_cores(consumer: ConsumerSettings, workers: int) -> float | None:
 
     From the processor times of one run of spark_consumer on two cores that other programs also
     used: at 400/s with two workers and at 2,600/s with four they were nearly the same, because a
-    batch costs more than its messages. What ``consumer.cpu_ms`` burns comes on top.
+    batch costs more than its messages. The work of ``consumer.cpu_ms`` is not in it.
     """
     if consumer.kind != "spark":
         return None
