@@ -109,7 +109,9 @@ class Rehearsal:
         )
         return found
 
-    def wait_for_phase(self, name: str, state: str = "started") -> None:
+    def wait_for_phase(
+        self, name: str, state: str = "started", *, limit_seconds: float = 300
+    ) -> None:
         """Wait until the newest run's phase ``name`` has begun (or ended)."""
 
         def is_there() -> bool:
@@ -118,7 +120,7 @@ class Rehearsal:
             entries = [json.loads(line) for line in lines]
             return any(e["name"] == name and e["state"] == state for e in entries)
 
-        wait_until(is_there, f"phase {name} {state}", limit_seconds=300)
+        wait_until(is_there, f"phase {name} {state}", limit_seconds=limit_seconds)
 
     def processes(self, part: str = "") -> list[psutil.Process]:
         """Return the processes of this home whose command line holds ``part``."""

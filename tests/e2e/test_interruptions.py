@@ -45,7 +45,8 @@ def test_a_killed_command_leaves_nothing(rehearsal: Rehearsal, *, is_on_spark: b
     So do the JVMs of a consumer on Spark; its executors are children of children.
     """
     process = rehearsal.start_run(is_on_spark=is_on_spark)
-    rehearsal.wait_for_phase("inject_spike", "finished")
+    # With Spark master, worker and driver start one after the other.
+    rehearsal.wait_for_phase("inject_spike", "finished", limit_seconds=600)
     assert bool(rehearsal.processes(EXECUTOR)) is is_on_spark
     process.kill()
     process.wait(timeout=10)
