@@ -5,9 +5,14 @@ from __future__ import annotations
 import logging
 import signal
 
-from tests.cluster.rig_fixture import program_image, rig, rig_broker
+from tests.cluster.rig_fixture import program_image, rig, rig_broker, spark_image
 
-__all__ = ["program_image", "rig", "rig_broker"]  # for suites that need a real Kubernetes
+__all__ = [
+    "program_image",
+    "rig",
+    "rig_broker",
+    "spark_image",
+]  # for suites that need a real Kubernetes
 
 # py4j logs the end of its connections at interpreter exit, when pytest has closed the streams.
 logging.getLogger("py4j").setLevel(logging.ERROR)

@@ -1,5 +1,6 @@
-# lagbench/spark: the accounting's Spark, for a standalone cluster and for k8s:// masters. Built from
-# the project's root by `make images`. PySpark's wheel is all of Spark, so the version is the lock's.
+# lagbench/spark: the accounting's Spark, for a standalone cluster and for k8s:// masters, and the pods
+# of a consumer on Spark. Built from the project's root by `make images`. PySpark's wheel is all of
+# Spark, so the version is the lock's.
 FROM python:3.11.14-slim-bookworm AS java
 RUN apt-get update \
  && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps tini \
@@ -20,6 +21,8 @@ from pathlib import Path; from shutil import copy; import pyspark; \
 from lagbench.embedded.jars import SPARK, jar_paths; \
 [copy(jar, Path(pyspark.__file__).parent / 'jars') for jar in jar_paths(SPARK)]"
 COPY k8s/images/spark-entrypoint.sh /opt/lagbench/bin/spark-entrypoint
+# A pod's root file system is read-only: what is not compiled here is compiled at each start.
+RUN /opt/lagbench/bin/python -m compileall -q /opt/lagbench/lib /opt/lagbench/spark_jobs
 
 FROM java
 # Hadoop's code asks for the name of the user and ends when there is none.
@@ -28,6 +31,7 @@ COPY --from=build /opt/lagbench /opt/lagbench
 ENV SPARK_HOME=/opt/lagbench/lib/python3.11/site-packages/pyspark \
     PATH=/opt/lagbench/bin:$PATH \
     PYTHONPATH=/opt/lagbench/spark_jobs \
+    PYTHONDONTWRITEBYTECODE=1 \
     PYSPARK_PYTHON=/opt/lagbench/bin/python \
     PYSPARK_DRIVER_PYTHON=/opt/lagbench/bin/python
 USER 65532:65532

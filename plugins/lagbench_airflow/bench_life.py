@@ -59,7 +59,11 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
             kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         else:
             groups = () if cell is None else cell.groups
-            rights = rights_of_run(settings_of_cluster(), [one.policy.manifest for one in groups])
+            rights = rights_of_run(
+                settings_of_cluster(),
+                [one.policy.manifest for one in groups],
+                {one.scenario.consumer.kind for one in groups},
+            )
             check_cluster(kube, rights, holder=lease_holder(), has_second_group=len(groups) > 1)
             ready_namespace(kube)
         admin.check_reachable()

@@ -31,6 +31,7 @@ from lagbench.embedded.prometheus_program import require_prometheus
 from lagbench.errors import WrongInput
 from lagbench.results.prediction import predict_run
 from lagbench_airflow.hooks import target
+from lagbench_airflow.hooks.kube import settings_of_cluster
 from lagbench_airflow.params import settings_of
 
 
@@ -53,7 +54,7 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
             require_prometheus(policy.manifest, where=name)
     else:
         refuse_on_cluster(cell.scenario)
-        refuse_kind_on_cluster(cell.scenario)
+        refuse_kind_on_cluster(cell.scenario, settings_of_cluster())
     run_id = params.get("run_id") or new_run_id(
         cell.scenario.name, planned_at=datetime.now(UTC), unique_digits=secrets.token_hex(2)
     )

@@ -11,6 +11,7 @@ from lagbench.core.scenario import Flag, SparkFlags
 from lagbench.programs.consumer.settings import WorkOptions
 from lagbench.programs.flags import CommandLine, Settings
 from lagbench.programs.run_flags import RunFlags
+from lagbench.programs.spark_daemon.settings import require_version
 
 
 class EnrichOptions(WorkOptions, SparkFlags, RunFlags, Settings):
@@ -32,6 +33,9 @@ class EnrichOptions(WorkOptions, SparkFlags, RunFlags, Settings):
     checkpoint: Annotated[str, Flag(variables=("SPARK_STREAM_CHECKPOINT",))] = Field(
         description="folder or URI of the query's checkpoint"
     )
+    spark_version: Annotated[str, Flag(variables=("SPARK_STREAM_VERSION",))] = Field(
+        "", description="version of Spark in every pod of the run; empty: not compared"
+    )
     floor_workers: int = Field(1, ge=0, description="executors that must be there and warm first")
     pod_name: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
         description="the pod's metadata.name"
@@ -44,6 +48,8 @@ class EnrichOptions(WorkOptions, SparkFlags, RunFlags, Settings):
 def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> EnrichOptions:
     """Return the options that ``arguments`` and the pod's environment state.
 
-    :raises WrongInput: a flag is unknown, missing or out of range.
+    :raises WrongInput: a flag is unknown, missing or out of range, or the pod has another Spark.
     """
-    return CommandLine(EnrichOptions, module="enrich_stream").read(arguments, environment)
+    options = CommandLine(EnrichOptions, module="enrich_stream").read(arguments, environment)
+    require_version(options.spark_version, where="enrich_stream")
+    return options

@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -15,6 +16,7 @@ from lagbench_enrich.options import EnrichOptions
 # Batches are short: the optimising compiler would take the cores from the work.
 _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _ARROW_ROWS = 2_000
+_CONNECTOR = "spark-sql-kafka-0-10"
 
 
 def open_session(options: EnrichOptions) -> SparkSession:
@@ -23,15 +25,7 @@ def open_session(options: EnrichOptions) -> SparkSession:
     :raises WrongInput: a jar of the Kafka connector is not there.
     :raises NotReady: the master does not answer, or has another version of Spark.
     """
-    for jar in filter(None, options.jars.split(",")):
-        if not Path(jar).is_file():
-            raise WrongInput(
-                where="enrich_stream",
-                field="--jars",
-                value=jar,
-                allowed="jars of spark-sql-kafka-0-10 and what it needs, as `make install` "
-                "fetches them",
-            )
+    _require_connector(options.jars)
     os.environ["SPARK_LOCAL_IP"] = options.bind_address
     # All pods have one image. PySpark takes the executors' Python from here, not from its conf.
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -60,6 +54,26 @@ def open_session(options: EnrichOptions) -> SparkSession:
         raise NotReady(f"no session with {options.master}: {error}") from error
     session.sparkContext.setLogLevel("WARN")
     return session
+
+
+def _require_connector(jars: str) -> None:
+    """Check that each jar is there; without any, that one of Spark's own is the connector.
+
+    :raises WrongInput: a jar is missing.
+    """
+    given = [Path(jar) for jar in jars.split(",") if jar]
+    own = Path(pyspark.__file__).parent / "jars"
+    lacking = [str(jar) for jar in given if not jar.is_file()]
+    if not given and not any(own.glob(f"{_CONNECTOR}_*.jar")):
+        lacking = [f"nothing, and {own} has no {_CONNECTOR}"]
+    if lacking:
+        raise WrongInput(
+            where="enrich_stream",
+            field="--jars",
+            value=lacking[0],
+            allowed=f"jars of {_CONNECTOR} and what it needs, as `make install` fetches them and "
+            "the image of Spark has them",
+        )
 
 
 def _allocation(options: EnrichOptions) -> dict[str, str]:

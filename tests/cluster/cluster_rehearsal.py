@@ -12,17 +12,20 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.workloads import ON_A_CLUSTER, WORKLOADS
+from lagbench.catalog.catalog import checked_cell
 from lagbench.core.cluster.lease import LEASE
-from lagbench.core.scenario.run_names import LAG_SCALER, NAMESPACE
+from lagbench.core.scenario.run_names import LAG_SCALER, NAMESPACE, RUN_ID_LABEL
 from lagbench.embedded.broker import Broker
 from lagbench.project import PROJECT_ROOT
 from tests.cluster.rig.binaries import build_all
 from tests.cluster.rig.network import enter, is_inside, problem
-from tests.cluster.rig.program_image import write_program_image
 from tests.cluster.rig.rig import Rig
 from tests.cluster.rig_fixture import broker_for_pods
 from tests.e2e.rehearsal import Rehearsal
@@ -74,6 +77,22 @@ def rehearsal_on(rig: Rig, broker: Broker, root: Path) -> Iterator[ClusterRehear
     yield home
     home.close()
     kubectl(rig, "-n", NAMESPACE, "delete", "lease", LEASE, "--ignore-not-found")
+
+
+def left_behind(rig: Rig, broker: Broker, home: ClusterRehearsal) -> list[str]:
+    """Name what the newest run has left: objects, the Lease, topics, groups, processes."""
+    kinds = (*WORKLOADS, *ON_A_CLUSTER, "Pod", "ScaledObject", "HorizontalPodAutoscaler")
+    with closing(Kube.from_kubeconfig(str(rig.kubeconfig))) as kube:
+        left = [
+            f"{kind}/{found['metadata']['name']}"
+            for kind in kinds
+            for found in kube.list(kind, label_selector=RUN_ID_LABEL)
+        ]
+    left += kubectl(rig, "-n", NAMESPACE, "get", "leases", "-o=name").split()
+    with KafkaAdmin(broker.bootstrap_servers) as admin:
+        names = [*admin.topic_names(), *admin.group_ids()]
+    left += [name for name in names if home.folder().name in name]
+    return left + [" ".join(process.cmdline()) for process in home.processes()]
 
 
 def kubectl(rig: Rig, *arguments: str) -> str:
@@ -144,9 +163,9 @@ def main(arguments: list[str]) -> int:
         folder = Path(name)
         rig = Rig.up(folder / "rig", build_all(lambda line: sys.stderr.write(f"{line}\n")))
         try:
-            archive = folder / "programs.tar"
-            write_program_image(archive)
-            rig.import_image(archive)
+            rig.import_programs()
+            if checked_cell(arguments[0]).scenario.consumer.kind == "spark":
+                rig.import_spark()
             with broker_for_pods(folder / "broker") as broker:
                 kubeconfig = stand_up(rig, folder, broker.bootstrap_servers)
                 options = ["--target", f"context:{CONTEXT}"]

@@ -40,6 +40,12 @@ def program_image(rig: Rig) -> str:
 
 
 @pytest.fixture(scope="session")
+def spark_image(rig: Rig) -> str:
+    """Provide the name of Spark's image, which the rig's node has."""
+    return rig.import_spark()
+
+
+@pytest.fixture(scope="session")
 def rig_broker(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """Provide a broker for pods, KEDA and the test; leave it running (``broker_for_pods``)."""
     with broker_for_pods(tmp_path_factory.mktemp("rig-broker")) as broker:

@@ -15,12 +15,9 @@ from typing import Any
 
 import pytest
 
-from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.workloads import ON_A_CLUSTER, WORKLOADS
-from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_ANNOTATION, RUN_ID_LABEL
+from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_ANNOTATION
 from lagbench.embedded.broker import Broker
-from tests.cluster.cluster_rehearsal import ClusterRehearsal, kubectl, rehearsal_on
+from tests.cluster.cluster_rehearsal import ClusterRehearsal, kubectl, left_behind, rehearsal_on
 from tests.cluster.fault_bystanders import MADE_BY_CONTROLLERS, objects
 from tests.cluster.rig.rig import Rig
 from tests.integration.localkube_process import eventually
@@ -133,18 +130,7 @@ def test_nothing_is_left_in_the_cluster(
     rig: Rig, rig_broker: Broker, home: ClusterRehearsal, finished: dict[str, Any]
 ) -> None:
     """No object with a run's label, no Lease, topic, group or process stays behind."""
-    kube = Kube.from_kubeconfig(str(rig.kubeconfig))
-    kinds = (*WORKLOADS, *ON_A_CLUSTER, "Pod", "ScaledObject", "HorizontalPodAutoscaler")
-    left = {kind: kube.list(kind, label_selector=RUN_ID_LABEL) for kind in kinds}
-    kube.close()
-
-    assert {kind: objects for kind, objects in left.items() if objects} == {}
-    assert kubectl(rig, "-n", NAMESPACE, "get", "leases", "-o=name") == ""
-    with KafkaAdmin(rig_broker.bootstrap_servers) as admin:
-        run_id = home.folder().name
-        assert [name for name in admin.topic_names() if run_id in name] == []
-        assert [name for name in admin.group_ids() if run_id in name] == []
-    assert [p.cmdline() for p in home.processes()] == []
+    assert left_behind(rig, rig_broker, home) == []
 
 
 def test_other_namespaces_are_untouched(rig: Rig, finished: dict[str, Any]) -> None:

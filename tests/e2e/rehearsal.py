@@ -21,6 +21,8 @@ from tests.fakes.user_environment import user_environment
 DATA = Path(__file__).resolve().parents[1] / "data"
 SCENARIO = DATA / "scenarios" / "tiny_spike.yaml"
 POLICY = DATA / "policies" / "lag-tiny.yaml"
+SPARK_SCENARIO = DATA / "scenarios" / "tiny_spark.yaml"
+SPARK_POLICY = DATA / "policies" / "lag-tiny-spark.yaml"
 RUN_LIMIT_SECONDS = 600
 DOWN_LIMIT_SECONDS = 150  # the product itself gives the bench 75 s
 
@@ -58,15 +60,18 @@ class Rehearsal:
         self._started.append(process)
         return process
 
-    def start_run(self, *settings: str, options: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-        """Start the tiny rehearsal with further ``key=value`` settings."""
+    def start_run(
+        self, *settings: str, options: tuple[str, ...] = (), is_on_spark: bool = False
+    ) -> subprocess.Popen[str]:
+        """Start the tiny rehearsal, or the one on Spark, with further ``key=value`` settings."""
+        files = (SPARK_SCENARIO, SPARK_POLICY) if is_on_spark else (SCENARIO, POLICY)
         for process in self._started:  # what a failed test has left
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
                 process.wait(timeout=DOWN_LIMIT_SECONDS)
         self._earlier_runs = set(self._runs())
         flags = [flag for setting in settings for flag in ("--set", setting)]
-        return self.start("run", str(SCENARIO), "--policy", str(POLICY), *flags, *options)
+        return self.start("run", str(files[0]), "--policy", str(files[1]), *flags, *options)
 
     def finish(self, process: subprocess.Popen[str]) -> int:
         """Wait for the end and return the exit code."""
@@ -108,7 +113,9 @@ class Rehearsal:
         )
         return found
 
-    def wait_for_phase(self, name: str, state: str = "started") -> None:
+    def wait_for_phase(
+        self, name: str, state: str = "started", *, limit_seconds: float = 300
+    ) -> None:
         """Wait until the newest run's phase ``name`` has begun (or ended)."""
 
         def is_there() -> bool:
@@ -121,7 +128,7 @@ class Rehearsal:
             assert not ended, f"the command ended before phase {name}:\n{self.output()}"
             return False
 
-        wait_until(is_there, f"phase {name} {state}", limit_seconds=300)
+        wait_until(is_there, f"phase {name} {state}", limit_seconds=limit_seconds)
 
     def processes(self, part: str = "") -> list[psutil.Process]:
         """Return the processes of this home whose command line holds ``part``."""

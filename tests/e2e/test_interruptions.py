@@ -13,6 +13,8 @@ from tests.e2e.rehearsal import DOWN_LIMIT_SECONDS, Rehearsal, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
+EXECUTOR = "CoarseGrainedExecutorBackend"
+"""The class of an executor's JVM."""
 # What one pod does at once: nothing to drain and to settle before the accounting.
 SMALL = ("profile.rate_per_second=20", "profile.spike_hold_seconds=4", "tail=none")
 
@@ -36,10 +38,16 @@ def test_an_interrupted_run_leaves_nothing(
     wait_until(lambda: not rehearsal.processes(), "no process of the home", limit_seconds=60)
 
 
-def test_a_killed_command_leaves_nothing(rehearsal: Rehearsal) -> None:
-    """SIGKILL of the command in mid-spike: Dag, pods, localkube and broker end with it."""
-    process = rehearsal.start_run()
-    rehearsal.wait_for_phase("inject_spike", "finished")
+@pytest.mark.parametrize("is_on_spark", [False, True], ids=["stand-in", "spark"])
+def test_a_killed_command_leaves_nothing(rehearsal: Rehearsal, *, is_on_spark: bool) -> None:
+    """SIGKILL of the command in mid-spike: Dag, pods, localkube and broker end with it.
+
+    So do the JVMs of a consumer on Spark; its executors are children of children.
+    """
+    process = rehearsal.start_run(is_on_spark=is_on_spark)
+    # With Spark master, worker and driver start one after the other.
+    rehearsal.wait_for_phase("inject_spike", "finished", limit_seconds=600)
+    assert bool(rehearsal.processes(EXECUTOR)) is is_on_spark
     process.kill()
     process.wait(timeout=10)
 

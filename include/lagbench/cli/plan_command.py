@@ -208,8 +208,13 @@ def _print_manifests(console: Console, cell: Cell) -> None:
 
 def _manifests(cell: Cell) -> list[dict[str, Any]]:
     """Return the manifests of the run; run id and broker are known only when it starts."""
-    from lagbench.adapters.kube.manifest_files import base_manifest
-    from lagbench.core.cluster import SparkPlace, policy_for_run, spark_consumer_for_run
+    from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
+    from lagbench.core.cluster import (
+        SparkPlace,
+        companion_for_run,
+        policy_for_run,
+        spark_consumer_for_run,
+    )
     from lagbench.core.cluster import manifests as patch
     from lagbench.core.scenario import (
         SPARK_MASTER,
@@ -225,6 +230,7 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
         target = patch.RunTarget(names, "kafka:9092", workload=scenario.consumer.workload)
         replicas = group.policy.limits.started_replicas
         if scenario.consumer.kind == "spark":
+            made += [companion_for_run(service, target) for service in base_objects(SPARK_MASTER)]
             made += spark_consumer_for_run(
                 lambda folder: base_manifest(folder, "Deployment"),
                 target,

@@ -50,7 +50,7 @@ def opened_target(
 
     cluster = find_target(target, target_settings)
     for cell in cells:
-        _require_playable(cell, bench.state_dir(), is_embedded=cluster is None)
+        _require_playable(cell, bench.state_dir(), cluster)
     state_dir = bench.state_dir()
     with one_run_at_a_time(state_dir, purpose):
         server = running_server(state_dir)
@@ -59,7 +59,8 @@ def opened_target(
         if cluster is not None:
             for cell in cells:
                 policies = [policy.manifest for _, policy in cell.policies]
-                cluster.check(policies, has_second_group=cell.second is not None)
+                kinds = {group.scenario.consumer.kind for group in cell.groups}
+                cluster.check(policies, kinds, has_second_group=cell.second is not None)
             yield lambda conf: _on_cluster(console, state_dir, cluster, conf, server)
             return
         owns_bench = bench.running(state_dir) is None and not keep_bench
@@ -98,16 +99,29 @@ def _on_cluster(
             note.forget()
 
 
-def _require_playable(cell: Cell, state_dir: Path, *, is_embedded: bool) -> None:
-    """Reject a cell that this kind of target lacks a part for."""
-    from lagbench.core.cluster import refuse_on_cluster, refuse_without_own_broker
+def _require_playable(cell: Cell, state_dir: Path, cluster: ClusterTarget | None) -> None:
+    """Reject a cell that the target lacks a part for, before anything starts.
+
+    :param cluster: None: the embedded bench.
+    """
+    import psutil
+
+    from lagbench.core.cluster import (
+        refuse_kind_on_cluster,
+        refuse_on_cluster,
+        refuse_without_own_broker,
+    )
+    from lagbench.core.plan import check_spark_fit
     from lagbench.embedded import bench
     from lagbench.embedded.prometheus_program import require_prometheus
 
-    require_known_hpa(cell.scenario, is_embedded=is_embedded)
-    if not is_embedded:
+    require_known_hpa(cell.scenario, is_embedded=cluster is None)
+    if cluster is not None:
         refuse_on_cluster(cell.scenario)
+        refuse_kind_on_cluster(cell.scenario, cluster.settings())
         return
+    free = psutil.virtual_memory().available // 2**20
+    check_spark_fit(cell.scenario, cell.policy, memory_mebibytes=free)
     if not bench.has_own_broker(state_dir):
         refuse_without_own_broker(cell.scenario)
     for name, policy in cell.policies:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -25,11 +25,13 @@ from lagbench.core.cluster import (
     NAMESPACE_FIELD,
     REPLICATION_FIELD,
     SERVERS_FIELD,
+    SPARK_IMAGE_FIELD,
     STORAGE_CLASS_FIELD,
     ClusterSettings,
     cluster_settings,
     rights_of_run,
 )
+from lagbench.core.scenario import KindName
 from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE
 from lagbench.embedded.spark_packages import spark_environment
 from lagbench.errors import NotReady, WrongInput
@@ -43,6 +45,7 @@ OVERLAYS = PROJECT_ROOT / "k8s" / "overlays"
 _FIELD_OF_KEY = {
     "NAMESPACE": NAMESPACE_FIELD,
     "IMAGE": IMAGE_FIELD,
+    "SPARK_IMAGE": SPARK_IMAGE_FIELD,
     "KAFKA_BOOTSTRAP_SERVERS": SERVERS_FIELD,
     "KAFKA_REPLICATION_FACTOR": REPLICATION_FIELD,
     "STORAGE_CLASS": STORAGE_CLASS_FIELD,
@@ -80,14 +83,19 @@ class ClusterTarget:
         }
 
     def check(
-        self, policies: Sequence[Mapping[str, Any]] = (), *, has_second_group: bool = False
+        self,
+        policies: Sequence[Mapping[str, Any]] = (),
+        kinds: Collection[KindName] = (),
+        *,
+        has_second_group: bool = False,
     ) -> None:
         """Reject, before Airflow starts, a cluster or a Kafka that a run cannot work with.
 
         :param policies: the run's; empty if they are chosen later.
+        :param kinds: of the run's consumers; empty likewise.
         :raises NotReady: something is missing; the message names it and the remedy.
         """
-        rights = rights_of_run(self._settings(), policies)
+        rights = rights_of_run(self.settings(), policies, kinds)
         with self.open_kube() as kube:
             check_cluster(
                 kube,
@@ -105,14 +113,15 @@ class ClusterTarget:
         with self.open_kube() as kube, self._open_admin() as admin:
             clear_cluster(kube, admin, say, holder=holder, run_id="lagbench-down")
 
-    def _settings(self) -> ClusterSettings:
+    def settings(self) -> ClusterSettings:
+        """Return the settings of the cluster for the pods and topics of a run."""
         return cluster_settings(self.fields, where=f"target {self.name}")
 
     def open_kube(self) -> contextlib.closing[Kube]:
         """Return a client of the target's namespace, to be closed; it sends no request yet."""
         return contextlib.closing(
             Kube.from_kubeconfig(
-                self.kubeconfig, context=self.context, namespace=self._settings().namespace
+                self.kubeconfig, context=self.context, namespace=self.settings().namespace
             )
         )
 

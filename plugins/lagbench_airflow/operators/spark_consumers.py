@@ -12,10 +12,17 @@ from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.core.cluster import (
     RunTarget,
     SparkPlace,
+    claim_for_cluster,
     companion_for_run,
     spark_consumer_for_run,
 )
-from lagbench.core.scenario import PORT_ANNOTATION, SPARK_MASTER, SPARK_MASTER_PORT
+from lagbench.core.scenario import (
+    CONSUMER_DEPLOYMENT,
+    PORT_ANNOTATION,
+    SPARK_DRIVER,
+    SPARK_MASTER,
+    SPARK_MASTER_PORT,
+)
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.operators.run_consumers import wait_ready
 
@@ -32,8 +39,10 @@ def start_spark_consumers(
     The driver is Ready after its first batch, on warm executors. A retry applies the same again.
     """
     replicas = cell.policy.limits.floor_replicas
-    for companion in base_objects(SPARK_MASTER):
+    for companion in _companions(is_embedded=is_embedded):
         kube.apply(companion_for_run(companion, target))
+    if not is_embedded:
+        _claim_checkpoint(kube, target)
     url = f"spark://{SPARK_MASTER}:{SPARK_MASTER_PORT}"
     place = _place(cell, master_url=url, is_embedded=is_embedded)
 
@@ -47,8 +56,7 @@ def start_spark_consumers(
         )
 
     _start(kube, parts(place)[0])
-    if is_embedded:  # a Service's name means nothing here; its port is known by now
-        place = replace(place, master_url=f"spark://127.0.0.1:{_service_port(kube)}")
+    place = replace(place, master_url=_master_url(kube, is_embedded=is_embedded))
     _, workers, driver = parts(place)
     _start(kube, workers)
     _start(kube, driver)
@@ -62,10 +70,31 @@ def _start(kube: Kube, deployment: dict[str, Any]) -> None:
     wait_ready(kube, name, replicas, timeout_seconds=START_SECONDS)
 
 
-def _service_port(kube: Kube) -> str:
-    """Return the loopback port behind which localkube has the master."""
+def _companions(*, is_embedded: bool) -> list[dict[str, Any]]:
+    """Return the master's Service and, where nodes are drained, the workers' disruption budget."""
+    services = base_objects(SPARK_MASTER)
+    return services if is_embedded else [*services, *base_objects(CONSUMER_DEPLOYMENT)]
+
+
+def _claim_checkpoint(kube: Kube, target: RunTarget) -> None:
+    """Create the claim for checkpoints, which outlives the run, unless nothing is to be stored."""
+    for claim in base_objects(SPARK_DRIVER):
+        made = claim_for_cluster(claim, target)
+        if made is not None:
+            kube.apply(made)
+
+
+def _master_url(kube: Kube, *, is_embedded: bool) -> str:
+    """Return the address of the master's Service, which is known when it has been applied.
+
+    The address and not the name: localkube has no names, and a cluster may have no DNS for pods.
+    """
     service = kube.get("Service", SPARK_MASTER) or {}
-    return str(service["metadata"]["annotations"][f"{PORT_ANNOTATION}rpc"])
+    if is_embedded:
+        return f"spark://127.0.0.1:{service['metadata']['annotations'][f'{PORT_ANNOTATION}rpc']}"
+    address = str(service["spec"]["clusterIP"])
+    host = f"[{address}]" if ":" in address else address
+    return f"spark://{host}:{SPARK_MASTER_PORT}"
 
 
 def _place(cell: CellRun, *, master_url: str, is_embedded: bool) -> SparkPlace:

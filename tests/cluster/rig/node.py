@@ -24,6 +24,7 @@ _V1_CONTROLLERS = (
     "cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "systemd",
 )  # fmt: skip
 _CTR_LIMIT_SECONDS = 180
+_IMPORT_LIMIT_SECONDS = 600  # Spark's image has 1.5 GB
 _HEALTH_PORT = 10248
 
 
@@ -103,16 +104,16 @@ def unmount_below(folder: Path) -> None:
 
 def import_image(folder: Path, archive: Path) -> None:
     """Import an image archive under the name that it carries."""
-    _ctr(folder, "images", "import", str(archive))
+    _ctr(folder, "images", "import", str(archive), limit_seconds=_IMPORT_LIMIT_SECONDS)
 
 
-def _ctr(folder: Path, *arguments: str) -> str:
+def _ctr(folder: Path, *arguments: str, limit_seconds: float = _CTR_LIMIT_SECONDS) -> str:
     done = subprocess.run(
         ["ctr", "-a", str(_socket(folder)), "-n", "k8s.io", *arguments],
         check=False,
         capture_output=True,
         text=True,
-        timeout=_CTR_LIMIT_SECONDS,
+        timeout=limit_seconds,
     )
     return done.stdout if done.returncode == 0 else ""
 

@@ -12,6 +12,7 @@ from tests.cluster.rig.binaries import build_all
 from tests.cluster.rig.go_command import BuildFailed
 from tests.cluster.rig.network import problem
 from tests.cluster.rig.program_image import ImageFailed, prepare_layers
+from tests.cluster.rig.spark_image import prepare_spark_layers
 
 
 def prepare(say: Callable[[str], object]) -> str | None:
@@ -24,6 +25,7 @@ def prepare(say: Callable[[str], object]) -> str | None:
         return f"not ready: {reason}"
     try:
         prepare_layers()
+        prepare_spark_layers()
         build_all(say)
     except (BuildFailed, ImageFailed) as error:
         return f"the rig could not be prepared: {error}"

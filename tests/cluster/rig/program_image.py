@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from lagbench.project import PROJECT_ROOT
@@ -22,7 +23,7 @@ PROGRAMS = "docker.io/lagbench/programs:0.1.0"
 PYTHON = "rig.local/python:3.11"
 _REQUIREMENTS = PROJECT_ROOT / "k8s" / "images" / "programs.txt"
 _DEBIAN, _PYTHON = "bookworm", "3.11"
-_INSIDE = "opt/lagbench"
+INSIDE = "opt/lagbench"
 _STEP_LIMIT_SECONDS = 600
 
 
@@ -33,32 +34,43 @@ class ImageFailed(RuntimeError):
 def prepare_layers() -> None:
     """Make the layers that are cached, as far as they are not there."""
     python_image()
-    _libraries_layer()
+    libraries_layer(_REQUIREMENTS)
 
 
 def write_program_image(archive: Path) -> None:
     """Write the image's archive; only the code's layer is made again."""
-    system, libraries = _system_layer(), _libraries_layer()
     with tempfile.TemporaryDirectory() as folder:
-        package, code = Path(folder) / "lagbench", Path(folder) / "code.tar"
-        old = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(PROJECT_ROOT / "include" / "lagbench", package, ignore=old)
-        _compile(package, inside=f"/{_INSIDE}/include/lagbench")
-        write_layer(code, {f"{_INSIDE}/include/lagbench": package})
+        code = code_layer(Path(folder), {"include/lagbench": "include/lagbench"})
         write_image(
             archive,
             PROGRAMS,
-            [system, libraries, code],
+            [_system_layer(), libraries_layer(_REQUIREMENTS), code],
             settings={
                 "Env": [
                     "PATH=/usr/local/bin:/usr/bin:/bin",
-                    f"PYTHONPATH=/{_INSIDE}/include:/{_INSIDE}/libraries",
+                    f"PYTHONPATH=/{INSIDE}/include:/{INSIDE}/libraries",
                     "PYTHONDONTWRITEBYTECODE=1",
                 ],
                 "User": "10001",
                 "WorkingDir": "/",
             },
         )
+
+
+def code_layer(folder: Path, sources: Mapping[str, str]) -> Path:
+    """Write a layer of the project's code, compiled, into ``folder``; return its archive.
+
+    :param sources: the project's folders, by their path below ``INSIDE``.
+    """
+    layer, places = folder / "code.tar", {}
+    old = shutil.ignore_patterns("__pycache__")
+    for inside, source in sources.items():
+        copy = folder / inside
+        shutil.copytree(PROJECT_ROOT / source, copy, ignore=old)
+        _compile(copy, inside=f"/{INSIDE}/{inside}")
+        places[f"{INSIDE}/{inside}"] = copy
+    write_layer(layer, places)
+    return layer
 
 
 def python_image() -> Path:
@@ -71,13 +83,25 @@ def python_image() -> Path:
 
 
 def _system_layer() -> Path:
-    layer = cache_folder() / f"debian-{_DEBIAN}-python.tar"
+    return debian_layer("python", ["python3", "ca-certificates"])
+
+
+def debian_layer(
+    name: str, packages: Sequence[str], complete: Callable[[Path], object] | None = None
+) -> Path:
+    """Return a layer of Debian with ``packages``, made when it is not there.
+
+    :param complete: adds to the root folder what no package has.
+    """
+    layer = cache_folder() / f"debian-{_DEBIAN}-{name}.tar"
     if not layer.exists():
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder) / "root"
-            packages = "--include=python3,ca-certificates"
-            _run("debootstrap", "--variant=minbase", packages, _DEBIAN, str(root))
+            included = f"--include={','.join(packages)}"
+            _run("debootstrap", "--variant=minbase", included, _DEBIAN, str(root))
             (root / "usr/local/bin/python").symlink_to("/usr/bin/python3")
+            if complete is not None:
+                complete(root)
             unused = ("dev", "var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man")
             _run("rm", "-rf", *(str(root / place) for place in unused))
             partial = layer.with_suffix(".partial")
@@ -86,18 +110,19 @@ def _system_layer() -> Path:
     return layer
 
 
-def _libraries_layer() -> Path:
-    key = hashlib.sha256(_REQUIREMENTS.read_bytes()).hexdigest()[:12]
+def libraries_layer(requirements: Path) -> Path:
+    """Return a layer of the locked libraries, compiled, made when it is not there."""
+    key = hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
     layer = cache_folder() / f"libraries-compiled-{key}.tar"
     if not layer.exists():
         with tempfile.TemporaryDirectory() as folder:
             target = Path(folder) / "libraries"
             install = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet"]
             how = ["--require-hashes", "--python", sys.executable, "--python-version", _PYTHON]
-            _run(*install, *how, "--target", str(target), "-r", str(_REQUIREMENTS))
-            _compile(target, inside=f"/{_INSIDE}/libraries")
+            _run(*install, *how, "--target", str(target), "-r", str(requirements))
+            _compile(target, inside=f"/{INSIDE}/libraries")
             partial = layer.with_suffix(".partial")
-            write_layer(partial, {f"{_INSIDE}/libraries": target})
+            write_layer(partial, {f"{INSIDE}/libraries": target})
             partial.rename(layer)
     return layer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from tests.cluster.rig.control_plane import (
 from tests.cluster.rig.daemons import Daemons
 from tests.cluster.rig.metrics_server import start_metrics_server
 from tests.cluster.rig.program_image import PROGRAMS, write_program_image
+from tests.cluster.rig.spark_image import SPARK_IMAGE, write_spark_image
 
 
 @dataclass
@@ -67,11 +68,19 @@ class Rig:
 
     def import_programs(self) -> str:
         """Give the node the programs' image, made from the working tree; returns its name."""
-        archive = self.folder / "programs.tar"
-        write_program_image(archive)
+        self._import_written(write_program_image)
+        return PROGRAMS
+
+    def import_spark(self) -> str:
+        """Give the node the image of Spark, likewise; returns its name."""
+        self._import_written(write_spark_image)
+        return SPARK_IMAGE
+
+    def _import_written(self, write: Callable[[Path], object]) -> None:
+        archive = self.folder / "image.tar"
+        write(archive)
         self.import_image(archive)
         archive.unlink()
-        return PROGRAMS
 
     @contextmanager
     def without_api_server(self) -> Iterator[None]:

@@ -95,6 +95,20 @@ def test_a_plan_starts_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_plan_shows_the_pods_of_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Master with its Service, the workers under the name that policies scale, driver; memory."""
+    code = exit_code(["plan", "spark_consumer", "--manifests"], tmp_path, monkeypatch)
+    printed = capsys.readouterr().out
+
+    assert code == ExitCode.PASS
+    assert "kind: Service" in printed
+    for name in ("spark-stream-master", "consumer", "spark-stream-driver"):
+        assert f"name: {name}" in printed
+    assert "workers of two JVMs" in printed
+
+
 def test_a_run_that_does_not_fit_the_disk_starts_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,6 +119,20 @@ def test_a_run_that_does_not_fit_the_disk_starts_nothing(
 
     assert code == ExitCode.NOT_READY
     assert "not enough disk" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_workers_than_memory_start_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four heaps of 64 GiB: exit code 2 with the policy's field, before the bench is started."""
+    memory = "consumer.spark.worker_memory_mebibytes=65536"
+    code = exit_code(["run", "spark_consumer", "--set", memory], tmp_path, monkeypatch)
+
+    assert code == ExitCode.WRONG_INPUT
+    message = " ".join(capsys.readouterr().err.split())
+    assert "maxReplicaCount" in message
+    assert "are free here" in message
     assert list(tmp_path.iterdir()) == []
 
 

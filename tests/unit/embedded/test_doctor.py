@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
 from lagbench.adapters.process.processor_speed import Processor, this_processor
 from lagbench.catalog.catalog_files import list_scenarios
 from lagbench.embedded.doctor import scenarios_carried
@@ -38,3 +43,16 @@ def test_the_processor_is_measured() -> None:
 
     assert here.cores >= 1
     assert 0.01 < here.speed < 100
+
+
+def test_the_memory_of_sparks_jvms_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 2 GiB free the scenario on Spark is named with what its JVMs take; the others fit."""
+    free = SimpleNamespace(available=2 * 2**30)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
+
+    found = scenarios_carried(Processor(cores=64, speed=1.0))
+
+    assert found.status == "warn"
+    assert "spark_consumer (" in found.seen
+    assert "GiB for its JVMs" in found.seen
+    assert "quick_spike" not in found.seen

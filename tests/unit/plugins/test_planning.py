@@ -77,6 +77,7 @@ def test_a_planned_run_reports_its_cell(
     monkeypatch.setattr(targets, "is_embedded", lambda: is_embedded)
     connection = SimpleNamespace(extra_dejson=extra)
     monkeypatch.setattr(targets, "connection", lambda _: connection)
+    monkeypatch.setattr(planning, "settings_of_cluster", ClusterSettings)
 
     planned = planning.plan_run({"scenario": "quick_spike"}, dag_run="d")
 
@@ -99,6 +100,7 @@ def test_the_samples_are_kept_as_they_were_checked(
     monkeypatch.setattr(targets, "is_embedded", lambda: True)
     connection = SimpleNamespace(extra_dejson={"kube_config_path": "/bench"})
     monkeypatch.setattr(targets, "connection", lambda _: connection)
+    monkeypatch.setattr(planning, "settings_of_cluster", ClusterSettings)
     file = tmp_path / "orders.jsonl"
     file.write_text('{"customer": "é"}\n', encoding="utf-8")
     params = {"scenario": "own_messages", "overrides": {}}

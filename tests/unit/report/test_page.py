@@ -13,10 +13,25 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.compare.compare import compare_measures
 from lagbench.core.measures.evidence.actions import PlayedAction
 from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.spark import spark_measures
+from lagbench.core.telemetry.records import SparkBatch, SparkDriverStarted
 from lagbench.report import page, write_report
 from lagbench.report.assets import content_security_policy
 from lagbench.results.gate import COMPARISON_FILE, GateRecord
 from lagbench.results.measure import judge_run, measure_run
+
+BATCH = SparkBatch(
+    at=2_000_000_000,
+    source="driver",
+    batch=1,
+    started_at=1_000_000_000,
+    rows=100,
+    batch_seconds=1.0,
+    trigger_seconds=2.0,
+    input_rows_per_second=100.0,
+    processed_rows_per_second=100.0,
+    executors=2,
+)
 
 
 @pytest.fixture
@@ -228,3 +243,29 @@ def test_the_page_shows_the_actions(folder: RunFolder) -> None:
     assert "<td>consumer-7</td>" in html
     assert "was not played" in html
     assert '"name":"kill pod"' in html
+
+
+def test_the_page_explains_a_consumer_on_spark(folder: RunFolder) -> None:
+    """The saw, the reaction, the parallelism, and each batch whose messages were done again."""
+    measures = folder.read_json(folder.measures)
+    start = SparkDriverStarted(
+        at=1,
+        source="d",
+        spark_version="4.2.0",
+        process_started_at=1,
+        checkpointed=None,
+        published={},
+    )
+    found = spark_measures([start, BATCH], 0, 10**12)
+    assert found is not None
+    measures["spark"] = found.model_dump(mode="json")
+    measures["consumer_kind"] = "spark"
+    measures["accounting"]["repeats_by_batch"] = {"7": 340, "9": 2}
+    folder.write_json(folder.measures, measures)
+
+    html = " ".join(write_report(folder).read_text().split())
+
+    assert "published lag is a saw" in html
+    assert "the rest of the batch, the start of two JVMs and the first task there" in html
+    assert "no more than there are cores" in html
+    assert "batch 7: 340; batch 9: 2." in html

@@ -12,13 +12,19 @@ from lagbench.adapters.kube.client.kube_errors import translated
 from lagbench.adapters.kube.cluster_lease import ClusterLease
 from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
 from lagbench.core.cluster import POLICY_KINDS, SCALED_OBJECT, Right, for_group, is_foreign
-from lagbench.core.scenario import CONSUMER_DEPLOYMENT, RunNames
+from lagbench.core.scenario import (
+    CONSUMER_DEPLOYMENT,
+    SPARK_DRIVER,
+    SPARK_MASTER,
+    RunNames,
+)
 from lagbench.errors import NotReady
 
 if TYPE_CHECKING:
     from lagbench.adapters.kube.kube import Kube
 
-_WORKLOADS = ("consumer", "recorder", "lag-scaler")
+_WORKLOADS = ("consumer", "recorder", "lag-scaler", SPARK_MASTER, SPARK_DRIVER)
+"""Folders of k8s/base; with a second group, its own names too."""
 ANY_RUN = "any"
 _KEPT = "PersistentVolumeClaim"  # stays from run to run, and an overlay may have made it
 KEDA_GROUP = "keda.sh"

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from lagbench.core.cluster.policy_manifest import asks_lag_scaler
+from lagbench.core.cluster.settings import IMAGE_FIELD, SPARK_IMAGE_FIELD, ClusterSettings
 from lagbench.core.scenario import (
     ActionKind,
     LagScalerDown,
@@ -46,8 +47,8 @@ def refuse_on_cluster(scenario: Scenario) -> None:
     _refuse(scenario, {*ONLY_EMBEDDED}, "on a cluster")
 
 
-def refuse_kind_on_cluster(scenario: Scenario) -> None:
-    """Reject what no cluster has yet: an image for a kind of consumer, a user's samples in a pod.
+def refuse_kind_on_cluster(scenario: Scenario, cluster: ClusterSettings) -> None:
+    """Reject what the cluster has not: Spark's image in its registry, a user's samples in a pod.
 
     :raises WrongInput: names the field.
     """
@@ -58,13 +59,13 @@ def refuse_kind_on_cluster(scenario: Scenario) -> None:
             value=scenario.payload.file,
             allowed="the embedded bench: the file does not get into the producer's pod yet",
         )
-    if scenario.consumer.kind == "spark":
+    if scenario.consumer.kind == "spark" and cluster.image and not cluster.spark_image:
         raise WrongInput(
             where=f"scenario {scenario.name} on a cluster",
-            field="consumer.kind",
-            value="spark",
-            allowed="the embedded bench: its pods were never tried on a cluster, and the image "
-            "lagbench/spark with the clients that they need was never built",
+            field=SPARK_IMAGE_FIELD,
+            value="",
+            allowed="the image of k8s/images/spark.Dockerfile in your registry, beside "
+            f"{IMAGE_FIELD}: consumer.kind spark runs on it (SPARK_IMAGE in the target's settings)",
         )
 
 

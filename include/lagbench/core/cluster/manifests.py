@@ -274,17 +274,10 @@ def prometheus_for_run(
 
 
 def lag_scaler_for_run(deployment: Mapping[str, Any], target: RunTarget) -> Manifest:
-    """Return the lag scaler's Deployment; each ScaledObject configures its sampling.
-
-    If nothing is to be stored, its claim is an empty folder, which is deleted with the pod.
-    """
+    """Return the lag scaler's Deployment; each ScaledObject configures its sampling."""
     manifest = for_group(deployment, target.names)
     named(manifest, manifest["metadata"]["name"], target)
-    pod = pod_template(manifest, target)
-    if target.cluster.storage_class == NO_STORAGE:
-        for volume in pod.get("volumes") or []:
-            if volume.pop("persistentVolumeClaim", None) is not None:
-                volume["emptyDir"] = {}
+    pod_template(manifest, target)
     return manifest
 
 
@@ -332,15 +325,26 @@ def _labels(metadata: Mapping[str, Any], target: RunTarget) -> dict[str, str]:
     return {**(metadata.get("labels") or {}), RUN_ID_LABEL: target.names.run_id}
 
 
-def pod_template(manifest: Manifest, target: RunTarget) -> dict[str, Any]:
-    """Label the template (not the selector, which cannot change) and return its pod spec."""
+def pod_template(
+    manifest: Manifest, target: RunTarget, *, is_spark: bool = False
+) -> dict[str, Any]:
+    """Label the template (not the selector, which cannot change) and return its pod spec.
+
+    The cluster's image of the programs, or that of Spark, replaces the committed one. If nothing is
+    to be stored, claims become empty folders, which are deleted with the pod.
+    """
     template = manifest["spec"]["template"]
     metadata = template.setdefault("metadata", {})
     metadata["labels"] = _labels(metadata, target)
     pod: dict[str, Any] = template["spec"]
-    if target.cluster.image is not None:
+    image = target.cluster.spark_image if is_spark else target.cluster.image
+    if image is not None:
         for container in pod["containers"]:
-            container["image"] = target.cluster.image
+            container["image"] = image
+    if target.cluster.storage_class == NO_STORAGE:
+        for volume in pod.get("volumes") or []:
+            if volume.pop("persistentVolumeClaim", None) is not None:
+                volume["emptyDir"] = {}
     return pod
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lagbench.core.cluster.policy_manifest import asks_lag_scaler
 from lagbench.core.cluster.settings import NO_STORAGE, ClusterSettings
+from lagbench.core.scenario import KindName
 
 _CYCLE = ("get", "list", "create", "patch", "delete")
 _WATCH = ("get", "list", "watch")
@@ -47,16 +48,21 @@ RUN_RIGHTS = (
     Right("", "pods", ("get",), "log"),
 )
 CLAIM_RIGHT = Right("", "persistentvolumeclaims", ("create", "patch"))
-"""For the lag scaler's windows, which outlive its pod."""
+"""For what outlives its pod: the lag scaler's windows, the checkpoint of a consumer on Spark."""
 
 
 def rights_of_run(
-    cluster: ClusterSettings, policies: Sequence[Mapping[str, Any]]
+    cluster: ClusterSettings,
+    policies: Sequence[Mapping[str, Any]],
+    kinds: Collection[KindName] = (),
 ) -> tuple[Right, ...]:
     """Return the rights that a run under the ``policies`` needs; empty: they are not known yet.
 
-    Only a policy that asks the lag scaler creates a claim for storage, and not on every cluster.
+    Only a policy that asks the lag scaler and a consumer on Spark create a claim for storage, and
+    not on every cluster.
+
+    :param kinds: of the run's consumers.
     """
-    makes_claim = any(map(asks_lag_scaler, policies))
-    keeps_windows = makes_claim and cluster.storage_class != NO_STORAGE
-    return (*RUN_RIGHTS, CLAIM_RIGHT) if keeps_windows else RUN_RIGHTS
+    makes_claim = "spark" in kinds or any(map(asks_lag_scaler, policies))
+    is_stored = makes_claim and cluster.storage_class != NO_STORAGE
+    return (*RUN_RIGHTS, CLAIM_RIGHT) if is_stored else RUN_RIGHTS

@@ -1,4 +1,4 @@
-"""Read the settings of a cluster: namespace, image, storage class, Kafka, names of metrics.
+"""Read the settings of a cluster: namespace, images, storage class, Kafka, names of metrics.
 
 They come from the connection ``kubernetes_default``; missing ones keep the values of the committed
 manifests.
@@ -16,11 +16,13 @@ from lagbench.errors import WrongInput
 EMBEDDED = "embedded"
 """The target on this machine, without a cluster."""
 NO_STORAGE = "none"
-"""As storage class: store nothing; the lag scaler's windows end with its pod."""
+"""As storage class: store nothing; the lag scaler's windows and the checkpoint of a consumer on
+Spark end with their pods."""
 
 NAMESPACE_FIELD = "namespace"  # the Kubernetes provider's own
 SERVERS_FIELD = "lagbench_bootstrap_servers"
 IMAGE_FIELD = "lagbench_image"
+SPARK_IMAGE_FIELD = "lagbench_spark_image"
 STORAGE_CLASS_FIELD = "lagbench_storage_class"
 REPLICATION_FIELD = "lagbench_replication_factor"
 ALIASES_FIELD = "lagbench_metric_aliases"
@@ -48,6 +50,7 @@ class ClusterSettings:
     storage_class: str | None = None
     replication_factor: int | None = None
     metric_aliases: bool | None = None
+    spark_image: str | None = None
 
 
 def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSettings:
@@ -58,6 +61,7 @@ def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSett
     namespace = _text(fields, NAMESPACE_FIELD)
     servers = _text(fields, SERVERS_FIELD)
     image = _text(fields, IMAGE_FIELD)
+    spark_image = _text(fields, SPARK_IMAGE_FIELD)
     storage_class = _text(fields, STORAGE_CLASS_FIELD)
     factor = _text(fields, REPLICATION_FIELD)
     aliases = _text(fields, ALIASES_FIELD)
@@ -65,6 +69,12 @@ def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSett
         (NAMESPACE_FIELD, namespace, bool(_LABEL.fullmatch(namespace or "a")), "a DNS label"),
         (SERVERS_FIELD, servers, _are_servers(servers), "host:port, several separated by commas"),
         (IMAGE_FIELD, image, bool(_IMAGE.fullmatch(image or "a")), "an image reference"),
+        (
+            SPARK_IMAGE_FIELD,
+            spark_image,
+            bool(_IMAGE.fullmatch(spark_image or "a")),
+            "an image reference",
+        ),
         (
             STORAGE_CLASS_FIELD,
             storage_class,
@@ -84,7 +94,9 @@ def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSett
             raise WrongInput(where=where, field=field, value=value, allowed=allowed)
     replicas = None if factor is None else int(factor)
     is_on = None if aliases is None else aliases == "on"
-    return ClusterSettings(namespace or NAMESPACE, servers, image, storage_class, replicas, is_on)
+    return ClusterSettings(
+        namespace or NAMESPACE, servers, image, storage_class, replicas, is_on, spark_image
+    )
 
 
 def _text(fields: Mapping[str, object], name: str) -> str | None:

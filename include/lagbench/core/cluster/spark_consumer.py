@@ -35,12 +35,17 @@ from lagbench.core.scenario import (
 )
 from lagbench.core.scenario.stream import poisoned_key
 
+CHECKPOINT_MOUNT = "/checkpoint"
+"""Of the driver's volume on a cluster. The driver alone writes there: workers need no access."""
+
 
 @dataclass(frozen=True, slots=True)
 class SparkPlace:
     """Where the run's Spark finds its master, its files and its libraries.
 
-    ``environment``: variables of every pod; empty on a cluster, where the image has all of it.
+    ``checkpoint``: None keeps the committed manifest's folder, on the driver's own volume, with a
+    part for each run. ``environment``: variables of every pod; empty on a cluster, where the image
+    has all of it.
     """
 
     master_url: str
@@ -55,7 +60,7 @@ def spark_master_for_run(
 ) -> Manifest:
     """Return the master's Deployment."""
     manifest = _own(deployment, target)
-    container = first_container(pod_template(manifest, target))
+    container = first_container(pod_template(manifest, target, is_spark=True))
     _set_place(container, target, place)
     set_arguments(container, {"run-id": target.names.run_id})
     return manifest
@@ -73,7 +78,7 @@ def spark_workers_for_run(
     manifest = _own(deployment, target, CONSUMER_DEPLOYMENT)
     manifest["spec"]["replicas"] = replicas
     spark = settings.spark_settings
-    pod = pod_template(manifest, target)
+    pod = pod_template(manifest, target, is_spark=True)
     for labels in (
         manifest["metadata"]["labels"],
         manifest["spec"]["selector"]["matchLabels"],
@@ -113,12 +118,12 @@ def spark_driver_for_run(
 ) -> Manifest:
     """Return the driver's Deployment; ``seed`` draws the costs of messages."""
     manifest = _own(deployment, target)
-    pod = pod_template(manifest, target)
+    pod = pod_template(manifest, target, is_spark=True)
     pod["terminationGracePeriodSeconds"] = grace_seconds(settings)
     container = first_container(pod)
     _set_place(container, target, place)
-    if place.checkpoint is not None:
-        set_environment(container, {"SPARK_STREAM_CHECKPOINT": place.checkpoint})
+    checkpoint = place.checkpoint or f"{CHECKPOINT_MOUNT}/{target.names.run_id}"
+    set_environment(container, {"SPARK_STREAM_CHECKPOINT": checkpoint})
     if place.jars:
         set_environment(container, {"SPARK_STREAM_JARS": place.jars})
     arguments = {

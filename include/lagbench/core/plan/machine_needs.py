@@ -41,6 +41,8 @@ def cores_needed(plan: Plan, second: Plan | None = None) -> float:
 def _consumer_cores(plan: Plan) -> float:
     pods = min(plan.useful_replicas, plan.pods_needed_at_peak)
     done = min(plan.peak_rate, plan.capacity_per_second)
+    if plan.spark_cores is not None:
+        return plan.spark_cores + done * plan.cpu_ms / 1000
     pod = _POD_AT_REST + _POD_AT_500 * math.sqrt(done / pods / 500)
     return pods * pod + done * plan.cpu_ms / 1000
 

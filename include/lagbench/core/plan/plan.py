@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lagbench.core.kubernetes import HPA_SYNC_SECONDS, HPA_TOLERANCE
-from lagbench.core.plan.spark_needs import spark_mebibytes, spark_warnings
+from lagbench.core.plan.spark_needs import spark_cores, spark_mebibytes, spark_warnings
 from lagbench.core.policy import CheckedPolicy, PolicyLimits
 from lagbench.core.scenario import ConsumerSettings, Scenario
 from lagbench.core.scenario.stream import (
@@ -89,6 +89,8 @@ class Plan:
     disk_bytes: int
     memory_mebibytes: int | None
     """Of Spark's pods at maxReplicaCount, two JVMs a worker; None: the consumer is a stand-in."""
+    spark_cores: float | None
+    """That Spark's pods keep busy at maxReplicaCount; None: the consumer is a stand-in."""
     warnings: tuple[str, ...]
 
 
@@ -138,6 +140,7 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
         is_skew_limited=float(shares[hottest]) * load.peak_rate > pod_rate,
         disk_bytes=whole_load.total * (_log_bytes(scenario) + LEDGER_BYTES + TABLE_BYTES),
         memory_mebibytes=spark_mebibytes(consumer, limits.ceiling_replicas),
+        spark_cores=spark_cores(consumer, limits.ceiling_replicas),
         warnings=(),
     )
     return _with_warnings(draft, limits, scenario)

@@ -17,6 +17,15 @@ from lagbench.errors import WrongInput
 if TYPE_CHECKING:
     from lagbench.core.plan.plan import Plan
 
+# spark_consumer: driver 0.12 to 0.19 cores, master 0.01.
+_DRIVER_CORES = 0.2
+# The worker's JVM and the pod's program.
+_WORKER_CORES = 0.02
+# An executor with one core and its Python: 0.15 each of two workers, 0.08 each of four.
+_TASK_CORES = 0.15
+WORKER_START_CORE_SECONDS = 8
+"""Of two JVMs until the first task has ended: two workers at once took 15 seconds of a core."""
+
 
 def spark_mebibytes(consumer: ConsumerSettings, workers: int) -> int | None:
     """Return the memory of master, driver and ``workers``; None: it does not run on Spark."""
@@ -25,6 +34,19 @@ def spark_mebibytes(consumer: ConsumerSettings, workers: int) -> int | None:
     spark = consumer.spark_settings
     driver = spark.driver_memory_mebibytes + DRIVER_SIDE_MEBIBYTES
     return MASTER_MEBIBYTES + driver + workers * worker_mebibytes(spark)
+
+
+def spark_cores(consumer: ConsumerSettings, workers: int) -> float | None:
+    """Return the cores that Spark's pods keep busy while batches run; None: it is a stand-in.
+
+    From the processor times of one run of spark_consumer on two cores that other programs also
+    used: at 400/s with two workers and at 2,600/s with four they were nearly the same, because a
+    batch costs more than its messages. The work of ``consumer.cpu_ms`` is not in it.
+    """
+    if consumer.kind != "spark":
+        return None
+    tasks = consumer.spark_settings.cores_per_worker
+    return _DRIVER_CORES + workers * (_WORKER_CORES + _TASK_CORES * tasks)
 
 
 def spark_warnings(plan: Plan, consumer: ConsumerSettings) -> list[str]:
@@ -37,6 +59,13 @@ def spark_warnings(plan: Plan, consumer: ConsumerSettings) -> list[str]:
         "workers, so reaction and drain are later by up to a batch"
     )
     found = [prediction]
+    added = plan.max_replicas - plan.min_replicas
+    if added > 0:
+        found.append(
+            f"a worker that is added starts two JVMs: about {WORKER_START_CORE_SECONDS} s of a "
+            f"core, {added * WORKER_START_CORE_SECONDS} s for all {added}, while the batch in "
+            "flight needs the cores, too"
+        )
     cores = plan.max_replicas * spark.cores_per_worker
     if cores > plan.partitions:
         found.append(

@@ -18,7 +18,7 @@ def test_what_is_left_out_is_as_committed() -> None:
 
 
 def test_every_setting_is_taken() -> None:
-    """Namespace, servers, image, storage class, replicas and aliases come from their fields."""
+    """Namespace, servers, images, storage class, replicas and aliases come from their fields."""
     given = {
         "namespace": "spikes",
         "lagbench_bootstrap_servers": "kafka-0:9092,[::1]:9093",
@@ -26,6 +26,7 @@ def test_every_setting_is_taken() -> None:
         "lagbench_storage_class": "gp3",
         "lagbench_replication_factor": 3,
         "lagbench_metric_aliases": "on",
+        "lagbench_spark_image": "registry.example.com:5000/spark:1",
     }
 
     found = cluster_settings(given, where=WHERE)
@@ -37,6 +38,7 @@ def test_every_setting_is_taken() -> None:
         "gp3",
         3,
         metric_aliases=True,
+        spark_image="registry.example.com:5000/spark:1",
     )
 
 
@@ -49,6 +51,7 @@ def test_every_setting_is_taken() -> None:
         ("lagbench_bootstrap_servers", "kafka:0"),
         ("lagbench_bootstrap_servers", "kafka:9092,"),
         ("lagbench_image", "two words"),
+        ("lagbench_spark_image", "two words"),
         ("lagbench_storage_class", "Fast SSD"),
         ("lagbench_replication_factor", "0"),
         ("lagbench_replication_factor", "all"),

@@ -79,7 +79,7 @@ def test_the_runner_may_not_lift_the_profile_of_its_namespace() -> None:
         (None, None, False),
     ],
 )
-def test_only_the_lag_scaler_needs_a_claim(
+def test_the_lag_scaler_needs_a_claim(
     policy: str | None, storage_class: str | None, is_asked: bool
 ) -> None:
     """Claims for storage are asked about where a run makes one: the others need no such right."""
@@ -89,3 +89,11 @@ def test_only_the_lag_scaler_needs_a_claim(
 
     assert (CLAIM_RIGHT in rights) is is_asked
     assert set(RUN_RIGHTS) <= set(rights)
+
+
+@pytest.mark.parametrize(("storage_class", "is_asked"), [(None, True), ("none", False)])
+def test_a_consumer_on_spark_needs_a_claim(storage_class: str | None, *, is_asked: bool) -> None:
+    """Its checkpoint outlives the driver's pod, where the cluster stores anything."""
+    rights = rights_of_run(ClusterSettings(storage_class=storage_class), [], {"spark"})
+
+    assert (CLAIM_RIGHT in rights) is is_asked

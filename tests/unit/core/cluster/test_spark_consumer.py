@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.unit.k8s.base_pods import pod_spec, workloads
+from tests.unit.k8s.base_pods import base_objects, pod_spec, workloads
 
+from lagbench.catalog.catalog import checked_cell
+from lagbench.core.cluster.action_rights import refuse_kind_on_cluster
 from lagbench.core.cluster.manifests import RunTarget, grace_seconds
+from lagbench.core.cluster.settings import ClusterSettings
 from lagbench.core.cluster.spark_consumer import (
+    CHECKPOINT_MOUNT,
     SparkPlace,
     spark_driver_for_run,
     spark_master_for_run,
@@ -17,7 +23,7 @@ from lagbench.core.cluster.spark_consumer import (
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT, RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.errors import WrongInput
-from lagbench.programs.spark_daemon.settings import parse_settings, require_version
+from lagbench.programs.spark_daemon.settings import parse_settings
 from lagbench_enrich.options import parse_options
 
 TARGET = RunTarget(RunNames("one-run"), "kafka:9092")
@@ -77,7 +83,60 @@ def test_the_programs_read_the_flags_of_their_manifests() -> None:
     assert driver.max_messages_per_trigger is None
 
 
-def test_a_pod_with_another_spark_is_rejected() -> None:
+def test_a_cluster_gives_the_pods_their_image_and_the_checkpoint_its_volume() -> None:
+    """Spark's image, not the programs'; a folder of the claim for each run."""
+    cluster = ClusterSettings(image="registry/programs:1", spark_image="registry/spark:1")
+    manifest = _driver(cluster)
+    pod = pod_spec(manifest)
+
+    assert [container["image"] for container in pod["containers"]] == ["registry/spark:1"]
+    options = parse_options(pod["containers"][0]["args"], _environment(pod["containers"][0]))
+    assert options.checkpoint == f"{CHECKPOINT_MOUNT}/one-run"
+    (mounted,) = (m for m in pod["containers"][0]["volumeMounts"] if m["name"] == "checkpoint")
+    assert mounted["mountPath"] == CHECKPOINT_MOUNT
+    claims = {o["metadata"]["name"] for o in base_objects() if o["kind"] == "PersistentVolumeClaim"}
+    assert _checkpoint_volume(pod)["persistentVolumeClaim"]["claimName"] in claims
+
+
+def test_without_storage_the_checkpoint_ends_with_the_pod() -> None:
+    """A claim could never be bound there."""
+    pod = pod_spec(_driver(ClusterSettings(storage_class="none")))
+
+    assert _checkpoint_volume(pod) == {"name": "checkpoint", "emptyDir": {}}
+
+
+def test_a_registry_without_sparks_image_is_refused() -> None:
+    """Its pods would wait for an image that nobody has; a kind cluster names neither image."""
+    scenario = checked_cell("spark_consumer").scenario
+    own = ClusterSettings(image="registry/programs:1")
+
+    with pytest.raises(WrongInput, match="lagbench_spark_image"):
+        refuse_kind_on_cluster(scenario, own)
+    refuse_kind_on_cluster(scenario, replace(own, spark_image="registry/spark:1"))
+    refuse_kind_on_cluster(scenario, ClusterSettings())
+    refuse_kind_on_cluster(checked_cell("quick_spike").scenario, own)
+
+
+@pytest.mark.parametrize("is_driver", [False, True], ids=["daemon", "driver"])
+def test_a_pod_with_another_spark_is_rejected(*, is_driver: bool) -> None:
     """Before a JVM starts, with both versions."""
+    if is_driver:
+        container = pod_spec(_driver(ClusterSettings()))["containers"][0]
+        read: Callable[..., object] = parse_options
+    else:
+        container, read = pod_spec(_workers())["containers"][0], parse_settings
+    variables = {**_environment(container), "SPARK_STREAM_VERSION": "3.5.0"}
+
     with pytest.raises(WrongInput, match=r"3\.5\.0, as in the other pods"):
-        require_version("3.5.0", where="worker")
+        read(container["args"], variables)
+
+
+def _driver(cluster: ClusterSettings) -> dict[str, Any]:
+    base, target = BASE["Deployment/spark-stream-driver"], replace(TARGET, cluster=cluster)
+    place = SparkPlace("spark://10.0.0.9:7077", PLACE.version)
+    return spark_driver_for_run(base, target, SETTINGS, place, floor_workers=1)
+
+
+def _checkpoint_volume(pod: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = next(v for v in pod["volumes"] if v["name"] == "checkpoint")
+    return found

@@ -52,3 +52,22 @@ def test_more_load_needs_more_cores() -> None:
     )
 
     assert once < twice < 2 * once
+
+
+def test_the_jvms_of_spark_need_cores() -> None:
+    """Driver and workers count, not only the messages; two cores carry the catalog's scenario."""
+    plan = plan_of("spark_consumer")
+    more = plan_of("spark_consumer", **{"consumer.spark.cores_per_worker": "2"})
+
+    assert 1.0 < cores_needed(plan) < 2
+    assert cores_needed(more) - cores_needed(plan) == pytest.approx(4 * 0.15)
+
+
+def test_the_work_of_tasks_comes_on_top() -> None:
+    """A millisecond of CPU for each message is a core for each 1,000/s, as for the stand-in."""
+    plan = plan_of("spark_consumer", **{"consumer.cpu_ms": "1", "consumer.process_ms": "3"})
+    done = min(plan.peak_rate, plan.capacity_per_second)
+
+    assert cores_needed(plan) - cores_needed(plan_of("spark_consumer")) == pytest.approx(
+        done / 1000
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from lagbench.core.cluster import refuse_kind_on_cluster
+from lagbench.core.cluster import ClusterSettings, refuse_kind_on_cluster
 from lagbench.core.scenario import Payload, Scenario, read_samples, with_samples
 from lagbench.errors import WrongInput
 
@@ -109,4 +109,4 @@ def test_a_cluster_refuses_a_payload_by_its_file() -> None:
     scenario = Scenario.model_validate({**_SCENARIO, "payload": {"file": "orders.jsonl"}})
 
     with pytest.raises(WrongInput, match=r"payload.*orders\.jsonl"):
-        refuse_kind_on_cluster(scenario)
+        refuse_kind_on_cluster(scenario, ClusterSettings())

@@ -1,0 +1,71 @@
+"""Setup: the rig with the overlay ``ci``, a broker, the image of Spark.
+
+1. One rehearsal of a consumer on Spark with the runner's rights: one worker, which KEDA doubles.
+2. Read accounting, reaction and batches. 3. Look for anything left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lagbench.embedded.broker import Broker
+from tests.cluster.cluster_rehearsal import ClusterRehearsal, left_behind, rehearsal_on
+from tests.cluster.rig.rig import Rig
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
+
+
+@pytest.fixture(scope="module")
+def home(
+    rig: Rig,
+    rig_broker: Broker,
+    program_image: str,
+    spark_image: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[ClusterRehearsal]:
+    """Provide a home on the rig."""
+    with rehearsal_on(rig, rig_broker, tmp_path_factory.mktemp("spark-home")) as home:
+        yield home
+
+
+@pytest.fixture(scope="module")
+def exit_code(home: ClusterRehearsal) -> int:
+    """Run once for all tests of the module."""
+    return home.finish(home.start_run(options=home.target_options, is_on_spark=True))
+
+
+def test_every_message_is_accounted_for(home: ClusterRehearsal, exit_code: int) -> None:
+    """All SLOs hold on real pods, and the ledger of the tasks has each message once."""
+    assert exit_code == 0, home.output()
+    assert home.read("manifest.json")["fidelity"] == "kubernetes"
+    accounting = home.read("accounting.json")
+    assert accounting["produced_acked"] == accounting["processed_distinct"] > 0
+    assert accounting["lost"] == accounting["duplicated"] == 0
+
+
+def test_keda_adds_a_worker_on_published_lag(home: ClusterRehearsal, exit_code: int) -> None:
+    """From one worker to two and back, and the second one finished tasks: the chain ends there."""
+    measures = home.read("measures.json")
+
+    assert measures["scaling"]["max_replicas"] == 2
+    assert measures["end_state"]["is_at_floor"]
+    assert measures["reaction"]["is_complete"], measures["reaction"]["reason"]
+
+
+def test_batches_and_publishing_are_measured(home: ClusterRehearsal, exit_code: int) -> None:
+    """The driver ran once in its pod, and reported its batches and what it published."""
+    spark: dict[str, Any] = home.read("measures.json")["spark"]
+
+    assert spark["driver_starts"] == 1
+    assert spark["batches"] > 0
+    assert spark["publish_delay_seconds"] is not None
+
+
+def test_nothing_is_left(
+    rig: Rig, rig_broker: Broker, home: ClusterRehearsal, exit_code: int
+) -> None:
+    """No pod, Service, Lease, topic, group or process of the run stays behind."""
+    assert left_behind(rig, rig_broker, home) == []

@@ -1,0 +1,76 @@
+"""The parts of a consumer on Spark, as they are started on a cluster."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
+from tests.fakes.fake_kube import FakeKube
+
+from lagbench.catalog.catalog import checked_cell
+from lagbench.core.cluster.manifests import RunTarget
+from lagbench.core.cluster.settings import ClusterSettings
+from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
+from lagbench_airflow.operators.spark_consumers import start_spark_consumers
+
+CELL: Any = SimpleNamespace(
+    scenario=checked_cell("spark_consumer").scenario, policy=checked_cell("spark_consumer").policy
+)
+CLAIM = "PersistentVolumeClaim/lagbench-spark-checkpoint"
+
+
+class ClusterKube(FakeKube):
+    """Gives every Service an address, as an API server does."""
+
+    def get(self, kind: str, name: str) -> dict[str, Any] | None:
+        """Return a copy."""
+        found = super().get(kind, name)
+        if found is not None and kind == "Service":
+            found["spec"]["clusterIP"] = "10.96.0.7"
+        return found
+
+
+def start(settings: ClusterSettings) -> ClusterKube:
+    """Start all parts; return what the cluster has then."""
+    kube, target = ClusterKube(), RunTarget(RunNames("a-run"), "kafka:9092", settings)
+    start_spark_consumers(kube, CELL, target, is_embedded=False)  # type: ignore[arg-type]
+    return kube
+
+
+@pytest.mark.parametrize(("storage_class", "claims"), [(None, [CLAIM]), ("none", [])])
+def test_the_parts_come_in_order(storage_class: str | None, claims: list[str]) -> None:
+    """The Service and what pods mount first; then master, workers, driver."""
+    kube = start(ClusterSettings(storage_class=storage_class))
+
+    assert [call.removeprefix("apply ") for call in kube.calls] == [
+        "Service/spark-stream-master",
+        "PodDisruptionBudget/consumer",
+        *claims,
+        "Deployment/spark-stream-master",
+        "Deployment/consumer",
+        "Deployment/spark-stream-driver",
+    ]
+
+
+def test_only_the_claim_outlives_the_run() -> None:
+    """Everything else has the run's label, by which it is removed."""
+    kube = start(ClusterSettings())
+
+    kept = [
+        f"{kind}/{name}"
+        for (kind, name), found in kube.objects.items()
+        if RUN_ID_LABEL not in (found["metadata"].get("labels") or {})
+    ]
+    assert kept == [CLAIM]
+
+
+def test_workers_and_driver_get_the_address_of_the_service() -> None:
+    """Not its name: a cluster without DNS for pods runs it, too."""
+    kube = start(ClusterSettings())
+
+    for name in ("consumer", "spark-stream-driver"):
+        container = kube.objects["Deployment", name]["spec"]["template"]["spec"]["containers"][0]
+        variables = {entry["name"]: entry.get("value") for entry in container["env"]}
+        assert variables["SPARK_STREAM_MASTER_URL"] == "spark://10.96.0.7:7077"
