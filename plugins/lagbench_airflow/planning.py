@@ -44,6 +44,8 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
         str(params["scenario"]), policy=params.get("policy") or None, overrides=overrides
     )
     require_known_hpa(cell.scenario, is_embedded=target.is_embedded())
+    for name, policy in cell.policies:
+        require_own_controller(policy.manifest, where=name, is_embedded=target.is_embedded())
     if target.is_embedded():
         free = psutil.virtual_memory().available // 2**20
         check_spark_fit(cell.scenario, cell.policy, memory_mebibytes=free)

@@ -16,6 +16,7 @@ from rich.console import Console
 from lagbench.cli.live_figures import LiveFigures
 from lagbench.cli.progress import PhaseLog, ProgressDisplay, TelemetryReader
 from lagbench.cli.run_lock import one_run_at_a_time
+from lagbench.core.policy import require_own_controller
 from lagbench.core.scenario import RunNames, require_known_hpa
 from lagbench.errors import NotReady
 
@@ -114,6 +115,8 @@ def _require_playable(cell: Cell, state_dir: Path, *, is_embedded: bool) -> None
     from lagbench.embedded.prometheus_program import require_prometheus
 
     require_known_hpa(cell.scenario, is_embedded=is_embedded)
+    for name, policy in cell.policies:
+        require_own_controller(policy.manifest, where=name, is_embedded=is_embedded)
     if not is_embedded:
         refuse_on_cluster(cell.scenario)
         return
