@@ -24,6 +24,7 @@ from lagbench.core.cluster import (
 )
 from lagbench.core.compare import content_digest, policies_digest
 from lagbench.core.plan import check_spark_fit
+from lagbench.core.policy import require_own_controller
 from lagbench.core.scenario import RunNames, Scenario, new_run_id, require_known_hpa
 from lagbench.core.scenario.stream import RUN_TAIL_FIELD, tail_of
 from lagbench.embedded import bench

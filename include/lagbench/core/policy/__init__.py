@@ -1,6 +1,7 @@
 """A scaling policy before it is applied: what it is, its limits."""
 
 from lagbench.core.policy.checked_policy import CheckedPolicy, check_fit, check_policy
+from lagbench.core.policy.controller import require_own_controller
 from lagbench.core.policy.kinds import POLICY_VERSIONS
 from lagbench.core.policy.limits import (
     KEDA_DEFAULT_LAG_THRESHOLD,
@@ -8,7 +9,6 @@ from lagbench.core.policy.limits import (
     PolicyLimits,
     is_lag_scaler,
 )
-from lagbench.core.policy.controller import require_own_controller
 from lagbench.core.policy.loop_gain import loop_gain, standing_lag_seconds
 from lagbench.core.policy.stream_windows import (
     aligned_start_ns,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lagbench.core.hpa import ControllerFlags, controller_flags
@@ -36,7 +36,7 @@ class PolicyLimits:
     partition_cap: PartitionCap = "none"
     scales_at_records: int | None = None
     """The lag per replica at which a trigger scales; None: no trigger counts records of lag."""
-    flags: ControllerFlags = ControllerFlags()
+    flags: ControllerFlags = field(default_factory=ControllerFlags)
     """Flags of the HPA's controller that the policy sets for itself."""
 
     @property

@@ -71,9 +71,7 @@ class SimulatedAutoscaler:
         self._clock(phase * period, period, self._tick)
 
     def _start_hpa(self, spec: HpaSpec) -> None:
-        self._hpa = SimulatedHpa(
-            spec, self._world, self._read_external, tolerance=self._tolerance
-        )
+        self._hpa = SimulatedHpa(spec, self._world, self._read_external, tolerance=self._tolerance)
 
     def _period_seconds(self, own: float | None) -> float:
         """Return the time between two syncs; one of the policy's own takes its work, too."""
