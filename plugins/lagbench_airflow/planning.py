@@ -24,6 +24,7 @@ from lagbench.core.cluster import (
 )
 from lagbench.core.compare import content_digest, policies_digest
 from lagbench.core.plan import check_spark_fit
+from lagbench.core.policy import require_own_controller
 from lagbench.core.scenario import RunNames, Scenario, new_run_id, require_known_hpa
 from lagbench.core.scenario.stream import RUN_TAIL_FIELD, tail_of
 from lagbench.embedded import bench
@@ -45,6 +46,8 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
         str(params["scenario"]), policy=params.get("policy") or None, overrides=overrides
     )
     require_known_hpa(cell.scenario, is_embedded=target.is_embedded())
+    for name, policy in cell.policies:
+        require_own_controller(policy.manifest, where=name, is_embedded=target.is_embedded())
     if target.is_embedded():
         free = psutil.virtual_memory().available // 2**20
         check_spark_fit(cell.scenario, cell.policy, memory_mebibytes=free)

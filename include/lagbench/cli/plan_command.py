@@ -170,8 +170,10 @@ def _gain(plan: Plan) -> list[tuple[str, str]]:
     """Return the row of the loop gain, if the policy reads lag."""
     if plan.loop_gain is None or plan.standing_lag_seconds is None:
         return []
-    rests = f"between floor and ceiling lag rests at {plan.standing_lag_seconds:,.1f} s"
-    return [("loop gain", f"{plan.loop_gain:,.2g} (HPA sync x one pod / lagThreshold); {rests}")]
+    from lagbench.cli.policy_report import loop_text
+
+    rests = f"{plan.standing_lag_seconds:,.1f} s between floor and ceiling"
+    return [("loop gain", loop_text(plan.loop_gain)), ("lag at rest", rests)]
 
 
 def _memory(plan: Plan) -> list[tuple[str, str]]:

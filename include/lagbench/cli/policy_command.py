@@ -206,6 +206,8 @@ def _as_json(path: str, review: FileReview, facts: ClusterFacts | None) -> dict[
                 "can_run": item.can_run,
                 "climb": list(item.climb),
                 "suggested_lag_threshold": item.suggested_lag_threshold,
+                "loop_gain": item.loop_gain,
+                "standing_lag_seconds": item.standing_lag_seconds,
                 "findings": [finding.as_dict() for finding in item.findings],
             }
             for item in review.policies

@@ -103,6 +103,12 @@ def _print_policy(console: Console, policy: PolicyReview, context: PolicyContext
             f"{context.pod_rate:,g}/s x {context.slo_seconds:g} s x 0.75",
             highlight=False,
         )
+    if policy.loop_gain is not None and policy.standing_lag_seconds is not None:
+        console.print(f"  loop gain           {loop_text(policy.loop_gain)}", highlight=False)
+        console.print(
+            f"  lag at rest         {policy.standing_lag_seconds:,.1f} s (lagThreshold / one pod)",
+            highlight=False,
+        )
     if not policy.findings:
         return
     table = Table.grid(padding=(0, 1))
@@ -113,6 +119,14 @@ def _print_policy(console: Console, policy: PolicyReview, context: PolicyContext
         table.add_row(Text(mark, style=style), _body(finding))
         table.add_row()
     console.print(Padding(table, (1, 0, 0, 0)), highlight=False)
+
+
+def loop_text(gain: float) -> str:
+    """Return the loop gain with its rule, which real runs have not confirmed yet."""
+    return (
+        f"{gain:,.2g} (HPA sync x one pod / lagThreshold); simulated: above 1 it flips by itself, "
+        "with slow pods above 0.25"
+    )
 
 
 def _admission(policy: PolicyReview) -> Text:

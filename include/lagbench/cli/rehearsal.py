@@ -15,6 +15,7 @@ from rich.console import Console
 from lagbench.cli.progress import ProgressDisplay
 from lagbench.cli.run_lock import one_run_at_a_time
 from lagbench.cli.watched_run import WatchedRun
+from lagbench.core.policy import require_own_controller
 from lagbench.core.scenario import require_known_hpa
 from lagbench.errors import NotReady
 
@@ -116,6 +117,8 @@ def _require_playable(cell: Cell, state_dir: Path, cluster: ClusterTarget | None
     from lagbench.embedded.prometheus_program import require_prometheus
 
     require_known_hpa(cell.scenario, is_embedded=cluster is None)
+    for name, policy in cell.policies:
+        require_own_controller(policy.manifest, where=name, is_embedded=cluster is None)
     if cluster is not None:
         refuse_on_cluster(cell.scenario)
         refuse_kind_on_cluster(cell.scenario, cluster.settings())

@@ -322,3 +322,28 @@ def test_the_consumers_are_known_as_a_stateful_set_too(
 
     assert ("container-missing" in codes) == is_missing
     assert "target-missing" not in codes
+
+
+def test_the_gain_of_the_loop_is_shown_with_its_rule(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """15 s x 250/s / 500; the rule is marked as simulated, and JSON has both numbers."""
+    assert exit_code(["lab-gain-7", "--rate", "250"], monkeypatch) == ExitCode.PASS
+    shown = capsys.readouterr().out
+    assert exit_code(["lab-gain-7", "--rate", "250", "--json"], monkeypatch) == ExitCode.PASS
+    (found,) = json.loads(capsys.readouterr().out)["policies"]
+
+    assert "loop gain" in shown
+    assert "simulated" in shown
+    assert (found["loop_gain"], found["standing_lag_seconds"]) == (7.5, 2.0)
+
+
+def test_flags_that_kubernetes_does_not_read_are_noted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The note says that a managed cluster does not let its users set them."""
+    exit_code(["lab-sync-5", "--scenario", "lab_spike"], monkeypatch)
+
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "own-controller-only" in shown
+    assert "a managed cluster does not let you set it" in shown

@@ -35,6 +35,7 @@ from lagbench.core.cluster.manifests import (
     producer_job_for_run,
     prometheus_for_run,
     recorder_for_run,
+    set_arguments,
 )
 from lagbench.core.cluster.policy_manifest import (
     HPA,
@@ -112,6 +113,7 @@ __all__ = [
     "refuse_on_cluster",
     "refuse_without_own_broker",
     "rights_of_run",
+    "set_arguments",
     "spark_consumer_for_run",
     "swapped_policy_for_run",
 ]

@@ -1,6 +1,12 @@
 """The Horizontal Pod Autoscaler: its object, and what one sync decides."""
 
 from lagbench.core.hpa.behavior import HpaBehavior, ScalingRules, parse_behavior
+from lagbench.core.hpa.controller_flags import (
+    SYNC_ANNOTATION,
+    TOLERANCE_ANNOTATION,
+    ControllerFlags,
+    controller_flags,
+)
 from lagbench.core.hpa.metrics import (
     MetricFailure,
     Proposal,
@@ -28,7 +34,10 @@ from lagbench.core.hpa.sync import (
 )
 
 __all__ = [
+    "SYNC_ANNOTATION",
+    "TOLERANCE_ANNOTATION",
     "Condition",
+    "ControllerFlags",
     "ExternalMetric",
     "HpaBehavior",
     "HpaDecision",
@@ -44,6 +53,7 @@ __all__ = [
     "ResourceMetric",
     "ScaleTarget",
     "ScalingRules",
+    "controller_flags",
     "decide",
     "no_samples",
     "parse_behavior",

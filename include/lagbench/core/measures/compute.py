@@ -61,7 +61,7 @@ from lagbench.core.measures.rebalance_cost import rebalance_measures
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.measures.scaling import Group, replica_group, scaling_measure
 from lagbench.core.measures.spark import published_findings, repeats_text, spark_measures
-from lagbench.core.scenario import kind_of
+from lagbench.core.scenario import balancers_of, kind_of
 from lagbench.core.scenario.stream import failing_seqs, tail_of_run
 from lagbench.errors import NotReady
 
@@ -220,13 +220,14 @@ def _contradictions(run: RunEvidence, from_at: int, until_at: int) -> tuple[str,
         *contradictions_of_policy(
             run.records, run.policies, run.hpas, from_at=from_at, until_at=until_at
         ),
-        *contradictions_of_plan(run.records, run.scenario),
+        *contradictions_of_plan(run.records, run.scenario, run.actions),
         *contradictions_of_time_lag(run.accounting, run.latest_seconds),
     )
 
 
 def _contradictions_of_the_group(run: RunEvidence, until_at: int) -> tuple[str, ...]:
-    session_seconds = session_timeout_seconds(run.scenario.consumer.balancer)
+    balancers = balancers_of(run.scenario.consumer.balancer, run.scenario.actions)
+    session_seconds = max(map(session_timeout_seconds, balancers))
     return (
         *contradictions_of_members(
             run.records, until_at, session_seconds=session_seconds, hidden=run.hidden

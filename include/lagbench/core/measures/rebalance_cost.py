@@ -24,7 +24,7 @@ from lagbench.core.measures.rebalance import (
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.measures.scaling import Group
 from lagbench.core.measures.statistics import Reals
-from lagbench.core.scenario import downstream_pace
+from lagbench.core.scenario import balancers_of, downstream_pace
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,10 @@ def rebalance_measures(
         hidden=run.hidden,
         slowness=_slowness(run),
     )
-    episodes = rebalance_episodes(group.spans, found, rebalance_protocol(settings.balancer))
+    balancers = balancers_of(settings.balancer, run.scenario.actions)
+    protocols = {rebalance_protocol(balancer) for balancer in balancers}
+    protocol = protocols.pop() if len(protocols) == 1 else None  # an action moves the group
+    episodes = rebalance_episodes(group.spans, found, protocol)
     handovers = [handover for handover in run.handovers if handover.next_done_at <= until_at]
     asleep = []
     if run.limits.floor_replicas == 0:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.measures.accounting import BadMessage, CommitMove
 from lagbench.core.measures.evidence import (
     Clock,
@@ -205,10 +206,19 @@ def first_partitions(records: Sequence[TelemetryRecord], scenario: Scenario) -> 
 def hpa_sync_at_seconds(run: RunEvidence) -> float | None:
     """Return the time of the HPA's first sync in the stream, from the stream's start.
 
-    Only an autoscaler that reports its syncs provides it; the HPA of a cluster does not.
+    With a planned phase it is the sync of the first period of Kubernetes that is nearest to it: a
+    policy with a shorter sync of its own has several. Only an autoscaler that reports its syncs
+    provides it; the HPA of a cluster does not.
     """
     started_at = run.load.stream_started_at
     if started_at is None:
         return None
     syncs = [r.at for r in run.records if isinstance(r, HpaSync) and r.at >= started_at]
-    return (min(syncs) - started_at) / NANOSECONDS if syncs else None
+    if not syncs:
+        return None
+    first, planned = min(syncs), run.scenario.hpa_sync_at_seconds
+    if planned is not None:
+        period = first + HPA_SYNC_SECONDS * NANOSECONDS
+        due_at = started_at + planned * NANOSECONDS
+        first = min((at for at in syncs if at < period), key=lambda at: abs(at - due_at))
+    return (first - started_at) / NANOSECONDS

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lagbench.core.kubernetes import HPA_SYNC_SECONDS, HPA_TOLERANCE
 from lagbench.core.plan.spark_needs import spark_cores, spark_mebibytes, spark_warnings
-from lagbench.core.policy import CheckedPolicy, PolicyLimits
+from lagbench.core.policy import CheckedPolicy, PolicyLimits, loop_gain, standing_lag_seconds
 from lagbench.core.scenario import ConsumerSettings, Scenario
 from lagbench.core.scenario.stream import (
     Spike,
@@ -130,8 +129,8 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
         growths=_growths(scenario),
         sticking_replicas=_sticking(limits, partitions),
         leaks_one_replica=limits.partition_cap == "keda" and limits.ceiling_replicas > partitions,
-        loop_gain=loop_gain(pod_rate, limits.scales_at_records),
-        standing_lag_seconds=standing_lag_seconds(pod_rate, limits.scales_at_records),
+        loop_gain=loop_gain(pod_rate, limits),
+        standing_lag_seconds=standing_lag_seconds(pod_rate, limits),
         capacity_per_second=capacity,
         is_saturated=load.peak_rate >= capacity,
         hottest_partition=hottest,
@@ -162,26 +161,6 @@ def disk_bytes(groups: Sequence[Plan]) -> int:
     )
 
 
-def loop_gain(pod_rate: float, threshold_records: float | None) -> float | None:
-    """Return HPA sync x rate of one pod / lagThreshold; None: the policy reads no lag.
-
-    Lag is an integral, and the replicas are proportional to it, so this is the gain of the loop.
-    """
-    if not threshold_records or math.isinf(pod_rate):
-        return None
-    return HPA_SYNC_SECONDS * pod_rate / threshold_records
-
-
-def standing_lag_seconds(pod_rate: float, threshold_records: float | None) -> float | None:
-    """Return lagThreshold / rate of one pod; None: the policy reads no lag.
-
-    At rest n pods do the offered rate, and the lag is n x lagThreshold.
-    """
-    if not threshold_records or math.isinf(pod_rate):
-        return None
-    return threshold_records / pod_rate
-
-
 def _growths(scenario: Scenario) -> tuple[Growth, ...]:
     found = []
     for second, partitions in scenario.partition_plan.growths:
@@ -199,7 +178,8 @@ def _sticking(limits: PolicyLimits, partitions: int) -> tuple[int, ...]:
     if limits.ceiling_replicas < partitions:
         return ()
     low = max(limits.started_replicas, 1)
-    return tuple(n for n in range(low, partitions) if partitions / n <= 1 + HPA_TOLERANCE)
+    tolerated = 1 + limits.flags.tolerance_in_force
+    return tuple(n for n in range(low, partitions) if partitions / n <= tolerated)
 
 
 def _with_warnings(plan: Plan, limits: PolicyLimits, scenario: Scenario) -> Plan:
@@ -240,7 +220,7 @@ def _of_policy(plan: Plan, limits: PolicyLimits) -> list[str]:
         counts = ", ".join(map(str, plan.sticking_replicas))
         found.append(
             f"a scale-out that reaches {counts} replicas stops there: {plan.partitions} wanted "
-            "is within the HPA's 10 % tolerance"
+            "is within the HPA's tolerance"
         )
     return found
 
@@ -271,7 +251,8 @@ def _at_rest(plan: Plan, limits: PolicyLimits, consumer: ConsumerSettings) -> li
     """Warn of a threshold below the lag that a consumer shows when all is well."""
     if limits.scales_at_records is None:
         return []
-    held = limits.scales_at_records * plan.min_replicas * (1 + HPA_TOLERANCE)
+    tolerated = 1 + limits.flags.tolerance_in_force
+    held = limits.scales_at_records * plan.min_replicas * tolerated
     seconds = consumer.lag_at_rest_seconds(plan.base_rate, plan.min_replicas)
     waiting = plan.base_rate * seconds
     if not held < waiting < math.inf:

@@ -1,6 +1,7 @@
 """A scaling policy before it is applied: what it is, its limits."""
 
 from lagbench.core.policy.checked_policy import CheckedPolicy, check_fit, check_policy
+from lagbench.core.policy.controller import require_own_controller
 from lagbench.core.policy.kinds import POLICY_VERSIONS
 from lagbench.core.policy.limits import (
     KEDA_DEFAULT_LAG_THRESHOLD,
@@ -8,6 +9,7 @@ from lagbench.core.policy.limits import (
     PolicyLimits,
     is_lag_scaler,
 )
+from lagbench.core.policy.loop_gain import loop_gain, standing_lag_seconds
 from lagbench.core.policy.stream_windows import (
     aligned_start_ns,
     at_stream_start,
@@ -26,6 +28,9 @@ __all__ = [
     "check_fit",
     "check_policy",
     "is_lag_scaler",
+    "loop_gain",
     "require_one_start",
+    "require_own_controller",
+    "standing_lag_seconds",
     "stream_windows",
 ]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from lagbench.core.hpa import ControllerFlags, controller_flags
 from lagbench.core.keda.triggers import TRIGGER_TYPES, go_boolean
 from lagbench.errors import WrongInput
 
@@ -35,6 +36,8 @@ class PolicyLimits:
     partition_cap: PartitionCap = "none"
     scales_at_records: int | None = None
     """The lag per replica at which a trigger scales; None: no trigger counts records of lag."""
+    flags: ControllerFlags = field(default_factory=ControllerFlags)
+    """Flags of the HPA's controller that the policy sets for itself."""
 
     @property
     def started_replicas(self) -> int:
@@ -54,10 +57,11 @@ def policy_limits(manifest: Mapping[str, Any], *, where: str = "policy") -> Poli
     ``lagbench.io/lag-threshold``: a CPU policy has none of its own, and comparing it with a lag
     policy needs the same threshold for both.
 
-    :raises WrongInput: the manifest is neither kind, or the threshold is not a number.
+    :raises WrongInput: the manifest is neither kind, or the threshold or a flag is not a number.
     """
     spec = manifest.get("spec") or {}
     kind = manifest.get("kind")
+    flags = controller_flags(manifest, where=where)
     if kind == "ScaledObject":
         triggers = spec.get("triggers") or []
         threshold, rule = _threshold(manifest, triggers, where)
@@ -69,6 +73,7 @@ def policy_limits(manifest: Mapping[str, Any], *, where: str = "policy") -> Poli
             threshold_rule=rule,
             partition_cap=_partition_cap(triggers),
             scales_at_records=int(of_trigger[0]) if of_trigger is not None else None,
+            flags=flags,
         )
     if kind == "HorizontalPodAutoscaler":
         stated = spec.get("minReplicas")
@@ -79,6 +84,7 @@ def policy_limits(manifest: Mapping[str, Any], *, where: str = "policy") -> Poli
             lag_threshold_records=threshold,
             threshold_rule=rule,
             ceiling_field="spec.maxReplicas",
+            flags=flags,
         )
     allowed = "ScaledObject or HorizontalPodAutoscaler"
     raise WrongInput(where=where, field="kind", value=kind, allowed=allowed)

@@ -18,10 +18,12 @@ from lagbench.core.scenario.actions import (
     SwapPolicy,
     action_models,
     actions_seconds,
+    balancers_of,
     begin_text,
     downstream_pace,
     drawn,
 )
+from lagbench.core.scenario.balancer import Balancer
 from lagbench.core.scenario.consumer_kind import KindName, kind_of
 from lagbench.core.scenario.downstream_pace import DownstreamPace
 from lagbench.core.scenario.flag import Flag, flag_of, flag_text, flag_values
@@ -64,7 +66,6 @@ from lagbench.core.scenario.run_names import (
 from lagbench.core.scenario.scenario import (
     EARLIER_NAMES,
     MAX_SEED,
-    Balancer,
     BurstyProfile,
     ConsumerFlags,
     ConsumerSettings,
@@ -164,6 +165,7 @@ __all__ = [
     "Workload",
     "action_models",
     "actions_seconds",
+    "balancers_of",
     "begin_text",
     "downstream_pace",
     "drawn",

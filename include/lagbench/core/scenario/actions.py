@@ -13,6 +13,7 @@ from typing import Annotated, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from lagbench.core.scenario.balancer import Balancer
 from lagbench.core.scenario.downstream_pace import MOST_FACTOR, DownstreamPace, Slowdown
 
 RunState = Literal["lag_drained"]
@@ -94,9 +95,18 @@ class LagScalerDown(LastingAction):
 
 
 class RollingRestart(ActionBase):
-    """All consumer pods are replaced by the Deployment's rollout; it ends with the rollout."""
+    """All consumer pods are replaced by the Deployment's rollout; it ends with the rollout.
+
+    With a ``balancer`` the group moves to another way of assigning partitions.
+    """
 
     kind: Literal["rolling_restart"]
+    balancer: Balancer | None = Field(
+        None, description="consumer.balancer of the new pods; None: as before"
+    )
+    at_once: bool = Field(
+        False, description="stop all pods before the first new one (strategy Recreate)"
+    )
 
 
 class SlowDownstream(LastingAction):
@@ -177,6 +187,12 @@ def actions_seconds(actions: Sequence[ActionBase], drain_seconds: float) -> floa
     return drain_seconds + lasting + ROLLOUT_SECONDS + AROUND_SECONDS
 
 
+def balancers_of(first: Balancer, actions: Sequence[ActionBase]) -> tuple[Balancer, ...]:
+    """Return the balancers of a run in their order: ``first``, then those of rolling restarts."""
+    moved = (action.balancer for action in actions if isinstance(action, RollingRestart))
+    return (first, *(name for name in moved if name is not None))
+
+
 def begin_text(action: ActionBase) -> str:
     """Return when the action begins, in words."""
     if action.at is not None:
@@ -209,6 +225,23 @@ def problem_of_begin(number: int, action: ActionBase) -> str:
         action.latency_ms > 0
     ):
         return f"actions.{number}.latency_ms must be above 0 with mode latency, and 0 with others"
+    return ""
+
+
+def problem_of_restarts(actions: Sequence[ActionBase], workload: str, kind: str) -> str:
+    """Return which field of a rolling restart these consumers cannot have; empty: none."""
+    for number, action in enumerate(actions):
+        if not isinstance(action, RollingRestart):
+            continue
+        if action.at_once and workload != "Deployment":
+            return (
+                f"actions.{number}.at_once must be false with consumer.workload {workload}: only "
+                "a Deployment has the strategy Recreate"
+            )
+        if action.balancer is not None and kind != "stand-in":
+            return (
+                f"actions.{number}.balancer must be left out: consumer.kind {kind} joins no group"
+            )
     return ""
 
 

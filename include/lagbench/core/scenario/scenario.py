@@ -18,7 +18,9 @@ from lagbench.core.scenario.actions import (
     SlowDownstream,
     problem_of_begin,
     problem_of_overlap,
+    problem_of_restarts,
 )
+from lagbench.core.scenario.balancer import Balancer
 from lagbench.core.scenario.consumer_kind import KindName, kind_of
 from lagbench.core.scenario.flag import Flag
 from lagbench.core.scenario.partition_plan import PartitionPlan, partition_plan, problem_of_growth
@@ -36,7 +38,6 @@ EARLIER_NAMES: Mapping[str, str] = {
     "consumer.drain_timeout_seconds": "consumer.shutdown_timeout_seconds",
 }
 """Dotted fields that files and ``--set`` may also give by an earlier name; new files do not."""
-Balancer = Literal["range", "roundrobin", "cooperative-sticky", "consumer"]
 CommitMode = Literal["auto", "manual", "transactional"]
 Workload = Literal["Deployment", "StatefulSet"]
 
@@ -339,6 +340,7 @@ class Scenario(_Model):
         problem = (
             problem_of_overlap(self.actions)
             or problem_of_growth(self.partitions, self.actions)
+            or problem_of_restarts(self.actions, self.consumer.workload, self.consumer.kind)
             or problem_of_payload(self.payload, self.consumer.kind, self.poison, self.actions)
         )
         if problem:

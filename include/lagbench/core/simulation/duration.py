@@ -11,6 +11,8 @@ AROUND_SECONDS = 108
 """quick_spike on 2 cores: 375 s in total, less 267 s from the stream's start to the last change of
 replicas (measured). The rest is bench up, Airflow, pipeline and report.
 """
+ACCOUNTING_SECONDS_PER_MESSAGE = 9e-6
+"""Landing and accounting of 20 million messages took 181 s on two cores (docs/spark.md)."""
 
 
 def expected_run_seconds(scenario: Scenario, predicted: Prediction) -> float:
@@ -27,4 +29,6 @@ def expected_run_seconds(scenario: Scenario, predicted: Prediction) -> float:
         longest = scenario.timeouts.drain_seconds
         ended = max(ended, spike_ends[-1] + (longest if drain is None else min(drain, longest)))
     waits = 0.0 if scenario.hpa_sync_at_seconds is None else HPA_SYNC_SECONDS
-    return ended + AROUND_SECONDS + waits
+    in_tail = load.base_rate * max(0.0, ended - load.duration_seconds)
+    accounting = ACCOUNTING_SECONDS_PER_MESSAGE * (load.total + in_tail)
+    return ended + AROUND_SECONDS + waits + accounting

@@ -105,7 +105,7 @@ def predict(
 
     :raises WrongInput: the simulator cannot play the policy.
     """
-    around = environment or SimulatedEnvironment()
+    around = _watched(environment or SimulatedEnvironment(), scenario)
     if hpa_sync_at_seconds is None:
         hpa_sync_at_seconds = scenario.hpa_sync_at_seconds
     period = around.hpa_sync_seconds
@@ -131,6 +131,14 @@ def predict(
         settled_seconds=max(one.measures.settled_seconds for one in found),
         watched_seconds=found[0].measures.watched_seconds,
     )
+
+
+def _watched(around: SimulatedEnvironment, scenario: Scenario) -> SimulatedEnvironment:
+    """Return ``around``, watched as long as a run waits for a drain that may take longer."""
+    waits = scenario.timeouts
+    if waits.drain_seconds <= around.tail_seconds:
+        return around
+    return replace(around, tail_seconds=waits.drain_seconds + waits.settle_seconds)
 
 
 def residuals(prediction: Prediction, measures: Measures) -> tuple[Residual, ...]:

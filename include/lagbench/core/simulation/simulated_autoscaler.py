@@ -10,6 +10,7 @@ from lagbench.core.hpa import HpaSpec, parse_hpa
 from lagbench.core.keda.loop import KedaObject, Scaler, TargetView, build_hpa
 from lagbench.core.keda.object import ScaledObjectSpec, Trigger
 from lagbench.core.keda.triggers import ExternalTrigger
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.policy import CheckedPolicy
 from lagbench.core.simulation.clocks import SimulatedClock
 from lagbench.core.simulation.lag_sampler import LagSampler, LagScaler
@@ -38,6 +39,7 @@ class SimulatedAutoscaler:
         self.clocks: list[SimulatedClock] = []
         self.wish: int | None = None
         self.is_down = False  # an action has taken it away
+        self._tolerance = policy.limits.flags.tolerance
         # All phases are drawn, wanted or not: the same seed gives every policy the same ones.
         hpa_phase, keda_phase, self._sampler_phase = random.uniform(size=3)
         spec = policy.spec
@@ -47,7 +49,7 @@ class SimulatedAutoscaler:
             self._start_keda(spec, policy, float(keda_phase))
         if self._hpa is not None:
             period, known_at = (
-                world.environment.hpa_sync_seconds,
+                self._period_seconds(policy.limits.flags.sync_seconds),
                 world.environment.hpa_sync_at_seconds,
             )
             wait = float(hpa_phase) * period
@@ -69,7 +71,12 @@ class SimulatedAutoscaler:
         self._clock(phase * period, period, self._tick)
 
     def _start_hpa(self, spec: HpaSpec) -> None:
-        self._hpa = SimulatedHpa(spec, self._world, self._read_external)
+        self._hpa = SimulatedHpa(spec, self._world, self._read_external, tolerance=self._tolerance)
+
+    def _period_seconds(self, own: float | None) -> float:
+        """Return the time between two syncs; one of the policy's own takes its work, too."""
+        period = self._world.environment.hpa_sync_seconds
+        return period if own is None else own + period - HPA_SYNC_SECONDS
 
     def _clock(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from lagbench.core.hpa import (
     HpaDecision,
@@ -35,15 +36,26 @@ ReadExternal = Callable[[str, TargetView], int]
 class SimulatedHpa:
     """One HPA object; its history lives as long as this does."""
 
-    def __init__(self, spec: HpaSpec, world: World, read_external: ReadExternal) -> None:
-        """Read external metrics (milli) by ``read_external``."""
+    def __init__(
+        self,
+        spec: HpaSpec,
+        world: World,
+        read_external: ReadExternal,
+        *,
+        tolerance: float | None = None,
+    ) -> None:
+        """Read external metrics (milli) by ``read_external``; ``tolerance`` None: the world's."""
+        settings = world.environment.hpa
+        if tolerance is not None:
+            settings = replace(settings, tolerance=tolerance)
+        self._settings = settings
         self.spec, self._world, self._read_external = spec, world, read_external
         self._history: HpaHistory | None = None
         self.is_active = False
 
     def sync(self) -> HpaDecision:
         """Read, decide and scale, as at one sync of the controller."""
-        world, settings = self._world, self._world.environment.hpa
+        world, settings = self._world, self._settings
         target, now_ns = world.target(), world.now_ns
         before = target.spec_replicas
         history = self._history or start_history(before, now_ns)
@@ -68,7 +80,7 @@ class SimulatedHpa:
         return decision
 
     def _propose(self, metric: Metric, target: TargetView, now_ns: int) -> Proposal | MetricFailure:
-        tolerance = self._world.environment.hpa.tolerance
+        tolerance = self._settings.tolerance
         if isinstance(metric, ResourceMetric):
             return self._propose_resource(metric, target, now_ns, tolerance)
         try:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.set_aside import bring_back, set_aside
+from lagbench.core.cluster import set_arguments
 from lagbench.core.scenario import (
     AUTOSCALER_DEPLOYMENT,
     AUTOSCALER_NAMESPACE,
@@ -69,12 +72,20 @@ class RollingRestarts(Performer[RollingRestart]):
         return sorted(self._before.values())
 
     def act(self) -> None:
-        """Write the annotation, and wait for the rollout."""
+        """Write the annotation and what the new pods have other than before; wait for the rollout.
+
+        :raises NotReady: the workload is gone, or the rollout is not complete in time.
+        """
         options, seen = self.stage.options, dict[str, Any]()
         kind, name = options.workload, options.deployment
+        stored = self.stage.kube.get(kind, name)
+        if stored is None:
+            raise NotReady(f"there is no {kind} {name}")
         stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
-        template = {"metadata": {"annotations": {_RESTARTED_AT: stamp}}}
-        self.stage.kube.merge(kind, name, {"spec": {"template": template}})
+        changes = restart_changes(stored, self.action, stamp=stamp)
+        self.stage.kube.merge(kind, name, changes)
+        if self.action.balancer is not None:
+            self.detail = f"to the balancer {self.action.balancer}"
 
         def is_rolled_out(kube: Kube) -> bool:
             found = kube.get(kind, name) or {}
@@ -93,6 +104,21 @@ class RollingRestarts(Performer[RollingRestart]):
         """Return the names of the pods by uid: a StatefulSet's new pod has an earlier name."""
         pods = self.stage.kube.list("Pod", label_selector=self.stage.options.pod_selector)
         return {str(pod["metadata"]["uid"]): str(pod["metadata"]["name"]) for pod in pods}
+
+
+def restart_changes(
+    workload: Mapping[str, Any], action: RollingRestart, *, stamp: str
+) -> dict[str, Any]:
+    """Return what to merge into the workload (RFC 7386: a list replaces the one before)."""
+    template: dict[str, Any] = {"metadata": {"annotations": {_RESTARTED_AT: stamp}}}
+    spec: dict[str, Any] = {"template": template}
+    if action.balancer is not None:
+        containers = copy.deepcopy(workload["spec"]["template"]["spec"]["containers"])
+        set_arguments(containers[0], {"balancer": action.balancer})
+        template["spec"] = {"containers": containers}
+    if action.at_once:
+        spec["strategy"] = {"type": "Recreate", "rollingUpdate": None}
+    return {"spec": spec}
 
 
 def _is_rolled_out(workload: dict[str, Any]) -> bool:

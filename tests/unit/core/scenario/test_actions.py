@@ -13,8 +13,10 @@ from lagbench.core.scenario.actions import (
     ActionKind,
     KillPod,
     PausePod,
+    RollingRestart,
     action_models,
     actions_seconds,
+    balancers_of,
     begin_text,
     drawn,
 )
@@ -150,3 +152,33 @@ def test_actions_lengthen_the_load_that_follows() -> None:
     assert tails[0] is not None
     assert tails[1] is not None
     assert tails[1].most_seconds - tails[0].most_seconds == longer
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"consumer.workload": "StatefulSet"}, "actions.0.at_once"),
+        ({"consumer.balancer": "range"}, ""),
+    ],
+)
+def test_all_pods_at_once_needs_a_deployment(settings: dict[str, str], field: str) -> None:
+    """A StatefulSet has no strategy Recreate."""
+    actions = "[{kind: rolling_restart, at_seconds: 1, at_once: true, balancer: range}]"
+    overrides = {**settings, "actions": actions}
+
+    if not field:
+        assert load_scenario("quick_spike", overrides).actions
+        return
+    with pytest.raises(WrongInput) as refused:
+        load_scenario("quick_spike", overrides)
+    assert refused.value.field == field
+
+
+def test_a_run_has_the_balancers_of_its_restarts() -> None:
+    """In their order; a restart that names none changes none."""
+    actions = (
+        RollingRestart(kind="rolling_restart", at_seconds=1),
+        RollingRestart(kind="rolling_restart", at_seconds=2, balancer="consumer"),
+    )
+
+    assert balancers_of("range", actions) == ("range", "consumer")

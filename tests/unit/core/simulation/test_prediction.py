@@ -6,6 +6,7 @@ import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.catalog.catalog import checked_cell
+from lagbench.core.simulation.duration import expected_run_seconds
 from lagbench.core.simulation.prediction import PHASES, Prediction, predict, residuals
 
 
@@ -87,3 +88,27 @@ def test_a_residual_is_measured_minus_predicted() -> None:
             assert row.residual is None
         else:
             assert row.residual == pytest.approx(row.measured - row.predicted.median)
+
+
+def test_a_long_drain_is_watched_to_its_end() -> None:
+    """A run that waits two hours for its drain has a prediction of it."""
+    short = predicted("lab_spike").watched_seconds
+    long = predicted("lab_spike", timeouts__drain_seconds="7200").watched_seconds
+
+    assert short == 50 + 900
+    assert long == 50 + 7200 + 300
+
+
+def test_the_accounting_of_millions_takes_its_time() -> None:
+    """Each million messages adds nine seconds to the run."""
+    cell = checked_cell("steady", overrides={"tail": "none"})
+    load = cell.scenario.profile
+    made = predict(cell.scenario, cell.policy)
+    ten = cell.scenario.model_copy(
+        update={"profile": load.model_copy(update={"rate_per_second": 10 * load.rate_per_second})}
+    )
+    more = 9 * load.rate_per_second * load.duration_seconds
+
+    assert expected_run_seconds(ten, made) - expected_run_seconds(
+        cell.scenario, made
+    ) == pytest.approx(9e-6 * more)

@@ -166,3 +166,32 @@ def test_an_hpa_that_someone_deleted_or_edited_is_mended() -> None:
     assert here.worker.hpa_name == "keda-hpa-w"
     assert here.source.built == 1
     assert here.reasons().count("KEDAScalersStarted") == 2  # the scaler, and the watch
+
+
+def test_an_object_has_its_own_sync_and_tolerance() -> None:
+    """The annotations reach the HPA: a sync 5 s later, and 3 replicas for 2.1 thresholds."""
+    made = scaled_object(minReplicaCount=2)
+    made["metadata"]["annotations"] = {
+        "lagbench.io/hpa-sync-seconds": "5",
+        "lagbench.io/hpa-tolerance": "0",
+    }
+    here = world(made, replicas=2)
+    here.source.lag = 21
+    here.worker.step()
+
+    delay = here.hpa_worker().step()
+
+    assert delay == 5
+    assert here.cluster.scales[KEY] == 3
+
+
+def test_within_the_tolerance_of_kubernetes_nothing_changes() -> None:
+    """Without the annotations 2.1 thresholds are within 10 % of two, for 15 s."""
+    here = world(scaled_object(minReplicaCount=2), replicas=2)
+    here.source.lag = 21
+    here.worker.step()
+
+    delay = here.hpa_worker().step()
+
+    assert delay == 15
+    assert here.cluster.scales[KEY] == 2

@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
-from lagbench.core.scenario import ActionBase, ActionKind, begin_text
+from lagbench.core.scenario import (
+    ActionBase,
+    ActionKind,
+    Balancer,
+    RollingRestart,
+    Scenario,
+    begin_text,
+)
 from lagbench.core.telemetry import ActionEnded, ActionStarted, TelemetryRecord, What
 
 Disturbance = Literal["backlog", "members", "bounds", "rebalance"]
@@ -158,6 +165,23 @@ def played_actions(
         _played(number, action, starts.get(number, []), ends.get(number, []), stream_started_at)
         for number, action in enumerate(planned)
     )
+
+
+def balancers_at(at: int, planned: Scenario, played: Sequence[PlayedAction]) -> frozenset[Balancer]:
+    """Return the balancers that a pod may start with at ``at``.
+
+    A rolling restart may bring another one. While it lasts, pods of both kinds start.
+    """
+    found: frozenset[Balancer] = frozenset({planned.consumer.balancer})
+    for action in played:
+        of_plan = planned.actions[action.number]
+        if not isinstance(of_plan, RollingRestart) or of_plan.balancer is None:
+            continue
+        if action.started_at is None or at < action.started_at:
+            continue
+        is_over = action.ended_at is not None and at > action.ended_at
+        found = frozenset({of_plan.balancer}) | (frozenset() if is_over else found)
+    return found
 
 
 def doubts_of_the_actions(

@@ -13,7 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from lagbench.core.measures.evidence.actions import NOTHING_HIDDEN, Hidden
+from lagbench.core.measures.evidence.actions import (
+    NOTHING_HIDDEN,
+    Hidden,
+    PlayedAction,
+    balancers_at,
+)
 from lagbench.core.measures.evidence.load_taken import FEWEST_WAITING
 from lagbench.core.measures.evidence.measurement_window import STOPPING_PHASE
 from lagbench.core.measures.evidence.policies_in_force import PoliciesInForce
@@ -272,22 +277,24 @@ def contradictions_of_policy(
     return []
 
 
-def contradictions_of_plan(records: Sequence[TelemetryRecord], scenario: Scenario) -> list[str]:
-    """Return where pods or producer report other settings than the scenario."""
+def contradictions_of_plan(
+    records: Sequence[TelemetryRecord], scenario: Scenario, actions: Sequence[PlayedAction] = ()
+) -> list[str]:
+    """Return where pods or producer report other settings than the scenario and its actions."""
     settings, reasons = scenario.consumer, []
-    for record in records:
-        if isinstance(record, PodStarted):
-            costs = (record.process_ms, settings.mean_process_ms), (record.cpu_ms, settings.cpu_ms)
-            is_same_cost = all(isclose(*pair, rel_tol=1e-4) for pair in costs)
-            reported = (record.concurrency, record.balancer)
-            asked = (settings.concurrency, settings.balancer)
-            if not is_same_cost or reported != asked:
-                ran, said = (
-                    f"{wait:g} ms, {cpu:g} ms of CPU, concurrency {of[0]}, {of[1]}"
-                    for wait, cpu, of in zip(*costs, (reported, asked), strict=False)
-                )
-                reasons.append(f"{record.source} ran with {ran}; the scenario has {said}")
-                break
+    for record in (record for record in records if isinstance(record, PodStarted)):
+        costs = (record.process_ms, settings.mean_process_ms), (record.cpu_ms, settings.cpu_ms)
+        is_same_cost = all(isclose(*pair, rel_tol=1e-4) for pair in costs)
+        balancers = balancers_at(record.at, scenario, actions)
+        reported = (record.concurrency, record.balancer)
+        if not is_same_cost or reported not in {(settings.concurrency, b) for b in balancers}:
+            asked = (settings.concurrency, " or ".join(sorted(balancers)))
+            ran, said = (
+                f"{wait:g} ms, {cpu:g} ms of CPU, concurrency {of[0]}, {of[1]}"
+                for wait, cpu, of in zip(*costs, (reported, asked), strict=False)
+            )
+            reasons.append(f"{record.source} ran with {ran}; the scenario has {said}")
+            break
     seeds = {record.seed for record in records if isinstance(record, StreamStarted)}
     if seeds - {scenario.seed}:
         reasons.append(f"the producer's seed was {min(seeds)}, the scenario's is {scenario.seed}")

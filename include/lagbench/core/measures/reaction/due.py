@@ -13,15 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lagbench.core.kubernetes import HPA_SYNC_SECONDS
+from lagbench.core.hpa import ControllerFlags
 from lagbench.core.measures.evidence import LagSeries, gaps_between, gaps_text
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.replicas import ReplicaChange, replica_gaps
 from lagbench.core.policy import PolicyLimits
 from lagbench.core.telemetry import ReplicaSample, TelemetryRecord
-
-TOLERANCE = 1.1
-"""The HPA does not scale while its desired replicas are within 10 % of the current ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,33 +86,37 @@ def pods_due(
     if wanted >= most and ready is not None and ready >= most:
         return Due(False, f"{wanted} replicas were Ready at the load step, and more cannot help")
     if limits.lag_threshold_records is not None:
-        return _due_by_lag(lag, limits.lag_threshold_records * max(1, wanted), step_at, until_at)
+        threshold = limits.lag_threshold_records * max(1, wanted)
+        return _due_by_lag(lag, threshold, limits.flags, step_at, until_at)
     if load_needs is not None and ready is not None and ready >= load_needs:
         return Due(False, f"{ready} replicas were Ready at the load step; it needs no more")
     return Due(None, limits.threshold_rule)
 
 
-def _due_by_lag(lag: LagSeries, threshold: float, step_at: int, until_at: int) -> Due:
+def _due_by_lag(
+    lag: LagSeries, threshold: float, flags: ControllerFlags, step_at: int, until_at: int
+) -> Due:
     """Return whether lag stayed above the threshold of the replicas for a whole sync."""
+    sync_seconds, asks_at = flags.sync_seconds_in_force, _tolerated(flags) * threshold
     above = tuple(_above(lag, threshold, step_at, until_at))
-    asking = _above(lag, TOLERANCE * threshold, step_at, until_at)
+    asking = _above(lag, asks_at, step_at, until_at)
     longest = max(((end - start) / NANOSECONDS for start, end in asking), default=0.0)
     gaps = gaps_between(lag.known_at, step_at, until_at)
     is_due: bool | None = False
     text = f"total lag has no gap and was never above {threshold:g}"
-    if longest >= HPA_SYNC_SECONDS:
+    if longest >= sync_seconds:
         seconds = (above[0][0] - step_at) / NANOSECONDS
         is_due = True
         text = f"total lag rose above {threshold:g} {seconds:.1f} s after the load step"
     elif gaps:
         is_due, text = None, gaps_text("total lag", gaps, step_at)
-    elif longest > HPA_SYNC_SECONDS - 2:  # the samples before and after lie that far apart
+    elif longest > max(0.0, sync_seconds - 2):  # the samples before and after lie that far apart
         is_due = None
-        text = f"total lag was above {TOLERANCE * threshold:g} for about one sync of the HPA"
+        text = f"total lag was above {asks_at:g} for about one sync of the HPA"
     elif above:
         text = (
-            f"total lag stayed above {TOLERANCE * threshold:g} for {longest:.0f} s at most, no"
-            f" whole sync of the HPA ({HPA_SYNC_SECONDS:g} s)"
+            f"total lag stayed above {asks_at:g} for {longest:.0f} s at most, no"
+            f" whole sync of the HPA ({sync_seconds:g} s)"
         )
     return Due(is_due, text, above)
 
@@ -128,8 +129,14 @@ def useful_replicas(limits: PolicyLimits, partitions: int) -> int:
     most = min(limits.ceiling_replicas, partitions)
     if not limits.is_capped_at_partitions:
         return most
-    sticks = next(n for n in range(1, partitions + 1) if partitions <= TOLERANCE * n)
+    tolerated = _tolerated(limits.flags)
+    sticks = next(n for n in range(1, partitions + 1) if partitions <= tolerated * n)
     return min(most, sticks)
+
+
+def _tolerated(flags: ControllerFlags) -> float:
+    """Return the highest ratio of lag to what the replicas may hold that adds no replica."""
+    return 1 + flags.tolerance_in_force
 
 
 def _above(lag: LagSeries, threshold: float, from_at: int, until_at: int) -> list[tuple[int, int]]:

@@ -8,6 +8,7 @@ from typing import Any
 from lagbench.core.hpa import (
     HpaSettings,
     MetricOutcome,
+    controller_flags,
     decide,
     parse_hpa,
     propose_external_average,
@@ -16,10 +17,10 @@ from lagbench.core.hpa import (
 )
 from lagbench.core.keda.loop import MetricSpec, build_hpa
 from lagbench.core.keda.object import ScaledObjectSpec
-from lagbench.core.kubernetes import HPA_SYNC_SECONDS, NS_PER_SECOND
+from lagbench.core.kubernetes import NS_PER_SECOND
 
 # The longest window is an hour; what has not moved for that long will not.
-_STILL_SYNCS = 3600 // HPA_SYNC_SECONDS + 1
+_LONGEST_WINDOW_SECONDS = 3600
 _TARGET_MILLI = 1000
 
 
@@ -31,12 +32,15 @@ def climb(manifest: Mapping[str, Any], spec: ScaledObjectSpec, *, wish: int) -> 
     metric = MetricSpec("lag", 0, "External", "AverageValue", _TARGET_MILLI)
     built = build_hpa(spec, {"uid": "", **(manifest.get("metadata") or {})}, [metric])
     hpa = parse_hpa(built, where="climb")
-    settings, replicas = HpaSettings(), max(spec.floor, 1)
+    flags = controller_flags(manifest, where="climb")
+    settings, replicas = HpaSettings(tolerance=flags.tolerance_in_force), max(spec.floor, 1)
+    sync_seconds = round(flags.sync_seconds_in_force)
+    most_still = _LONGEST_WINDOW_SECONDS // sync_seconds + 1
     # The floor has long been recommended when the lag comes: a scale-up window looks back on it.
     history = start_history(replicas, 0)
     counts, still, now_ns = [replicas], 0, 0
-    while still < _STILL_SYNCS and replicas < hpa.max_replicas:
-        now_ns += HPA_SYNC_SECONDS * NS_PER_SECOND
+    while still < most_still and replicas < hpa.max_replicas:
+        now_ns += sync_seconds * NS_PER_SECOND
         proposal = propose_external_average(
             [wish * _TARGET_MILLI],
             _TARGET_MILLI,

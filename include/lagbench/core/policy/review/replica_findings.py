@@ -7,7 +7,6 @@ from math import ceil
 
 from lagbench.core.keda.loop import divisors
 from lagbench.core.keda.object import KafkaTrigger, Trigger
-from lagbench.core.kubernetes import HPA_TOLERANCE
 from lagbench.core.policy.limits import policy_limits
 from lagbench.core.policy.review.climb import climb
 from lagbench.core.policy.review.finding import Finding, Subject
@@ -106,15 +105,16 @@ def _partitions(subject: Subject, partitions: int) -> Iterator[Finding]:
 def _sticking(subject: Subject, partitions: int) -> Iterator[Finding]:
     """Yield the counts at which the HPA takes the cap for near enough."""
     floor = max(subject.spec.floor, 1)
-    stuck = [n for n in range(floor, partitions) if partitions / n <= 1 + HPA_TOLERANCE]
+    tolerance = policy_limits(subject.manifest).flags.tolerance_in_force
+    stuck = [n for n in range(floor, partitions) if partitions / n <= 1 + tolerance]
     path = climb(subject.manifest, subject.spec, wish=partitions)
     if not stuck:
         return
     counts = ", ".join(map(str, stuck))
-    least = ceil(partitions / (1 + HPA_TOLERANCE))
+    least = ceil(partitions / (1 + tolerance))
     happens = (
         f"{counts} of {partitions} stay there under any lag: {partitions} wanted is within the "
-        f"HPA's tolerance of 10 % from {least} on"
+        f"HPA's tolerance of {100 * tolerance:g} % from {least} on"
     )
     if path and path[-1] in stuck:
         way = " → ".join(map(str, path))

@@ -21,7 +21,8 @@ from lagbench.core.policy.admission import (
     refuse_unknown_hpa_fields,
     without_nulls,
 )
-from lagbench.core.policy.limits import policy_limits
+from lagbench.core.policy.limits import PolicyLimits, policy_limits
+from lagbench.core.policy.loop_gain import loop_gain, standing_lag_seconds
 from lagbench.core.policy.review.climb import climb
 from lagbench.core.policy.review.failure_findings import failure_findings
 from lagbench.core.policy.review.finding import Finding, KnownObjects, PolicyContext, Subject, shown
@@ -43,7 +44,11 @@ from lagbench.core.policy.review.threshold_findings import (
     suggest_lag_threshold,
     threshold_findings,
 )
-from lagbench.core.policy.review.timing_findings import behavior_findings, timing_findings
+from lagbench.core.policy.review.timing_findings import (
+    behavior_findings,
+    controller_flag_findings,
+    timing_findings,
+)
 from lagbench.errors import WrongInput
 
 _TRIGGER_RULES: tuple[Callable[[Subject, Trigger], Iterator[Finding]], ...] = (
@@ -56,6 +61,7 @@ _LEVELS = ("refused", "broken", "warning", "note")
 _RULES: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     replica_findings,
     timing_findings,
+    controller_flag_findings,
     lambda subject: behavior_findings(
         subject.spec.behavior, pause_seconds=subject.context.pause_seconds
     ),
@@ -79,7 +85,9 @@ class PolicyReview:
     """The result of one policy's review.
 
     ``is_accepted``: the API server and KEDA's webhook store it. ``climb``: the replicas from the
-    floor up under full lag, empty when that cannot be said.
+    floor up under full lag, empty when that cannot be said. ``loop_gain`` and
+    ``standing_lag_seconds``: of the lag trigger's loop; None: no trigger counts lag, or the rate of
+    a pod is not known.
     """
 
     kind: str
@@ -89,6 +97,8 @@ class PolicyReview:
     refused_by: RefusedBy | None = None
     climb: tuple[int, ...] = ()
     suggested_lag_threshold: int | None = None
+    loop_gain: float | None = None
+    standing_lag_seconds: float | None = None
 
     @property
     def can_run(self) -> bool:
@@ -124,8 +134,18 @@ def review_policy(
     suggested = None
     if context.pod_rate is not None and context.slo_seconds is not None:
         suggested = suggest_lag_threshold(context.pod_rate, context.slo_seconds)
+    if review.can_run and context.pod_rate is not None:
+        review = _with_loop(review, context.pod_rate, policy_limits(manifest))
     ordered = sorted(review.findings, key=lambda item: _LEVELS.index(item.level))
     return replace(review, findings=tuple(ordered), suggested_lag_threshold=suggested)
+
+
+def _with_loop(review: PolicyReview, pod_rate: float, limits: PolicyLimits) -> PolicyReview:
+    return replace(
+        review,
+        loop_gain=loop_gain(pod_rate, limits),
+        standing_lag_seconds=standing_lag_seconds(pod_rate, limits),
+    )
 
 
 def _scaled_object(

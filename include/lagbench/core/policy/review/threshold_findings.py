@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from lagbench.core.kubernetes import HPA_TOLERANCE
 from lagbench.core.policy.limits import policy_limits
 from lagbench.core.policy.review.finding import Finding, PolicyContext, Subject
 
@@ -29,12 +28,13 @@ def threshold_findings(subject: Subject) -> Iterator[Finding]:
     if context.pod_rate is not None and context.slo_seconds is not None:
         yield from _against_slo(threshold, context.pod_rate, context.slo_seconds, field)
     if context.base_rate is not None:
-        held = threshold * limits.started_replicas * (1 + HPA_TOLERANCE)
+        tolerated = 1 + limits.flags.tolerance_in_force
+        held = threshold * limits.started_replicas * tolerated
         rate, floor = context.base_rate, limits.started_replicas
         seconds = context.consumer.lag_at_rest_seconds(rate, floor)
         at_rest = rate * seconds
         if held < at_rest < math.inf:
-            least = round(at_rest / (limits.started_replicas * (1 + HPA_TOLERANCE)))
+            least = round(at_rest / (limits.started_replicas * tolerated))
             yield Finding(
                 "warning",
                 "scales-on-noise",

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lagbench.core.hpa import HpaBehavior, ScalingRules, parse_behavior
+from lagbench.core.hpa import (
+    SYNC_ANNOTATION,
+    TOLERANCE_ANNOTATION,
+    HpaBehavior,
+    ScalingRules,
+    parse_behavior,
+)
 from lagbench.core.kubernetes import HPA_SYNC_SECONDS
 from lagbench.core.policy.admission import polling_interval_decides
 from lagbench.core.policy.review.finding import Finding, Subject, shown
@@ -14,6 +20,21 @@ _DEFAULT_WINDOW_SECONDS = 300
 _SHORT_WINDOW_SECONDS = 30
 _DOUBLING_PERCENT, _TRIPLING_PERCENT = 100, 200
 _BEHAVIOR = "spec.advanced.horizontalPodAutoscalerConfig.behavior"
+
+
+def controller_flag_findings(subject: Subject) -> Iterator[Finding]:
+    """Yield flags of the HPA's controller, which Kubernetes does not read from an object."""
+    annotations = (subject.manifest.get("metadata") or {}).get("annotations") or {}
+    for name in (SYNC_ANNOTATION, TOLERANCE_ANNOTATION):
+        if name in annotations:
+            yield Finding(
+                "note",
+                "own-controller-only",
+                f"metadata.annotations.{name}",
+                str(annotations[name]),
+                "only lagbench's controller reads it: kube-controller-manager has one value for "
+                "all HPAs, and a managed cluster does not let you set it",
+            )
 
 
 def timing_findings(subject: Subject) -> Iterator[Finding]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lagbench.adapters.kube.cluster_protocol import HPA, ClusterError, Manifest, Scale, key_of
 from lagbench.core.hpa import (
     Condition,
+    ControllerFlags,
     HpaDecision,
     HpaHistory,
     HpaSpec,
     MetricFailure,
+    controller_flags,
     decide,
     parse_hpa,
     record_change,
@@ -54,6 +56,7 @@ class HpaWorker(Worker):
         self._status = StatusWriter(context.cluster, HPA, manifest)
         self._history: HpaHistory | None = None
         delay = context.hpa_clock.first_delay_seconds("/".join(key_of(manifest)))
+        delay = min(delay, self._flags().sync_seconds or delay)
         self._sync_at = context.clock.monotonic_seconds() + delay
 
     @property
@@ -69,7 +72,8 @@ class HpaWorker(Worker):
 
     def step(self) -> float:
         """Sync when it is time; the next sync is due one period after this one ended."""
-        clock, period = self._context.clock, self._context.hpa_clock.period_seconds
+        clock = self._context.clock
+        period = self._flags().sync_seconds or self._context.hpa_clock.period_seconds
         wait_seconds = self._sync_at - clock.monotonic_seconds()
         if wait_seconds > 0:
             return wait_seconds
@@ -85,8 +89,24 @@ class HpaWorker(Worker):
         """Leave the target as it is: an HPA that goes changes nothing."""
         log.info("%s: ended", self.name)
 
+    def _flags(self) -> ControllerFlags:
+        """Return the flags that the object sets for itself; none if they are wrong."""
+        try:
+            return controller_flags(self._latest, where=self.name)
+        except WrongInput as error:
+            log.warning("%s", error)
+            return ControllerFlags()
+
+    def _context_of_object(self) -> WorkerContext:
+        """Return the context with the object's own tolerance."""
+        tolerance = self._flags().tolerance
+        if tolerance is None:
+            return self._context
+        settings = replace(self._context.hpa_settings, tolerance=tolerance)
+        return replace(self._context, hpa_settings=settings)
+
     def _sync(self, manifest: Manifest) -> None:
-        context, namespace = self._context, manifest["metadata"]["namespace"]
+        context, namespace = self._context_of_object(), manifest["metadata"]["namespace"]
         try:
             spec = parse_hpa(manifest, where=f"HPA {'/'.join(key_of(manifest))}")
         except WrongInput as error:

@@ -6,17 +6,25 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from lagbench.catalog.catalog import load_scenario
 from lagbench.core.measures.evidence.actions import (
     HIDES,
     Hidden,
     PlayedAction,
+    balancers_at,
     doubts_of_the_actions,
     played_actions,
 )
 from lagbench.core.measures.evidence.contradictions import contradictions_of_members
 from lagbench.core.measures.evidence.group_strangers import group_strangers
 from lagbench.core.measures.rebalance.episodes import EpisodeSpan, caused_by_action
-from lagbench.core.scenario.actions import ActionBase, ActionKind, AutoscalerDown, KillPod
+from lagbench.core.scenario.actions import (
+    ActionBase,
+    ActionKind,
+    AutoscalerDown,
+    KillPod,
+    RollingRestart,
+)
 from lagbench.core.telemetry import records as t
 
 NS = 1_000_000_000
@@ -204,3 +212,21 @@ def test_an_action_that_hides_nothing_has_a_row_of_its_own() -> None:
     assert AutoscalerDown(kind="autoscaler_down", at_seconds=1, for_seconds=1).kind in HIDES
     assert not HIDES["autoscaler_down"].disturbances
     assert not HIDES["lag_scaler_down"].disturbances
+
+
+def test_a_pod_has_the_balancer_that_a_restart_brings() -> None:
+    """Before it the scenario's, while it lasts either, after it the new one."""
+    restart = RollingRestart(kind="rolling_restart", at_seconds=10, balancer="consumer")
+    scenario = load_scenario("lab_restart").model_copy(update={"actions": (restart,)})
+    records = [
+        started(10, action="rolling_restart"),
+        ended(20, action="rolling_restart"),
+    ]
+    played = played_actions(records, [restart], stream_started_at=0)
+
+    def at(second: float) -> frozenset[str]:
+        return frozenset(balancers_at(round(second * NS), scenario, played))
+
+    assert at(9) == {"cooperative-sticky"}
+    assert at(15) == {"cooperative-sticky", "consumer"}
+    assert at(21) == {"consumer"}

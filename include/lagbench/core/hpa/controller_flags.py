@@ -1,0 +1,83 @@
+"""Flags of the HPA's controller that a policy sets for itself, as annotations.
+
+In Kubernetes they are flags of kube-controller-manager, one value for all HPAs, and a managed
+cluster does not let its users set them. lagbench's own controller reads them from each object:
+
+* ``lagbench.io/hpa-sync-seconds: "5"``: the time between two syncs;
+* ``lagbench.io/hpa-tolerance: "0"``: the part of the target within which nothing changes.
+
+KEDA copies the annotations of a ScaledObject to its HPA.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lagbench.core.kubernetes import HPA_SYNC_SECONDS, HPA_TOLERANCE
+from lagbench.errors import WrongInput
+
+SYNC_ANNOTATION = "lagbench.io/hpa-sync-seconds"
+TOLERANCE_ANNOTATION = "lagbench.io/hpa-tolerance"
+SYNCS_OF_A_PERIOD = (1, 3, 5, 15)
+"""Divisors of Kubernetes' 15 s, so that a sync every 15 s stays one, and a run's phase is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerFlags:
+    """The flags that an object sets for itself; None: the controller's own."""
+
+    sync_seconds: float | None = None
+    tolerance: float | None = None
+
+    @property
+    def sync_seconds_in_force(self) -> float:
+        """Return the time between two syncs, that of Kubernetes if the object sets none."""
+        return float(HPA_SYNC_SECONDS) if self.sync_seconds is None else self.sync_seconds
+
+    @property
+    def tolerance_in_force(self) -> float:
+        """Return the tolerance, that of Kubernetes if the object sets none."""
+        return HPA_TOLERANCE if self.tolerance is None else self.tolerance
+
+    @property
+    def are_set(self) -> bool:
+        """Return whether the object sets any."""
+        return self.sync_seconds is not None or self.tolerance is not None
+
+
+def controller_flags(manifest: Mapping[str, Any], *, where: str) -> ControllerFlags:
+    """Return the flags that a ScaledObject or an HPA sets for itself.
+
+    :raises WrongInput: a value is not a number of the allowed ones.
+    """
+    metadata = manifest.get("metadata")
+    found = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    annotations = found if isinstance(found, Mapping) else {}
+    flags = ControllerFlags(
+        sync_seconds=_number(annotations, SYNC_ANNOTATION),
+        tolerance=_number(annotations, TOLERANCE_ANNOTATION),
+    )
+    if flags.sync_seconds is not None and flags.sync_seconds not in SYNCS_OF_A_PERIOD:
+        allowed = f"{', '.join(map(str, SYNCS_OF_A_PERIOD))} (seconds)"
+        raise _wrong(annotations, SYNC_ANNOTATION, allowed, where)
+    if flags.tolerance is not None and not 0 <= flags.tolerance < 1:
+        raise _wrong(annotations, TOLERANCE_ANNOTATION, "a number from 0 to below 1", where)
+    return flags
+
+
+def _number(annotations: Mapping[str, Any], name: str) -> float | None:
+    """Return the annotation as a number; NaN if it is none, which no range has."""
+    if name not in annotations:
+        return None
+    try:
+        return float(annotations[name])
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _wrong(annotations: Mapping[str, Any], name: str, allowed: str, where: str) -> WrongInput:
+    field = f"metadata.annotations[{name}]"
+    return WrongInput(where=where, field=field, value=annotations[name], allowed=allowed)
