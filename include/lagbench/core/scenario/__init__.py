@@ -1,5 +1,6 @@
 """Define the input of a run: load, events, keys, timeouts, names."""
 
+from lagbench.core.scenario.accounting_level import LevelName, level_of
 from lagbench.core.scenario.actions import (
     ROLLOUT_SECONDS,
     Action,
@@ -40,6 +41,7 @@ from lagbench.core.scenario.payload import (
 )
 from lagbench.core.scenario.poison import PoisonedKey, PoisonedKeyFlag
 from lagbench.core.scenario.process_cost import NUMBER, ProcessCost
+from lagbench.core.scenario.profiles import BurstyProfile, Profile, SteadyProfile, StepProfile
 from lagbench.core.scenario.run_names import (
     AUTOSCALER_DEPLOYMENT,
     AUTOSCALER_NAMESPACE,
@@ -65,15 +67,11 @@ from lagbench.core.scenario.scenario import (
     EARLIER_NAMES,
     MAX_SEED,
     Balancer,
-    BurstyProfile,
     ConsumerFlags,
     ConsumerSettings,
     Keys,
-    Profile,
     Scenario,
     Slos,
-    SteadyProfile,
-    StepProfile,
     WorkFlags,
     Workload,
 )
@@ -141,6 +139,7 @@ __all__ = [
     "KindName",
     "LagScalerDown",
     "LastingAction",
+    "LevelName",
     "PartitionPlan",
     "PausePod",
     "Payload",
@@ -171,6 +170,7 @@ __all__ = [
     "flag_text",
     "flag_values",
     "kind_of",
+    "level_of",
     "mean_start_seconds",
     "new_run_id",
     "phase_distance_seconds",

@@ -1,0 +1,50 @@
+"""Leave an SLO out that the level of accounting cannot judge, unless the user gave it a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lagbench.core.measures import Measures
+from lagbench.core.scenario import level_of
+from lagbench.core.verdict.slo import SloResult
+
+
+def has_work(measures: Measures) -> bool:
+    """Return whether the run's accounting knows which messages were processed."""
+    level = measures.accounting_level
+    return level is None or level_of(level).has_work
+
+
+def of_level(results: Iterable[SloResult], measures: Measures) -> list[SloResult]:
+    """Return ``results``; those that the level cannot judge have no value.
+
+    Without a limit they are not judged, with one they are undetermined.
+    """
+    if measures.accounting_level is None:
+        return list(results)
+    level = level_of(measures.accounting_level)
+    return [
+        result.model_copy(
+            update={
+                "status": "not_judged" if result.status == "not_judged" else "undetermined",
+                "value": None,
+                "low": None,
+                "high": None,
+                "reason": f"{level.text} cannot judge it: {level.cannot_judge[result.name]}",
+            }
+        )
+        if result.name in level.cannot_judge
+        else result
+        for result in results
+    ]
+
+
+def judged_without(results: Iterable[SloResult], measures: Measures) -> list[str]:
+    """Return what the verdict names first: the SLOs that the level leaves out; it may be none."""
+    if measures.accounting_level is None:
+        return []
+    known = list(results)
+    asked = {result.name for result in known if result.status != "not_judged"}
+    level = level_of(measures.accounting_level)
+    text = level.judged_without((result.name for result in known), but=asked)
+    return [text] if text else []
