@@ -109,11 +109,13 @@ def _on_cluster(
 
 def _require_playable(cell: Cell, state_dir: Path, *, is_embedded: bool) -> None:
     """Reject a cell that this kind of target lacks a part for."""
+    from lagbench.catalog.own_consumers import require_own_consumer
     from lagbench.core.cluster import refuse_on_cluster, refuse_without_own_broker
     from lagbench.embedded import bench
     from lagbench.embedded.prometheus_program import require_prometheus
 
     require_known_hpa(cell.scenario, is_embedded=is_embedded)
+    require_own_consumer(cell.scenario, is_embedded=is_embedded)
     if not is_embedded:
         refuse_on_cluster(cell.scenario)
         return

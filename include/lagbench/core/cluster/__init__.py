@@ -36,6 +36,12 @@ from lagbench.core.cluster.manifests import (
     prometheus_for_run,
     recorder_for_run,
 )
+from lagbench.core.cluster.own_deployment import (
+    OwnDeployment,
+    own_consumer_for_cluster,
+    own_deployment,
+)
+from lagbench.core.cluster.own_process import OwnProcess, own_consumer_as_process
 from lagbench.core.cluster.policy_manifest import (
     HPA,
     POLICY_KINDS,
@@ -79,6 +85,8 @@ __all__ = [
     "ClusterSettings",
     "ConsumersWay",
     "LeaseClaim",
+    "OwnDeployment",
+    "OwnProcess",
     "Right",
     "RunTarget",
     "SparkPlace",
@@ -102,6 +110,9 @@ __all__ = [
     "lease_standing",
     "longest_run_seconds",
     "manifests",
+    "own_consumer_as_process",
+    "own_consumer_for_cluster",
+    "own_deployment",
     "policy_for_run",
     "producer_job_for_run",
     "prometheus_for_run",

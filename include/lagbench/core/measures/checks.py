@@ -135,11 +135,11 @@ def moved_back(measures: Measures) -> str:
     moves = measures.accounting.commit_moves
     if not moves:
         return ""
-    first = moves[0]
+    first, again = moves[0], measures.accounting.repeated_at_least
     return (
-        f"the group's committed offset moved back {len(moves)} times, first of partition "
-        f"{first.partition} from {first.from_offset} to {first.to_offset}, seen "
-        f"{moment(measures, first.at)}"
+        f"the group's committed offset moved back {len(moves)} times, so at least {again:,} "
+        f"messages were to be done again; first of partition {first.partition} from "
+        f"{first.from_offset} to {first.to_offset}, seen {moment(measures, first.at)}"
     )
 
 

@@ -31,6 +31,7 @@ from lagbench.core.scenario.hpa_phase import (
     require_known_hpa,
     stream_start_at_ns,
 )
+from lagbench.core.scenario.own_consumer import OwnTexts, client_pattern, own_texts
 from lagbench.core.scenario.partition_plan import PartitionPlan
 from lagbench.core.scenario.payload import (
     Payload,
@@ -140,6 +141,7 @@ __all__ = [
     "LagScalerDown",
     "LastingAction",
     "LevelName",
+    "OwnTexts",
     "PartitionPlan",
     "PausePod",
     "Payload",
@@ -164,6 +166,7 @@ __all__ = [
     "action_models",
     "actions_seconds",
     "begin_text",
+    "client_pattern",
     "downstream_pace",
     "drawn",
     "flag_of",
@@ -173,6 +176,7 @@ __all__ = [
     "level_of",
     "mean_start_seconds",
     "new_run_id",
+    "own_texts",
     "phase_distance_seconds",
     "read_samples",
     "require_known_hpa",

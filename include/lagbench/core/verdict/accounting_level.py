@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lagbench.core.measures import Measures
-from lagbench.core.scenario import level_of
-from lagbench.core.verdict.slo import SloResult
+from lagbench.core.scenario import Slos, level_of
+from lagbench.core.verdict.slo import SloResult, slo_of
+
+_FAILED = "failed"
 
 
 def has_work(measures: Measures) -> bool:
@@ -15,14 +17,20 @@ def has_work(measures: Measures) -> bool:
     return level is None or level_of(level).has_work
 
 
-def of_level(results: Iterable[SloResult], measures: Measures) -> list[SloResult]:
+def of_level(
+    results: Iterable[SloResult], measures: Measures, asked: Slos | None = None
+) -> list[SloResult]:
     """Return ``results``; those that the level cannot judge have no value.
 
-    Without a limit they are not judged, with one they are undetermined.
+    Without a limit they are not judged, with one they are undetermined. A limit of ``asked`` on
+    failed messages, which without a report of them have no result, gets one.
     """
+    known = list(results)
     if measures.accounting_level is None:
-        return list(results)
+        return known
     level = level_of(measures.accounting_level)
+    if asked is not None and all(result.name != _FAILED for result in known):
+        known.append(slo_of(_FAILED, asked.failed).result("undetermined", None, ""))
     return [
         result.model_copy(
             update={
@@ -35,7 +43,7 @@ def of_level(results: Iterable[SloResult], measures: Measures) -> list[SloResult
         )
         if result.name in level.cannot_judge
         else result
-        for result in results
+        for result in known
     ]
 
 

@@ -67,7 +67,7 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
     scaling = not_asked_of_kind(scaling, measures)
     scaling = [_of_known_clocks(result, measures) for result in scaling]
     scaling = of_level(scaling, measures)
-    messages = of_level(accounting_results(measures, slos), measures)
+    messages = of_level(accounting_results(measures, slos), measures, slos)
     invalid = measures.validity.reasons
     unsure = [f"{r.title}: {r.reason}" for r in [*scaling, *messages] if r.status == "undetermined"]
     if not measures.validity.is_valid:
