@@ -239,7 +239,8 @@ def _contradictions_of_the_group(run: RunEvidence, until_at: int) -> tuple[str, 
             run.records,
             until_at,
             session_seconds=consumer.session_timeout_seconds
-            or session_timeout_seconds(consumer.balancer),
+            if consumer.kind == "own"
+            else session_timeout_seconds(consumer.balancer),
             members_per_pod=consumer.members_per_pod,
             hidden=run.hidden,
         ),

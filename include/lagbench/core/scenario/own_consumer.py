@@ -60,8 +60,8 @@ class OwnConsumer(BaseModel):
         description="client id or instance id of a member; {pod} stands for the pod's name, which "
         "makes members known by name. None: only their number is known",
     )
-    session_timeout_seconds: float | None = Field(
-        None, gt=0, le=3600, description="of your consumer; None: the client's default of 45 s"
+    session_timeout_seconds: float = Field(
+        45.0, gt=0, le=3600, description="of your consumer: how long a dead member stays"
     )
     members_per_pod: int = Field(
         1, ge=1, le=1000, description="members of the group in each pod, for instance its threads"

@@ -41,7 +41,7 @@ def _named(
     pattern = client_pattern(client_id, r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
     for member in members:
         found = pattern.fullmatch(member.client_id)
-        is_own = found is not None and found["pod"] in pods
-        yield (
-            msgspec.structs.replace(member, client_id=found["pod"]) if is_own and found else member
-        )
+        if found is not None and found["pod"] in pods:
+            yield msgspec.structs.replace(member, client_id=found["pod"])
+        else:
+            yield member
