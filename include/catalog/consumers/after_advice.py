@@ -74,9 +74,8 @@ class Orders:
             headers=message.headers(),
         )
         self._producer.poll(0)
-        topic, partition, offset = message.topic(), message.partition(), message.offset()
-        assert topic is not None and partition is not None and offset is not None
-        self._next[topic, partition] = offset + 1
+        place = (str(message.topic()), int(message.partition() or 0))
+        self._next[place] = int(message.offset() or 0) + 1
 
     def _settle(self) -> None:
         """Deliver all results, then commit; what cannot be committed is tried again later."""

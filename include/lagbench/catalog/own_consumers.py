@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from lagbench.catalog.strict_yaml import parse_documents, read_bytes, read_text
 from lagbench.core.cluster import (
@@ -86,12 +87,12 @@ def require_own_consumer(scenario: Scenario, *, is_embedded: bool) -> None:
     consumer = scenario.consumer
     if consumer.kind != "own" or consumer.manifest is None:
         return
-    file = Path(consumer.manifest)
-    own = read_own_deployment(file, consumer)
     target = RunTarget(RunNames("check"), "127.0.0.1:9092")
     if not is_embedded:
-        own_consumer_for_cluster(own, target, consumer, replicas=1)
+        own_workload(scenario, target, replicas=1)
         return
+    file = Path(consumer.manifest)
+    own = read_own_deployment(file, consumer)
     own_consumer_as_process(
         own,
         target,
@@ -100,6 +101,13 @@ def require_own_consumer(scenario: Scenario, *, is_embedded: bool) -> None:
         environment=read_environment(consumer),
         folder=str(file.parent),
     )
+
+
+def own_workload(scenario: Scenario, target: RunTarget, *, replicas: int) -> dict[str, Any]:
+    """Return the workload of a scenario's own consumer, as a cluster gets it."""
+    consumer = scenario.consumer
+    own = read_own_deployment(Path(str(consumer.manifest)), consumer)
+    return own_consumer_for_cluster(own, target, consumer, replicas=replicas)
 
 
 def _unquoted(value: str) -> str:

@@ -102,7 +102,7 @@ def test_a_process_gets_a_port_of_its_own_and_the_probes_on_it() -> None:
 
 
 def test_a_probe_on_a_port_that_the_process_does_not_know_is_left_out() -> None:
-    """All processes share the machine's ports, so a fixed one cannot be probed; the note says how."""
+    """Processes share the machine's ports: no fixed one can be probed, and the note says how."""
     found = process(read("probes.yaml"), {})
 
     assert not {"readinessProbe", "livenessProbe"} & set(container_of(found.workload))
@@ -110,7 +110,7 @@ def test_a_probe_on_a_port_that_the_process_does_not_know_is_left_out() -> None:
 
 
 def test_secrets_come_from_the_file_of_variables() -> None:
-    """envFrom and secretKeyRef read one Secret of the run; an optional key may be missing."""
+    """EnvFrom and secretKeyRef read one Secret of the run; an optional key may be missing."""
     found = process(read("secret.yaml"), {"DATABASE_PASSWORD": "a", "API_URL": "b"})
 
     container = container_of(found.workload)
