@@ -65,10 +65,11 @@ class AccountingLevel:
     def judged_without(self, names: Iterable[str], *, but: Collection[str] = ()) -> str:
         """Return the first sentence of a verdict: what this level leaves unjudged.
 
-        :param names: the SLOs in the order of the verdict.
+        :param names: the SLOs of the verdict.
         :param but: SLOs that have a limit although they cannot be judged.
         """
-        missing = [name for name in names if name in self.cannot_judge and name not in but]
+        known = set(names) - set(but)
+        missing = [name for name in self.cannot_judge if name in known]
         return f"judged without: {', '.join(missing)} ({self.text})" if missing else ""
 
 
@@ -81,7 +82,6 @@ COMMITS = AccountingLevel(
     has_work=False,
     has_pods=False,
     cannot_judge={
-        **_OF_OWNERS,
         **dict.fromkeys(
             (
                 "lost",
@@ -94,6 +94,7 @@ COMMITS = AccountingLevel(
             _NO_WORK,
         ),
         **dict.fromkeys(("standstill_seconds", "lag_falls_at_full_parallelism"), _STEPS),
+        **_OF_OWNERS,
     },
 )
 OUTPUT = AccountingLevel(
@@ -101,14 +102,14 @@ OUTPUT = AccountingLevel(
     "the consumer's output topic",
     has_work=True,
     has_pods=False,
-    cannot_judge={**_OF_OWNERS, "failed": _NO_REPORT},
+    cannot_judge={"failed": _NO_REPORT, **_OF_OWNERS},
 )
 LEDGER = AccountingLevel(
     "ledger",
     "the ledger that the consumer writes",
     has_work=True,
     has_pods=True,
-    cannot_judge={**_OF_OWNERS, "failed": _NO_REPORT},
+    cannot_judge={"failed": _NO_REPORT, **_OF_OWNERS},
 )
 LEVELS: Mapping[str, AccountingLevel] = {level.name: level for level in (COMMITS, OUTPUT, LEDGER)}
 

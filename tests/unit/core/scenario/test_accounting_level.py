@@ -40,8 +40,8 @@ def test_a_limit_of_the_user_stays() -> None:
     assert limits["duplicated"] is None
 
 
-def test_the_sentence_names_what_is_missing_in_the_order_of_the_verdict() -> None:
-    """The sentence leaves out what can be judged, and what the user asked for."""
+def test_the_sentence_names_what_is_missing() -> None:
+    """It leaves out what can be judged, and what the user asked for."""
     level = level_of("output")
 
     said = level.judged_without(["lost", "zombies", "failed"], but={"failed"})

@@ -18,8 +18,8 @@ def test_the_verdict_names_first_what_the_level_leaves_out() -> None:
     verdict = judge(COMMITS, Slos.model_validate(LIMITS))
 
     assert verdict.status == "pass"
-    assert verdict.reasons[0].startswith("judged without: reaction_seconds, ")
-    assert "lost, duplicated, reordered, zombies (accounting by committed" in verdict.reasons[0]
+    assert verdict.reasons[0].startswith("judged without: lost, failed, duplicated, reordered, ")
+    assert verdict.reasons[0].endswith("(accounting by committed offsets alone)")
     left_out = [slo for slo in verdict.slos if slo.name in LIMITS]
     assert {(slo.status, slo.value) for slo in left_out} == {("not_judged", None)}
 
