@@ -1,4 +1,4 @@
-"""A consumer of orders as a client's first example shows one: poll, process, go on.
+"""A consumer of orders as a client's first example shows one: poll, process, repeat.
 
 It prices each order (4 ms) and sends the result to an output topic with the headers that it got.
 Nothing is set that a beginner would not set: offsets are committed automatically, the assignor is

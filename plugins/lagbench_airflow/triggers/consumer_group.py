@@ -45,7 +45,7 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
 
         Without ``has_members`` no member may be there: the group only has published offsets.
         ``client_id`` is that of a user's own members, in which ``{pod}`` stands for the pod's name;
-        without it their names tell nothing. None: a member has the name of its pod.
+        without it their names mean nothing. None: a member has the name of its pod.
         """
         super().__init__(**bounds)
         self.run_id, self.is_second, self.workload = run_id, is_second, workload

@@ -1,7 +1,7 @@
 """Read the Deployment that a user brings, and make it one of a run on a cluster.
 
-The run sets name, labels, selector and replicas; variables and arguments that the scenario names
-tell the consumer its Kafka, topic and group. Everything else stays as the user wrote it.
+The run sets name, labels, selector and replicas. The consumer gets its Kafka, topic and group by
+the variables and arguments that the scenario names. Everything else stays as the user wrote it.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def own_consumer_for_cluster(
     container = next(one for one in pod["containers"] if one["name"] == own.container["name"])
     ports = {str(port.get("name", "")): port["containerPort"] for port in _ports(own)}
     ports |= {str(port["containerPort"]): port["containerPort"] for port in _ports(own)}
-    tell(own, container, target, settings, {name: str(port) for name, port in ports.items()})
+    write_texts(own, container, target, settings, {name: str(port) for name, port in ports.items()})
     return manifest
 
 
@@ -131,7 +131,7 @@ def as_workload(own: OwnDeployment, target: RunTarget, *, replicas: int) -> Mani
     return manifest
 
 
-def tell(
+def write_texts(
     own: OwnDeployment,
     container: dict[str, Any],
     target: RunTarget,

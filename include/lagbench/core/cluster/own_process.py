@@ -1,7 +1,7 @@
 """Adapt a user's Deployment to the embedded bench, where a pod is a process.
 
-What means nothing there is left out with a note. What the consumer would miss is refused by its
-place in the file and the reason, before anything starts.
+Fields without a meaning there are left out with a note. A field that the consumer would miss is
+rejected by its place in the file, with the reason, before anything starts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from typing import Any
 
 from lagbench.core.cluster.group_manifests import Manifest
 from lagbench.core.cluster.manifests import RunTarget, named
-from lagbench.core.cluster.own_deployment import POD_SPEC, OwnDeployment, as_workload, tell
+from lagbench.core.cluster.own_deployment import (
+    POD_SPEC,
+    OwnDeployment,
+    as_workload,
+    write_texts,
+)
 from lagbench.core.scenario import ConsumerSettings
 
 ENVIRONMENT_SECRET = "consumer-environment"  # noqa: S105 - the name of an object
@@ -34,7 +39,7 @@ _FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class OwnProcess:
-    """What the embedded bench applies for a user's consumer, and what it leaves out."""
+    """The objects of the embedded bench for a user's consumer, and the notes on what is left out."""
 
     workload: Manifest
     beside: tuple[Manifest, ...]
@@ -94,7 +99,7 @@ def own_consumer_as_process(
     ]
     container |= _probes(work)
     container["resources"] = {"requests": (container.get("resources") or {}).get("requests") or {}}
-    tell(own, container, target, settings, _port_variables(container["ports"]))
+    write_texts(own, container, target, settings, _port_variables(container["ports"]))
     workload["spec"] = {
         "replicas": replicas,
         "selector": workload["spec"]["selector"],
@@ -234,7 +239,7 @@ def _port_variables(ports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _probes(work: _Adaptation) -> dict[str, Any]:
-    """Return the probes that reach the process: on a port that the scenario tells it."""
+    """Return the probes that reach the process: on a port that it gets from the scenario."""
     container, told = work.own.container, set(work.settings.ports_told)
     kept: dict[str, Any] = {}
     for kind in _PROBES:

@@ -3,7 +3,7 @@
 lagbench's own consumers write a ledger and report what they do, so every SLO can be judged. Of
 other code less is known. A level names the source of what is known, and the SLOs that this source
 cannot judge. Such an SLO has no limit by default, and the verdict names it first. If the user gives
-it a limit all the same, the run is undetermined.
+it a limit, the run is undetermined.
 
 This table is the one place for what differs between levels. Kinds of consumers are in
 ``consumer_kind.py``.

@@ -1,4 +1,4 @@
-"""Define the settings of a consumer that the user brings: a Deployment, and what it is told.
+"""Define the settings of a consumer that the user brings: a Deployment, and its variables.
 
 The values of ``env`` and ``args`` hold placeholders, which the run fills in. ``{{`` and ``}}`` are
 plain braces.
@@ -149,7 +149,7 @@ class OwnTexts:
 
 
 def own_texts(own: OwnConsumer, values: Mapping[str, str]) -> OwnTexts:
-    """Return what the scenario tells the consumer.
+    """Return the variables and arguments with their values.
 
     :raises KeyError: ``values`` lacks a placeholder.
     """

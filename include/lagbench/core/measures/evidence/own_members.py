@@ -1,7 +1,7 @@
-"""Tell the members of a group of a user's own consumers by what the scenario says of them.
+"""Find the pods of a group's members by their client ids, for the consumers of a user.
 
 A member whose client id holds the name of one of the run's pods belongs to that pod. Without such
-ids only the number of members tells a foreign one.
+ids only the number of members reveals a foreign one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def with_pods_of_members(
 ) -> list[TelemetryRecord]:
     """Return ``records``, with the pod's name as the client id of each member that has one.
 
-    Without ``{pod}`` in the scenario's ``client_id`` no member has a name that tells anything.
+    Without ``{pod}`` in the scenario's ``client_id`` the names of members mean nothing.
     """
     named = consumer.client_id is not None and "{pod}" in consumer.client_id
     pods = own_clients(records)
