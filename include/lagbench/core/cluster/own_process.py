@@ -39,7 +39,7 @@ _FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class OwnProcess:
-    """The objects of the embedded bench for a user's consumer, and the notes on what is left out."""
+    """The objects of the embedded bench for a user's consumer, with notes on what is left out."""
 
     workload: Manifest
     beside: tuple[Manifest, ...]
