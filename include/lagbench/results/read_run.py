@@ -30,7 +30,7 @@ from lagbench.core.measures.rebalance import (
     work_by_lag,
 )
 from lagbench.core.policy import CheckedPolicy
-from lagbench.core.scenario import Scenario, SwapPolicy, level_of
+from lagbench.core.scenario import Scenario, SwapPolicy, knows_work
 from lagbench.errors import WrongInput
 from lagbench.results import run_tables
 from lagbench.results.message_tables import read_partition_work
@@ -55,7 +55,7 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     lag = run_tables.read_lag(folder, first_partitions=first_partitions(records, scenario))
     bins, offered = run_tables.read_offered(folder)
     rate = run_tables.read_rate(folder, until_at=max((r.at for r in records), default=None))
-    if level is not None and not level_of(level).has_work:
+    if not knows_work(level):
         rate = rate_of_commits(rate, lag)
     accounting = folder.read_json(folder.accounting) if folder.accounting.exists() else None
     return RunEvidence(
@@ -72,9 +72,9 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         handovers=run_tables.read_handovers(folder),
         bad_messages=run_tables.read_bad_messages(folder),
         work=_by_life(
-            None
-            if level is not None and not level_of(level).has_work
-            else read_partition_work(folder, rate, scenario.partitions, last_committed(lag)),
+            read_partition_work(folder, rate, scenario.partitions, last_committed(lag))
+            if knows_work(level)
+            else None,
             pod_lives(named),
             rate,
         )

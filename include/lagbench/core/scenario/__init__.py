@@ -1,6 +1,6 @@
 """Define the input of a run: load, events, keys, timeouts, names."""
 
-from lagbench.core.scenario.accounting_level import LevelName, level_of
+from lagbench.core.scenario.accounting_level import LevelName, knows_work, level_of
 from lagbench.core.scenario.actions import (
     ROLLOUT_SECONDS,
     Action,
@@ -173,6 +173,7 @@ __all__ = [
     "flag_text",
     "flag_values",
     "kind_of",
+    "knows_work",
     "level_of",
     "mean_start_seconds",
     "new_run_id",

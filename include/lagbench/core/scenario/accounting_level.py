@@ -114,6 +114,11 @@ LEDGER = AccountingLevel(
 LEVELS: Mapping[str, AccountingLevel] = {level.name: level for level in (COMMITS, OUTPUT, LEDGER)}
 
 
+def knows_work(name: LevelName | None) -> bool:
+    """Return whether a level knows which messages were processed; None: lagbench's consumers."""
+    return name is None or LEVELS[name].has_work
+
+
 def level_of(name: LevelName) -> AccountingLevel:
     """Return the level of this name."""
     return LEVELS[name]

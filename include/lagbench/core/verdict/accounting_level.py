@@ -11,12 +11,6 @@ from lagbench.core.verdict.slo import SloResult, slo_of
 _FAILED = "failed"
 
 
-def has_work(measures: Measures) -> bool:
-    """Return whether the run's accounting knows which messages were processed."""
-    level = measures.accounting_level
-    return level is None or level_of(level).has_work
-
-
 def of_level(
     results: Iterable[SloResult], measures: Measures, asked: Slos | None = None
 ) -> list[SloResult]:

@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import Literal
 
 from lagbench.core.measures import MeasureModel, Measures, reconciliation
-from lagbench.core.scenario import Slos
-from lagbench.core.verdict.accounting_level import has_work, judged_without, of_level
+from lagbench.core.scenario import Slos, knows_work
+from lagbench.core.verdict.accounting_level import judged_without, of_level
 from lagbench.core.verdict.not_asked import not_asked_of_kind
 from lagbench.core.verdict.slo import SloResult, SloStatus
 from lagbench.core.verdict.slos_on_accounting import accounting_results, unsettled_end
@@ -84,7 +84,11 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
         *stranger_reasons(measures),
         *measures.contradictions,
         *unsettled_end(measures),
-        *reconciliation(measures.accounting, has_work=has_work(measures)).reasons,
+        *reconciliation(
+            measures.accounting,
+            has_work=knows_work(measures.accounting_level),
+            is_output=measures.accounting_level == "output",
+        ).reasons,
     ]
     if not judged:
         open_ends.append("nothing was judged: no SLO with a limit applies to this load")

@@ -46,3 +46,30 @@ def test_without_work_the_accounting_of_the_log_is_enough() -> None:
 def test_lagbenchs_own_consumers_are_judged_as_before() -> None:
     """Without a level the verdict names nothing that it leaves out."""
     assert not judge(GOOD, Slos()).reasons[0].startswith("judged without")
+
+
+def test_an_output_without_headers_proves_no_loss() -> None:
+    """The consumer dropped the header: the verdict says so, and does not call the messages lost."""
+    known = GOOD.accounting.model_copy(update={"lost": 50, "foreign_ledger_records": 50})
+    run = GOOD.model_copy(update={"accounting_level": "output", "accounting": known})
+    limits = Slos.model_validate(level_of("output").default_limits())
+
+    verdict = judge(run, limits)
+
+    assert verdict.status == "undetermined"
+    assert any("your consumer must pass headers on" in reason for reason in verdict.reasons)
+    (lost,) = [slo for slo in verdict.slos if slo.name == "lost"]
+    assert lost.status == "undetermined"
+    fewer = known.model_copy(update={"foreign_ledger_records": 49})
+    assert judge(run.model_copy(update={"accounting": fewer}), limits).status == "fail"
+
+
+def test_a_limit_on_failed_messages_is_named_too() -> None:
+    """No level knows a message that other code gives up, so the limit cannot hold."""
+    limits = {**level_of("ledger").default_limits(), "failed": 0}
+    run = GOOD.model_copy(update={"accounting_level": "ledger"})
+
+    verdict = judge(run, Slos.model_validate(limits))
+
+    assert verdict.status == "undetermined"
+    assert any(reason.startswith("Messages failed without poison") for reason in verdict.reasons)
