@@ -22,6 +22,7 @@ from lagbench.core.cluster import RunTarget, own_consumer_as_process, own_deploy
 from lagbench.core.scenario import RunNames
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.embedded.broker import Broker
+from lagbench.errors import NotReady
 from lagbench.shared_with_spark.identity import decode_identities, identity_of
 from lagbench_spark.transforms.ledger_rows import decode_ledger
 
@@ -120,10 +121,13 @@ def await_drained(broker: Broker, names: RunNames) -> None:
     with closing(open_admin(broker.bootstrap_servers)) as admin:
 
         def is_drained() -> bool | None:
-            places = read_group_lag(admin, names.group, names.events_topic).values()
+            try:
+                places = read_group_lag(admin, names.group, names.events_topic).values()
+            except NotReady:  # the broker has no coordinator for a new group yet
+                return None
             return all((place.committed or 0) == place.end for place in places) or None
 
-        eventually(is_drained, "every message committed", within_seconds=60)
+        eventually(is_drained, "every message committed", within_seconds=120)
 
 
 @pytest.mark.parametrize("example", ["as-documented", "after-advice"])
