@@ -43,6 +43,11 @@ class CellRun:
             group.folder.update_manifest(**fields)
 
     @property
+    def has_output_topic(self) -> bool:
+        """True: the group's consumers write their results, not a ledger, into its topic."""
+        return self.scenario.consumer.accounting == "output"
+
+    @property
     def tail(self) -> Tail | None:
         """Return the base load that continues after the planned window; None: there is none."""
         manifest = self.folder.read_json(self.folder.manifest)

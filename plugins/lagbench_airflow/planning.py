@@ -16,6 +16,7 @@ import psutil
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.catalog.catalog import checked_cell
+from lagbench.catalog.own_consumers import require_own_consumer
 from lagbench.catalog.strict_yaml import read_bytes
 from lagbench.core.cluster import (
     refuse_kind_on_cluster,
@@ -25,7 +26,7 @@ from lagbench.core.cluster import (
 from lagbench.core.compare import content_digest, policies_digest
 from lagbench.core.plan import check_spark_fit
 from lagbench.core.policy import require_own_controller
-from lagbench.core.scenario import RunNames, Scenario, new_run_id, require_known_hpa
+from lagbench.core.scenario import RunNames, new_run_id, require_known_hpa
 from lagbench.core.scenario.stream import RUN_TAIL_FIELD, tail_of
 from lagbench.embedded import bench
 from lagbench.embedded.prometheus_program import require_prometheus
@@ -48,6 +49,7 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     require_known_hpa(cell.scenario, is_embedded=target.is_embedded())
     for name, policy in cell.policies:
         require_own_controller(policy.manifest, where=name, is_embedded=target.is_embedded())
+    require_own_consumer(cell.scenario, is_embedded=target.is_embedded())
     if target.is_embedded():
         free = psutil.virtual_memory().available // 2**20
         check_spark_fit(cell.scenario, cell.policy, memory_mebibytes=free)
@@ -61,10 +63,16 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     run_id = params.get("run_id") or new_run_id(
         cell.scenario.name, planned_at=datetime.now(UTC), unique_digits=secrets.token_hex(2)
     )
-    samples = _checked_samples(cell.scenario)
+    payload, consumer = cell.scenario.payload, cell.scenario.consumer
+    samples = payload and _checked(payload.file, payload.sha256, "payload.file")
+    manifest = consumer.manifest and _checked(
+        consumer.manifest, consumer.manifest_sha256, "consumer.manifest"
+    )
     folder = _new_folder(run_id)
-    if samples is not None:
+    if samples:
         folder.write_text(folder.payload, samples)
+    if manifest:
+        folder.write_text(folder.own_deployment, manifest)
     conf = {
         "scenario": params["scenario"],
         "policy": cell.policy_name,
@@ -111,19 +119,16 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     }
 
 
-def _checked_samples(scenario: Scenario) -> str | None:
-    """Return the content of the payload's file, which the producer sends from the run folder.
+def _checked(file: str, sha256: str | None, field: str) -> str:
+    """Return the content of a user's file, which the run folder gets.
 
     :raises WrongInput: it is not what was checked.
     """
-    payload = scenario.payload
-    if payload is None:
-        return None
-    content = read_bytes(Path(payload.file))
-    if hashlib.sha256(content).hexdigest() != payload.sha256:
+    content = read_bytes(Path(file))
+    if hashlib.sha256(content).hexdigest() != sha256:
         raise WrongInput(
-            where=payload.file,
-            field="payload.file",
+            where=file,
+            field=field,
             value="another content",
             allowed="the content that was checked a moment ago: do not change it meanwhile",
         )

@@ -18,6 +18,8 @@ TOPIC_SETTINGS = {
     # topics with one.
     "min.insync.replicas": "1",
 }
+BROKERS_CLOCK = {"message.timestamp.type": "LogAppendTime"}
+"""Of an output topic: when its records were written is known by no other clock."""
 
 
 def create_run_topics(cell: CellRun) -> dict[str, int]:
@@ -27,8 +29,14 @@ def create_run_topics(cell: CellRun) -> dict[str, int]:
         partitions[group.names.processed_topic] = LEDGER_PARTITIONS
         partitions[group.names.telemetry_topic] = TELEMETRY_PARTITIONS
     factor = settings_of_cluster().replication_factor or BROKER_DEFAULT
+    outputs = {g.names.processed_topic for g in cell.groups if g.has_output_topic}
     specs = [
-        TopicSpec(name, count, TOPIC_SETTINGS, replication_factor=factor)
+        TopicSpec(
+            name,
+            count,
+            {**TOPIC_SETTINGS, **(BROKERS_CLOCK if name in outputs else {})},
+            replication_factor=factor,
+        )
         for name, count in partitions.items()
     ]
     with KafkaHook().get_conn() as admin:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lagbench.shared_with_spark import message_classes
+from lagbench_spark.owners import OWNER_PREFIX
 
 # The recorder sees a death (once a second) on a clock that may count whole seconds.
 _SEEN_LATE_NS = 2_000_000_000
@@ -102,12 +103,12 @@ class CauseFinder:
         instants: Sequence[int | None],
     ) -> list[Blame]:
         """Take the nearest earlier event; for a repeat, the end of the first pod comes first."""
-        fates = list(self.fates.get(other_pod or "", ()))
+        fates = list(self._fates_of(other_pod))
         if kind == message_classes.DUPLICATED:
             first = _Timeline(fates, _SEEN_LATE_NS)
             second = _Timeline(self.rebalances.get(partition, ()), 0)
         else:
-            fates += self.fates.get(pod or "", ())
+            fates += self._fates_of(pod)
             first = _Timeline([*fates, *self.rebalances.get(partition, ())], 0)
             second = _Timeline((), 0)
         blames = []
@@ -118,6 +119,12 @@ class CauseFinder:
             else:
                 blames.append(Blame(pod, at, cause.cause, cause.at, cause.pod))
         return blames
+
+    def _fates_of(self, pod: str | None) -> Sequence[Instant]:
+        """Return the fates of a pod, or of all where an output topic stands for the pods."""
+        if pod is not None and pod.startswith(OWNER_PREFIX):
+            return sorted(instant for fates in self.fates.values() for instant in fates)
+        return self.fates.get(pod or "", ())
 
 
 class _Timeline:

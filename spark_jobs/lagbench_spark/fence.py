@@ -24,6 +24,13 @@ class Fence:
     fenced_at: int | None = None
     identity_run_id: str | None = None
     """The run that messages name in their identity header; None: the value has the identity."""
+    accounting: str | None = None
+    """Level of a consumer that is not lagbench's: commits, output or ledger. None: it is."""
+
+    @property
+    def has_work(self) -> bool:
+        """True: the processed messages are known by their identity."""
+        return self.accounting != "commits"
 
     @property
     def messages(self) -> int:
@@ -48,6 +55,7 @@ def parse_fence(content: Mapping[str, Any]) -> Fence:
             stream_started_at=_instant(content.get("stream_started_at")),
             fenced_at=_instant(content.get("fenced_at")) or None,
             identity_run_id=content.get("identity_run_id"),
+            accounting=content.get("accounting"),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UnreadableRun(

@@ -16,6 +16,7 @@ from lagbench_spark.run_folder import RunFolder
 from lagbench_spark.session import at_once, with_large_rows
 from lagbench_spark.transforms.event_rows import decode_events, event_headers
 from lagbench_spark.transforms.ledger_rows import decode_ledger
+from lagbench_spark.transforms.output_rows import output_rows
 from lagbench_spark.transforms.telemetry_rows import decode_telemetry, stream_started_at
 
 
@@ -45,17 +46,13 @@ def land(folder: RunFolder, topics: Topics | None, fence: Fence) -> None:
         _records(folder.session, folder, topics, "events", fence.events, has_headers=bool(run_id)),
         run_id=run_id,
     )
+    if fence.accounting == "output":
+        _write_events(folder, events, fence, started_at)
+        _write_output(folder, topics, fence)
+        return
     ledger = _records(with_large_rows(folder.session), folder, topics, "processed", fence.processed)
     at_once(
-        partial(
-            write_decoded,
-            folder,
-            "events",
-            schemas.EVENTS,
-            events,
-            partial(decode_events, stream_started_at=started_at),
-            rows=fence.messages,
-        ),
+        lambda: _write_events(folder, events, fence, started_at),
         partial(
             write_decoded,
             folder,
@@ -66,6 +63,30 @@ def land(folder: RunFolder, topics: Topics | None, fence: Fence) -> None:
             rows=fence.messages,
         ),
     )
+
+
+def _write_events(
+    folder: RunFolder, events: DataFrame, fence: Fence, started_at: int | None
+) -> None:
+    write_decoded(
+        folder,
+        "events",
+        schemas.EVENTS,
+        events,
+        partial(decode_events, stream_started_at=started_at),
+        rows=fence.messages,
+    )
+
+
+def _write_output(folder: RunFolder, topics: Topics | None, fence: Fence) -> None:
+    """Write the table processed from the consumer's output, which names messages of the log."""
+    records = _records(
+        folder.session, folder, topics, "processed", fence.processed, has_headers=True
+    )
+    rows = output_rows(
+        records, folder.read_table("events", schemas.EVENTS), run_id=fence.identity_run_id
+    )
+    folder.write_table("processed", schemas.PROCESSED, rows, rows=fence.messages)
 
 
 def _records(

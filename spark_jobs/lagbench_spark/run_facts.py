@@ -81,8 +81,13 @@ class RunFacts:
         return self.acked + (self.failed or 0) + (self.unknown or 0)
 
 
-def facts_of(records: Iterable[str], *, fidelity: str | None = None) -> RunFacts:
-    """Return the facts in telemetry records (JSON) of the kinds in ``FACT_KINDS``."""
+def facts_of(
+    records: Iterable[str], *, fidelity: str | None = None, are_silent: bool = False
+) -> RunFacts:
+    """Return the facts in telemetry records (JSON) of the kinds in ``FACT_KINDS``.
+
+    :param are_silent: the pods report nothing: their SIGTERM is when they were deleted.
+    """
     by_kind: dict[str, list[dict[str, Any]]] = defaultdict(list)
     strangers = 0
     for text in records:
@@ -99,7 +104,7 @@ def facts_of(records: Iterable[str], *, fidelity: str | None = None) -> RunFacts
         group.sort(key=lambda record: record["at"])
     started = by_kind["stream_started"][-1] if by_kind["stream_started"] else {}
     finished = by_kind["stream_finished"][-1] if by_kind["stream_finished"] else {}
-    fates, killed_at = _fates(by_kind)
+    fates, killed_at = _fates(by_kind, are_silent=are_silent)
     return RunFacts(
         planned=finished.get("planned", started.get("planned_total")),
         acked=finished.get("acked"),
@@ -215,11 +220,15 @@ def _rebalances(by_kind: Records) -> dict[int, list[Instant]]:
     return {partition: sorted(instants) for partition, instants in moves.items()}
 
 
-def _fates(by_kind: Records) -> tuple[dict[str, list[Instant]], dict[str, int]]:
+def _fates(
+    by_kind: Records, *, are_silent: bool
+) -> tuple[dict[str, list[Instant]], dict[str, int]]:
     """Return each pod's SIGTERM and, if it was killed, its death; and the deaths alone."""
     fates: dict[str, list[Instant]] = defaultdict(list)
     for record in by_kind["sigterm_received"]:
         fates[record["source"]].append(Instant(record["at"], "sigterm", record["source"]))
+    for pod, at in (_asked_to_end(by_kind) if are_silent else {}).items():
+        fates[pod].append(Instant(at, "sigterm", pod))
     ended_itself = {record["source"] for record in by_kind["pod_stopped"]} | set(fates)
     killed_at: dict[str, int] = {}
     for record in by_kind["pod_seen"]:
@@ -232,6 +241,16 @@ def _fates(by_kind: Records) -> tuple[dict[str, list[Instant]], dict[str, int]]:
     for pod, at in killed_at.items():
         fates[pod].append(Instant(at, "killed", pod))
     return {pod: sorted(instants) for pod, instants in fates.items()}, killed_at
+
+
+def _asked_to_end(by_kind: Records) -> dict[str, int]:
+    """Return when each pod was deleted, which sends it a SIGTERM."""
+    asked: dict[str, int] = {}
+    for record in by_kind["pod_seen"]:
+        deleted_at = record.get("deleted_at")
+        if isinstance(deleted_at, int):
+            asked.setdefault(record["pod"], deleted_at)
+    return asked
 
 
 def _commits(records: Iterable[dict[str, Any]]) -> dict[int, list[Commit]]:

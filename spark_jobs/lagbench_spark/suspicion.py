@@ -60,7 +60,7 @@ def suspect(work: Work) -> Suspicion:
     for epoch in epochs:
         by_pod[epoch.pod] = by_pod.get(epoch.pod, 0) + epoch.processed
     return Suspicion(
-        identity=identity if found["identity"] else None,
+        identity=identity if found["identity"] and work.fence.has_work else None,
         seqs=seqs if found["seqs"] else None,
         disorder=late if found["disorder"] else None,
         ownership=ownership if found.get("overdue") else None,

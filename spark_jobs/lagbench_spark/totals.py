@@ -17,6 +17,24 @@ TIME_LAG_METHOD = (
     "percentile_approx, accuracy 10000: exact up to 10000 processings, else rank ±1e-4"
 )
 
+_OF_REPORTS = (
+    message_classes.ZOMBIE,
+    message_classes.ZOMBIE_IN_DOUBT,
+    message_classes.FAILED,
+)
+_OF_WORK = (
+    "processed_records",
+    "processed_distinct",
+    "processed_foreign",
+    "duplicated_messages",
+    message_classes.LOST,
+    message_classes.NOT_YET_CONSUMED,
+    message_classes.DUPLICATED,
+    message_classes.REORDERED,
+    message_classes.REORDERED_IN_DOUBT,
+    message_classes.UNKNOWN_MESSAGE,
+)
+
 
 class LogPart(NamedTuple):
     """The log's messages of one partition; ``first_offset`` is None if there are none."""
@@ -91,9 +109,10 @@ def totals(counts: Counts, facts: RunFacts, fence: Fence) -> dict[str, Any]:
     }
     result |= {kind: by_class[kind] for kind in message_classes.CLASSES}
     result |= _absent_seqs(by_class, facts) | dict(counts.foreign_records)
+    result |= dict.fromkeys(_unknown(fence))
     during, after = counts.time_lag
     return result | {
-        "outside_run": counts.outside_run,
+        "outside_run": counts.outside_run if fence.has_work else None,
         "strangers": [stranger._asdict() for stranger in counts.strangers],
         "unknown_ownership": [_hole(hole) for hole in counts.unknown_ownership],
         "unbounded_pods": list(counts.unbounded_pods),
@@ -109,6 +128,13 @@ def totals(counts: Counts, facts: RunFacts, fence: Fence) -> dict[str, Any]:
         "moved_keys": None if counts.moved_keys is None else dict(counts.moved_keys),
         "repeats_by_batch": counts.repeats_by_batch,
     }
+
+
+def _unknown(fence: Fence) -> Sequence[str]:
+    """Return the counts that the level of a user's consumer does not know: null, not zero."""
+    if fence.accounting is None:
+        return ()
+    return _OF_REPORTS if fence.has_work else (*_OF_REPORTS, *_OF_WORK)
 
 
 def _whole_log(counts: Counts) -> dict[int, LogPart]:

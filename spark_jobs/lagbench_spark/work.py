@@ -75,7 +75,7 @@ class Work:
 
 def read_work(folder: RunFolder, fence: Fence) -> Work:
     """Return the run's work; the summaries are kept in cache."""
-    facts = _read_facts(folder)
+    facts = _read_facts(folder, fence)
     logged = folder.read_table("events", schemas.EVENTS)
     ledger = folder.read_table("processed", schemas.PROCESSED)
     window = _window(folder, fence, facts)
@@ -123,11 +123,15 @@ def read_work(folder: RunFolder, fence: Fence) -> Work:
     )
 
 
-def _read_facts(folder: RunFolder) -> RunFacts:
+def _read_facts(folder: RunFolder, fence: Fence) -> RunFacts:
     telemetry = folder.read_table("telemetry", schemas.TELEMETRY)
     rows = telemetry.filter(F.col("kind").isin(*FACT_KINDS)).select("record").collect()
     manifest = folder.read_json("manifest.json") if folder.has("manifest.json") else {}
-    return facts_of((row["record"] for row in rows), fidelity=manifest.get("fidelity"))
+    return facts_of(
+        (row["record"] for row in rows),
+        fidelity=manifest.get("fidelity"),
+        are_silent=fence.accounting is not None,
+    )
 
 
 def _on_recorders_clock(processed: DataFrame, facts: RunFacts) -> DataFrame:

@@ -8,13 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lagbench.core.policy import check_policy
-from lagbench.core.scenario.scenario import (
-    ConsumerSettings,
-    Keys,
-    Scenario,
-    TracePoint,
-    TraceProfile,
-)
+from lagbench.core.scenario.profiles import TracePoint, TraceProfile
+from lagbench.core.scenario.scenario import ConsumerSettings, Keys, Scenario
 from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.simulate import simulate
 from tests.benchmarks.figures import Figure, at_least

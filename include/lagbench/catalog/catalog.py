@@ -16,6 +16,7 @@ import yaml
 from pydantic import ValidationError
 
 from lagbench.catalog.catalog_files import catalog_folder, find_file, policies_folder
+from lagbench.catalog.own_consumers import with_own_files
 from lagbench.catalog.scenario_errors import wrong_scenario
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_bytes, read_text
 from lagbench.core.cluster import check_actions
@@ -117,7 +118,7 @@ def load_scenario(name_or_path: str | Path, overrides: Mapping[str, str] | None 
     except ValidationError as error:
         problem = wrong_scenario(error, data, where=where)
         raise _of_setting(problem, overrides or {}) from error
-    scenario = _with_samples(scenario, path)
+    scenario = with_own_files(_with_samples(scenario, path), path)
     offered_load(scenario.profile, where=where)
     _require_poisoned_messages(scenario, where)
     return scenario

@@ -18,6 +18,12 @@ SeedOption = Annotated[int | None, typer.Option(help="Seed instead of the scenar
 SettingsOption = Annotated[
     list[str] | None, typer.Option("--set", help="key=value, e.g. profile.spike_mult=5")
 ]
+EnvFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="NAME=value lines: what your consumer's Secrets have (consumer.kind own, embedded)."
+    ),
+]
 StartOption = Annotated[
     str | None,
     typer.Option(

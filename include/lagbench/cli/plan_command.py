@@ -211,6 +211,7 @@ def _print_manifests(console: Console, cell: Cell) -> None:
 def _manifests(cell: Cell) -> list[dict[str, Any]]:
     """Return the manifests of the run; run id and broker are known only when it starts."""
     from lagbench.adapters.kube.manifest_files import base_manifest, base_objects
+    from lagbench.catalog.own_consumers import own_workload
     from lagbench.core.cluster import (
         SparkPlace,
         companion_for_run,
@@ -240,6 +241,8 @@ def _manifests(cell: Cell) -> list[dict[str, Any]]:
                 SparkPlace(f"spark://{SPARK_MASTER}:{SPARK_MASTER_PORT}", version("pyspark")),
                 replicas=replicas,
             )
+        elif scenario.consumer.kind == "own":
+            made.append(own_workload(scenario, target, replicas=replicas))
         else:
             made.append(
                 patch.consumer_for_run(

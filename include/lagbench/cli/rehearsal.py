@@ -107,6 +107,7 @@ def _require_playable(cell: Cell, state_dir: Path, cluster: ClusterTarget | None
     """
     import psutil
 
+    from lagbench.catalog.own_consumers import require_own_consumer
     from lagbench.core.cluster import (
         refuse_kind_on_cluster,
         refuse_on_cluster,
@@ -117,6 +118,7 @@ def _require_playable(cell: Cell, state_dir: Path, cluster: ClusterTarget | None
     from lagbench.embedded.prometheus_program import require_prometheus
 
     require_known_hpa(cell.scenario, is_embedded=cluster is None)
+    require_own_consumer(cell.scenario, is_embedded=cluster is None)
     for name, policy in cell.policies:
         require_own_controller(policy.manifest, where=name, is_embedded=cluster is None)
     if cluster is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lagbench.cli.cell_options import (
+    EnvFileOption,
     PolicyOption,
     ScenarioArgument,
     SeedOption,
@@ -33,6 +35,7 @@ def run(
     policy: PolicyOption = None,
     seed: SeedOption = None,
     settings: SettingsOption = None,
+    env_file: EnvFileOption = None,
     keep_bench: Annotated[bool, typer.Option(help="Keep the bench running afterwards.")] = False,
     target: TargetOption = "embedded",
     target_settings: TargetSettingsOption = None,
@@ -45,6 +48,8 @@ def run(
     overrides = parse_settings(settings or [])
     if seed is not None:
         overrides["seed"] = str(seed)
+    if env_file is not None:
+        overrides["consumer.env_file"] = json.dumps(str(env_file.absolute()))
     cell = checked_cell(scenario, policy=policy, overrides=overrides)
     require_disk(cell)
     run_id = new_run_id(

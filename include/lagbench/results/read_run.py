@@ -20,11 +20,17 @@ from lagbench.core.measures.evidence import (
     on_recorders_clock,
     pod_lives,
     timeline_gaps,
+    with_pods_of_members,
 )
 from lagbench.core.measures.lag import last_committed
-from lagbench.core.measures.rebalance import PartitionWork, rates_by_life, work_by_lag
+from lagbench.core.measures.rebalance import (
+    PartitionWork,
+    rate_of_commits,
+    rates_by_life,
+    work_by_lag,
+)
 from lagbench.core.policy import CheckedPolicy
-from lagbench.core.scenario import Scenario, SwapPolicy
+from lagbench.core.scenario import Scenario, SwapPolicy, knows_work
 from lagbench.errors import WrongInput
 from lagbench.results import run_tables
 from lagbench.results.message_tables import read_partition_work
@@ -43,9 +49,14 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     policy = CheckedPolicy.of_run(found, where=f"run {folder.reference}: policy.yaml")
     named = on_recorders_clock(stamped, clock_set(stamped, manifest["fidelity"]))
     records = by_life(named)
+    level = scenario.consumer.accounting
+    if level is not None:
+        records = with_pods_of_members(records, scenario.consumer)
     lag = run_tables.read_lag(folder, first_partitions=first_partitions(records, scenario))
     bins, offered = run_tables.read_offered(folder)
     rate = run_tables.read_rate(folder, until_at=max((r.at for r in records), default=None))
+    if not knows_work(level):
+        rate = rate_of_commits(rate, lag)
     accounting = folder.read_json(folder.accounting) if folder.accounting.exists() else None
     return RunEvidence(
         manifest=manifest,
@@ -61,7 +72,9 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         handovers=run_tables.read_handovers(folder),
         bad_messages=run_tables.read_bad_messages(folder),
         work=_by_life(
-            read_partition_work(folder, rate, scenario.partitions, last_committed(lag)),
+            read_partition_work(folder, rate, scenario.partitions, last_committed(lag))
+            if knows_work(level)
+            else None,
             pod_lives(named),
             rate,
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lagbench.core.measures import Check, rebalance_count, reconciliation
 from lagbench.core.measures.accounting import accounting_measure
+from lagbench.core.scenario import knows_work
 from lagbench.core.scenario.stream import failing_seqs
 from lagbench.results.run_tables import read_bad_messages
 from lagbench.shared_with_spark import message_classes
@@ -38,7 +39,9 @@ class ReconcileCheckOperator(CellOperator):
             read_bad_messages(cell.folder) if accounting.get(message_classes.FAILED) else (),
             poisoned_seqs=failing_seqs(cell.scenario),
         )
-        result = record_check(cell, self.task_id, reconciliation(found))
+        level = cell.scenario.consumer.accounting
+        check = reconciliation(found, has_work=knows_work(level), is_output=level == "output")
+        result = record_check(cell, self.task_id, check)
         self.log.info("processed == produced: %s", result)
         return result
 

@@ -12,6 +12,7 @@ from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kafka.telemetry_read import read_records
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.catalog.own_consumers import read_own_deployment
 from lagbench.core.cluster import GRACE_MARGIN_SECONDS, POLICY_KINDS, is_foreign
 from lagbench.core.scenario import RUN_ID_LABEL, kind_of
 from lagbench.core.telemetry import ActionEnded
@@ -110,9 +111,11 @@ class FenceRunOperator(CellOperator):
             lag = reader.offsets(names.group, names.events_topic)
         manifest = cell.folder.read_json(cell.folder.manifest)
         of_headers = {} if cell.scenario.payload is None else {"identity_run_id": names.run_id}
+        level = cell.scenario.consumer.accounting
         return {
             **ends,
             **of_headers,
+            **({} if level is None else {"accounting": level}),
             "committed": {str(p): place.committed for p, place in sorted(lag.items())},
             "fenced_at": time.time_ns(),
             "stream_started_at": manifest.get("stream_started_at"),
@@ -144,6 +147,9 @@ def _remove_helpers(kube: Kube, cell: CellRun, deployments: Iterable[str]) -> No
 
 def _leaving_seconds(cell: CellRun) -> float:
     """Return how long the pods of a group may take to leave."""
+    if cell.folder.own_deployment.exists():
+        own = read_own_deployment(cell.folder.own_deployment, cell.scenario.consumer)
+        return own.grace_seconds + 30.0
     return cell.scenario.consumer.shutdown_timeout_seconds + GRACE_MARGIN_SECONDS + 30
 
 

@@ -56,6 +56,12 @@ class RunConsumersOperator(CellOperator):
             kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
             with closing(kube):
                 return start_spark_consumers(kube, cell, target, is_embedded=is_embedded)
+        if cell.scenario.consumer.kind == "own":
+            from lagbench_airflow.operators.own_consumers import start_own_consumers
+
+            kube = open_kube(self.kubernetes_conn_id, patience_seconds=PATIENCE_SECONDS)
+            with closing(kube):
+                return start_own_consumers(kube, cell, target, is_embedded=is_embedded)
         settings = cell.scenario.consumer
         start = start_delay(settings, cell.scenario.seed, is_embedded=is_embedded)
         # Its action disturbs the first group's connections: the second group's scenario lacks it.

@@ -37,6 +37,10 @@ class ConsumerGroupStableSensor(CellSensor):
             is_second=cell.names.is_second,
             workload=cell.scenario.consumer.workload,
             has_members=kind_of(cell.scenario.consumer.kind).has_members,
+            client_id=None
+            if kind_of(cell.scenario.consumer.kind).has_reports
+            else cell.scenario.consumer.client_id or "",
+            members_per_pod=cell.scenario.consumer.members_per_pod,
             refuses_strangers=self.refuses_strangers,
             kafka_conn_id=self.kafka_conn_id,
             kubernetes_conn_id=self.kubernetes_conn_id,
@@ -62,5 +66,8 @@ class ConsumerGroupSettledSensor(ConsumerGroupStableSensor):
 
     def wait_seconds(self, cell: CellRun) -> float:
         """Wait for a dead member's session to end."""
-        session = session_timeout_seconds(cell.scenario.consumer.balancer)
+        consumer = cell.scenario.consumer
+        session = session_timeout_seconds(consumer.balancer)
+        if consumer.kind == "own":
+            session = consumer.session_timeout_seconds
         return session + self.MARGIN_SECONDS

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from lagbench.core.scenario import RUN_ID_LABEL, RunNames
+from lagbench.core.scenario import RUN_ID_LABEL, RunNames, client_pattern
 from lagbench.errors import WrongInput
 from lagbench_airflow.triggers.condition import ConditionTrigger, Reading
 
@@ -36,15 +37,20 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
         refuses_strangers: bool = True,
         is_second: bool = False,
         has_members: bool = True,
+        client_id: str | None = None,
+        members_per_pod: int = 1,
         **bounds: float,
     ) -> None:
         """Name the run, which of its groups, the kind of its workload and the connections.
 
         Without ``has_members`` no member may be there: the group only has published offsets.
+        ``client_id`` is that of a user's own members, in which ``{pod}`` stands for the pod's name;
+        without it their names mean nothing. None: a member has the name of its pod.
         """
         super().__init__(**bounds)
         self.run_id, self.is_second, self.workload = run_id, is_second, workload
         self.refuses_strangers, self.has_members = refuses_strangers, has_members
+        self.client_id, self.members_per_pod = client_id, members_per_pod
         self.kafka_conn_id = kafka_conn_id
         self.kubernetes_conn_id = kubernetes_conn_id
 
@@ -56,6 +62,8 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
             "workload": self.workload,
             "refuses_strangers": self.refuses_strangers,
             "has_members": self.has_members,
+            "client_id": self.client_id,
+            "members_per_pod": self.members_per_pod,
             "kafka_conn_id": self.kafka_conn_id,
             "kubernetes_conn_id": self.kubernetes_conn_id,
         }
@@ -78,7 +86,7 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
             if topic == names.events_topic
         )
         own_pods = f"{names.consumers}-"  # begins the name of every pod that the workload creates
-        strangers = [m for m in group.members if not m.client_id.startswith(own_pods)]
+        strangers = [m for m in group.members if not self._may_be_own(m, own_pods)]
         if not self.has_members:
             strangers = list(group.members)
         if strangers and self.refuses_strangers:
@@ -98,18 +106,28 @@ class ConsumerGroupStableTrigger(ConditionTrigger):
         if wanted == 0:
             is_met = group.state in _WITHOUT_MEMBERS
         else:
-            is_complete = len(group.members) == wanted and owned == list(range(partitions))
+            due = wanted * self.members_per_pod
+            is_complete = len(group.members) == due and owned == list(range(partitions))
             is_met = group.is_stable and is_complete
         seen = {
             "state": group.state,
             "members": len(group.members),
-            "wanted_members": wanted,
+            "wanted_members": wanted * self.members_per_pod,
             "owned_partitions": len(owned),
             "partitions": partitions,
         }
         if not is_met:  # read only then, so that an ordinary wait costs the API server nothing
             seen |= _of_no_pod(group.members, self._pods(kube, names.run_id), names.events_topic)
         return Reading(is_met=is_met, seen=seen)
+
+    def _may_be_own(self, member: GroupMember, own_pods: str) -> bool:
+        """Return whether the member's client id can be of a pod whose name begins so."""
+        if self.client_id is None:
+            return member.client_id.startswith(own_pods)
+        if "{pod}" not in self.client_id:
+            return True
+        name = rf"{re.escape(own_pods)}[-a-z0-9.]*"
+        return client_pattern(self.client_id, name).fullmatch(member.client_id) is not None
 
     def _pods(self, kube: Kube, run_id: str) -> set[str]:
         found = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={run_id}")

@@ -6,11 +6,14 @@ its place and the reason.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lagbench.consumer_ledger import LENGTH, MAGIC
 from lagbench_spark import schemas
 from lagbench_spark.transforms.event_rows import planned_at
 
@@ -77,7 +80,9 @@ def _read_record(ledger_partition: int, ledger_offset: int, value: pa.Buffer) ->
 
 
 def _columns(value: pa.Buffer) -> dict[str, pa.Array]:
-    """Return the rows of a ledger record; pyarrow may raise any error."""
+    """Return the rows of a ledger record; pyarrow and others may raise any error."""
+    if bytes(value[: len(MAGIC)]) == MAGIC:
+        return _plain_columns(value)
     with pa.ipc.open_stream(value) as stream:
         batch = stream.read_next_batch()
         metadata = stream.schema.metadata or {}
@@ -94,6 +99,22 @@ def _columns(value: pa.Buffer) -> dict[str, pa.Array]:
         **numbers,
         **{name: pa.repeat(pa.scalar(label), size) for name, label in labels.items()},
         "failed_attempts": _failed_attempts(batch),
+        "foreign": pa.nulls(size, pa.string()),
+    }
+
+
+def _plain_columns(value: pa.Buffer) -> dict[str, pa.Array]:
+    """Return the rows of a record that a consumer wrote with ``lagbench.consumer_ledger``."""
+    content = memoryview(value)[len(MAGIC) :]
+    (length,) = LENGTH.unpack_from(content)
+    header = json.loads(bytes(content[LENGTH.size : LENGTH.size + length]))
+    table = np.frombuffer(content[LENGTH.size + length :], dtype="<i8").reshape(-1, len(_NUMBERS))
+    size = len(table)
+    return {
+        "partition": pa.repeat(pa.scalar(int(header["partition"]), pa.int32()), size),
+        **{name: pa.array(table[:, place].copy()) for place, name in enumerate(_NUMBERS)},
+        **{name: pa.repeat(pa.scalar(str(header[name])), size) for name in ("pod", "member_id")},
+        "failed_attempts": pa.nulls(size, pa.int32()),
         "foreign": pa.nulls(size, pa.string()),
     }
 

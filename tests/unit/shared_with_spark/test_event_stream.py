@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lagbench.core.scenario.scenario import Keys, StepProfile
+from lagbench.core.scenario.profiles import StepProfile
+from lagbench.core.scenario.scenario import Keys
 from lagbench.core.scenario.stream.event_stream import BLOCK_EVENTS, EventStream, StreamDigest
 from lagbench.core.scenario.stream.profile import offered_load
 from lagbench.shared_with_spark.event import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lagbench_spark.causes import CauseFinder
@@ -117,3 +118,27 @@ def test_empty_log_has_no_hottest_partition() -> None:
 
     assert content["hottest_partition_share"] is None
     assert content["produced_acked"] is None
+
+
+def test_what_committed_offsets_do_not_show_is_unknown_not_zero() -> None:
+    """Without a ledger no message is lost or processed: the counts are null."""
+    fence = replace(_fence({0: 20}), accounting="commits")
+
+    content = totals(
+        replace(_counts({0: LogPart(20, 0)}, []), processed_by_pod={}), _facts(), fence
+    )
+
+    for name in ("lost", "duplicated", "reordered", "zombie", "failed", "processed_distinct"):
+        assert content[name] is None, name
+    assert content["outside_run"] is None
+    assert (content["in_log"], content["not_in_log"], content["log_holes"]) == (20, 0, 0)
+
+
+def test_an_output_topic_does_not_show_owners() -> None:
+    """Lost and repeated are counted; two owners at once are not known."""
+    fence = replace(_fence({0: 20}), accounting="output")
+
+    content = totals(_counts({0: LogPart(20, 0)}, []), _facts(), fence)
+
+    assert (content["lost"], content["duplicated"]) == (0, 0)
+    assert (content["zombie"], content["zombie_in_doubt"], content["failed"]) == (None, None, None)

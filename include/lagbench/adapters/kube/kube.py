@@ -32,6 +32,7 @@ API_VERSIONS: Mapping[str, str] = {
     "Service": "v1",
     "ServiceAccount": "v1",
     "ConfigMap": "v1",
+    "Secret": "v1",
     "Event": "v1",
     "LimitRange": "v1",
     "Deployment": "apps/v1",

@@ -16,6 +16,8 @@ PODS_GONE_TIMEOUT_SECONDS = 180.0
 WORKLOADS = ("Job", "Deployment", "StatefulSet", "Service")
 ON_A_CLUSTER = ("PodDisruptionBudget", "RoleBinding", "Role", "ServiceAccount")
 """Kinds that a run creates beside its workloads on a cluster; not on localkube."""
+ON_LOCALKUBE = ("ConfigMap", "Secret")
+"""Kinds that a run creates for a user's consumer; on a cluster they are the user's."""
 
 
 POLICY_GONE_TIMEOUT_SECONDS = 60.0
@@ -39,7 +41,7 @@ def remove_everything(
     Topics go after the pods: a pod that lost its topic would log errors and hang in its shutdown.
     Groups go before them: only a run's topic distinguishes its group from one that others own.
     """
-    kinds = WORKLOADS if is_embedded else WORKLOADS + ON_A_CLUSTER
+    kinds = WORKLOADS + (ON_LOCALKUBE if is_embedded else ON_A_CLUSTER)
     workloads = remove_workloads(kube, f"{RUN_ID_LABEL}", kinds)
     say(f"removed workloads {workloads}")  # before Kafka, which may be away
     topics = admin.topic_names(TOPIC_PREFIX)

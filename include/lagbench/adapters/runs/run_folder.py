@@ -108,6 +108,16 @@ class RunFolder:
         return self.path / "payload.txt"
 
     @property
+    def own_deployment(self) -> Path:
+        """The user's Deployment, as it was given; only a run of consumer.kind own has the file."""
+        return self.path / "own-deployment.yaml"
+
+    @property
+    def own_consumer(self) -> Path:
+        """The user's Deployment, as it was applied."""
+        return self.path / "own-consumer.yaml"
+
+    @property
     def policy(self) -> Path:
         """The policy as applied."""
         return self.path / "policy.yaml"

@@ -37,6 +37,12 @@ from lagbench.core.cluster.manifests import (
     recorder_for_run,
     set_arguments,
 )
+from lagbench.core.cluster.own_deployment import (
+    OwnDeployment,
+    own_consumer_for_cluster,
+    own_deployment,
+)
+from lagbench.core.cluster.own_process import OwnProcess, own_consumer_as_process
 from lagbench.core.cluster.policy_manifest import (
     HPA,
     POLICY_KINDS,
@@ -82,6 +88,8 @@ __all__ = [
     "ClusterSettings",
     "ConsumersWay",
     "LeaseClaim",
+    "OwnDeployment",
+    "OwnProcess",
     "Right",
     "RunTarget",
     "SparkPlace",
@@ -105,6 +113,9 @@ __all__ = [
     "lease_standing",
     "longest_run_seconds",
     "manifests",
+    "own_consumer_as_process",
+    "own_consumer_for_cluster",
+    "own_deployment",
     "policy_for_run",
     "producer_job_for_run",
     "prometheus_for_run",

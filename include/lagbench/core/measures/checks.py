@@ -49,6 +49,12 @@ _OF_TOPIC = {
     ),
     message_classes.FOREIGN_TELEMETRY: ("telemetry", "telemetry records are not of this run"),
 }
+_OF_OUTPUT = {
+    message_classes.FOREIGN_LEDGER: (
+        "processed",
+        "records of the output lack the run's header: your consumer must pass headers on",
+    ),
+}
 _BY_SCALING: tuple[EpisodeTrigger, ...] = ("scale_up", "scale_down")
 _UNEXPLAINED: tuple[EpisodeTrigger, ...] = ("other", "pod_death")
 
@@ -62,8 +68,12 @@ class Check:
     reasons: tuple[str, ...]
 
 
-def reconciliation(found: Accounting) -> Check:
-    """Check that every acknowledged message is in the log once and was processed once."""
+def reconciliation(found: Accounting, *, has_work: bool = True, is_output: bool = False) -> Check:
+    """Check that every acknowledged message is in the log once and was processed once.
+
+    Without ``has_work`` nothing says which messages were processed, so only the log is checked.
+    With ``is_output`` the ledger's topic is the output of a user's consumer.
+    """
     counts = {name: getattr(found, name) for name in (*RECONCILED, *_SINCE_FORMAT_2)}
     against = {name: count for name, count in counts.items() if count}
     if found.failed_unplanned:
@@ -71,7 +81,7 @@ def reconciliation(found: Accounting) -> Check:
     settled = found.processed_distinct
     if settled is not None:
         settled += found.failed or 0
-    if settled != found.in_log:
+    if has_work and settled != found.in_log:
         against["processed_distinct"] = found.processed_distinct
     if found.produced_acked is not None and found.produced_acked != found.in_log:
         against["produced_acked"] = found.produced_acked
@@ -84,11 +94,11 @@ def reconciliation(found: Accounting) -> Check:
         "against": against,
         "not_known": unknown,
     }
-    return Check(holds, numbers, _beside_the_slos(found))
+    return Check(holds, numbers, _beside_the_slos(found, has_work=has_work, is_output=is_output))
 
 
-def _beside_the_slos(found: Accounting) -> tuple[str, ...]:
-    if found.in_log is None or found.processed_distinct is None:
+def _beside_the_slos(found: Accounting, *, has_work: bool, is_output: bool) -> tuple[str, ...]:
+    if found.in_log is None or (has_work and found.processed_distinct is None):
         return ("there is no accounting",)
     reasons = []
     if not found.in_log:
@@ -97,7 +107,8 @@ def _beside_the_slos(found: Accounting) -> tuple[str, ...]:
         reasons.append(
             f"{found.produced_twice} messages are in the log twice: the load differed from the plan"
         )
-    reasons += [text for name in message_classes.FOREIGN_RECORDS if (text := _strange(found, name))]
+    known = _OF_TOPIC | (_OF_OUTPUT if is_output else {})
+    reasons += [text for name, of in known.items() if (text := _strange(found, name, *of))]
     if found.outside_run:
         reasons.append(f"{found.outside_run} processings are stamped before or after the run")
     if found.lacks:
@@ -107,12 +118,11 @@ def _beside_the_slos(found: Accounting) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def _strange(found: Accounting, name: str) -> str:
+def _strange(found: Accounting, name: str, topic: str, text: str) -> str:
     """Return how many records of a topic do not belong to the run, and where the first are."""
     count = getattr(found, name)
     if not count:
         return ""
-    topic, text = _OF_TOPIC[name]
     places = [
         f"partition {record.partition}, offset {record.offset}, {record.detail}"
         for record in found.strangers
@@ -132,11 +142,11 @@ def moved_back(measures: Measures) -> str:
     moves = measures.accounting.commit_moves
     if not moves:
         return ""
-    first = moves[0]
+    first, again = moves[0], measures.accounting.repeated_at_least
     return (
-        f"the group's committed offset moved back {len(moves)} times, first of partition "
-        f"{first.partition} from {first.from_offset} to {first.to_offset}, seen "
-        f"{moment(measures, first.at)}"
+        f"the group's committed offset moved back {len(moves)} times, so at least {again:,} "
+        f"messages were to be done again; first of partition {first.partition} from "
+        f"{first.from_offset} to {first.to_offset}, seen {moment(measures, first.at)}"
     )
 
 

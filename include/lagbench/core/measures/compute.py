@@ -90,6 +90,7 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             fidelity=run.manifest["fidelity"],
             balancer=run.scenario.consumer.balancer,
             consumer_kind=run.scenario.consumer.kind,
+            accounting_level=run.scenario.consumer.accounting,
             measured_from_at=from_at,
             measured_until_at=until_at,
             run_seconds=(until_at - from_at) / NANOSECONDS,
@@ -117,7 +118,11 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             contradictions=_contradictions(run, from_at, until_at),
             work_unknown=_work_unknown(run),
             rate_doubt=run.work.doubt,
-            group_strangers=group_strangers(run.records, run.hidden),
+            group_strangers=group_strangers(
+                run.records,
+                run.hidden,
+                members_per_pod=run.scenario.consumer.members_per_pod,
+            ),
             group_gaps=group_gaps(
                 run.records,
                 from_at=from_at,
@@ -138,10 +143,11 @@ def _with_notes(found: Measures, run: RunEvidence) -> Measures:
     These are: rebalances that no scaling explains, a scale-down that was cut off or met an idle
     group, and data that the folder's format never recorded.
     """
-    has_members = kind_of(run.scenario.consumer.kind).has_members
+    kind = kind_of(run.scenario.consumer.kind)
     notes = (
         *found.validity.notes,
-        *(rebalance_count(found).reasons if has_members else ()),
+        *run.manifest.get("own_consumer_notes", ()),
+        *(rebalance_count(found).reasons if kind.has_members and kind.has_reports else ()),
         *scale_down(found).reasons,
         moved_back(found),
         moved_text(found.accounting),
@@ -210,7 +216,8 @@ def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
 def _contradictions(run: RunEvidence, from_at: int, until_at: int) -> tuple[str, ...]:
     lost = int((run.accounting or {}).get("lost") or 0)
     has_members = kind_of(run.scenario.consumer.kind).has_members
-    is_automatic = run.scenario.consumer.commit == "auto"
+    has_reports = kind_of(run.scenario.consumer.kind).has_reports
+    is_automatic = run.scenario.consumer.commit == "auto" or not has_reports
     return (
         *contradictions_of_the_end(run.records, run.fence, until_at),
         *contradictions_of_lag(run.records, run.lag, first_partitions=run.partitions),
@@ -226,11 +233,18 @@ def _contradictions(run: RunEvidence, from_at: int, until_at: int) -> tuple[str,
 
 
 def _contradictions_of_the_group(run: RunEvidence, until_at: int) -> tuple[str, ...]:
-    balancers = balancers_of(run.scenario.consumer.balancer, run.scenario.actions)
+    consumer = run.scenario.consumer
+    balancers = balancers_of(consumer.balancer, run.scenario.actions)
     session_seconds = max(map(session_timeout_seconds, balancers))
+    if consumer.kind == "own":
+        session_seconds = consumer.session_timeout_seconds
     return (
         *contradictions_of_members(
-            run.records, until_at, session_seconds=session_seconds, hidden=run.hidden
+            run.records,
+            until_at,
+            session_seconds=session_seconds,
+            members_per_pod=consumer.members_per_pod,
+            hidden=run.hidden,
         ),
         *contradictions_of_an_empty_group(run.records, run.rate, until_at, run.hidden),
     )

@@ -25,7 +25,7 @@ from lagbench.core.measures.reaction import Reaction
 from lagbench.core.measures.rebalance import Rebalances, Standstill
 from lagbench.core.measures.scaling import Scaling
 from lagbench.core.measures.spark import SparkMeasures
-from lagbench.core.scenario import KindName
+from lagbench.core.scenario import KindName, LevelName
 
 
 class Measures(MeasureModel):
@@ -63,5 +63,6 @@ class Measures(MeasureModel):
     work_unknown: str = ""  # gaps in the records of the group's work; empty: none
     contradictions: tuple[str, ...] = ()  # between files of the run folder
     consumer_kind: KindName = "stand-in"
+    accounting_level: LevelName | None = None  # None: lagbench's own consumers report everything
     spark: SparkMeasures | None = None  # None: the consumer does not run on Spark
     rate_doubt: str = ""  # where the rate contradicts the ledger; empty: nowhere

@@ -1,5 +1,6 @@
 """Define the input of a run: load, events, keys, timeouts, names."""
 
+from lagbench.core.scenario.accounting_level import LevelName, knows_work, level_of
 from lagbench.core.scenario.actions import (
     ROLLOUT_SECONDS,
     Action,
@@ -32,6 +33,7 @@ from lagbench.core.scenario.hpa_phase import (
     require_known_hpa,
     stream_start_at_ns,
 )
+from lagbench.core.scenario.own_consumer import OwnTexts, client_pattern, own_texts
 from lagbench.core.scenario.partition_plan import PartitionPlan
 from lagbench.core.scenario.payload import (
     Payload,
@@ -42,6 +44,7 @@ from lagbench.core.scenario.payload import (
 )
 from lagbench.core.scenario.poison import PoisonedKey, PoisonedKeyFlag
 from lagbench.core.scenario.process_cost import NUMBER, ProcessCost
+from lagbench.core.scenario.profiles import BurstyProfile, Profile, SteadyProfile, StepProfile
 from lagbench.core.scenario.run_names import (
     AUTOSCALER_DEPLOYMENT,
     AUTOSCALER_NAMESPACE,
@@ -66,15 +69,11 @@ from lagbench.core.scenario.run_names import (
 from lagbench.core.scenario.scenario import (
     EARLIER_NAMES,
     MAX_SEED,
-    BurstyProfile,
     ConsumerFlags,
     ConsumerSettings,
     Keys,
-    Profile,
     Scenario,
     Slos,
-    SteadyProfile,
-    StepProfile,
     WorkFlags,
     Workload,
 )
@@ -142,6 +141,8 @@ __all__ = [
     "KindName",
     "LagScalerDown",
     "LastingAction",
+    "LevelName",
+    "OwnTexts",
     "PartitionPlan",
     "PausePod",
     "Payload",
@@ -167,14 +168,18 @@ __all__ = [
     "actions_seconds",
     "balancers_of",
     "begin_text",
+    "client_pattern",
     "downstream_pace",
     "drawn",
     "flag_of",
     "flag_text",
     "flag_values",
     "kind_of",
+    "knows_work",
+    "level_of",
     "mean_start_seconds",
     "new_run_id",
+    "own_texts",
     "phase_distance_seconds",
     "read_samples",
     "require_known_hpa",

@@ -11,13 +11,17 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lagbench.core.scenario.actions import ActionKind
+from lagbench.core.scenario.own_consumer import OWN_FIELDS
 from lagbench.core.scenario.spark_consumer import SPARK_DRIVER, SPARK_MASTER
 
-KindName = Literal["stand-in", "spark"]
+KindName = Literal["stand-in", "spark", "own"]
 
 _NO_GROUP = "Spark's consumers join no group: Spark itself assigns partitions to tasks"
 _NO_MEMBERS = "the group of a Spark consumer has no members, so nothing rebalances"
 _OWN_SETTING = "only with consumer.kind spark"
+_ONLY_OWN: Mapping[str, str] = dict.fromkeys(OWN_FIELDS, "only with consumer.kind own")
+_YOUR_CODE = "your own code decides it"
+_YOUR_MANIFEST = "your manifest says it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,9 @@ class ConsumerKind:
     """The same behind them; at the end they stop first."""
     has_members: bool = True
     """True: the scaled pods are the members of the run's group, and own its partitions."""
+    has_reports: bool = True
+    """True: its pods report their partitions, commits and end; else the level of accounting says
+    what is known."""
     not_asked: Mapping[str, str] = field(default_factory=dict)
     """SLOs that this kind cannot have, each with the reason."""
     not_taken: Mapping[str, str] = field(default_factory=dict)
@@ -57,7 +64,7 @@ class ConsumerKind:
         return ""
 
 
-STAND_IN = ConsumerKind("stand-in", "consumer", not_taken={"spark": _OWN_SETTING})
+STAND_IN = ConsumerKind("stand-in", "consumer", not_taken={"spark": _OWN_SETTING, **_ONLY_OWN})
 SPARK = ConsumerKind(
     "spark",
     "spark-stream-worker",
@@ -72,6 +79,7 @@ SPARK = ConsumerKind(
         "surplus_pods_idle": f"{_NO_GROUP}, so no pod is permanently without one",
     },
     not_taken={
+        **_ONLY_OWN,
         "balancer": _NO_GROUP,
         "commit": "Spark commits nothing: its checkpoint has the offsets",
         "static_membership": _NO_GROUP,
@@ -83,7 +91,28 @@ SPARK = ConsumerKind(
         "broker_unreachable": "only the stand-in's way to Kafka leads through the broker proxy",
     },
 )
-KINDS: Mapping[str, ConsumerKind] = {kind.name: kind for kind in (STAND_IN, SPARK)}
+OWN = ConsumerKind(
+    "own",
+    "consumer",
+    has_reports=False,
+    not_taken={
+        "spark": _OWN_SETTING,
+        "balancer": _YOUR_CODE,
+        "commit": _YOUR_CODE,
+        "static_membership": _YOUR_CODE,
+        "graceful_shutdown": _YOUR_CODE,
+        "shutdown_timeout_seconds": "terminationGracePeriodSeconds of your manifest says it",
+        "workload": "a Deployment is the kind of workload that is read",
+        "start_seconds": "your consumer takes the time that it takes",
+        "cpu_request_millicores": _YOUR_MANIFEST,
+        "memory_request_mebibytes": _YOUR_MANIFEST,
+    },
+    not_played={
+        "broker_unreachable": "only the stand-in's way to Kafka leads through the broker proxy",
+        "slow_downstream": "what your consumer writes to is not lagbench's",
+    },
+)
+KINDS: Mapping[str, ConsumerKind] = {kind.name: kind for kind in (STAND_IN, SPARK, OWN)}
 
 
 def kind_of(name: KindName) -> ConsumerKind:

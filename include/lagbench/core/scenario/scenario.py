@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from lagbench.core.kubernetes import HPA_SYNC_SECONDS
+from lagbench.core.scenario.accounting_level import LEVELS
 from lagbench.core.scenario.actions import (
     MOST_PARTITIONS,
     Action,
@@ -23,16 +24,20 @@ from lagbench.core.scenario.actions import (
 from lagbench.core.scenario.balancer import Balancer
 from lagbench.core.scenario.consumer_kind import KindName, kind_of
 from lagbench.core.scenario.flag import Flag
+from lagbench.core.scenario.own_consumer import OwnConsumer, problem_of_own
 from lagbench.core.scenario.partition_plan import PartitionPlan, partition_plan, problem_of_growth
 from lagbench.core.scenario.payload import Payload, problem_of_payload
 from lagbench.core.scenario.poison import Poison
 from lagbench.core.scenario.process_cost import ProcessMs
+from lagbench.core.scenario.profiles import BurstyProfile, Profile, StepProfile
 from lagbench.core.scenario.second_group import shared_actions, with_fields_of_first
 from lagbench.core.scenario.spark_consumer import SparkConsumer, published_lag_seconds
 
 MAX_SEED = 2**63 - 1
 COMMIT_SECONDS = 1.0
 """The time between two commits of a stand-in; its traffic is the lag at rest."""
+OWN_COMMIT_SECONDS = 5.0
+"""The same of a user's consumer: the default of the clients' automatic commits."""
 EARLIER_NAMES: Mapping[str, str] = {
     "consumer.drain": "consumer.graceful_shutdown",
     "consumer.drain_timeout_seconds": "consumer.shutdown_timeout_seconds",
@@ -51,78 +56,6 @@ class Keys(_Model):
 
     entities: int = Field(5_000_000, ge=1, le=100_000_000)
     zipf_s: float = Field(1.1, ge=0, le=5)
-
-
-class SteadyProfile(_Model):
-    """One rate all the time."""
-
-    kind: Literal["steady"]
-    rate_per_second: float = Field(gt=0, le=1_000_000)
-    duration_seconds: float = Field(gt=0, le=86_400)
-
-
-class StepProfile(_Model):
-    """A base rate, a step to ``spike_mult`` times that rate, then the base rate again."""
-
-    kind: Literal["step"]
-    rate_per_second: float = Field(gt=0, le=1_000_000)
-    spike_mult: float = Field(10, gt=0, le=1000)
-    before_seconds: float = Field(ge=0, le=86_400)
-    spike_hold_seconds: float = Field(gt=0, le=86_400)
-    after_seconds: float = Field(ge=0, le=86_400)
-
-
-class BurstyProfile(_Model):
-    """A sawtooth: ``bursts`` times a quiet period at the base rate, then a burst."""
-
-    kind: Literal["bursty"]
-    rate_per_second: float = Field(gt=0, le=1_000_000)
-    spike_mult: float = Field(10, gt=0, le=1000)
-    quiet_seconds: float = Field(gt=0, le=86_400)
-    spike_hold_seconds: float = Field(gt=0, le=86_400)
-    bursts: int = Field(ge=1, le=1000)
-    after_seconds: float = Field(0, ge=0, le=86_400)
-
-
-class TracePoint(_Model):
-    """From ``second`` on the rate is ``rate_per_second``; a trace may mark its spikes."""
-
-    second: float = Field(ge=0)
-    rate_per_second: float = Field(ge=0, le=1_000_000)
-    is_spike: bool | None = None
-
-
-class TraceProfile(_Model):
-    """Rates from a CSV file (columns second, rate, optionally spike) beside the scenario file.
-
-    The last row's second is the end of the stream; its rate is not used.
-    """
-
-    kind: Literal["trace"]
-    file: str = Field(min_length=1)
-    rate_scale: float = Field(1.0, gt=0)
-    points: tuple[TracePoint, ...] = Field((), description="filled from the file when it is read")
-
-
-class Stage(_Model):
-    """One rate for some time; 0 is idle. A stage may be marked as a spike."""
-
-    seconds: float = Field(gt=0, le=86_400)
-    rate_per_second: float = Field(ge=0, le=1_000_000)
-    is_spike: bool | None = None
-
-
-class StagesProfile(_Model):
-    """Rates one after the other, idle ones too, as a load test's stages."""
-
-    kind: Literal["stages"]
-    stages: tuple[Stage, ...] = Field(min_length=1, max_length=1000)
-
-
-Profile = Annotated[
-    SteadyProfile | StepProfile | BurstyProfile | TraceProfile | StagesProfile,
-    Field(discriminator="kind"),
-]
 
 
 class WorkFlags(_Model):
@@ -181,11 +114,11 @@ class ConsumerFlags(WorkFlags):
     static_membership: bool = Field(False, description="group.instance.id from the pod's name")
 
 
-class ConsumerSettings(ConsumerFlags):
+class ConsumerSettings(OwnConsumer, ConsumerFlags):
     """The workload under test."""
 
     kind: KindName = Field(
-        "stand-in", description="what consumes: lagbench's own consumer group, or Spark"
+        "stand-in", description="what consumes: lagbench's own consumer group, Spark, or your own"
     )
     spark: SparkConsumer | None = Field(
         None, description="settings of consumer.kind spark; None there: all by default"
@@ -214,6 +147,8 @@ class ConsumerSettings(ConsumerFlags):
         A stand-in commits about once a second; Spark publishes once a batch. At a ``rate``
         (messages per second) above what the pods can do, Spark's is infinite.
         """
+        if self.kind == "own":
+            return OWN_COMMIT_SECONDS
         if self.kind != "spark":
             return COMMIT_SECONDS
         capacity = (self.pod_rate_per_second or math.inf) * pods
@@ -223,6 +158,15 @@ class ConsumerSettings(ConsumerFlags):
     def spark_settings(self) -> SparkConsumer:
         """Return the settings of consumer.kind spark."""
         return self.spark or SparkConsumer()
+
+
+def _with_limits_of_level(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a scenario's data without the default limits that its accounting cannot judge."""
+    found, consumer, slos = dict(data), data.get("consumer"), data.get("slos", {})
+    level = consumer.get("accounting") if isinstance(consumer, Mapping) else None
+    if level in LEVELS and isinstance(slos, Mapping):
+        found["slos"] = LEVELS[str(level)].with_default_limits(slos)
+    return found
 
 
 def _is_changed(consumer: ConsumerSettings, name: str) -> bool:
@@ -316,6 +260,11 @@ class Scenario(_Model):
     def _second_group_takes_over(cls, data: Any) -> Any:
         return with_fields_of_first(data, EARLIER_NAMES) if isinstance(data, Mapping) else data
 
+    @model_validator(mode="before")
+    @classmethod
+    def _limits_fit_the_accounting(cls, data: Any) -> Any:
+        return _with_limits_of_level(data) if isinstance(data, Mapping) else data
+
     @model_validator(mode="after")
     def _spike_is_a_spike(self) -> Scenario:
         if isinstance(self.profile, StepProfile | BurstyProfile) and self.profile.spike_mult < 1:
@@ -360,10 +309,23 @@ class Scenario(_Model):
                 "second_group must be left out with consumer.kind spark: Spark's master and driver "
                 "have one name in a run"
             )
+        if second is not None and "own" in (consumer.kind, second.consumer.kind):
+            raise ValueError(
+                "second_group must be left out with consumer.kind own: the folders and variables "
+                "of your pods have one name in a run"
+            )
         given = {name for name in type(consumer).model_fields if _is_changed(consumer, name)}
         kind = kind_of(consumer.kind)
         if problem := kind.problem_of_settings(given, [action.kind for action in self.actions]):
             raise ValueError(problem)
+        if consumer.kind == "own":
+            problem = problem_of_own(consumer, has_payload=self.payload is not None)
+            if problem or self.poison is not None:
+                raise ValueError(
+                    problem
+                    or "poison must be left out with consumer.kind own: your consumer has no "
+                    "message that fails on purpose"
+                )
         if consumer.kind != "spark":
             return self
         cores = consumer.spark_settings.cores_per_worker

@@ -10,7 +10,7 @@ import csv
 import json
 import math
 
-from lagbench.core.scenario.scenario import TracePoint
+from lagbench.core.scenario.profiles import TracePoint
 from lagbench.errors import WrongInput
 
 _COLUMNS = ["second", "rate"]

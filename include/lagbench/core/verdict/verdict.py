@@ -18,7 +18,8 @@ from __future__ import annotations
 from typing import Literal
 
 from lagbench.core.measures import MeasureModel, Measures, reconciliation
-from lagbench.core.scenario import Slos
+from lagbench.core.scenario import Slos, knows_work
+from lagbench.core.verdict.accounting_level import judged_without, of_level
 from lagbench.core.verdict.not_asked import not_asked_of_kind
 from lagbench.core.verdict.slo import SloResult, SloStatus
 from lagbench.core.verdict.slos_on_accounting import accounting_results, unsettled_end
@@ -46,8 +47,9 @@ VerdictStatus = Literal["pass", "fail", "undetermined"]
 class Verdict(MeasureModel):
     """The whole run's verdict.
 
-    ``reasons`` decided it, with ``invalid`` first: why the run measured something else than
-    planned. ``notes`` do not affect the status; they inform the reader.
+    ``reasons`` decided it. First they name what the level of accounting leaves unjudged, then
+    ``invalid``: why the run measured something else than planned. ``notes`` do not affect the
+    status; they inform the reader.
     """
 
     run_id: str
@@ -64,7 +66,8 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
     scaling += lag_results(measures, slos)
     scaling = not_asked_of_kind(scaling, measures)
     scaling = [_of_known_clocks(result, measures) for result in scaling]
-    messages = accounting_results(measures, slos)
+    scaling = of_level(scaling, measures)
+    messages = of_level(accounting_results(measures, slos), measures, slos)
     invalid = measures.validity.reasons
     unsure = [f"{r.title}: {r.reason}" for r in [*scaling, *messages] if r.status == "undetermined"]
     if not measures.validity.is_valid:
@@ -81,7 +84,11 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
         *stranger_reasons(measures),
         *measures.contradictions,
         *unsettled_end(measures),
-        *reconciliation(measures.accounting).reasons,
+        *reconciliation(
+            measures.accounting,
+            has_work=knows_work(measures.accounting_level),
+            is_output=measures.accounting_level == "output",
+        ).reasons,
     ]
     if not judged:
         open_ends.append("nothing was judged: no SLO with a limit applies to this load")
@@ -94,7 +101,7 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
     return Verdict(
         run_id=measures.run_id,
         status=status,
-        reasons=tuple(reasons),
+        reasons=(*judged_without(results, measures), *reasons),
         notes=measures.validity.notes,
         invalid=invalid,
         slos=tuple(results),

@@ -75,6 +75,11 @@ def port_variable(name: str) -> str:
     return "PORT_" + name.upper().replace("-", "_")
 
 
+def volume_variable(name: str) -> str:
+    """Return the variable with the folder of a volume: ``app-config`` -> ``VOLUME_APP_CONFIG``."""
+    return "VOLUME_" + name.upper().replace("-", "_")
+
+
 def plan_launch(
     pod: JsonObject,
     container: JsonObject,
@@ -86,6 +91,8 @@ def plan_launch(
 
     :raises ContainerConfigFault: the spec refers to something that does not exist.
     """
+    own = {port_variable(name): str(port) for name, port in ports.items()}
+    own |= _volume_folders(pod, container, node.store, folder)
     declared: dict[str, str] = {}
     for source in container.get("envFrom") or ():
         declared.update(_all_of(source, pod, node.store))
@@ -95,9 +102,9 @@ def plan_launch(
             if value is None:
                 continue
         else:
-            value = _expand(str(variable.get("value", "")), declared)
+            value = _expand(str(variable.get("value", "")), {**own, **declared})
         declared[variable["name"]] = value
-    declared.update({port_variable(name): str(port) for name, port in ports.items()})
+    declared.update(own)
     environment = {**node.inherited, **_service_variables(pod, node.store), **declared}
     if (
         pod["spec"].get("automountServiceAccountToken") is not False
@@ -125,6 +132,30 @@ def plan_launch(
         has_own_folder=not working_dir,
         niceness=FIRST if annotations_of(pod).get(COMES_FIRST) == "true" else ORDINARY,
     )
+
+
+def _volume_folders(
+    pod: JsonObject, container: JsonObject, store: Store, folder: Path
+) -> dict[str, str]:
+    """Make a folder of the pod for each emptyDir and ConfigMap that the container mounts.
+
+    Return the folders by variable; volumes of other kinds have none.
+    """
+    mounted = {mount.get("name") for mount in container.get("volumeMounts") or ()}
+    folders = {}
+    for volume in pod["spec"].get("volumes") or ():
+        if volume.get("name") not in mounted or not {"emptyDir", "configMap"} & set(volume):
+            continue
+        place = folder / "volumes" / str(volume["name"])
+        place.mkdir(parents=True, exist_ok=True)
+        if reference := volume.get("configMap"):
+            data = _data_of(False, reference, pod, store)
+            if data is None and not reference.get("optional"):
+                raise ContainerConfigFault(f'configmap "{reference.get("name")}" not found')
+            for name, text in (data or {}).items():
+                (place / name).write_text(text, encoding="utf-8")
+        folders[volume_variable(str(volume["name"]))] = str(place)
+    return folders
 
 
 def _expand(text: str, variables: Mapping[str, str]) -> str:

@@ -237,6 +237,7 @@ def test_a_commit_that_moved_back_is_reported() -> None:
     run = GOOD.model_copy(update={"accounting": accounting(commit_moves=(move,))})
 
     assert moved_back(run) == (
-        "the group's committed offset moved back 1 times, first of partition 3 from 500 to 400, "
+        "the group's committed offset moved back 1 times, so at least 100 messages were "
+        "to be done again; first of partition 3 from 500 to 400, "
         "seen at +12.0 s"
     )

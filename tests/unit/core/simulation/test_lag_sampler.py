@@ -3,7 +3,8 @@
 import numpy as np
 
 from lagbench.core.measures.statistics import Ints
-from lagbench.core.scenario.scenario import ConsumerSettings, Keys, Scenario, SteadyProfile
+from lagbench.core.scenario.profiles import SteadyProfile
+from lagbench.core.scenario.scenario import ConsumerSettings, Keys, Scenario
 from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.lag_sampler import LagSampler
 from lagbench.core.simulation.world import World

@@ -5,16 +5,14 @@ from typing import Any
 import pytest
 
 from lagbench.core.policy.checked_policy import CheckedPolicy, check_policy
-from lagbench.core.scenario.scenario import (
+from lagbench.core.scenario.profiles import (
     BurstyProfile,
-    ConsumerSettings,
-    Keys,
-    Scenario,
     Stage,
     StagesProfile,
     SteadyProfile,
     StepProfile,
 )
+from lagbench.core.scenario.scenario import ConsumerSettings, Keys, Scenario
 from lagbench.core.simulation.environment import SimulatedEnvironment
 from lagbench.core.simulation.outcome import Simulation
 from lagbench.core.simulation.simulate import simulate

@@ -215,6 +215,11 @@ class Accounting(MeasureModel):
         """Number of times that the group's committed offset was set back."""
         return len(self.commit_moves)
 
+    @property
+    def repeated_at_least(self) -> int:
+        """Messages between the offsets from which and to which commits were set back."""
+        return sum(move.from_offset - move.to_offset for move in self.commit_moves)
+
     def caused_by_shutdown(self, message_class: Literal["lost", "duplicated"]) -> int | None:
         """Return the messages of the class whose cause is a pod's SIGTERM; None: not all listed."""
         count = self.lost if message_class == "lost" else self.duplicated
@@ -282,11 +287,11 @@ def accounting_measure(
     if unknown_telemetry or strange_telemetry is not None:
         known[message_classes.FOREIGN_TELEMETRY] = max(strange_telemetry or 0, unknown_telemetry)
     in_partitions = counts.get("partition_counts")
-    failed = int(counts.get(message_classes.FAILED, 0))  # in earlier versions none could fail
+    failed = counts.get(message_classes.FAILED, 0)  # in earlier versions none could fail
     return Accounting(
         **known,
         failed=failed,
-        failed_by_plan=_failed_by_plan(failed, rows, poisoned_seqs),
+        failed_by_plan=None if failed is None else _failed_by_plan(failed, rows, poisoned_seqs),
         poisoned=None if poisoned_seqs is None else len(poisoned_seqs),
         lost_in_broker=_lost_in_broker(counts),
         by_cause=counts.get("by_cause") or {},

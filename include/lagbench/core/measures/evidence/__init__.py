@@ -63,6 +63,7 @@ from lagbench.core.measures.evidence.load_taken import (
 )
 from lagbench.core.measures.evidence.load_window import LoadWindow, SpikeWindow, load_window
 from lagbench.core.measures.evidence.measurement_window import measured_until
+from lagbench.core.measures.evidence.own_members import with_pods_of_members
 from lagbench.core.measures.evidence.pod_lives import PodLives, by_life, pod_lives, pod_of_life
 from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES, PodTimeline, pod_timelines
 from lagbench.core.measures.evidence.policies_in_force import PoliciesInForce, policies_in_force
@@ -167,4 +168,5 @@ __all__ = [
     "unrecorded_members",
     "unrecorded_text",
     "validity",
+    "with_pods_of_members",
 ]

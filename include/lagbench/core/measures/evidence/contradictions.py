@@ -160,6 +160,7 @@ def contradictions_of_members(
     until_at: int,
     *,
     session_seconds: float,
+    members_per_pod: int = 1,
     hidden: Hidden = NOTHING_HIDDEN,
 ) -> list[str]:
     """Return where the broker's members and the Deployment's replicas contradict each other.
@@ -176,12 +177,13 @@ def contradictions_of_members(
     places = [int(np.searchsorted(at, group.at, side="right")) - 1 for group in groups]
     ready = [samples[place].ready if place >= 0 else 0 for place in places]
     # A dead pod stays a member until its session ends.
-    extra = [group.members - most for group in groups]
+    extra = [group.members - most * members_per_pod for group in groups]
     found = _lasting(groups, extra, session_seconds + _SESSION_SLACK_SECONDS, hidden)
     if found is not None:
         members = groups[found].members
         return [f"the group had {members} members, but never more than {most} replicas"]
-    short = [due - group.members for due, group in zip(ready, groups, strict=True)]
+    due = [count * members_per_pod for count in ready]
+    short = [count - group.members for count, group in zip(due, groups, strict=True)]
     found = _lasting(groups, short, _MISSING_MEMBERS_SECONDS, hidden)
     if found is not None:
         members = groups[found].members

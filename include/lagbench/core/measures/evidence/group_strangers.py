@@ -60,7 +60,10 @@ class GroupStranger(MeasureModel):
 
 
 def group_strangers(
-    records: Iterable[TelemetryRecord], hidden: Hidden = NOTHING_HIDDEN
+    records: Iterable[TelemetryRecord],
+    hidden: Hidden = NOTHING_HIDDEN,
+    *,
+    members_per_pod: int = 1,
 ) -> tuple[GroupStranger, ...]:
     """Return every stranger, first seen first; empty when all members were the run's own.
 
@@ -84,7 +87,7 @@ def group_strangers(
         (record.at, len(there) + _rejoined(record.members, ids))
         for record, there in zip(reported, foreign, strict=True)
     ]
-    found += _unnamed(by_time, samples, explained, hidden)
+    found += _unnamed(by_time, samples, explained, hidden, members_per_pod)
     return tuple(sorted(found, key=lambda one: (one.first_seen_at, one.client_id or "")))
 
 
@@ -163,6 +166,7 @@ def _unnamed(
     samples: Sequence[GroupSample],
     explained: Sequence[tuple[int, int]],
     hidden: Hidden,
+    members_per_pod: int,
 ) -> Iterator[GroupStranger]:
     """Yield the surplus of members beyond the run's pods and the ``explained`` ones.
 
@@ -175,7 +179,7 @@ def _unnamed(
     for sample in samples:
         while next_named is not None and next_named[0] <= sample.at:
             known, next_named = next_named[1], next(named, None)
-        surplus = max(0, sample.members - known - limit_at(sample.at))
+        surplus = max(0, sample.members - known - limit_at(sample.at) * members_per_pod)
         if not hidden.by("members", sample.at, count=surplus):
             changes.append((sample.at, surplus))
     long = [

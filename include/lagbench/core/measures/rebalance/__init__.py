@@ -1,5 +1,6 @@
 """Measure the cost of rebalances and standstills."""
 
+from lagbench.core.measures.rebalance.commit_rate import rate_of_commits
 from lagbench.core.measures.rebalance.episodes import (
     EpisodeSpan,
     EpisodeTrigger,
@@ -65,6 +66,7 @@ __all__ = [
     "idle_scale_downs_text",
     "mean_rate_before",
     "partition_gaps",
+    "rate_of_commits",
     "rate_series",
     "rates_by_life",
     "rebalance_episodes",

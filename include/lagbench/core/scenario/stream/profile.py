@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.core.scenario.scenario import (
+from lagbench.core.scenario.profiles import (
     BurstyProfile,
     Profile,
     StagesProfile,

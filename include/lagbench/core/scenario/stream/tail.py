@@ -16,14 +16,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from lagbench.core.scenario.actions import actions_seconds
-from lagbench.core.scenario.scenario import (
-    ConsumerSettings,
-    Profile,
-    Scenario,
-    StagesProfile,
-    SteadyProfile,
-    TraceProfile,
-)
+from lagbench.core.scenario.profiles import Profile, StagesProfile, SteadyProfile, TraceProfile
+from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.core.scenario.stream.profile import OfferedLoad, offered_load
 
 TAIL_MARGIN_SECONDS = 120.0

@@ -16,7 +16,7 @@ from lagbench.core.measures.evidence import (
     played_actions,
 )
 from lagbench.core.scenario import BrokerRestart, BrokerUnreachable, SlowDownstream
-from lagbench.core.scenario.scenario import SteadyProfile
+from lagbench.core.scenario.profiles import SteadyProfile
 from lagbench.core.scenario.stream.profile import offered_load
 from lagbench.core.telemetry import (
     ActionEnded,

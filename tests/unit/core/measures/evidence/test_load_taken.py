@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lagbench.core.measures.evidence.load_taken import held_back
-from lagbench.core.scenario.scenario import StepProfile
+from lagbench.core.scenario.profiles import StepProfile
 from lagbench.core.scenario.stream.profile import offered_load
 from lagbench.core.telemetry.records import ProducerProgress, StreamStarted, TelemetryRecord
 

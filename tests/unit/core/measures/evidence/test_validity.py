@@ -5,7 +5,7 @@ import pytest
 from lagbench.core.measures.evidence.gaps import gaps_between
 from lagbench.core.measures.evidence.load_window import LoadWindow, load_window
 from lagbench.core.measures.evidence.validity import generator, telemetry_gaps, validity
-from lagbench.core.scenario.scenario import BurstyProfile, Profile
+from lagbench.core.scenario.profiles import BurstyProfile, Profile
 from lagbench.core.scenario.stream.profile import offered_load
 from lagbench.core.scenario.stream.spikes import load_spikes
 from lagbench.core.telemetry.records import (

@@ -4,7 +4,7 @@ import numpy as np
 
 from lagbench.core.measures.evidence.series import RateSeries
 from lagbench.core.measures.lag.idle_wait import IdleWait, idle_wait
-from lagbench.core.scenario.scenario import Stage, StagesProfile
+from lagbench.core.scenario.profiles import Stage, StagesProfile
 from lagbench.core.scenario.stream.profile import offered_load
 
 SECOND = 1_000_000_000

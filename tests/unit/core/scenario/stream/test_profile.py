@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lagbench.core.scenario.scenario import (
+from lagbench.core.scenario.profiles import (
     BurstyProfile,
     Stage,
     StagesProfile,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lagbench.core.scenario.scenario import BurstyProfile, SteadyProfile, StepProfile, TraceProfile
+from lagbench.core.scenario.profiles import BurstyProfile, SteadyProfile, StepProfile, TraceProfile
 from lagbench.core.scenario.stream.profile import OfferedLoad, Segment, offered_load
 from lagbench.core.scenario.stream.spikes import Spike, load_spikes
 from lagbench.core.scenario.trace_csv import trace_points

@@ -1,0 +1,115 @@
+"""Read the files of a consumer that the user brings: its manifest and its variables."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lagbench.catalog.strict_yaml import parse_documents, read_bytes, read_text
+from lagbench.core.cluster import (
+    OwnDeployment,
+    RunTarget,
+    own_consumer_as_process,
+    own_consumer_for_cluster,
+    own_deployment,
+)
+from lagbench.core.scenario import ConsumerSettings, RunNames, Scenario
+from lagbench.errors import WrongInput
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_QUOTES = ("'", '"')
+
+
+def with_own_files(scenario: Scenario, scenario_file: Path) -> Scenario:
+    """Return the scenario with its consumer's files by their whole paths, and the manifest's hash.
+
+    :raises WrongInput: a file cannot be read, or the manifest is not one Deployment.
+    """
+    consumer = scenario.consumer
+    if consumer.kind != "own" or consumer.manifest is None:
+        return scenario
+    manifest = (scenario_file.parent / consumer.manifest).resolve()
+    content = read_bytes(manifest)
+    found: dict[str, str] = {
+        "manifest": str(manifest),
+        "manifest_sha256": hashlib.sha256(content).hexdigest(),
+    }
+    if consumer.env_file is not None:
+        found["env_file"] = str((scenario_file.parent / consumer.env_file).resolve())
+    known = scenario.model_copy(update={"consumer": consumer.model_copy(update=found)})
+    read_own_deployment(manifest, known.consumer)
+    read_environment(known.consumer)
+    return known
+
+
+def read_own_deployment(file: Path, consumer: ConsumerSettings) -> OwnDeployment:
+    """Return the Deployment in a file, which may be the copy in a run folder.
+
+    :raises WrongInput: it is not one Deployment with the consumer's container.
+    """
+    where = consumer.manifest or str(file)
+    documents = parse_documents(read_text(file), where=where)
+    return own_deployment(documents, where=where, container=consumer.container)
+
+
+def read_environment(consumer: ConsumerSettings) -> Mapping[str, str]:
+    """Return the variables in the file of variables; none without one.
+
+    :raises WrongInput: a line is neither NAME=value nor a comment.
+    """
+    if consumer.env_file is None:
+        return {}
+    found = {}
+    for number, line in enumerate(read_text(Path(consumer.env_file)).splitlines(), start=1):
+        text = line.strip().removeprefix("export ")
+        if not text or text.startswith("#"):
+            continue
+        name, sign, value = text.partition("=")
+        if not sign or not _NAME.fullmatch(name.strip()):
+            raise WrongInput(
+                where=consumer.env_file,
+                field=f"line {number}",
+                value=name[:20],
+                allowed="NAME=value, or a comment that begins with #",
+            )
+        found[name.strip()] = _unquoted(value.strip())
+    return found
+
+
+def require_own_consumer(scenario: Scenario, *, is_embedded: bool) -> None:
+    """Reject a consumer that the target cannot honour, before anything starts.
+
+    :raises WrongInput: names the place in its manifest, and why.
+    """
+    consumer = scenario.consumer
+    if consumer.kind != "own" or consumer.manifest is None:
+        return
+    target = RunTarget(RunNames("check"), "127.0.0.1:9092")
+    if not is_embedded:
+        own_workload(scenario, target, replicas=1)
+        return
+    file = Path(consumer.manifest)
+    own = read_own_deployment(file, consumer)
+    own_consumer_as_process(
+        own,
+        target,
+        consumer,
+        replicas=1,
+        environment=read_environment(consumer),
+        folder=str(file.parent),
+    )
+
+
+def own_workload(scenario: Scenario, target: RunTarget, *, replicas: int) -> dict[str, Any]:
+    """Return the workload of a scenario's own consumer, as a cluster gets it."""
+    consumer = scenario.consumer
+    own = read_own_deployment(Path(str(consumer.manifest)), consumer)
+    return own_consumer_for_cluster(own, target, consumer, replicas=replicas)
+
+
+def _unquoted(value: str) -> str:
+    is_quoted = len(value) > 1 and value[0] in _QUOTES and value[-1] == value[0]
+    return value[1:-1] if is_quoted else value

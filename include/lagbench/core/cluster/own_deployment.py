@@ -1,0 +1,199 @@
+"""Read the Deployment that a user brings, and make it one of a run on a cluster.
+
+The run sets name, labels, selector and replicas. The consumer gets its Kafka, topic and group by
+the variables and arguments that the scenario names. Everything else stays as the user wrote it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lagbench.core.cluster.group_manifests import Manifest
+from lagbench.core.cluster.manifests import RunTarget, named
+from lagbench.core.scenario import ConsumerSettings, OwnTexts, own_texts
+from lagbench.errors import WrongInput
+
+POD_SPEC = "spec.template.spec"
+POD_VARIABLE = "LAGBENCH_POD"
+LEDGER_VARIABLE = "LAGBENCH_LEDGER_TOPIC"
+_BESIDE = ("ConfigMap", "Secret")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnDeployment:
+    """The user's Deployment, with the ConfigMaps and Secrets of the same file by name."""
+
+    where: str
+    deployment: Mapping[str, Any]
+    container: Mapping[str, Any]
+    place: str
+    """Of the container in the Deployment, e.g. ``spec.template.spec.containers[0]``."""
+    config_maps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    secrets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def pod(self) -> Mapping[str, Any]:
+        """The spec of its pods."""
+        spec: Mapping[str, Any] = self.deployment["spec"]["template"]["spec"]
+        return spec
+
+    @property
+    def grace_seconds(self) -> int:
+        """The time that a pod has after SIGTERM."""
+        return int(self.pod.get("terminationGracePeriodSeconds", 30))
+
+    def refuse(self, place: str, value: object, allowed: str) -> WrongInput:
+        """Return the error for what is at ``place``."""
+        return WrongInput(where=self.where, field=place, value=value, allowed=allowed)
+
+
+def own_deployment(
+    documents: Sequence[Any], *, where: str, container: str | None = None
+) -> OwnDeployment:
+    """Return the one Deployment in a file's documents.
+
+    :raises WrongInput: names what is missing or is there twice, by its place.
+    """
+    found = [one for one in documents if isinstance(one, Mapping)]
+    deployments = [one for one in found if one.get("kind") == "Deployment"]
+    if len(deployments) != 1 or len(found) != len(documents):
+        kinds = [one.get("kind") if isinstance(one, Mapping) else one for one in documents]
+        allowed = "one Deployment; ConfigMaps and Secrets may be beside it"
+        raise WrongInput(where=where, field="kind", value=kinds, allowed=allowed)
+    deployment = deployments[0]
+    spec = deployment
+    for part in POD_SPEC.split("."):
+        spec = spec.get(part) if isinstance(spec, Mapping) else None
+    containers = spec.get("containers") if isinstance(spec, Mapping) else None
+    if not isinstance(containers, list) or not all(
+        isinstance(one, Mapping) and one.get("name") for one in containers or [None]
+    ):
+        place = f"{POD_SPEC}.containers"
+        allowed = "a list of containers, each with a name"
+        raise WrongInput(where=where, field=place, value=containers, allowed=allowed)
+    if deployment["spec"].get("paused"):
+        allowed = "false: a paused Deployment replaces no pod"
+        raise WrongInput(where=where, field="spec.paused", value=True, allowed=allowed)
+    names = [one["name"] for one in containers]
+    if container is not None and container not in names:
+        place = "consumer.container"
+        allowed = f"a container of the manifest: {', '.join(names)}"
+        raise WrongInput(where=where, field=place, value=container, allowed=allowed)
+    index = 0 if container is None else names.index(container)
+    others = sorted({str(one.get("kind")) for one in found} - {"Deployment", *_BESIDE})
+    return OwnDeployment(
+        where=where,
+        deployment=deployment,
+        container=containers[index],
+        place=f"{POD_SPEC}.containers[{index}]",
+        config_maps=_by_name(found, "ConfigMap"),
+        secrets=_by_name(found, "Secret"),
+        notes=tuple(f"left out: {kind} of {where}" for kind in others),
+    )
+
+
+def own_consumer_for_cluster(
+    own: OwnDeployment, target: RunTarget, settings: ConsumerSettings, *, replicas: int
+) -> Manifest:
+    """Return the user's Deployment as the run's workload on a cluster: all is passed through.
+
+    ConfigMaps, Secrets, accounts and claims that it names must be in the run's namespace.
+    """
+    manifest = as_workload(own, target, replicas=replicas)
+    pod = manifest["spec"]["template"]["spec"]
+    container = next(one for one in pod["containers"] if one["name"] == own.container["name"])
+    ports = {str(port.get("name", "")): port["containerPort"] for port in _ports(own)}
+    ports |= {str(port["containerPort"]): port["containerPort"] for port in _ports(own)}
+    write_texts(own, container, target, settings, {name: str(port) for name, port in ports.items()})
+    return manifest
+
+
+def as_workload(own: OwnDeployment, target: RunTarget, *, replicas: int) -> Manifest:
+    """Return a copy with the run's name, labels, selector and replicas."""
+    manifest = copy.deepcopy(dict(own.deployment))
+    manifest.pop("status", None)
+    app = {"app": target.names.consumers, "app.kubernetes.io/name": target.names.consumers}
+    manifest["metadata"] = {
+        name: value
+        for name, value in (manifest.get("metadata") or {}).items()
+        if name in ("labels", "annotations")
+    }
+    metadata = named(manifest, target.names.consumers, target)
+    metadata["labels"] |= app
+    spec = manifest["spec"]
+    spec["replicas"], spec["selector"] = replicas, {"matchLabels": {"app": app["app"]}}
+    template = spec["template"].setdefault("metadata", {})
+    template["labels"] = {**(template.get("labels") or {}), **metadata["labels"]}
+    return manifest
+
+
+def write_texts(
+    own: OwnDeployment,
+    container: dict[str, Any],
+    target: RunTarget,
+    settings: ConsumerSettings,
+    ports: Mapping[str, str],
+) -> None:
+    """Write the scenario's variables and arguments into the container.
+
+    A variable replaces that of the manifest. ``$(LAGBENCH_POD)`` is the pod's name, so it is the
+    first variable.
+
+    :param ports: what a consumer gets for each of its ports, by name and by number.
+    :raises WrongInput: the scenario names a port that the container has not.
+    """
+    texts = _texts(own, target, settings, ports)
+    variables = dict(texts.env)
+    if settings.accounting == "ledger":
+        variables[LEDGER_VARIABLE] = target.names.processed_topic
+    pod = {"name": POD_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    kept = [
+        one
+        for one in container.get("env") or []
+        if one.get("name") not in {POD_VARIABLE, *variables}
+    ]
+    added = [{"name": name, "value": value} for name, value in variables.items()]
+    container["env"] = [pod, *kept, *added]
+    if texts.args:
+        container["args"] = [*(container.get("args") or []), *texts.args]
+
+
+def _texts(
+    own: OwnDeployment, target: RunTarget, settings: ConsumerSettings, ports: Mapping[str, str]
+) -> OwnTexts:
+    names = target.names
+    values = {
+        "bootstrap_servers": target.bootstrap_servers,
+        "topic": names.events_topic,
+        "group": names.group,
+        "output_topic": names.processed_topic,
+        "ledger_topic": names.processed_topic,
+        "pod": f"$({POD_VARIABLE})",
+        **{f"port.{name}": port for name, port in ports.items()},
+    }
+    try:
+        return own_texts(settings, values)
+    except KeyError as missing:
+        known = ", ".join(sorted(name for name in ports if name)) or "it has none"
+        place = f"{own.place}.ports"
+        raise own.refuse(place, None, f"the port of {{{missing.args[0]}}}: {known}") from missing
+
+
+def _ports(own: OwnDeployment) -> list[Mapping[str, Any]]:
+    return [
+        port
+        for port in own.container.get("ports") or []
+        if isinstance(port, Mapping) and isinstance(port.get("containerPort"), int)
+    ]
+
+
+def _by_name(documents: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Mapping[str, Any]]:
+    return {
+        str((one.get("metadata") or {}).get("name")): one
+        for one in documents
+        if one.get("kind") == kind
+    }

@@ -1,0 +1,159 @@
+"""Define the settings of a consumer that the user brings: a Deployment, and its variables.
+
+The values of ``env`` and ``args`` hold placeholders, which the run fills in. ``{{`` and ``}}`` are
+plain braces.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lagbench.core.scenario.accounting_level import LevelName
+
+BOOTSTRAP, TOPIC, GROUP = "bootstrap_servers", "topic", "group"
+OUTPUT_TOPIC, LEDGER_TOPIC, POD = "output_topic", "ledger_topic", "pod"
+PORT_PREFIX = "port."
+REQUIRED = (BOOTSTRAP, TOPIC, GROUP)
+"""Without these the consumer would read something else than the run's load."""
+PLACEHOLDERS = (*REQUIRED, OUTPUT_TOPIC, LEDGER_TOPIC, POD)
+_PLACE = re.compile(r"\{\{|\}\}|\{([a-z_]+(?:\.[a-zA-Z0-9-]+)?)\}")
+_BRACES = {"{{": "{", "}}": "}"}
+
+
+class OwnConsumer(BaseModel):
+    """The settings of consumer.kind own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    manifest: str | None = Field(
+        None, min_length=1, description="file with the Deployment, beside the scenario file"
+    )
+    manifest_sha256: str | None = Field(None, description="of that file; filled in when it is read")
+    container: str | None = Field(
+        None, description="the container that consumes; None: the first one of the Deployment"
+    )
+    command: tuple[str, ...] = Field(
+        (),
+        description="command on the embedded bench, for a manifest whose image has the command",
+    )
+    env: Mapping[str, str] = Field(
+        {}, description="variables of the container; placeholders are filled in"
+    )
+    args: tuple[str, ...] = Field(
+        (), description="arguments behind those of the manifest; placeholders are filled in"
+    )
+    env_file: str | None = Field(
+        None,
+        min_length=1,
+        description="file of NAME=value lines: what Secrets have on a cluster (embedded bench)",
+    )
+    accounting: LevelName | None = Field(
+        None, description="what is known of the messages: commits, output or ledger"
+    )
+    client_id: str | None = Field(
+        None,
+        min_length=1,
+        description="client id or instance id of a member; {pod} stands for the pod's name, which "
+        "makes members known by name. None: only their number is known",
+    )
+    session_timeout_seconds: float = Field(
+        45.0, gt=0, le=3600, description="of your consumer: how long a dead member stays"
+    )
+    members_per_pod: int = Field(
+        1, ge=1, le=1000, description="members of the group in each pod, for instance its threads"
+    )
+
+    @property
+    def ports_told(self) -> frozenset[str]:
+        """Return the ports whose number the consumer gets, as the scenario names them."""
+        texts = (*self.env.values(), *self.args)
+        names = (name for text in texts for name in placeholders_in(text))
+        return frozenset(n.removeprefix(PORT_PREFIX) for n in names if n.startswith(PORT_PREFIX))
+
+
+OWN_FIELDS = tuple(OwnConsumer.model_fields)
+
+
+def placeholders_in(text: str) -> Iterator[str]:
+    """Yield the names of the placeholders in ``text``."""
+    for found in _PLACE.finditer(text):
+        if found[1]:
+            yield found[1]
+
+
+def filled_in(text: str, values: Mapping[str, str]) -> str:
+    """Return ``text`` with its placeholders replaced.
+
+    :raises KeyError: there is no value for one.
+    """
+    return _PLACE.sub(lambda found: _BRACES.get(found[0]) or values[found[1]], text)
+
+
+def problem_of_own(own: OwnConsumer, *, has_payload: bool) -> str:
+    """Return what the settings of consumer.kind own lack or may not have; empty: nothing."""
+    if own.manifest is None:
+        return "consumer.manifest must be the file of your Deployment with consumer.kind own"
+    if own.accounting is None:
+        return (
+            "consumer.accounting must be commits, output or ledger with consumer.kind own: what is "
+            "known of the messages that your consumer processes"
+        )
+    if own.accounting != "commits" and not has_payload:
+        return (
+            f"payload must be given with consumer.accounting {own.accounting}: the identity of "
+            "your messages is in their header"
+        )
+    if own.client_id is not None and set(placeholders_in(own.client_id)) - {POD}:
+        return "consumer.client_id must be a text whose only placeholder is {pod}"
+    return _problem_of_placeholders(own)
+
+
+def _problem_of_placeholders(own: OwnConsumer) -> str:
+    texts = {f"consumer.env.{name}": text for name, text in own.env.items()}
+    texts |= {f"consumer.args.{number}": text for number, text in enumerate(own.args)}
+    used = {name: field for field, text in texts.items() for name in placeholders_in(text)}
+    for name, field in used.items():
+        if name not in PLACEHOLDERS and not name.startswith(PORT_PREFIX):
+            known = ", ".join(f"{{{known}}}" for known in PLACEHOLDERS)
+            return f"{field} must be a text with known placeholders ({known}, {{port.NAME}})"
+    needed = (*REQUIRED, *((OUTPUT_TOPIC,) if own.accounting == "output" else ()))
+    missing = [f"{{{name}}}" for name in needed if name not in used]
+    if not missing:
+        return ""
+    return (
+        f"consumer.env must be the variables of your consumer, with {', '.join(missing)} in one of "
+        "them or of consumer.args: else your consumer does not get it"
+    )
+
+
+def client_pattern(client_id: str, pod: str) -> re.Pattern[str]:
+    """Return what the client id of a member matches; ``pod`` is a pattern of the pods' names.
+
+    The pod's name is the group ``pod`` of a match.
+    """
+    before, found, after = client_id.partition(f"{{{POD}}}")
+    middle = f"(?P<pod>{pod})" if found else ""
+    return re.compile(re.escape(before) + middle + re.escape(after))
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTexts:
+    """The variables and arguments of a consumer, with their placeholders filled in."""
+
+    env: Mapping[str, str]
+    args: tuple[str, ...]
+
+
+def own_texts(own: OwnConsumer, values: Mapping[str, str]) -> OwnTexts:
+    """Return the variables and arguments with their values.
+
+    :raises KeyError: ``values`` lacks a placeholder.
+    """
+    return OwnTexts(
+        env={name: filled_in(text, values) for name, text in own.env.items()},
+        args=tuple(filled_in(text, values) for text in own.args),
+    )

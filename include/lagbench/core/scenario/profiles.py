@@ -1,0 +1,83 @@
+"""Define the traffic profiles of a scenario: the offered rate over time."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class SteadyProfile(_Model):
+    """One rate all the time."""
+
+    kind: Literal["steady"]
+    rate_per_second: float = Field(gt=0, le=1_000_000)
+    duration_seconds: float = Field(gt=0, le=86_400)
+
+
+class StepProfile(_Model):
+    """A base rate, a step to ``spike_mult`` times that rate, then the base rate again."""
+
+    kind: Literal["step"]
+    rate_per_second: float = Field(gt=0, le=1_000_000)
+    spike_mult: float = Field(10, gt=0, le=1000)
+    before_seconds: float = Field(ge=0, le=86_400)
+    spike_hold_seconds: float = Field(gt=0, le=86_400)
+    after_seconds: float = Field(ge=0, le=86_400)
+
+
+class BurstyProfile(_Model):
+    """A sawtooth: ``bursts`` times a quiet period at the base rate, then a burst."""
+
+    kind: Literal["bursty"]
+    rate_per_second: float = Field(gt=0, le=1_000_000)
+    spike_mult: float = Field(10, gt=0, le=1000)
+    quiet_seconds: float = Field(gt=0, le=86_400)
+    spike_hold_seconds: float = Field(gt=0, le=86_400)
+    bursts: int = Field(ge=1, le=1000)
+    after_seconds: float = Field(0, ge=0, le=86_400)
+
+
+class TracePoint(_Model):
+    """From ``second`` on the rate is ``rate_per_second``; a trace may mark its spikes."""
+
+    second: float = Field(ge=0)
+    rate_per_second: float = Field(ge=0, le=1_000_000)
+    is_spike: bool | None = None
+
+
+class TraceProfile(_Model):
+    """Rates from a CSV file (columns second, rate, optionally spike) beside the scenario file.
+
+    The last row's second is the end of the stream; its rate is not used.
+    """
+
+    kind: Literal["trace"]
+    file: str = Field(min_length=1)
+    rate_scale: float = Field(1.0, gt=0)
+    points: tuple[TracePoint, ...] = Field((), description="filled from the file when it is read")
+
+
+class Stage(_Model):
+    """One rate for some time; 0 is idle. A stage may be marked as a spike."""
+
+    seconds: float = Field(gt=0, le=86_400)
+    rate_per_second: float = Field(ge=0, le=1_000_000)
+    is_spike: bool | None = None
+
+
+class StagesProfile(_Model):
+    """Rates one after the other, idle ones too, as a load test's stages."""
+
+    kind: Literal["stages"]
+    stages: tuple[Stage, ...] = Field(min_length=1, max_length=1000)
+
+
+Profile = Annotated[
+    SteadyProfile | StepProfile | BurstyProfile | TraceProfile | StagesProfile,
+    Field(discriminator="kind"),
+]

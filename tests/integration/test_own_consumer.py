@@ -1,0 +1,175 @@
+"""A user's own Deployment on localkube and a real broker, at each level of accounting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import yaml
+from tests.integration.consumer_group import eventually
+from tests.integration.localkube_process import running_localkube
+from tests.integration.producer_target import ProducerTarget, read_all, value_of
+
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
+from lagbench.adapters.kube.cluster_check import ready_namespace
+from lagbench.adapters.kube.kube import Kube
+from lagbench.core.cluster import RunTarget, own_consumer_as_process, own_deployment
+from lagbench.core.scenario import RunNames
+from lagbench.core.scenario.scenario import ConsumerSettings
+from lagbench.embedded.broker import Broker
+from lagbench.errors import NotReady
+from lagbench.shared_with_spark.identity import decode_identities, identity_of
+from lagbench_spark.transforms.ledger_rows import decode_ledger
+
+pytestmark = pytest.mark.integration
+
+PARTITIONS, MESSAGES = 4, 200
+EXAMPLES = Path("include/catalog/consumers").absolute()
+DATA = Path("tests/data/own_consumers").absolute()
+ENV = {
+    "KAFKA_BROKERS": "{bootstrap_servers}",
+    "ORDERS_TOPIC": "{topic}",
+    "GROUP_ID": "{group}",
+}
+LEDGER_WRITER = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: orders-config}
+data: {orders.yaml: "currency: EUR\\n"}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: orders}
+spec:
+  template:
+    spec:
+      initContainers: [{name: migrate, image: migrate}]
+      containers:
+        - name: orders
+          image: orders
+          command: [python, ledger_writer.py]
+          env:
+            - {name: CONFIG, value: /etc/orders/orders.yaml}
+            - name: DATABASE_PASSWORD
+              valueFrom: {secretKeyRef: {name: db, key: password}}
+          volumeMounts: [{name: config, mountPath: /etc/orders}]
+        - {name: sidecar, image: proxy}
+      volumes: [{name: config, configMap: {name: orders-config}}]
+"""
+
+
+@pytest.fixture
+def kube(tmp_path: Path) -> Iterator[Kube]:
+    """Provide the namespace of runs on a localkube of its own."""
+    with running_localkube(tmp_path / "state") as running:
+        made = Kube.from_kubeconfig(running.kubeconfig)
+        ready_namespace(made)
+        yield made
+        made.close()
+
+
+def offered(admin: KafkaAdmin, broker: Broker, names: RunNames, folder: Path) -> ProducerTarget:
+    """Offer 200 messages of a file, which name the run."""
+    admin.create_topics(
+        [
+            TopicSpec(names.events_topic, PARTITIONS, {}),
+            TopicSpec(names.processed_topic, 2, {"message.timestamp.type": "LogAppendTime"}),
+            TopicSpec(f"{names.events_topic}.telemetry", 1, {}),
+        ]
+    )
+    samples = folder / "orders.jsonl"
+    samples.write_text('{"order": "o-1", "total_cents": 5}\n')
+    target = ProducerTarget(broker.bootstrap_servers, names.events_topic)
+    done = target.run(
+        f"--rate={MESSAGES}",
+        "--duration-seconds=1",
+        f"--run-id={names.run_id}",
+        f"--partitions={PARTITIONS}",
+        f"--payload-file={samples}",
+    )
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+def start(
+    kube: Kube, broker: Broker, names: RunNames, manifest: str, folder: Path, **settings: Any
+) -> None:
+    """Start two pods of the user's Deployment, as a run does."""
+    consumer = ConsumerSettings.model_validate(
+        {"kind": "own", "manifest": manifest, "env": ENV, **settings}
+    )
+    own = own_deployment(list(yaml.safe_load_all(manifest)), where="manifest")
+    found = own_consumer_as_process(
+        own,
+        RunTarget(names, broker.bootstrap_servers),
+        consumer,
+        replicas=2,
+        environment={"DATABASE_PASSWORD": "correct horse"},
+        folder=str(folder),
+    )
+    for one in (*found.beside, found.workload):
+        kube.apply(one)
+
+
+def await_drained(broker: Broker, names: RunNames) -> None:
+    """Wait until the group's committed offsets are at the log's end."""
+    with closing(open_admin(broker.bootstrap_servers)) as admin:
+
+        def is_drained() -> bool | None:
+            try:
+                places = read_group_lag(admin, names.group, names.events_topic).values()
+            except NotReady:  # the broker has no coordinator for a new group yet
+                return None
+            return all((place.committed or 0) == place.end for place in places) or None
+
+        eventually(is_drained, "every message committed", within_seconds=120)
+
+
+@pytest.mark.parametrize("example", ["as-documented", "after-advice"])
+def test_the_examples_pass_the_identity_on(
+    example: str, kube: Kube, broker: Broker, kafka_admin: KafkaAdmin, tmp_path: Path
+) -> None:
+    """Each message has one record in the output topic, with the identity of the run."""
+    names = RunNames(f"own-{example}")
+    target = offered(kafka_admin, broker, names, tmp_path)
+    env = {**ENV, "PRICES_TOPIC": "{output_topic}", "CLIENT_ID": "{pod}"}
+    manifest = (EXAMPLES / f"{example}.yaml").read_text()
+
+    start(kube, broker, names, manifest, EXAMPLES, accounting="output", env=env)
+    await_drained(broker, names)
+
+    written = read_all(target, names.processed_topic, 2)
+    identities = b"".join(identity_of(m.headers(), names.run_id) or b"" for m in written)
+    assert sorted(decode_identities(identities)["seq"].tolist()) == list(range(MESSAGES))
+
+
+def test_a_consumer_writes_the_ledger_with_its_secret_and_its_folder(
+    kube: Kube, broker: Broker, kafka_admin: KafkaAdmin, tmp_path: Path
+) -> None:
+    """The rows name each message once, with its pod; members are told by their client ids."""
+    names = RunNames("own-ledger")
+    target = offered(kafka_admin, broker, names, tmp_path)
+
+    start(kube, broker, names, LEDGER_WRITER, DATA, accounting="ledger")
+    await_drained(broker, names)
+
+    members = kafka_admin.describe_group(names.group).members
+    assert len(members) == 2
+    assert all(member.client_id.startswith("orders-consumer-") for member in members)
+    values = [value_of(message) for message in read_all(target, names.processed_topic, 2)]
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "partition": pa.array([0] * len(values), pa.int32()),
+            "offset": pa.array(range(len(values)), pa.int64()),
+            "value": pa.array(values, pa.binary()),
+        }
+    )
+    rows = [row for found in decode_ledger([batch], 0) for row in found.to_pylist()]
+    assert {row["foreign"] for row in rows} == {None}
+    assert sorted(row["seq"] for row in rows) == list(range(MESSAGES))
+    assert {row["pod"] for row in rows} <= {m.client_id.removeprefix("orders-") for m in members}

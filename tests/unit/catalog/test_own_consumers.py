@@ -1,0 +1,95 @@
+"""The files of a user's own consumer, read before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lagbench.catalog.catalog import load_scenario
+from lagbench.catalog.own_consumers import read_environment, require_own_consumer
+from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
+from lagbench.errors import WrongInput
+
+DATA = Path("tests/data/own_consumers").absolute()
+CONSUMER = {
+    "kind": "own",
+    "accounting": "commits",
+    "env": {"KAFKA": "{bootstrap_servers}", "TOPIC": "{topic}", "GROUP": "{group}"},
+}
+
+
+def scenario(folder: Path, manifest: str, **consumer: str) -> Scenario:
+    """Return the scenario of a file that names the manifest."""
+    file = folder / "mine.yaml"
+    content = {
+        "name": "mine",
+        "description": "mine",
+        "partitions": 6,
+        "profile": {"kind": "steady", "rate_per_second": 100, "duration_seconds": 10},
+        "policy": "lag-quick",
+        "consumer": {**CONSUMER, "manifest": manifest, **consumer},
+    }
+    file.write_text(yaml.safe_dump(content))
+    return load_scenario(file)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "consumer"),
+    [
+        ("probes.yaml", {}),
+        ("secret.yaml", {"env_file": str(DATA / "secret.env")}),
+        ("volume-sidecar.yaml", {"container": "orders"}),
+    ],
+)
+def test_ordinary_manifests_are_taken(
+    tmp_path: Path, manifest: str, consumer: dict[str, str]
+) -> None:
+    """Probes, a Secret, volumes and a sidecar: one machine and a cluster take each."""
+    found = scenario(tmp_path, str(DATA / manifest), **consumer)
+
+    assert found.consumer.manifest_sha256 is not None
+    for is_embedded in (True, False):
+        require_own_consumer(found, is_embedded=is_embedded)
+
+
+def test_a_secret_that_nobody_gives_is_refused_by_its_place(tmp_path: Path) -> None:
+    """On one machine the file of variables is missed by the place that needs it."""
+    found = scenario(tmp_path, str(DATA / "secret.yaml"))
+
+    with pytest.raises(WrongInput) as refused:
+        require_own_consumer(found, is_embedded=True)
+
+    assert refused.value.where == str(DATA / "secret.yaml")
+    assert refused.value.field == "spec.template.spec.containers[0].envFrom[0].secretRef"
+    assert "--env-file" in refused.value.allowed
+    require_own_consumer(found, is_embedded=False)
+
+
+def test_a_missing_manifest_is_one_message(tmp_path: Path) -> None:
+    """The path is beside the scenario file."""
+    with pytest.raises(WrongInput, match=r"nowhere\.yaml"):
+        scenario(tmp_path, "nowhere.yaml")
+
+
+def test_a_file_of_variables_is_read_as_written() -> None:
+    """Comments, export and quotes are those of an ordinary .env file."""
+    consumer = ConsumerSettings.model_validate({"env_file": str(DATA / "secret.env")})
+
+    assert read_environment(consumer) == {
+        "DATABASE_PASSWORD": "correct horse",
+        "API_URL": "https://api.example",
+    }
+
+
+def test_a_line_without_a_name_is_named_without_its_value(tmp_path: Path) -> None:
+    """A message never shows more than the beginning of a line, which may be a secret."""
+    file = tmp_path / "a.env"
+    file.write_text("A=b\nthis is a secret of thirty letters\n")
+
+    with pytest.raises(WrongInput) as refused:
+        read_environment(ConsumerSettings.model_validate({"env_file": str(file)}))
+
+    assert refused.value.field == "line 2"
+    assert "letters" not in str(refused.value)

@@ -1,0 +1,90 @@
+"""The settings of a user's own consumer: what they need, and their placeholders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from lagbench.core.scenario.own_consumer import client_pattern, filled_in
+from lagbench.core.scenario.scenario import Scenario
+
+ENV = {"KAFKA": "{bootstrap_servers}", "TOPIC": "{topic}", "GROUP": "{group}"}
+OWN: dict[str, Any] = {"kind": "own", "manifest": "x.yaml", "accounting": "commits", "env": ENV}
+
+
+def scenario(consumer: dict[str, Any], **fields: Any) -> Scenario:
+    """Return a checked scenario."""
+    return Scenario.model_validate(
+        {
+            "name": "one",
+            "description": "one",
+            "partitions": 6,
+            "profile": {"kind": "steady", "rate_per_second": 100, "duration_seconds": 10},
+            "policy": "lag-quick",
+            "consumer": consumer,
+            **fields,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"manifest": None}, "consumer.manifest must be the file"),
+        ({"accounting": None}, "consumer.accounting must be commits, output or ledger"),
+        ({"accounting": "ledger"}, "payload must be given with consumer.accounting ledger"),
+        ({"env": {**ENV, "X": "{topics}"}}, r"consumer.env.X must be a text with known"),
+        ({"env": {**ENV, "TOPIC": "orders"}}, r"with \{topic\} in one of them"),
+        ({"client_id": "{group}"}, r"consumer.client_id must be a text whose only placeholder"),
+        ({"balancer": "range"}, "consumer.balancer must be left out"),
+        ({"kind": "stand-in"}, "only with consumer.kind own"),
+    ],
+)
+def test_what_is_missing_or_means_nothing_is_rejected(changed: dict[str, Any], said: str) -> None:
+    """Each problem names its field and what is allowed."""
+    with pytest.raises(ValidationError, match=said):
+        scenario({**OWN, **changed})
+
+
+def test_an_output_needs_its_topic() -> None:
+    """With accounting output the consumer has to learn where to write."""
+    with pytest.raises(ValidationError, match=r"\{output_topic\} in one of them"):
+        scenario({**OWN, "accounting": "output"}, payload={"file": "orders.jsonl"})
+
+
+def test_poison_and_a_second_group_are_for_lagbenchs_own() -> None:
+    """Neither has a meaning for code of others."""
+    poison = {"effect": "fail", "key_rank": 1, "from_seconds": 0, "for_seconds": 5}
+    with pytest.raises(ValidationError, match="poison must be left out"):
+        scenario(OWN, poison=poison)
+    with pytest.raises(ValidationError, match="second_group must be left out"):
+        scenario(OWN, second_group={})
+
+
+def test_the_default_limits_are_those_of_the_level_also_when_it_is_read_again() -> None:
+    """The run folder's scenario has the same limits, and the user's own stay."""
+    found = scenario(OWN, slos={"lost": 0, "drain_seconds": 60})
+
+    assert (found.slos.lost, found.slos.duplicated, found.slos.flips) == (0, None, 0)
+    written = yaml.safe_dump(found.model_dump(mode="json"))
+    assert Scenario.model_validate(yaml.safe_load(written)) == found
+
+
+def test_placeholders_are_filled_in_and_doubled_braces_stay() -> None:
+    """A JSON text can be an argument."""
+    text = '{{"topic": "{topic}"}}'
+
+    assert filled_in(text, {"topic": "orders"}) == '{"topic": "orders"}'
+
+
+def test_a_client_id_names_its_pod() -> None:
+    """What stands around the pod's name must be there; only a whole id matches."""
+    pattern = client_pattern("orders-{pod}.0", "consumer-[a-z0-9-]+")
+
+    found = pattern.fullmatch("orders-consumer-7d-x2.0")
+    assert found is not None
+    assert found["pod"] == "consumer-7d-x2"
+    assert pattern.fullmatch("orders-consumer-7d-x2x0") is None

@@ -1,0 +1,51 @@
+"""Causes of bad messages where the pods report nothing: the user's own consumers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lagbench.shared_with_spark import message_classes
+from lagbench_spark.run_facts import RunFacts, facts_of
+
+SECOND = 1_000_000_000
+
+
+def pod(name: str, **fields: Any) -> str:
+    """Return a record of the recorder on a pod."""
+    return json.dumps({"kind": "pod_seen", "at": 1, "source": "recorder", "pod": name, **fields})
+
+
+def facts(*, are_silent: bool) -> RunFacts:
+    """Return the facts of a pod that was deleted at 40 s and ended by the signal."""
+    seen = pod("consumer-a", deleted_at=40 * SECOND, gone_at=41 * SECOND, exit_code=143)
+    return facts_of([seen], are_silent=are_silent)
+
+
+def test_a_silent_pods_deletion_is_its_sigterm() -> None:
+    """It is no kill: the pod got the signal, and its code did nothing with it."""
+    found = facts(are_silent=True)
+
+    assert found.killed_at == {}
+    (blame,) = found.causes.blame(
+        message_classes.DUPLICATED, 0, ("consumer-b", "consumer-a"), [(7, 50 * SECOND)]
+    )
+    assert (blame.cause, blame.cause_pod, blame.cause_at) == (
+        "sigterm",
+        "consumer-a",
+        40 * SECOND,
+    )
+
+
+def test_lagbenchs_own_pods_report_their_sigterm_themselves() -> None:
+    """One of them that ends without a report was killed."""
+    assert facts(are_silent=False).killed_at == {"consumer-a": 41 * SECOND}
+
+
+def test_the_owner_of_an_output_topic_stands_for_every_pod() -> None:
+    """The pod is not known, so the last end of any pod before the repeat is the cause."""
+    (blame,) = facts(are_silent=True).causes.blame(
+        message_classes.DUPLICATED, 0, ("output-3", "output-3"), [(7, 50 * SECOND)]
+    )
+
+    assert (blame.cause, blame.cause_pod) == ("sigterm", "consumer-a")
