@@ -7,6 +7,7 @@ from typing import Any
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.set_aside import bring_back, set_aside
+from lagbench.core.kubernetes import is_rolled_out
 from lagbench.core.scenario import (
     AUTOSCALER_DEPLOYMENT,
     AUTOSCALER_NAMESPACE,
@@ -76,13 +77,13 @@ class RollingRestarts(Performer[RollingRestart]):
         template = {"metadata": {"annotations": {_RESTARTED_AT: stamp}}}
         self.stage.kube.merge(kind, name, {"spec": {"template": template}})
 
-        def is_rolled_out(kube: Kube) -> bool:
+        def is_replaced(kube: Kube) -> bool:
             found = kube.get(kind, name) or {}
             seen.update(found.get("status") or {})
-            return _is_rolled_out(found) and not {*self._before} & {*self._pods()}
+            return is_rolled_out(found) and not {*self._before} & {*self._pods()}
 
         self.stage.kube.wait_until(
-            is_rolled_out,
+            is_replaced,
             timeout_seconds=ROLLOUT_SECONDS,
             what=f"the rollout of {kind}/{name}",
             last_seen=lambda: str({k: v for k, v in seen.items() if k != "conditions"}),
@@ -93,13 +94,3 @@ class RollingRestarts(Performer[RollingRestart]):
         """Return the names of the pods by uid: a StatefulSet's new pod has an earlier name."""
         pods = self.stage.kube.list("Pod", label_selector=self.stage.options.pod_selector)
         return {str(pod["metadata"]["uid"]): str(pod["metadata"]["name"]) for pod in pods}
-
-
-def _is_rolled_out(workload: dict[str, Any]) -> bool:
-    """Return whether all replicas are of the newest template, and available."""
-    metadata, status = workload.get("metadata") or {}, workload.get("status") or {}
-    if int(status.get("observedGeneration") or 0) < int(metadata.get("generation") or 0):
-        return False
-    wanted = int((workload.get("spec") or {}).get("replicas", 1))
-    counts = ("updatedReplicas", "replicas", "availableReplicas")
-    return all(int(status.get(count) or 0) == wanted for count in counts)

@@ -41,6 +41,7 @@ from lagbench.core.measures.rebalance.summary import (
     rebalances,
     unanswered_steps,
 )
+from lagbench.core.measures.rebalance.watched_group import GroupLook, WatchedGroup
 
 __all__ = [
     "COSTS_PER_LIMIT",
@@ -51,6 +52,7 @@ __all__ = [
     "Counts",
     "EpisodeSpan",
     "EpisodeTrigger",
+    "GroupLook",
     "GroupWork",
     "Handover",
     "PartitionWork",
@@ -58,6 +60,7 @@ __all__ = [
     "RebalanceEpisode",
     "Rebalances",
     "Standstill",
+    "WatchedGroup",
     "asleep_periods",
     "contradiction",
     "delayed",
