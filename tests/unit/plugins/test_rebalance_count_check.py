@@ -36,8 +36,11 @@ class Watched:
 
     def context(self) -> Any:
         """Return a context that keeps what the task pushes."""
-        push = self.pushed.__setitem__
-        return {"ti": SimpleNamespace(xcom_push=lambda key, value: push(key, value))}
+
+        def push(*, key: str, value: Any) -> None:
+            self.pushed[key] = value
+
+        return {"ti": SimpleNamespace(xcom_push=push)}
 
     def run(self, **changes: Any) -> dict[str, Any]:
         """Watch for a moment."""
