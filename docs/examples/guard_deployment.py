@@ -47,7 +47,7 @@ def restart() -> None:
     hook = KubernetesHook("kubernetes_default")
     hook.apps_v1_client.patch_namespaced_deployment(
         context["params"]["deployment"],
-        hook.get_namespace() or "default",
+        context["params"]["namespace"],
         {"spec": {"template": {"metadata": {"annotations": at}}}},
     )
 
@@ -57,10 +57,12 @@ def restart() -> None:
     catchup=False,
     max_active_runs=1,
     dagrun_timeout=60 * MINUTES,
+    default_args={"retries": 2, "retry_delay": timedelta(seconds=10)},
     params={
         "topic": Param("orders", type="string"),
         "group": Param("billing", type="string"),
         "deployment": Param("billing", type="string"),
+        "namespace": Param("default", type="string"),
     },
     tags=["example"],
     doc_md=__doc__,
@@ -81,6 +83,7 @@ def guard_deployment() -> None:
     settled = ReplicasSettledSensor(
         task_id="replicas_settled",
         deployment="{{ params.deployment }}",
+        namespace="{{ params.namespace }}",
         min_replicas=1,
         hold=5,
         **wait,

@@ -37,9 +37,9 @@ class ConditionSensor(BaseSensorOperator):
     """Waits until a condition has held for ``hold``; reads only and leaves nothing behind.
 
     ``timeout``, ``poke_interval``, ``mode``, ``soft_fail`` and the other arguments are those of
-    every sensor of Airflow. A reading that fails (broker or API server down) is no reading: it
-    breaks the hold, and the wait continues until ``timeout``. A timeout fails the task without a
-    retry, or skips it with ``soft_fail``; the message has the last reading. Safe to retry.
+    every sensor of Airflow. A reading that fails (broker or API server down) breaks the hold, and
+    the wait continues until ``timeout``. A timeout fails the task without a retry, or skips it with
+    ``soft_fail``; the message has the last reading. Safe to retry.
 
     :param hold: seconds or timedelta for which the condition must hold without a break. While it
         holds it is read at least once a second. ``0``: one reading is enough.
@@ -81,14 +81,14 @@ class ConditionSensor(BaseSensorOperator):
 
     @abstractmethod
     def check_connections(self) -> None:
-        """Read the connections, so that a missing one is no long wait.
+        """Read the connections, so that a missing one ends the task at once.
 
         :raises NotReady: one is not defined or not complete.
         """
 
     def execute(self, context: Context) -> Any:
         """Wait, in the way that the arguments say; return the last reading."""
-        with wrong_input_is_final():
+        with self._soft(), wrong_input_is_final():
             self.check_connections()
         if self.deferrable:
             with self._soft():
@@ -127,7 +127,7 @@ class ConditionSensor(BaseSensorOperator):
 
     @contextmanager
     def _soft(self) -> Iterator[None]:
-        """End as Airflow ends a deferred sensor: ``soft_fail`` and ``never_fail`` skip the task."""
+        """End as Airflow ends a poke: ``soft_fail`` and ``never_fail`` skip the task."""
         try:
             yield
         except (AirflowSensorTimeout, AirflowFailException) as error:

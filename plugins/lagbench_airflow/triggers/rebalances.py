@@ -50,7 +50,8 @@ class WatchRebalancesTrigger(ConditionTrigger):
         admin = self.clients.kafka_admin(self.kafka_conn_id)
         admin.check_reachable()  # see ConsumerGroupStableTrigger.described
         group = admin.describe_group(self.group)
-        holdings = ((member.member_id, member.partitions) for member in group.members)
+        # A static member comes back with another member id, and nothing is assigned again.
+        holdings = ((m.instance_id or m.member_id, m.partitions) for m in group.members)
         look = GroupLook.of(time.time(), group.state, holdings)
         self.watched = (
             WatchedGroup.first(look) if self.watched is None else self.watched.after(look)

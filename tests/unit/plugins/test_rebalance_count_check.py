@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from tests.unit.plugins.conftest import World
 
+from lagbench.adapters.kafka.kafka_groups import GroupMember, GroupSnapshot
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.operators.rebalance_count_check import RebalanceCountCheckOperator
 from lagbench_airflow.triggers.condition import Reason, run_inline
@@ -76,6 +78,23 @@ def test_too_many_rebalances_end_the_task_at_once(world: World) -> None:
 def test_an_allowed_rebalance_passes(world: World) -> None:
     """The limit is inclusive."""
     assert Watched(world, A, A, AB).run(max_rebalances=1)["rebalances"] == 1
+
+
+def test_a_static_member_that_came_back_is_no_rebalance(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has a new member id under its instance id, and nobody's partitions have changed."""
+    ids = itertools.count()
+
+    def describe(group: str) -> GroupSnapshot:
+        member = GroupMember(f"m{next(ids)}", "c", "billing-0", "127.0.0.1", (("orders", 0),))
+        return GroupSnapshot(group, "STABLE", "CLASSIC", "range", (member,))
+
+    watched = Watched(world, A)
+    monkeypatch.setattr(world.admin, "describe_group", describe)
+
+    assert watched.run()["rebalances"] == 0
+    assert next(ids) > 1
 
 
 def test_a_group_without_members_fails(world: World) -> None:

@@ -18,10 +18,11 @@ from lagbench.core.measures.model import MeasureModel
 from lagbench.core.measures.rebalance.episodes import QUIET_SECONDS
 
 SETTLED_STATES = frozenset({"STABLE", "EMPTY", "DEAD"})
-"""In every other state of the classic and the consumer protocol, partitions are being assigned."""
+"""In every other state partitions are being assigned. librdkafka 2.16 has no names for the states
+ASSIGNING and RECONCILING of the consumer protocol and reports UNKNOWN."""
 
 Holding = tuple[str, tuple[tuple[str, int], ...]]
-"""A member's id, and the partitions that it holds as (topic, partition)."""
+"""A member's instance id, else its member id, and its partitions as (topic, partition)."""
 
 
 class GroupLook(MeasureModel):
