@@ -28,7 +28,7 @@ from lagbench.core.spark import time_limit_seconds
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
-from lagbench_airflow.operators.checks import RebalanceCountCheckOperator, ReconcileCheckOperator
+from lagbench_airflow.operators.checks import ReconcileCheckOperator, RunRebalancesCheckOperator
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.follow_run import FollowRunOperator
 from lagbench_airflow.operators.inject_spike import InjectSpikeOperator
@@ -41,16 +41,13 @@ from lagbench_airflow.operators.verdict import VerdictOperator
 from lagbench_airflow.params import scenario_run_params
 from lagbench_airflow.phases import phase
 from lagbench_airflow.sensors.actions_played import ActionsPlayedSensor
-from lagbench_airflow.sensors.consumer_group import (
-    ConsumerGroupSettledSensor,
-    ConsumerGroupStableSensor,
+from lagbench_airflow.sensors.run_group import RunGroupSettledSensor, RunGroupStableSensor
+from lagbench_airflow.sensors.run_lag import (
+    RunLagAboveSensor,
+    RunLagAtRestSensor,
+    RunLagDrainedSensor,
 )
-from lagbench_airflow.sensors.consumer_lag import (
-    ConsumerLagAboveSensor,
-    ConsumerLagAtRestSensor,
-    ConsumerLagDrainedSensor,
-)
-from lagbench_airflow.sensors.replicas import ReplicasSettledSensor
+from lagbench_airflow.sensors.run_replicas import RunReplicasSettledSensor
 from lagbench_airflow.sensors.traffic_finished import TrafficFinishedSensor
 
 log = logging.getLogger(__name__)
@@ -194,23 +191,23 @@ def scenario_run() -> None:
         RunConsumersOperator(task_id="run_consumers", **act),
         StartRecorderOperator(task_id="start_recorder", **act),
         ApplyScalingPolicyOperator(task_id="apply_scaling_policy", **act),
-        ConsumerGroupStableSensor(task_id="group_stable", **wait),
+        RunGroupStableSensor(task_id="group_stable", **wait),
         StartActionsOperator(task_id="start_actions", **act),
         InjectSpikeOperator(task_id="inject_spike", **act),
-        ConsumerLagAboveSensor(task_id="lag_builds_up", **wait),
+        RunLagAboveSensor(task_id="lag_builds_up", **wait),
         TrafficFinishedSensor(task_id="traffic_finished", **wait),
-        ConsumerLagAtRestSensor(task_id="lag_at_rest", **wait),
+        RunLagAtRestSensor(task_id="lag_at_rest", **wait),
         ActionsPlayedSensor(task_id="actions_played", **wait),
-        ReplicasSettledSensor(task_id="replicas_settled", **wait),
+        RunReplicasSettledSensor(task_id="replicas_settled", **wait),
         # Between the two the base load continues: a scale-down into an idle group shows nothing.
         StopTailOperator(task_id="stop_tail", is_settled=IS_SETTLED, **act),
-        ConsumerLagDrainedSensor(task_id="lag_drained", **wait),
-        ConsumerGroupSettledSensor(task_id="group_settled", **wait),
+        RunLagDrainedSensor(task_id="lag_drained", **wait),
+        RunGroupSettledSensor(task_id="group_settled", **wait),
         FenceRunOperator(task_id="fence_run", **act),
         # Landing, accounting and timeline in one session: three starts of Spark took twice as long
         # for a short run (149 s against 75 s on a busy machine).
         SubmitSparkJobOperator(task_id="account_for_messages", **compute),
-        RebalanceCountCheckOperator(task_id="rebalance_count_check", **act),
+        RunRebalancesCheckOperator(task_id="rebalance_count_check", **act),
         ReconcileCheckOperator(task_id="reconcile_check", **act),
         judge,
         clean,

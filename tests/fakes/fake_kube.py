@@ -57,13 +57,13 @@ class FakeKube:
         return None if found is None else copy.deepcopy(found)
 
     def list(self, kind: str, *, label_selector: str = "") -> list[Manifest]:
-        """Understand ``key`` and ``key=value``."""
+        """Understand ``key`` and ``key=value``, several separated by commas."""
         self._up()
-        key, _, value = label_selector.partition("=")
+        terms = [term.partition("=") for term in label_selector.split(",") if term]
         return [
             copy.deepcopy(item)
             for (its_kind, _), item in self.objects.items()
-            if its_kind == kind and (not key or _has_label(item, key, value))
+            if its_kind == kind and all(_has_label(item, key, value) for key, _, value in terms)
         ]
 
     def delete(self, kind: str, name: str) -> bool:
@@ -154,6 +154,8 @@ class FakeKube:
             "observedGeneration": deployment["metadata"]["generation"],
             "replicas": replicas,
             "readyReplicas": replicas,
+            "updatedReplicas": replicas,
+            "availableReplicas": replicas,
         }
 
     def _pod(self, name: str, owner: Manifest) -> None:

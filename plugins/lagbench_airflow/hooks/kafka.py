@@ -9,7 +9,12 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
+from lagbench.adapters.kafka.kafka_lag import (
+    open_admin,
+    read_group_lag,
+    read_offsets,
+    read_partitions,
+)
 from lagbench.core.keda.loop import PartitionOffsets
 from lagbench.errors import NotReady
 
@@ -27,17 +32,29 @@ class LagReader:
         """Return end and committed offset of every partition of ``topic``."""
         return read_group_lag(self._client, group, topic)
 
-    def total_lag(self, group: str, topic: str) -> int:
-        """Return the messages not yet committed; without a commit the whole partition counts."""
-        offsets = self.offsets(group, topic)
-        known = {p: o.end for p, o in offsets.items() if o.end is not None}
-        if len(known) < len(offsets):
-            raise NotReady(f"the end of {len(offsets) - len(known)} partitions is unknown")
-        return sum(end - (offsets[p].committed or 0) for p, end in known.items())
+    def lags(self, group: str, topic: str) -> dict[int, int]:
+        """Return the messages of each partition that the group has not committed yet.
+
+        Without a commit all messages that the partition still keeps count.
+        """
+        places = [(topic, number) for number in read_partitions(self._client, topic)]
+        found = read_offsets(self._client, group, places, wants_earliest=_is_uncommitted)
+        return {place[1]: _lag(place, offsets) for place, offsets in found.items()}
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+
+def _is_uncommitted(offsets: PartitionOffsets) -> bool:
+    return offsets.committed is None
+
+
+def _lag(place: tuple[str, int], offsets: PartitionOffsets) -> int:
+    begin = offsets.earliest if offsets.committed is None else offsets.committed
+    if offsets.end is None or begin is None:
+        raise NotReady(f"the offsets of {place[0]} partition {place[1]} are unknown")
+    return offsets.end - begin
 
 
 class KafkaHook(BaseHook):

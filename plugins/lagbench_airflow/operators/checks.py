@@ -46,7 +46,7 @@ class ReconcileCheckOperator(CellOperator):
         return result
 
 
-class RebalanceCountCheckOperator(CellOperator):
+class RunRebalancesCheckOperator(CellOperator):
     """Check that the group rebalanced only because it was scaled.
 
     After success: ``measures.json`` is written and ``checks.json`` has the result (null: unknown).

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from lagbench.core.scenario import actions_seconds
 from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.sensors.cell_sensor import CellSensor
+from lagbench_airflow.sensors.run_sensor import RunSensor
 from lagbench_airflow.triggers.actions_job import ActionsPlayedTrigger
 from lagbench_airflow.triggers.condition import ConditionTrigger
 
 
-class ActionsPlayedSensor(CellSensor):
+class ActionsPlayedSensor(RunSensor):
     """Succeed when the player has ended: each action has ended; at once without actions.
 
     Leaves nothing behind; safe to retry. After the time limit the run continues: the verdict
@@ -30,5 +30,5 @@ class ActionsPlayedSensor(CellSensor):
             kubernetes_conn_id=self.kubernetes_conn_id,
             deadline_at=deadline_at,
             hold_seconds=0.0,
-            poll_seconds=self.poll_seconds,
+            poll_seconds=self.poke_interval,
         )

@@ -1,73 +1,55 @@
-"""Sensor on the membership of the run's consumer group."""
+"""Sensor on the membership of a consumer group."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any
 
-from lagbench.core.measures.rebalance import session_timeout_seconds
-from lagbench.core.scenario import kind_of
-from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.sensors.cell_sensor import CellSensor
+from lagbench_airflow.sensors.condition_sensor import ConditionSensor
 from lagbench_airflow.triggers.condition import ConditionTrigger
 from lagbench_airflow.triggers.consumer_group import ConsumerGroupStableTrigger
 
 
-class ConsumerGroupStableSensor(CellSensor):
-    """Succeed when the group has been stable, with every partition owned, for ``HOLD_SECONDS``.
+class ConsumerGroupStableSensor(ConditionSensor):
+    """Succeed when no rebalance of a group is in progress and it has its members.
 
-    Leaves nothing behind; safe to retry. Fails after ``WAIT_SECONDS``: a spike into a group that
-    still rebalances would measure the start-up, not the policy.
+    :param group: the consumer group (templated, as ``topic`` and ``kafka_conn_id``).
+    :param topic: each partition of it must have exactly one owner. Empty: not checked.
+    :param members: the number of members; 0: the group is empty. None: at least one.
+    :param kafka_conn_id: connection of type ``kafka``, with librdkafka's settings in its extra.
     """
 
-    HOLD_SECONDS = 1.0
-    WAIT_SECONDS = 120.0
-    fails_on_timeout = True
-    refuses_strangers: ClassVar[bool] = True
-    """A member that is not a pod ends the run before its spike; at the end the verdict judges it.
-    """
+    template_fields: Sequence[str] = ("group", "topic", "kafka_conn_id")
 
-    def wait_seconds(self, cell: CellRun) -> float:  # noqa: ARG002 - the same for every run
-        """Wait two minutes: a join of 24 members took 10.6 s at worst (KIP-848)."""
-        return self.WAIT_SECONDS
+    def __init__(
+        self,
+        *,
+        group: str,
+        topic: str = "",
+        members: int | None = None,
+        kafka_conn_id: str = "kafka_default",
+        **kwargs: Any,
+    ) -> None:
+        """Keep the arguments; nothing is read before the task runs."""
+        super().__init__(**kwargs)
+        self.group, self.topic, self.members = group, topic, members
+        self.kafka_conn_id = kafka_conn_id
+        self.require_at_least_zero(members=members)
 
-    def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
+    def condition(self, deadline_at: float) -> ConditionTrigger:
         """Return the condition: stable and complete."""
         return ConsumerGroupStableTrigger(
-            run_id=cell.names.run_id,
-            is_second=cell.names.is_second,
-            workload=cell.scenario.consumer.workload,
-            has_members=kind_of(cell.scenario.consumer.kind).has_members,
-            client_id=None
-            if kind_of(cell.scenario.consumer.kind).has_reports
-            else cell.scenario.consumer.client_id or "",
-            members_per_pod=cell.scenario.consumer.members_per_pod,
-            refuses_strangers=self.refuses_strangers,
+            group=self.group,
+            topic=self.topic,
+            members=self.members,
             kafka_conn_id=self.kafka_conn_id,
-            kubernetes_conn_id=self.kubernetes_conn_id,
             deadline_at=deadline_at,
-            hold_seconds=self.HOLD_SECONDS,
-            poll_seconds=self.poll_seconds,
+            hold_seconds=self.hold_seconds,
+            poll_seconds=self.poke_interval,
         )
 
+    def check_connections(self) -> None:
+        """Read the connection to Kafka."""
+        from lagbench_airflow.hooks.kafka import KafkaHook
 
-class ConsumerGroupSettledSensor(ConsumerGroupStableSensor):
-    """Succeed when the group is stable again at the end of the run, or after its session timeout.
-
-    A pod that was killed shortly before the end stays a member until its session times out. Until
-    then its partitions have no worker. With the fence before that time nothing could be judged.
-    Leaves nothing behind; safe to retry. After the time limit the run continues, and the verdict
-    judges the group as it is.
-    """
-
-    MARGIN_SECONDS = 30.0
-    """Time for the replacement pod to start and for the group to hand over."""
-    fails_on_timeout = False
-    refuses_strangers = False
-
-    def wait_seconds(self, cell: CellRun) -> float:
-        """Wait for a dead member's session to end."""
-        consumer = cell.scenario.consumer
-        session = session_timeout_seconds(consumer.balancer)
-        if consumer.kind == "own":
-            session = consumer.session_timeout_seconds
-        return session + self.MARGIN_SECONDS
+        KafkaHook(self.kafka_conn_id).settings()

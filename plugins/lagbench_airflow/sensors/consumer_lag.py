@@ -1,12 +1,12 @@
-"""Sensors on the lag of the run's consumer group."""
+"""Sensors on the lag of a consumer group."""
 
 from __future__ import annotations
 
-from lagbench.core.policy import KEDA_DEFAULT_LAG_THRESHOLD
-from lagbench.core.scenario.stream import resting_lag_records
-from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.sensors.cell_sensor import CellSensor
-from lagbench_airflow.sensors.traffic_finished import stream_seconds
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from lagbench_airflow.sensors.condition_sensor import ConditionSensor
 from lagbench_airflow.triggers.condition import ConditionTrigger
 from lagbench_airflow.triggers.consumer_lag import (
     ConsumerLagAboveTrigger,
@@ -14,84 +14,86 @@ from lagbench_airflow.triggers.consumer_lag import (
 )
 
 
-class ConsumerLagAboveSensor(CellSensor):
-    """Succeed when total lag exceeds the policy's lagThreshold, or when it no longer can.
+class _ConsumerLagSensor(ConditionSensor):
+    """Compares the lag of a group on a topic with a threshold.
 
-    Leaves nothing behind; safe to retry. A lag that never rises (reached is False) is a result
-    that the verdict judges, not a failure of the run.
+    The lag of a partition is its end minus the committed offset, in messages. Without a commit it
+    is all that the partition still keeps.
     """
 
-    def wait_seconds(self, cell: CellRun) -> float:
-        """Wait as long as the stream may last."""
-        return stream_seconds(cell)
+    template_fields: Sequence[str] = ("topic", "group", "kafka_conn_id")
 
-    def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
+    def __init__(
+        self,
+        *,
+        topic: str,
+        group: str,
+        threshold_records: int,
+        per_partition: bool = False,
+        kafka_conn_id: str = "kafka_default",
+        **kwargs: Any,
+    ) -> None:
+        """Keep the arguments; nothing is read before the task runs."""
+        super().__init__(**kwargs)
+        self.topic, self.group = topic, group
+        self.threshold_records, self.per_partition = threshold_records, per_partition
+        self.kafka_conn_id = kafka_conn_id
+        self.require_at_least_zero(threshold_records=threshold_records)
+
+    @abstractmethod
+    def condition(self, deadline_at: float) -> ConditionTrigger:
+        """Return the comparison."""
+
+    def check_connections(self) -> None:
+        """Read the connection to Kafka."""
+        from lagbench_airflow.hooks.kafka import KafkaHook
+
+        KafkaHook(self.kafka_conn_id).settings()
+
+    def _arguments(self, deadline_at: float) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "group": self.group,
+            "threshold_records": self.threshold_records,
+            "per_partition": self.per_partition,
+            "kafka_conn_id": self.kafka_conn_id,
+            "deadline_at": deadline_at,
+            "hold_seconds": self.hold_seconds,
+            "poll_seconds": self.poke_interval,
+        }
+
+
+class ConsumerLagAboveSensor(_ConsumerLagSensor):
+    """Succeed when the lag of a consumer group exceeds a threshold.
+
+    :param topic: the topic (templated, as ``group`` and ``kafka_conn_id``).
+    :param group: the consumer group.
+    :param threshold_records: messages; the lag must be above them.
+    :param per_partition: compare the partition with the most lag, not the total.
+    :param kafka_conn_id: connection of type ``kafka``, with librdkafka's settings in its extra.
+    """
+
+    def condition(self, deadline_at: float) -> ConditionTrigger:
         """Return the condition: lag above the threshold."""
-        return ConsumerLagAboveTrigger(
-            run_id=cell.names.run_id,
-            is_second=cell.names.is_second,
-            above_records=int(_threshold(cell)),
-            traffic_ends_at=cell.traffic_ends_at,
-            kafka_conn_id=self.kafka_conn_id,
-            kubernetes_conn_id=self.kubernetes_conn_id,
-            deadline_at=deadline_at,
-            hold_seconds=0.0,
-            poll_seconds=self.poll_seconds,
-        )
+        return ConsumerLagAboveTrigger(**self._arguments(deadline_at))
 
 
-def _threshold(cell: CellRun) -> float:
-    stated = cell.policy.limits.lag_threshold_records
-    return stated or KEDA_DEFAULT_LAG_THRESHOLD
+class ConsumerLagDrainedSensor(_ConsumerLagSensor):
+    """Succeed when the lag of a consumer group is at most a threshold; by default none is left.
 
+    Under load some messages are always in progress, so a threshold of 0 may never be reached then.
 
-class ConsumerLagAtRestSensor(CellSensor):
-    """Succeed when the lag of the spike has drained, or after timeouts.drain_seconds.
-
-    That is a total lag at the policy's lagThreshold. Under the base load of the tail it is never 0,
-    because messages since the last commit are always in flight. Leaves nothing behind; safe to
-    retry. After the time limit the run continues, and the verdict judges the drain.
+    :param topic: the topic (templated, as ``group`` and ``kafka_conn_id``).
+    :param group: the consumer group.
+    :param threshold_records: messages that may be left.
+    :param per_partition: compare the partition with the most lag, not the total.
+    :param kafka_conn_id: connection of type ``kafka``, with librdkafka's settings in its extra.
     """
 
-    def wait_seconds(self, cell: CellRun) -> float:
-        """Wait as long as the scenario allows."""
-        return cell.scenario.timeouts.drain_seconds
+    def __init__(self, *, threshold_records: int = 0, **kwargs: Any) -> None:
+        """Keep the arguments; nothing is read before the task runs."""
+        super().__init__(threshold_records=threshold_records, **kwargs)
 
-    def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
-        """Return the condition: no more lag than the base load keeps in flight."""
-        return ConsumerLagAtMostTrigger(
-            run_id=cell.names.run_id,
-            is_second=cell.names.is_second,
-            at_most_records=resting_lag_records(cell.tail, lag_threshold=_threshold(cell)),
-            kafka_conn_id=self.kafka_conn_id,
-            deadline_at=deadline_at,
-            hold_seconds=0.0,
-            poll_seconds=self.poll_seconds,
-        )
-
-
-class ConsumerLagDrainedSensor(CellSensor):
-    """Succeed when total lag has been 0 for ``HOLD_SECONDS``, or after timeouts.drain_seconds.
-
-    It comes after all traffic, including the tail. Leaves nothing behind; safe to retry. After the
-    time limit the run continues and the verdict is undetermined: a run that never drained proves
-    neither loss nor its absence.
-    """
-
-    HOLD_SECONDS = 2.0
-
-    def wait_seconds(self, cell: CellRun) -> float:
-        """Wait as long as the scenario allows."""
-        return cell.scenario.timeouts.drain_seconds
-
-    def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
-        """Return the condition: nothing left to commit."""
-        return ConsumerLagAtMostTrigger(
-            run_id=cell.names.run_id,
-            is_second=cell.names.is_second,
-            at_most_records=0,
-            kafka_conn_id=self.kafka_conn_id,
-            deadline_at=deadline_at,
-            hold_seconds=self.HOLD_SECONDS,
-            poll_seconds=self.poll_seconds,
-        )
+    def condition(self, deadline_at: float) -> ConditionTrigger:
+        """Return the condition: no more lag than the threshold."""
+        return ConsumerLagAtMostTrigger(**self._arguments(deadline_at))

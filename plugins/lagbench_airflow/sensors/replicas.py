@@ -1,47 +1,69 @@
-"""Sensor on the replicas of the consumers."""
+"""Sensor on the replicas of a Deployment."""
 
 from __future__ import annotations
 
-from lagbench.core.scenario.stream import resting_replicas
-from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.sensors.cell_sensor import CellSensor
+from collections.abc import Sequence
+from typing import Any
+
+from lagbench.errors import WrongInput
+from lagbench_airflow.sensors.condition_sensor import ConditionSensor
 from lagbench_airflow.triggers.condition import ConditionTrigger
 from lagbench_airflow.triggers.replicas import ReplicasSettledTrigger
 
 
-class ReplicasSettledSensor(CellSensor):
-    """Succeed when the consumers are back at rest, or after timeouts.settle_seconds.
+class ReplicasSettledSensor(ConditionSensor):
+    """Succeed when a Deployment has as many pods as it wants, all available, none terminating.
 
-    At rest is the policy's floor, held for ``HOLD_SECONDS``. Leaves nothing behind; safe to retry.
-    After the time limit the run continues; its verdict notes that the replicas had not come down.
+    All pods are of the newest template: a rollout or a scaling in progress is not settled.
+
+    :param deployment: its name (templated, as ``namespace`` and ``kubernetes_conn_id``).
+    :param namespace: None: the namespace of the connection.
+    :param min_replicas: settled at fewer replicas does not count.
+    :param max_replicas: settled at more replicas does not count; None: no limit.
+    :param kubernetes_conn_id: connection of type ``kubernetes``, as the provider reads it.
     """
 
-    HOLD_SECONDS = 1.0
-    HOLD_UNDER_LOAD_SECONDS = 16.0
-    """One sync of the HPA (15 s): the cost of the last step under load and a reversal by the policy
-    are visible before the load ends."""
+    template_fields: Sequence[str] = ("deployment", "namespace", "kubernetes_conn_id")
 
-    def wait_seconds(self, cell: CellRun) -> float:
-        """Wait as long as the scenario allows."""
-        return cell.scenario.timeouts.settle_seconds
+    def __init__(
+        self,
+        *,
+        deployment: str,
+        namespace: str | None = None,
+        min_replicas: int = 0,
+        max_replicas: int | None = None,
+        kubernetes_conn_id: str = "kubernetes_default",
+        **kwargs: Any,
+    ) -> None:
+        """Keep the arguments; nothing is read before the task runs."""
+        super().__init__(**kwargs)
+        self.deployment, self.namespace = deployment, namespace
+        self.min_replicas, self.max_replicas = min_replicas, max_replicas
+        self.kubernetes_conn_id = kubernetes_conn_id
+        self.require_at_least_zero(min_replicas=min_replicas, max_replicas=max_replicas)
+        if max_replicas is not None and max_replicas < min_replicas:
+            raise WrongInput(
+                where=f"task {self.task_id}",
+                field="max_replicas",
+                value=max_replicas,
+                allowed=f"min_replicas ({min_replicas}) or more",
+            )
 
-    def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
-        """Return the condition: at rest, nothing terminating."""
-        tail, limits = cell.tail, cell.last_policy.limits
-        least, most = resting_replicas(
-            cell.scenario,
-            tail,
-            floor_replicas=limits.floor_replicas,
-            ceiling_replicas=limits.ceiling_replicas,
-        )
+    def condition(self, deadline_at: float) -> ConditionTrigger:
+        """Return the condition: as wanted, nothing in motion."""
         return ReplicasSettledTrigger(
-            run_id=cell.names.run_id,
-            is_second=cell.names.is_second,
-            workload=cell.scenario.consumer.workload,
-            least=least,
-            most=most,
+            workload=self.deployment,
+            namespace=self.namespace,
+            least=self.min_replicas,
+            most=self.max_replicas,
             kubernetes_conn_id=self.kubernetes_conn_id,
             deadline_at=deadline_at,
-            hold_seconds=self.HOLD_SECONDS if tail is None else self.HOLD_UNDER_LOAD_SECONDS,
-            poll_seconds=self.poll_seconds,
+            hold_seconds=self.hold_seconds,
+            poll_seconds=self.poke_interval,
         )
+
+    def check_connections(self) -> None:
+        """Read the connection to Kubernetes."""
+        from lagbench_airflow.hooks.kube import settings_of_cluster
+
+        settings_of_cluster(self.kubernetes_conn_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lagbench_airflow.cell_run import CellRun
-from lagbench_airflow.sensors.cell_sensor import CellSensor
+from lagbench_airflow.sensors.run_sensor import RunSensor
 from lagbench_airflow.triggers.condition import ConditionTrigger
 from lagbench_airflow.triggers.producer_job import TrafficFinishedTrigger
 
@@ -18,7 +18,7 @@ def stream_seconds(cell: CellRun) -> float:
     return offered_load(cell.scenario.profile).duration_seconds + FLUSH_ALLOWANCE_SECONDS
 
 
-class TrafficFinishedSensor(CellSensor):
+class TrafficFinishedSensor(RunSensor):
     """Succeed when the planned window of the stream has ended; its tail may continue.
 
     Leaves nothing behind; safe to retry. Without a tail, and when the generator failed, the end of
@@ -40,5 +40,5 @@ class TrafficFinishedSensor(CellSensor):
             kubernetes_conn_id=self.kubernetes_conn_id,
             deadline_at=deadline_at,
             hold_seconds=0.0,
-            poll_seconds=self.poll_seconds,
+            poll_seconds=self.poke_interval,
         )

@@ -37,6 +37,10 @@ class Reading:
     is_moot: bool = False
 
 
+HOLD_LOOK_SECONDS = 1.0
+"""While a condition holds it is read at least so often: a relapse between two looks is not seen."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outage:
     """A failed reading, and its reason."""
@@ -51,7 +55,8 @@ class ConditionTrigger(BaseTrigger):
 
     The deadline is an instant (unix seconds), not a duration: a trigger that moves to another
     triggerer must not restart its wait. A failed reading breaks the hold and is repeated over new
-    connections, because an outage of the broker is part of a rehearsal.
+    connections, because an outage of the broker is part of a rehearsal. With ``finishes_hold`` (not
+    for a triggerer) the deadline does not cut off a condition that holds.
     """
 
     def __init__(
@@ -68,6 +73,7 @@ class ConditionTrigger(BaseTrigger):
         self.hold_seconds = hold_seconds
         self.poll_seconds = poll_seconds
         self.not_before_at = not_before_at
+        self.finishes_hold = False
         self.clients = KeptClients()
         self._clients_in_use = threading.Lock()
 
@@ -119,9 +125,16 @@ class ConditionTrigger(BaseTrigger):
                     return _event(Reason.REACHED, seen)
                 if reading.is_moot:
                     return _event(Reason.MOOT, seen)
-            if time.time() >= self.deadline_at:
+            is_holding = held_since is not None
+            if time.time() >= self.deadline_at and not (is_holding and self.finishes_hold):
                 return _event(Reason.TIMED_OUT, seen)
-            await asyncio.sleep(self.poll_seconds)
+            await asyncio.sleep(self._pause_seconds(is_holding=is_holding))
+
+    def _pause_seconds(self, *, is_holding: bool) -> float:
+        """Return the time until the next reading; one is at the deadline, none much later."""
+        pause = min(self.poll_seconds, HOLD_LOOK_SECONDS) if is_holding else self.poll_seconds
+        left = self.deadline_at - time.time()
+        return min(pause, left) if left > 0 else pause
 
     def _look(self) -> Reading | Outage:
         """Read; after a failure that a connection may have caused, the next reading opens new ones.
@@ -140,6 +153,12 @@ class ConditionTrigger(BaseTrigger):
     def _close_clients(self) -> None:
         with self._clients_in_use:
             self.clients.close()
+
+
+def look_once(trigger: ConditionTrigger) -> dict[str, Any]:
+    """Look once in this process; a condition that holds is watched until it has held, or ends."""
+    trigger.finishes_hold = True
+    return run_inline(trigger)
 
 
 def run_inline(trigger: ConditionTrigger) -> dict[str, Any]:

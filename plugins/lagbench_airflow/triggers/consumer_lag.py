@@ -1,4 +1,4 @@
-"""Conditions on the total lag of the run's consumer group."""
+"""Conditions on the lag of a consumer group on a topic."""
 
 from __future__ import annotations
 
@@ -10,80 +10,92 @@ from lagbench_airflow.triggers.producer_job import traffic_end
 
 
 class _ConsumerLagTrigger(ConditionTrigger):
-    """Reads the lag of one group of a run."""
+    """Reads the messages that a group has not committed, in total or of its worst partition."""
 
     def __init__(
-        self, *, run_id: str, kafka_conn_id: str, is_second: bool = False, **bounds: float
+        self,
+        *,
+        topic: str,
+        group: str,
+        threshold_records: int,
+        kafka_conn_id: str,
+        per_partition: bool = False,
+        **bounds: float,
     ) -> None:
-        """Name the run, which of its groups, and the connection."""
+        """Name the group, the threshold and the connection."""
         super().__init__(**bounds)
-        self.run_id, self.is_second = run_id, is_second
+        self.topic, self.group = topic, group
+        self.threshold_records, self.per_partition = threshold_records, per_partition
         self.kafka_conn_id = kafka_conn_id
 
     def parameters(self) -> dict[str, Any]:
         """Return the arguments."""
         return {
-            "run_id": self.run_id,
-            "is_second": self.is_second,
+            "topic": self.topic,
+            "group": self.group,
+            "threshold_records": self.threshold_records,
+            "per_partition": self.per_partition,
             "kafka_conn_id": self.kafka_conn_id,
         }
 
-    def total_lag(self) -> int:
-        """Return the messages that the group has not committed yet."""
-        names = RunNames(self.run_id, is_second=self.is_second)
-        return self.clients.lag_reader(self.kafka_conn_id).total_lag(
-            names.group, names.events_topic
-        )
+    def lag(self) -> tuple[int, dict[str, Any]]:
+        """Return the lag that the threshold bounds, and the observed values."""
+        lags = self.clients.lag_reader(self.kafka_conn_id).lags(self.group, self.topic)
+        total, largest = sum(lags.values()), max(lags.values(), default=0)
+        seen = {"total_lag": total, "largest_partition_lag": largest}
+        return largest if self.per_partition else total, seen
 
 
 class ConsumerLagAboveTrigger(_ConsumerLagTrigger):
-    """Fires when the total lag exceeds a threshold; moot once the planned traffic has ended."""
+    """Fires when the lag exceeds the threshold; per partition: that of at least one."""
+
+    def read(self) -> Reading:
+        """Compare the lag with the threshold."""
+        lag, seen = self.lag()
+        return Reading(is_met=lag > self.threshold_records, seen=seen)
+
+
+class ConsumerLagAtMostTrigger(_ConsumerLagTrigger):
+    """Fires when the lag is at or below the threshold; per partition: that of each.
+
+    With the threshold 0 everything written is committed.
+    """
+
+    def read(self) -> Reading:
+        """Compare the lag with the threshold."""
+        lag, seen = self.lag()
+        return Reading(is_met=lag <= self.threshold_records, seen=seen)
+
+
+class RunLagAboveTrigger(ConsumerLagAboveTrigger):
+    """The same for a run: moot once its planned traffic has ended."""
 
     def __init__(
         self,
         *,
-        above_records: int,
+        run_id: str,
         traffic_ends_at: float | None,
         kubernetes_conn_id: str,
         **arguments: Any,
     ) -> None:
-        """Keep the threshold, and the source for the end of the traffic."""
+        """Name the source for the end of the traffic."""
         super().__init__(**arguments)
-        self.above_records = above_records
-        self.traffic_ends_at = traffic_ends_at
+        self.run_id, self.traffic_ends_at = run_id, traffic_ends_at
         self.kubernetes_conn_id = kubernetes_conn_id
 
     def parameters(self) -> dict[str, Any]:
         """Return the arguments."""
         return super().parameters() | {
-            "above_records": self.above_records,
+            "run_id": self.run_id,
             "traffic_ends_at": self.traffic_ends_at,
             "kubernetes_conn_id": self.kubernetes_conn_id,
         }
 
     def read(self) -> Reading:
-        """Compare the lag with the threshold."""
-        lag = self.total_lag()
-        if lag > self.above_records:
-            return Reading(is_met=True, seen={"total_lag": lag})
+        """Compare the lag with the threshold; below it, look for the end of the traffic."""
+        reading = super().read()
+        if reading.is_met:
+            return reading
         kube = self.clients.kube(self.kubernetes_conn_id)
         end = traffic_end(kube, RunNames(self.run_id).producer_job, self.traffic_ends_at)
-        return Reading(is_met=False, seen={"total_lag": lag}, is_moot=end is not None)
-
-
-class ConsumerLagAtMostTrigger(_ConsumerLagTrigger):
-    """Fires when the total lag is at or below a number; 0: everything written is committed."""
-
-    def __init__(self, *, at_most_records: int, **arguments: Any) -> None:
-        """Keep the number."""
-        super().__init__(**arguments)
-        self.at_most_records = at_most_records
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the arguments."""
-        return super().parameters() | {"at_most_records": self.at_most_records}
-
-    def read(self) -> Reading:
-        """Compare the lag with the number."""
-        lag = self.total_lag()
-        return Reading(is_met=lag <= self.at_most_records, seen={"total_lag": lag})
+        return Reading(is_met=False, seen=reading.seen, is_moot=end is not None)

@@ -1,40 +1,44 @@
-"""Condition on the consumers' workload: back at rest, no change in progress."""
+"""Condition on a workload: all its pods as wanted, no change in progress."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from lagbench.core.kubernetes import is_rolled_out, selector_string, wanted_replicas
 from lagbench.core.measures.evidence import FINAL_PHASES
-from lagbench.core.scenario import RUN_ID_LABEL, RunNames
 from lagbench_airflow.triggers.condition import ConditionTrigger, Reading
 
 
 class ReplicasSettledTrigger(ConditionTrigger):
-    """Fires when wanted, ready and existing pods are equal, from ``least`` to ``most``."""
+    """Fires when wanted, available and existing pods are equal, from ``least`` to ``most``.
+
+    All are of the newest template: a rollout is a change in progress. ``most`` None: no limit;
+    ``namespace`` None: the namespace of the connection.
+    """
 
     def __init__(
         self,
         *,
-        run_id: str,
         workload: str,
-        least: int,
-        most: int,
         kubernetes_conn_id: str,
-        is_second: bool = False,
+        kind: str = "Deployment",
+        namespace: str | None = None,
+        least: int = 0,
+        most: int | None = None,
         **bounds: float,
     ) -> None:
-        """Name the run, which of its groups, its workload's kind, counts and connection."""
+        """Name the workload, its kind and namespace, the counts and the connection."""
         super().__init__(**bounds)
-        self.run_id, self.is_second, self.workload = run_id, is_second, workload
+        self.workload, self.kind, self.namespace = workload, kind, namespace
         self.least, self.most = least, most
         self.kubernetes_conn_id = kubernetes_conn_id
 
     def parameters(self) -> dict[str, Any]:
         """Return the arguments."""
         return {
-            "run_id": self.run_id,
-            "is_second": self.is_second,
             "workload": self.workload,
+            "kind": self.kind,
+            "namespace": self.namespace,
             "least": self.least,
             "most": self.most,
             "kubernetes_conn_id": self.kubernetes_conn_id,
@@ -46,20 +50,28 @@ class ReplicasSettledTrigger(ConditionTrigger):
         A node short of memory leaves the evicted pods behind as failed.
         """
         kube = self.clients.kube(self.kubernetes_conn_id)
-        name = RunNames(self.run_id, is_second=self.is_second).consumers
-        workload = kube.get(self.workload, name) or {}
-        pods = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={self.run_id}")
-        spec, status = workload.get("spec") or {}, workload.get("status") or {}
-        mine = [pod for pod in pods if _is_of(name, pod) and not _has_ended(pod)]
+        if self.namespace is not None:
+            kube = kube.elsewhere(self.namespace)
+        workload = kube.get(self.kind, self.workload)
+        if workload is None:
+            return Reading(is_met=False, seen={self.kind: f"{self.workload} does not exist"})
+        selector = selector_string((workload.get("spec") or {}).get("selector") or {})
+        pods = [
+            pod
+            for pod in kube.list("Pod", label_selector=selector)
+            if _is_of(self.workload, pod) and not _has_ended(pod)
+        ]
+        wanted, status = wanted_replicas(workload), workload.get("status") or {}
+        is_in_range = self.least <= wanted and (self.most is None or wanted <= self.most)
         seen = {
-            "wanted": spec.get("replicas"),
-            "ready": status.get("readyReplicas") or 0,
-            "existing": len(mine),
-            "at_rest": f"{self.least} to {self.most}",
+            "wanted": wanted,
+            "updated": status.get("updatedReplicas") or 0,
+            "available": status.get("availableReplicas") or 0,
+            "existing": len(pods),
+            "at_rest": f"{self.least} to {'any' if self.most is None else self.most}",
         }
-        is_still = seen["wanted"] == seen["ready"] == seen["existing"]
-        is_met = is_still and self.least <= len(mine) <= self.most
-        return Reading(is_met=is_met, seen=seen)
+        is_still = is_rolled_out(workload) and len(pods) == wanted
+        return Reading(is_met=is_still and is_in_range, seen=seen)
 
 
 def _is_of(workload: str, pod: dict[str, Any]) -> bool:

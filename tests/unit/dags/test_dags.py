@@ -20,10 +20,7 @@ from lagbench.core.experiment import draw_schedule
 from lagbench.core.measures.rebalance.episodes import BROKERS_SESSION_SECONDS
 from lagbench.project import PROJECT_ROOT
 from lagbench_airflow.run_lookup import NIGHTLY_DAG, REHEARSAL_PREFIX
-from lagbench_airflow.sensors.consumer_group import (
-    ConsumerGroupSettledSensor,
-    ConsumerGroupStableSensor,
-)
+from lagbench_airflow.sensors.run_group import RunGroupSettledSensor, RunGroupStableSensor
 from lagbench_airflow.sensors.traffic_finished import FLUSH_ALLOWANCE_SECONDS
 
 from airflow.dag_processing.dagbag import DagBag  # isort: skip
@@ -131,9 +128,9 @@ def test_a_lease_outlasts_the_tasks(bag: DagBag) -> None:
     tasks = [dag.get_task(name) for name in {*CELL[1:], "remove_workloads"} - waits]
     limits = sum(task.execution_timeout.total_seconds() * (task.retries + 1) for task in tasks)
     of_groups = (
-        ConsumerGroupStableSensor.WAIT_SECONDS
+        RunGroupStableSensor.WAIT_SECONDS
         + BROKERS_SESSION_SECONDS
-        + ConsumerGroupSettledSensor.MARGIN_SECONDS
+        + RunGroupSettledSensor.MARGIN_SECONDS
     )
     of_waits = TRIES * (of_groups + FLUSH_ALLOWANCE_SECONDS)
 

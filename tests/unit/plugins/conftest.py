@@ -115,10 +115,10 @@ class FakeLagReader:
         self.world.admin.check_reachable()
         return self.world.offsets
 
-    def total_lag(self, group: str, topic: str) -> int:
-        """Return what the test has set."""
+    def lags(self, group: str, topic: str) -> dict[int, int]:
+        """Return what the test has set: a total is that of one partition."""
         self.world.admin.check_reachable()
-        return self.world.total_lag
+        return self.world.lags or {0: self.world.total_lag}
 
     def close(self) -> None:
         """Nothing is open."""
@@ -132,6 +132,7 @@ class World:
     kube: FakeKube = field(default_factory=FakeKube)
     admin: FakeKafkaAdmin = field(default_factory=FakeKafkaAdmin)
     total_lag: int = 0
+    lags: dict[int, int] = field(default_factory=dict)
     offsets: dict[int, PartitionOffsets] = field(default_factory=dict)
     stream_started_at: int | None = 1_000
     store: FakeStore = field(default_factory=FakeStore)

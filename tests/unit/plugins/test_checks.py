@@ -9,7 +9,7 @@ from tests.fakes.measured_run import quick_spike_measures
 from tests.unit.plugins.conftest import World
 
 from lagbench.results import measure
-from lagbench_airflow.operators.checks import RebalanceCountCheckOperator, ReconcileCheckOperator
+from lagbench_airflow.operators.checks import ReconcileCheckOperator, RunRebalancesCheckOperator
 
 CLEAN = {
     "produced_acked": 10,
@@ -69,7 +69,7 @@ def test_the_rebalance_check_measures_the_run(
 ) -> None:
     """It writes the measures that the verdict reads, and records the claim beside the others."""
     monkeypatch.setattr(measure, "measure_run", lambda _: quick_spike_measures())
-    task = RebalanceCountCheckOperator(task_id="rebalance", run_folder=str(world.folder.path))
+    task = RunRebalancesCheckOperator(task_id="rebalance", run_folder=str(world.folder.path))
 
     result = task.execute(world.context)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import threading
 import time
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
+from lagbench.core.measures.rebalance.watched_group import GroupLook, WatchedGroup
 from lagbench.errors import NotReady, WrongInput
 
 from lagbench_airflow.triggers.condition import ConditionTrigger, Reading, run_inline  # isort: skip
@@ -19,23 +21,32 @@ from lagbench_airflow.triggers.consumer_group import ConsumerGroupStableTrigger 
 from lagbench_airflow.triggers.consumer_lag import (  # isort: skip
     ConsumerLagAboveTrigger,
     ConsumerLagAtMostTrigger,
+    RunLagAboveTrigger,
 )
 from lagbench_airflow.triggers.producer_job import TrafficFinishedTrigger  # isort: skip
+from lagbench_airflow.triggers.rebalances import WatchRebalancesTrigger  # isort: skip
 from lagbench_airflow.triggers.replicas import ReplicasSettledTrigger  # isort: skip
+from lagbench_airflow.triggers.run_group import RunGroupStableTrigger  # isort: skip
 
 BOUNDS = {"deadline_at": 1.5, "hold_seconds": 2.0, "poll_seconds": 0.5}
 KUBE, KAFKA = {"kubernetes_conn_id": "k"}, {"kafka_conn_id": "q"}
-TRIGGERS = [
-    ConsumerGroupStableTrigger(run_id="r", workload="Deployment", **KUBE, **KAFKA, **BOUNDS),
-    ConsumerGroupStableTrigger(
+LAG = {"topic": "t", "group": "g", "threshold_records": 5, "per_partition": True}
+LOOK = {"at_seconds": 1.0, "state": "STABLE", "holdings": [["m", [["t", 0]]]]}
+WATCHED = WatchedGroup.first(GroupLook.model_validate(LOOK)).model_dump(mode="json")
+TRIGGERS: list[ConditionTrigger] = [
+    ConsumerGroupStableTrigger(group="g", topic="t", members=2, **KAFKA, **BOUNDS),
+    RunGroupStableTrigger(run_id="r", workload="Deployment", **KUBE, **KAFKA, **BOUNDS),
+    RunGroupStableTrigger(
         run_id="r", workload="Deployment", has_members=False, **KUBE, **KAFKA, **BOUNDS
     ),
-    ConsumerLagAboveTrigger(
-        run_id="r", above_records=5, traffic_ends_at=7.5, **KUBE, **KAFKA, **BOUNDS
-    ),
-    ConsumerLagAtMostTrigger(run_id="r", at_most_records=0, **KAFKA, **BOUNDS),
+    ConsumerLagAboveTrigger(**LAG, **KAFKA, **BOUNDS),
+    RunLagAboveTrigger(run_id="r", traffic_ends_at=7.5, **LAG, **KUBE, **KAFKA, **BOUNDS),
+    ConsumerLagAtMostTrigger(**LAG, **KAFKA, **BOUNDS),
     TrafficFinishedTrigger(job="j", ends_at=7.5, **KUBE, **BOUNDS),
-    ReplicasSettledTrigger(run_id="r", workload="Deployment", least=1, most=2, **KUBE, **BOUNDS),
+    ReplicasSettledTrigger(workload="w", namespace="n", least=1, most=2, **KUBE, **BOUNDS),
+    WatchRebalancesTrigger(
+        group="g", max_rebalances=1, watched=WATCHED, fires_from_at=9.0, **KAFKA, **BOUNDS
+    ),
 ]
 
 
@@ -160,5 +171,6 @@ def test_a_trigger_survives_the_way_to_the_triggerer(trigger: ConditionTrigger) 
     path, arguments = trigger.serialize()
 
     module, _, name = path.rpartition(".")
-    again = getattr(importlib.import_module(module), name)(**arguments)
+    sent = json.loads(json.dumps(arguments))
+    again = getattr(importlib.import_module(module), name)(**sent)
     assert again.serialize() == (path, arguments)

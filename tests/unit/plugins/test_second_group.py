@@ -21,7 +21,7 @@ from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOp
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.run_consumers import RunConsumersOperator
 from lagbench_airflow.operators.start_recorder import StartRecorderOperator
-from lagbench_airflow.sensors.replicas import ReplicasSettledSensor
+from lagbench_airflow.sensors.run_replicas import RunReplicasSettledSensor
 from lagbench_airflow.triggers.condition import ConditionTrigger, Reading, Reason, run_inline
 from lagbench_airflow.triggers.every_group import EveryGroupTrigger, trigger_of_groups
 
@@ -185,10 +185,10 @@ def test_the_conditions_of_both_groups_survive_the_move_to_a_triggerer() -> None
 
 def test_a_run_with_one_group_has_the_trigger_itself(world: World) -> None:
     """Nothing of a second group is between sensor and condition."""
-    sensor = ReplicasSettledSensor(task_id="replicas_settled", run_folder=str(world.folder.path))
+    sensor = RunReplicasSettledSensor(task_id="replicas_settled", run_folder=str(world.folder.path))
     cell = CellRun.open(str(world.folder.path))
 
-    made = sensor._trigger_of_run(cell, 1.0)
+    made = sensor._condition_of(cell, 1.0)
 
     assert type(made) is type(sensor.trigger(cell, 1.0))
 

@@ -1,4 +1,4 @@
-"""The sensors' waits, in place and deferred."""
+"""The waits of a run's sensors, in place and deferred."""
 
 from __future__ import annotations
 
@@ -16,27 +16,24 @@ from tests.unit.plugins.conftest import FakeLagReader, World, workload
 from lagbench.errors import StillWaiting
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.hooks import kafka, kube
-from lagbench_airflow.sensors.cell_sensor import CellSensor
-from lagbench_airflow.sensors.consumer_group import (
-    ConsumerGroupSettledSensor,
-    ConsumerGroupStableSensor,
+from lagbench_airflow.sensors.run_group import RunGroupSettledSensor, RunGroupStableSensor
+from lagbench_airflow.sensors.run_lag import (
+    RunLagAboveSensor,
+    RunLagAtRestSensor,
+    RunLagDrainedSensor,
 )
-from lagbench_airflow.sensors.consumer_lag import (
-    ConsumerLagAboveSensor,
-    ConsumerLagAtRestSensor,
-    ConsumerLagDrainedSensor,
-)
-from lagbench_airflow.sensors.replicas import ReplicasSettledSensor
+from lagbench_airflow.sensors.run_replicas import RunReplicasSettledSensor
+from lagbench_airflow.sensors.run_sensor import RunSensor
 from lagbench_airflow.sensors.traffic_finished import TrafficFinishedSensor
 from lagbench_airflow.triggers.condition import ConditionTrigger
 
 SENSORS = [
-    ConsumerGroupStableSensor,
-    ConsumerGroupSettledSensor,
-    ConsumerLagAboveSensor,
-    ConsumerLagAtRestSensor,
-    ConsumerLagDrainedSensor,
-    ReplicasSettledSensor,
+    RunGroupStableSensor,
+    RunGroupSettledSensor,
+    RunLagAboveSensor,
+    RunLagAtRestSensor,
+    RunLagDrainedSensor,
+    RunReplicasSettledSensor,
     TrafficFinishedSensor,
 ]
 
@@ -46,9 +43,9 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hold for no time and give up after 0.1 s."""
     for kind in SENSORS:
         monkeypatch.setattr(kind, "wait_seconds", lambda *_: 0.1)
-    for kind in (ConsumerGroupStableSensor, ConsumerLagDrainedSensor, ReplicasSettledSensor):
+    for kind in (RunGroupStableSensor, RunLagDrainedSensor, RunReplicasSettledSensor):
         monkeypatch.setattr(kind, "HOLD_SECONDS", 0.0)
-    monkeypatch.setattr(ReplicasSettledSensor, "HOLD_UNDER_LOAD_SECONDS", 0.0)
+    monkeypatch.setattr(RunReplicasSettledSensor, "HOLD_UNDER_LOAD_SECONDS", 0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -73,13 +70,18 @@ def create_job(world: World) -> None:
     world.kube.apply(workload("Job", "producer") | {"metadata": {"name": world.names.producer_job}})
 
 
-def run(kind: type[CellSensor], world: World) -> dict[str, Any]:
+def run(kind: type[RunSensor], world: World) -> dict[str, Any]:
     """Run a sensor in its task."""
     sensor = kind(
-        task_id="it", run_folder=str(world.folder.path), deferrable=False, poll_seconds=0.01
+        task_id="it", run_folder=str(world.folder.path), deferrable=False, poke_interval=0.01
     )
     result: dict[str, Any] = sensor.execute(world.context)
     return result
+
+
+def consumer_labels(world: World) -> dict[str, str]:
+    """Return the labels of the consumers' pods."""
+    return {"app": "consumer", "lagbench.io/run-id": world.names.run_id}
 
 
 def start_consumers(world: World, replicas: int, kind: str = "Deployment") -> None:
@@ -98,9 +100,9 @@ def start_consumers(world: World, replicas: int, kind: str = "Deployment") -> No
 
 def test_a_long_wait_defers_to_a_trigger(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wait that lasts gives the worker back, and its trigger does not fire at once."""
-    monkeypatch.setattr(ConsumerLagDrainedSensor, "wait_seconds", lambda *_: 60.0)
+    monkeypatch.setattr(RunLagDrainedSensor, "wait_seconds", lambda *_: 60.0)
     world.total_lag = 1
-    sensor = ConsumerLagDrainedSensor(
+    sensor = RunLagDrainedSensor(
         task_id="it", run_folder=str(world.folder.path), defer_after_seconds=0.05
     )
 
@@ -115,7 +117,7 @@ def test_a_long_wait_defers_to_a_trigger(world: World, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("kind", SENSORS)
-def test_every_sensor_can_defer(world: World, kind: type[CellSensor]) -> None:
+def test_every_sensor_can_defer(world: World, kind: type[RunSensor]) -> None:
     """Each builds a trigger from nothing but its run."""
     sensor = kind(task_id="it", run_folder=str(world.folder.path))
 
@@ -126,7 +128,7 @@ def test_every_sensor_can_defer(world: World, kind: type[CellSensor]) -> None:
 
 def test_a_short_wait_stays_in_its_task(world: World) -> None:
     """What is so already needs no way through the triggerer."""
-    sensor = ConsumerLagDrainedSensor(task_id="it", run_folder=str(world.folder.path))
+    sensor = RunLagDrainedSensor(task_id="it", run_folder=str(world.folder.path))
 
     assert sensor.execute(world.context)["reached"] is True
 
@@ -135,7 +137,7 @@ def test_lag_above_is_reached(world: World) -> None:
     """Lag above the policy's lagThreshold (100) ends the wait."""
     world.total_lag = 101
 
-    assert run(ConsumerLagAboveSensor, world)["reached"] is True
+    assert run(RunLagAboveSensor, world)["reached"] is True
 
 
 def test_lag_that_never_rises_is_a_result(world: World) -> None:
@@ -144,25 +146,29 @@ def test_lag_that_never_rises_is_a_result(world: World) -> None:
     world.kube.finish_job(world.names.producer_job)
     world.total_lag = 100
 
-    result = run(ConsumerLagAboveSensor, world)
+    result = run(RunLagAboveSensor, world)
 
-    assert result == {"reached": False, "reason": "moot", "seen": {"total_lag": 100}}
+    assert result == {
+        "reached": False,
+        "reason": "moot",
+        "seen": {"total_lag": 100, "largest_partition_lag": 100},
+    }
 
 
 def test_drained_means_zero(world: World) -> None:
     """One message left is not drained; the run continues after the limit."""
-    assert run(ConsumerLagDrainedSensor, world)["reached"] is True
+    assert run(RunLagDrainedSensor, world)["reached"] is True
 
     world.total_lag = 1
 
-    assert run(ConsumerLagDrainedSensor, world)["reason"] == "timed_out"
+    assert run(RunLagDrainedSensor, world)["reason"] == "timed_out"
 
 
 def test_a_broker_outage_is_no_drained_group(world: World) -> None:
     """Missing is not zero: a broker that does not answer proves nothing."""
     world.admin.is_down = True
 
-    result = run(ConsumerLagDrainedSensor, world)
+    result = run(RunLagDrainedSensor, world)
 
     assert result["reached"] is False
     assert "does not answer" in result["seen"]["error"]
@@ -203,21 +209,21 @@ def test_a_lag_that_cannot_rise_any_more_is_not_waited_for(world: World) -> None
     create_job(world)
     start_stream(world, seconds_ago=20.5)
 
-    assert run(ConsumerLagAboveSensor, world)["reason"] == "moot"
+    assert run(RunLagAboveSensor, world)["reason"] == "moot"
 
 
 def test_lag_at_rest_is_the_threshold_or_what_is_in_flight(world: World) -> None:
     """Under 100/s two seconds of load are in flight; without load the policy's 100 may wait."""
     world.total_lag = 200
-    assert run(ConsumerLagAtRestSensor, world)["reached"] is True
+    assert run(RunLagAtRestSensor, world)["reached"] is True
     world.total_lag = 201
-    assert run(ConsumerLagAtRestSensor, world)["reason"] == "timed_out"
+    assert run(RunLagAtRestSensor, world)["reason"] == "timed_out"
 
     without_tail(world)
     world.total_lag = 100
-    assert run(ConsumerLagAtRestSensor, world)["reached"] is True
+    assert run(RunLagAtRestSensor, world)["reached"] is True
     world.total_lag = 101
-    assert run(ConsumerLagAtRestSensor, world)["reached"] is False
+    assert run(RunLagAtRestSensor, world)["reached"] is False
 
 
 def test_a_job_that_is_gone_ends_the_run(world: World) -> None:
@@ -230,7 +236,7 @@ def test_a_stable_group_has_every_member(world: World) -> None:
     """Stable means one member per replica and each partition owned once."""
     start_consumers(world, 2)
 
-    assert run(ConsumerGroupStableSensor, world)["reached"] is True
+    assert run(RunGroupStableSensor, world)["reached"] is True
 
 
 @pytest.mark.parametrize("trouble", ["rebalancing", "member missing", "partition unowned"])
@@ -246,17 +252,17 @@ def test_an_unstable_group_fails_the_task(world: World, trouble: str) -> None:
         members["consumer-1"].pop()
 
     with pytest.raises(StillWaiting, match="last seen"):
-        run(ConsumerGroupStableSensor, world)
+        run(RunGroupStableSensor, world)
 
 
 def test_a_group_that_does_not_settle_ends_the_wait(world: World) -> None:
     """At the end the run continues with the group as it is, and its verdict judges that."""
     start_consumers(world, 2)
-    assert run(ConsumerGroupSettledSensor, world)["reached"] is True
+    assert run(RunGroupSettledSensor, world)["reached"] is True
 
     del world.admin.groups[world.names.group]["consumer-1"]
 
-    assert run(ConsumerGroupSettledSensor, world)["reason"] == "timed_out"
+    assert run(RunGroupSettledSensor, world)["reason"] == "timed_out"
 
 
 def test_a_stranger_at_the_end_does_not_cost_the_evidence(world: World) -> None:
@@ -264,7 +270,7 @@ def test_a_stranger_at_the_end_does_not_cost_the_evidence(world: World) -> None:
     start_consumers(world, 2)
     world.admin.groups[world.names.group]["stranger"] = []
 
-    assert run(ConsumerGroupSettledSensor, world)["reason"] == "timed_out"
+    assert run(RunGroupSettledSensor, world)["reason"] == "timed_out"
 
 
 def test_settled_under_load_is_what_the_load_needs(world: World) -> None:
@@ -273,14 +279,14 @@ def test_settled_under_load_is_what_the_load_needs(world: World) -> None:
     slow = scenario | {"consumer": {"process_ms": 10_000}}
     world.folder.write_text(world.folder.scenario, yaml.safe_dump(slow))
     start_consumers(world, 4)
-    assert run(ReplicasSettledSensor, world)["reached"] is True
+    assert run(RunReplicasSettledSensor, world)["reached"] is True
 
     world.folder.write_text(world.folder.scenario, yaml.safe_dump(slow | {"tail": "none"}))
-    assert run(ReplicasSettledSensor, world)["reached"] is False
+    assert run(RunReplicasSettledSensor, world)["reached"] is False
 
 
-@pytest.mark.parametrize("sensor", [ReplicasSettledSensor, ConsumerGroupSettledSensor])
-def test_the_sensors_read_the_consumers_workload(world: World, sensor: type[CellSensor]) -> None:
+@pytest.mark.parametrize("sensor", [RunReplicasSettledSensor, RunGroupSettledSensor])
+def test_the_sensors_read_the_consumers_workload(world: World, sensor: type[RunSensor]) -> None:
     """The scenario says whether it is a Deployment or a StatefulSet."""
     scenario = yaml.safe_load(world.folder.read_text(world.folder.scenario))
     stateful = scenario | {"consumer": {"workload": "StatefulSet"}}
@@ -301,7 +307,7 @@ def test_a_stranger_in_the_group_is_named_at_once(world: World, partitions: list
     held = "partitions 1, 3" if partitions else "no partition"
 
     with pytest.raises(AirflowFailException, match=f"canary on host 127.0.0.1 with {held}"):
-        run(ConsumerGroupStableSensor, world)
+        run(RunGroupStableSensor, world)
 
 
 def test_a_member_whose_pod_is_gone_is_waited_for(world: World) -> None:
@@ -312,34 +318,34 @@ def test_a_member_whose_pod_is_gone_is_waited_for(world: World) -> None:
     with pytest.raises(
         StillWaiting, match=r"client consumer-9 on host 127\.0\.0\.1 with no partition"
     ):
-        run(ConsumerGroupStableSensor, world)
+        run(RunGroupStableSensor, world)
 
 
 def test_settled_means_nothing_in_motion(world: World) -> None:
     """A pod that still terminates keeps the replicas from being settled, a failed one does not."""
     start_consumers(world, 2)
-    assert run(ReplicasSettledSensor, world)["reached"] is True
+    assert run(RunReplicasSettledSensor, world)["reached"] is True
 
     world.kube.objects["Pod", "consumer-9"] = {
-        "metadata": {"name": "consumer-9", "labels": {"lagbench.io/run-id": world.names.run_id}}
+        "metadata": {"name": "consumer-9", "labels": consumer_labels(world)}
     }
 
-    result = run(ReplicasSettledSensor, world)
+    result = run(RunReplicasSettledSensor, world)
     assert (result["reached"], result["seen"]["existing"]) == (False, 3)
 
     world.kube.objects["Pod", "consumer-9"]["status"] = {"phase": "Failed"}  # evicted by its node
-    assert run(ReplicasSettledSensor, world)["reached"] is True
+    assert run(RunReplicasSettledSensor, world)["reached"] is True
 
 
 @pytest.mark.parametrize("kind", SENSORS)
 def test_a_wait_opens_no_client_twice(
-    world: World, monkeypatch: pytest.MonkeyPatch, kind: type[CellSensor]
+    world: World, monkeypatch: pytest.MonkeyPatch, kind: type[RunSensor]
 ) -> None:
     """However often a sensor looks, the measured broker and API server see one client of it."""
     start_consumers(world, 2)
     world.admin.is_rebalancing = True
     world.kube.objects["Pod", "consumer-9"] = {
-        "metadata": {"name": "consumer-9", "labels": {"lagbench.io/run-id": world.names.run_id}}
+        "metadata": {"name": "consumer-9", "labels": consumer_labels(world)}
     }
     create_job(world)
     world.total_lag = 1
@@ -370,14 +376,14 @@ def test_no_coordinator_is_asked_while_the_broker_is_away(
     monkeypatch.setattr(world.admin, "describe_group", asked.append)
 
     with pytest.raises(StillWaiting, match="does not answer"):
-        run(ConsumerGroupStableSensor, world)
+        run(RunGroupStableSensor, world)
 
     assert asked == []
 
 
 def test_phases_are_written_for_the_cli(world: World) -> None:
     """The wait leaves a started and a finished phase, one JSON line each."""
-    run(ConsumerLagDrainedSensor, world)
+    run(RunLagDrainedSensor, world)
 
     lines = (world.folder.path / "phases.jsonl").read_text().splitlines()
     phases = [json.loads(line) for line in lines]

@@ -19,6 +19,7 @@ from lagbench.core.kubernetes.object_fields import (
     whole,
 )
 from lagbench.core.kubernetes.quantity import format_milli, metric_milli, parse_milli
+from lagbench.core.kubernetes.workloads import is_rolled_out, selector_string, wanted_replicas
 
 __all__ = [
     "HPA_SYNC_SECONDS",
@@ -30,6 +31,7 @@ __all__ = [
     "format_milli",
     "go_float",
     "go_quote",
+    "is_rolled_out",
     "json_float_problem",
     "json_integer_problem",
     "metric_milli",
@@ -38,6 +40,8 @@ __all__ = [
     "parse_milli",
     "refuse_unknown_fields",
     "required_whole",
+    "selector_string",
     "text",
+    "wanted_replicas",
     "whole",
 ]

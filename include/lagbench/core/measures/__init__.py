@@ -1,6 +1,11 @@
 """Measures of a finished run, as pure functions of its records."""
 
-from lagbench.core.measures.checks import Check, rebalance_count, reconciliation
+from lagbench.core.measures.checks import (
+    Check,
+    rebalance_count,
+    rebalances_within,
+    reconciliation,
+)
 from lagbench.core.measures.compute import compute_measures
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.model import NANOSECONDS, Fidelity, MeasureModel, NamedMeasure
@@ -27,5 +32,6 @@ __all__ = [
     "hpa_sync_at_seconds",
     "moment",
     "rebalance_count",
+    "rebalances_within",
     "reconciliation",
 ]

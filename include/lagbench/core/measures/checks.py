@@ -16,7 +16,7 @@ from typing import Any
 from lagbench.core.measures.accounting import SUMS, Accounting, broken_sums
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.moment import moment
-from lagbench.core.measures.rebalance import EpisodeTrigger, RebalanceEpisode
+from lagbench.core.measures.rebalance import EpisodeTrigger, RebalanceEpisode, WatchedGroup
 from lagbench.shared_with_spark import message_classes
 
 NAMED_EPISODES = 3
@@ -182,6 +182,36 @@ def rebalance_count(measures: Measures) -> Check:
         "pods_added_or_removed": moved,
     }
     return Check(holds, numbers, tuple(reasons))
+
+
+def rebalances_within(
+    watched: WatchedGroup, *, max_rebalances: int, ended_at_seconds: float, gap_seconds: float
+) -> Check:
+    """Check that a watched group rebalanced at most so often, from its first look to the end.
+
+    Too many is certain, whatever was missed. Few are unknown if the group was not looked at for
+    more than ``gap_seconds``, or if it never had a member.
+    """
+    gap = watched.until(ended_at_seconds)
+    numbers = {
+        "rebalances": watched.rebalances,
+        "max_rebalances": max_rebalances,
+        "looks": watched.looks,
+        "longest_gap_seconds": round(gap, 3),
+        "most_members": watched.most_members,
+    }
+    if watched.rebalances > max_rebalances:
+        seen = f"{watched.rebalances} rebalances were seen, {max_rebalances} are allowed"
+        return Check(False, numbers, (seen,))
+    reasons = []
+    if watched.most_members == 0:
+        reasons.append("the group had no member at any look")
+    if gap > gap_seconds:
+        reasons.append(
+            f"the group was not looked at for {gap:.1f} s (allowed: {gap_seconds:g} s), so "
+            f"{watched.rebalances} is only the number that was seen"
+        )
+    return Check(None if reasons else True, numbers, tuple(reasons))
 
 
 def scale_down(measures: Measures) -> Check:

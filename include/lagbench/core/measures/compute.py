@@ -55,13 +55,13 @@ from lagbench.core.measures.reaction import Reaction, ReactionInput, worst_react
 from lagbench.core.measures.rebalance import (
     RebalanceEpisode,
     idle_scale_downs_text,
-    session_timeout_seconds,
+    longest_session_seconds,
 )
 from lagbench.core.measures.rebalance_cost import rebalance_measures
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.measures.scaling import Group, replica_group, scaling_measure
 from lagbench.core.measures.spark import published_findings, repeats_text, spark_measures
-from lagbench.core.scenario import balancers_of, kind_of
+from lagbench.core.scenario import kind_of
 from lagbench.core.scenario.stream import failing_seqs, tail_of_run
 from lagbench.errors import NotReady
 
@@ -233,17 +233,12 @@ def _contradictions(run: RunEvidence, from_at: int, until_at: int) -> tuple[str,
 
 
 def _contradictions_of_the_group(run: RunEvidence, until_at: int) -> tuple[str, ...]:
-    consumer = run.scenario.consumer
-    balancers = balancers_of(consumer.balancer, run.scenario.actions)
-    session_seconds = max(map(session_timeout_seconds, balancers))
-    if consumer.kind == "own":
-        session_seconds = consumer.session_timeout_seconds
     return (
         *contradictions_of_members(
             run.records,
             until_at,
-            session_seconds=session_seconds,
-            members_per_pod=consumer.members_per_pod,
+            session_seconds=longest_session_seconds(run.scenario),
+            members_per_pod=run.scenario.consumer.members_per_pod,
             hidden=run.hidden,
         ),
         *contradictions_of_an_empty_group(run.records, run.rate, until_at, run.hidden),

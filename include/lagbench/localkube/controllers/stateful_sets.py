@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from lagbench.core.kubernetes import selector_string
 from lagbench.core.scenario import POD_ORDINAL_ANNOTATION
 from lagbench.localkube.api_error import ApiError
 from lagbench.localkube.controllers.events import EventRecorder
@@ -32,7 +33,7 @@ from lagbench.localkube.objects import (
 from lagbench.localkube.storage.deletion import Deletion
 from lagbench.localkube.storage.registry import Registry
 from lagbench.localkube.storage.resources import POD, STATEFUL_SET
-from lagbench.localkube.storage.selectors import label_matcher, selector_string
+from lagbench.localkube.storage.selectors import label_matcher
 
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from lagbench.core.kubernetes import selector_string
 from lagbench.localkube.api_error import invalid
 from lagbench.localkube.objects import JsonObject, copy_of, name_of, namespace_of
-from lagbench.localkube.storage.selectors import selector_string
 
 
 def scale_of(workload: JsonObject) -> JsonObject:

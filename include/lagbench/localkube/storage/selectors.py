@@ -87,19 +87,3 @@ def request_matcher(label_selector: str, field_selector: str) -> Matcher:
     by_label = label_matcher(label_selector)
     by_field = field_matcher(field_selector)
     return lambda obj: by_label(labels_of(obj)) and by_field(obj)
-
-
-def selector_string(selector: JsonObject) -> str:
-    """Return a spec's LabelSelector in the string form of requests and Scale objects."""
-    terms = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
-    for rule in selector.get("matchExpressions") or ():
-        values = ",".join(rule.get("values") or ())
-        terms.append(
-            {
-                "In": f"{rule['key']} in ({values})",
-                "NotIn": f"{rule['key']} notin ({values})",
-                "Exists": rule["key"],
-                "DoesNotExist": f"!{rule['key']}",
-            }[rule["operator"]]
-        )
-    return ",".join(terms)

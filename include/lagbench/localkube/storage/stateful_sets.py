@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 
+from lagbench.core.kubernetes import selector_string
 from lagbench.localkube.objects import JsonObject
 from lagbench.localkube.storage.defaults import default_pod_spec
-from lagbench.localkube.storage.selectors import label_matcher, selector_string
+from lagbench.localkube.storage.selectors import label_matcher
 from lagbench.localkube.storage.validation import Faults, integer_faults, pod_spec_faults
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from typing import TypeAlias
 
+from lagbench.core.kubernetes import selector_string
 from lagbench.localkube.objects import JsonObject
-from lagbench.localkube.storage.selectors import label_matcher, selector_string
+from lagbench.localkube.storage.selectors import label_matcher
 
 Faults: TypeAlias = list[tuple[str, str]]
 

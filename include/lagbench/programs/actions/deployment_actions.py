@@ -10,6 +10,7 @@ from typing import Any
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.set_aside import bring_back, set_aside
 from lagbench.core.cluster import set_arguments
+from lagbench.core.kubernetes import is_rolled_out
 from lagbench.core.scenario import (
     AUTOSCALER_DEPLOYMENT,
     AUTOSCALER_NAMESPACE,
@@ -87,13 +88,13 @@ class RollingRestarts(Performer[RollingRestart]):
         if self.action.balancer is not None:
             self.detail = f"to the balancer {self.action.balancer}"
 
-        def is_rolled_out(kube: Kube) -> bool:
+        def is_replaced(kube: Kube) -> bool:
             found = kube.get(kind, name) or {}
             seen.update(found.get("status") or {})
-            return _is_rolled_out(found) and not {*self._before} & {*self._pods()}
+            return is_rolled_out(found) and not {*self._before} & {*self._pods()}
 
         self.stage.kube.wait_until(
-            is_rolled_out,
+            is_replaced,
             timeout_seconds=ROLLOUT_SECONDS,
             what=f"the rollout of {kind}/{name}",
             last_seen=lambda: str({k: v for k, v in seen.items() if k != "conditions"}),
@@ -119,13 +120,3 @@ def restart_changes(
     if action.at_once:
         spec["strategy"] = {"type": "Recreate", "rollingUpdate": None}
     return {"spec": spec}
-
-
-def _is_rolled_out(workload: dict[str, Any]) -> bool:
-    """Return whether all replicas are of the newest template, and available."""
-    metadata, status = workload.get("metadata") or {}, workload.get("status") or {}
-    if int(status.get("observedGeneration") or 0) < int(metadata.get("generation") or 0):
-        return False
-    wanted = int((workload.get("spec") or {}).get("replicas", 1))
-    counts = ("updatedReplicas", "replicas", "availableReplicas")
-    return all(int(status.get(count) or 0) == wanted for count in counts)

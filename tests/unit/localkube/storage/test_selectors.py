@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lagbench.core.kubernetes.workloads import selector_string
 from lagbench.localkube.api_error import ApiError
-from lagbench.localkube.storage.selectors import field_matcher, label_matcher, selector_string
+from lagbench.localkube.storage.selectors import field_matcher, label_matcher
 
 LABELS = {"app": "web", "tier": "front", "example.com/team": "a-1"}
 

@@ -6,8 +6,8 @@ from lagbench.core.measures.rebalance.episodes import (
     EpisodeTrigger,
     RebalanceEpisode,
     episode_spans,
+    longest_session_seconds,
     rebalance_protocol,
-    session_timeout_seconds,
 )
 from lagbench.core.measures.rebalance.idle_scale_downs import idle_scale_downs_text
 from lagbench.core.measures.rebalance.partition_gaps import Handover, partition_gaps
@@ -42,6 +42,7 @@ from lagbench.core.measures.rebalance.summary import (
     rebalances,
     unanswered_steps,
 )
+from lagbench.core.measures.rebalance.watched_group import GroupLook, WatchedGroup
 
 __all__ = [
     "COSTS_PER_LIMIT",
@@ -52,6 +53,7 @@ __all__ = [
     "Counts",
     "EpisodeSpan",
     "EpisodeTrigger",
+    "GroupLook",
     "GroupWork",
     "Handover",
     "PartitionWork",
@@ -59,11 +61,13 @@ __all__ = [
     "RebalanceEpisode",
     "Rebalances",
     "Standstill",
+    "WatchedGroup",
     "asleep_periods",
     "contradiction",
     "delayed",
     "episode_spans",
     "idle_scale_downs_text",
+    "longest_session_seconds",
     "mean_rate_before",
     "partition_gaps",
     "rate_of_commits",
@@ -72,7 +76,6 @@ __all__ = [
     "rebalance_episodes",
     "rebalance_protocol",
     "rebalances",
-    "session_timeout_seconds",
     "standstill",
     "unanswered_steps",
     "waiting_after",

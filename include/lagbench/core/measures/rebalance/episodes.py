@@ -20,6 +20,7 @@ from typing import Literal
 from lagbench.core.measures.evidence import GroupEvent, GroupState, Hidden
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.replicas import ReplicaChange, ReplicaPods
+from lagbench.core.scenario import Scenario, balancers_of
 
 QUIET_SECONDS = 2.0
 HEARTBEAT_SECONDS = 6.0
@@ -222,9 +223,13 @@ BROKERS_SESSION_SECONDS = 45.0
 """Kafka's default of group.consumer.session.timeout.ms, used by the new protocol."""
 
 
-def session_timeout_seconds(balancer: str) -> float:
-    """Return how long a member that died stays in the group."""
-    return BROKERS_SESSION_SECONDS if balancer == "consumer" else CLASSIC_SESSION_SECONDS
+def longest_session_seconds(scenario: Scenario) -> float:
+    """Return how long a member that died may stay in the group, under each balancer of the run."""
+    consumer = scenario.consumer
+    if consumer.kind == "own":
+        return consumer.session_timeout_seconds
+    balancers = balancers_of(consumer.balancer, scenario.actions)
+    return BROKERS_SESSION_SECONDS if "consumer" in balancers else CLASSIC_SESSION_SECONDS
 
 
 def rebalance_protocol(balancer: str) -> RebalanceProtocol | None:

@@ -1,38 +1,30 @@
-"""The base of every sensor of a cell: a bounded wait, deferred or in place, with a soft end."""
+"""The base of every sensor of a run: what it waits for is read from the run folder."""
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk import BaseSensorOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from lagbench.errors import StillWaiting
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.phases import record_phase
-from lagbench_airflow.triggers.condition import ConditionTrigger, Reason, run_inline
+from lagbench_airflow.sensors.condition_sensor import ConditionSensor
+from lagbench_airflow.triggers.condition import ConditionTrigger, Reason
 from lagbench_airflow.triggers.every_group import trigger_of_groups
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-DEFERRAL_SLACK = timedelta(minutes=5)
-"""The trigger ends the wait itself; Airflow's own limit is only a safety net."""
 
+class RunSensor(ConditionSensor):
+    """Waits for a state of one run as a sensor of any Dag does, and records its phase.
 
-DEFERRAL_SETTLES_SECONDS = 10.0
-"""If a trigger fires before the scheduler has seen the end of the task's process, the scheduler
-takes that end for the resumed task's: "reported … finished with state success, but … is queued".
-Observed with Airflow 3.3.2 when a trigger fired 4 s after the deferral on a busy machine."""
-
-
-class CellSensor(BaseSensorOperator):
-    """Waits for a state of one run: first in the task, then in the triggerer.
+    How long it waits is the scenario's, not ``timeout``: a state that is not reached is a result of
+    most waits, and the verdict judges it.
 
     :param run_folder: folder that ``plan_cell`` created (templated).
     :param deferrable: release the worker if the wait is long.
@@ -52,17 +44,19 @@ class CellSensor(BaseSensorOperator):
         run_folder: str,
         deferrable: bool = True,
         defer_after_seconds: float = 60.0,
-        poll_seconds: float = 0.5,
+        poke_interval: float = 0.5,
         kafka_conn_id: str = "kafka_default",
         kubernetes_conn_id: str = "kubernetes_default",
         **kwargs: Any,
     ) -> None:
         """Keep the arguments; nothing is read before the task runs."""
-        super().__init__(**kwargs)
+        super().__init__(
+            deferrable=deferrable,
+            defer_after_seconds=defer_after_seconds,
+            poke_interval=poke_interval,
+            **kwargs,
+        )
         self.run_folder = run_folder
-        self.deferrable = deferrable
-        self.defer_after_seconds = defer_after_seconds
-        self.poll_seconds = poll_seconds
         self.kafka_conn_id = kafka_conn_id
         self.kubernetes_conn_id = kubernetes_conn_id
 
@@ -74,14 +68,23 @@ class CellSensor(BaseSensorOperator):
     def trigger(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
         """Return the condition to wait for, of the run or of one group."""
 
+    def condition(self, deadline_at: float) -> ConditionTrigger:
+        """Return the condition of the run: that of each of its groups."""
+        return self._condition_of(CellRun.open(self.run_folder), deadline_at)
+
+    def _condition_of(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
+        groups = self._groups(cell)
+        return trigger_of_groups([self.trigger(group, deadline_at) for group in groups])
+
+    def check_connections(self) -> None:
+        """Read the connection to Kafka, which every phase needs."""
+        self._bootstrap_servers()
+
     def _groups(self, cell: CellRun) -> tuple[CellRun, ...]:
         return (cell,) if self.is_of_run else cell.groups
 
     def _longest_wait(self, cell: CellRun) -> float:
         return max(self.wait_seconds(group) for group in self._groups(cell))
-
-    def _trigger_of_run(self, cell: CellRun, deadline_at: float) -> ConditionTrigger:
-        return trigger_of_groups([self.trigger(group, deadline_at) for group in self._groups(cell)])
 
     def execute(self, context: Context) -> Any:
         """Begin the phase and wait."""
@@ -89,18 +92,8 @@ class CellSensor(BaseSensorOperator):
             cell = CellRun.open(self.run_folder)
             servers = self._bootstrap_servers()
             record_phase(cell.folder, self.task_id, "started", bootstrap_servers=servers)
-            now, wait_seconds = time.time(), self._longest_wait(cell)
-            inline_seconds = wait_seconds
-            if self.deferrable:
-                inline_seconds = min(wait_seconds, self.defer_after_seconds)
-            event = run_inline(self._trigger_of_run(cell, now + inline_seconds))
-        if event["reason"] == Reason.TIMED_OUT and inline_seconds < wait_seconds:
-            trigger = self._trigger_of_run(cell, now + wait_seconds)
-            trigger.not_before_at = time.time() + DEFERRAL_SETTLES_SECONDS
-            self.defer(
-                trigger=trigger,
-                method_name="execute_complete",
-                timeout=timedelta(seconds=wait_seconds) + DEFERRAL_SLACK,
+            event = self.await_event(
+                lambda deadline_at: self._condition_of(cell, deadline_at), self._longest_wait(cell)
             )
         return self.execute_complete(context, event)
 

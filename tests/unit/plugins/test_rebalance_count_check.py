@@ -1,0 +1,176 @@
+"""The check of a group's rebalances in any Dag."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from tests.unit.plugins.conftest import World
+
+from lagbench.adapters.kafka.kafka_groups import GroupMember, GroupSnapshot
+from lagbench.errors import NotReady, WrongInput
+from lagbench_airflow.operators.rebalance_count_check import RebalanceCountCheckOperator
+from lagbench_airflow.triggers.condition import Reason, run_inline
+from lagbench_airflow.triggers.rebalances import WatchRebalancesTrigger
+
+
+class Watched:
+    """A group whose members change from look to look, and the task that watches it."""
+
+    def __init__(self, world: World, *looks: dict[str, list[int]] | str) -> None:
+        """Give each look its members, or a state of the broker; the last one stays."""
+        self.world, self.looks, self.pushed = world, list(looks), dict[str, Any]()
+        self._describe = world.admin.describe_group
+        world.admin.describe_group = self.look  # type: ignore[method-assign]
+
+    def look(self, group: str) -> Any:
+        """Describe the group as of this look."""
+        members = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        if isinstance(members, str):
+            raise NotReady(members)
+        self.world.admin.groups[group] = {
+            name: [("orders", number) for number in numbers] for name, numbers in members.items()
+        }
+        return self._describe(group)
+
+    def context(self) -> Any:
+        """Return a context that keeps what the task pushes."""
+
+        def push(*, key: str, value: Any) -> None:
+            self.pushed[key] = value
+
+        return {"ti": SimpleNamespace(xcom_push=push)}
+
+    def run(self, **changes: Any) -> dict[str, Any]:
+        """Watch for a moment."""
+        return check(**changes).execute(self.context())
+
+
+def check(**changes: Any) -> RebalanceCountCheckOperator:
+    """Return the operator with a window of 0.2 s."""
+    arguments = {"group": "billing", "window": 0.2, "max_rebalances": 0, "poke_interval": 0.01}
+    return RebalanceCountCheckOperator(task_id="it", **{**arguments, **changes})
+
+
+A, AB = {"a": [0, 1]}, {"a": [0], "b": [1]}
+
+
+def test_a_quiet_group_passes(world: World) -> None:
+    """The result says how closely it was watched, and the first look is an XCom."""
+    watched = Watched(world, A)
+
+    result = watched.run()
+
+    assert (result["rebalances"], result["most_members"], result["group"]) == (0, 1, "billing")
+    assert result["looks"] > 1
+    assert set(watched.pushed) == {"watched_from"}
+
+
+def test_too_many_rebalances_end_the_task_at_once(world: World) -> None:
+    """No retry: it would watch another window."""
+    with pytest.raises(AirflowFailException, match="1 rebalances were seen, 0 are allowed"):
+        Watched(world, A, A, AB).run(window=3600)
+
+
+def test_an_allowed_rebalance_passes(world: World) -> None:
+    """The limit is inclusive."""
+    assert Watched(world, A, A, AB).run(max_rebalances=1)["rebalances"] == 1
+
+
+def test_a_static_member_that_came_back_is_no_rebalance(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has a new member id under its instance id, and nobody's partitions have changed."""
+    ids = itertools.count()
+
+    def describe(group: str) -> GroupSnapshot:
+        member = GroupMember(f"m{next(ids)}", "c", "billing-0", "127.0.0.1", (("orders", 0),))
+        return GroupSnapshot(group, "STABLE", "CLASSIC", "range", (member,))
+
+    watched = Watched(world, A)
+    monkeypatch.setattr(world.admin, "describe_group", describe)
+
+    assert watched.run()["rebalances"] == 0
+    assert next(ids) > 1
+
+
+def test_a_group_without_members_fails(world: World) -> None:
+    """A wrong group name is no pass."""
+    with pytest.raises(AirflowFailException, match=r"undetermined.*no member"):
+        Watched(world, {}).run()
+
+
+def test_an_outage_in_the_window_fails(world: World) -> None:
+    """A group that could not be read is not known to be quiet."""
+    with pytest.raises(AirflowFailException, match=r"undetermined.*not looked at.*broker away"):
+        Watched(world, A, "broker away").run(longest_gap=0.05)
+
+
+def test_without_a_first_look_the_task_is_retried(world: World) -> None:
+    """Nothing was watched yet, so a later window is as good."""
+    with pytest.raises(NotReady, match="broker away"):
+        Watched(world, "broker away").run()
+
+
+def deferred(watched: Watched, **changes: Any) -> tuple[RebalanceCountCheckOperator, TaskDeferred]:
+    """Return an operator that has deferred, and the deferral."""
+    operator = check(deferrable=True, window=600, **changes)
+    with pytest.raises(TaskDeferred) as deferral:
+        operator.execute(watched.context())
+    return operator, deferral.value
+
+
+def resume(operator: RebalanceCountCheckOperator, deferral: TaskDeferred, event: Any) -> Any:
+    """Resume the task with the trigger's event, as Airflow does."""
+    arguments = {**(deferral.kwargs or {}), "event": event}
+    return operator.resume_execution(deferral.method_name, arguments, {})
+
+
+def moved(deferral: TaskDeferred) -> WatchRebalancesTrigger:
+    """Return the trigger as a triggerer makes it; it may fire at once."""
+    assert isinstance(deferral.trigger, WatchRebalancesTrigger)
+    _, arguments = deferral.trigger.serialize()
+    return WatchRebalancesTrigger(**{**arguments, "fires_from_at": 0.0})
+
+
+def test_the_first_look_goes_with_the_trigger(world: World) -> None:
+    """A rebalance between the task's look and the triggerer's is counted."""
+    operator, deferral = deferred(Watched(world, A, AB))
+
+    event = run_inline(moved(deferral))
+
+    assert event["reason"] == Reason.REACHED
+    with pytest.raises(AirflowFailException, match="1 rebalances were seen"):
+        resume(operator, deferral, event)
+
+
+def test_a_trigger_fires_no_earlier_than_airflow_can_take(world: World) -> None:
+    """Until then it goes on to look."""
+    _, deferral = deferred(Watched(world, A, AB))
+    trigger = deferral.trigger
+    assert isinstance(trigger, WatchRebalancesTrigger)
+
+    assert trigger.read().is_met is False
+    trigger.fires_from_at = 0.0
+    assert trigger.read().is_met is True
+
+
+def test_a_triggerer_that_never_looked_leaves_it_undetermined(world: World) -> None:
+    """The time since the task's own look is a gap."""
+    operator, deferral = deferred(Watched(world, A))
+
+    with pytest.raises(AirflowFailException, match=r"undetermined.*not looked at"):
+        resume(operator, deferral, {"reason": "timed_out", "seen": {"error": "broker away"}})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("window", 0), ("max_rebalances", -1), ("poke_interval", 0), ("poke_interval", 60)],
+)
+def test_wrong_numbers_are_found_when_the_dag_is_read(field: str, value: float) -> None:
+    """The message names the task and the field."""
+    with pytest.raises(WrongInput, match=f"task it: {field} = "):
+        check(**{field: value})
