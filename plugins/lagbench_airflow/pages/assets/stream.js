@@ -55,7 +55,7 @@
     source.addEventListener("over", (event) => take(JSON.parse(event.data)));
     for (const sign of ["open", "still"]) source.addEventListener(sign, () => { heardAt = Date.now(); });
     source.onerror = () => {
-      live.say("the connection is lost; trying again");
+      live.say("connecting again");
       if (source !== null && source.readyState === EventSource.CLOSED) startPolling();
     };
     timer = setInterval(() => {

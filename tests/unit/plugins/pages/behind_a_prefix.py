@@ -38,7 +38,8 @@ def main(dag_id: str, dag_run: str, *, prefix: str) -> dict[str, Any]:
         no_role: Any = SimpleAuthManagerUser(username="nobody", role=None)
         nobody = get_auth_manager().generate_jwt(no_role)
         browser.headers["Authorization"] = f"Bearer {nobody}"
-        refused = [browser.get(path).status_code for path in (tab, location, lines)]
+        stream = lines.replace("/lines", "/events")
+        refused = [browser.get(path).status_code for path in (tab, location, lines, stream)]
     return {
         "tab": tab,
         "stranger": stranger,
