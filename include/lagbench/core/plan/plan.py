@@ -139,7 +139,7 @@ def plan_cell(scenario: Scenario, policy: CheckedPolicy) -> Plan:
         is_skew_limited=float(shares[hottest]) * load.peak_rate > pod_rate,
         disk_bytes=whole_load.total * (_log_bytes(scenario) + LEDGER_BYTES + TABLE_BYTES),
         memory_mebibytes=spark_mebibytes(consumer, limits.ceiling_replicas),
-        spark_cores=spark_cores(consumer, limits.ceiling_replicas),
+        spark_cores=spark_cores(consumer, limits.ceiling_replicas, most),
         warnings=(),
     )
     return _with_warnings(draft, limits, scenario)

@@ -17,12 +17,13 @@ from lagbench.errors import WrongInput
 if TYPE_CHECKING:
     from lagbench.core.plan.plan import Plan
 
-# spark_consumer: driver 0.12 to 0.19 cores, master 0.01.
-_DRIVER_CORES = 0.2
-# The worker's JVM and the pod's program.
-_WORKER_CORES = 0.02
-# An executor with one core and its Python: 0.15 each of two workers, 0.08 each of four.
-_TASK_CORES = 0.15
+# Medians of 100 samples of 10 s in runs of spark_consumer (6 partitions, a batch each 2 s).
+_DRIVER_CORES = 0.15
+"""Of driver and master."""
+_WORKER_CORES = 0.01
+"""Of a worker's JVM and the pod's program."""
+_PARTITION_CORES = 0.05
+"""Of a task in each batch: executors and their Python took 0.30 with two workers and with four."""
 WORKER_START_CORE_SECONDS = 8
 """Of two JVMs until the first task has ended: two workers at once took 15 seconds of a core."""
 
@@ -36,17 +37,16 @@ def spark_mebibytes(consumer: ConsumerSettings, workers: int) -> int | None:
     return MASTER_MEBIBYTES + driver + workers * worker_mebibytes(spark)
 
 
-def spark_cores(consumer: ConsumerSettings, workers: int) -> float | None:
+def spark_cores(consumer: ConsumerSettings, workers: int, partitions: int) -> float | None:
     """Return the cores that Spark's pods keep busy while batches run; None: it is a stand-in.
 
-    From the processor times of one run of spark_consumer on two cores that other programs also
-    used: at 400/s with two workers and at 2,600/s with four they were nearly the same, because a
-    batch costs more than its messages. The work of ``consumer.cpu_ms`` is not in it.
+    A batch costs more than its messages: 0.49 cores at 400/s with two workers and at 2,600/s with
+    four, on two cores that other programs also used; one sample of ten was above 0.7. The work of
+    ``consumer.cpu_ms`` is not in it.
     """
     if consumer.kind != "spark":
         return None
-    tasks = consumer.spark_settings.cores_per_worker
-    return _DRIVER_CORES + workers * (_WORKER_CORES + _TASK_CORES * tasks)
+    return _DRIVER_CORES + workers * _WORKER_CORES + partitions * _PARTITION_CORES
 
 
 def spark_warnings(plan: Plan, consumer: ConsumerSettings) -> list[str]:

@@ -55,12 +55,13 @@ def test_more_load_needs_more_cores() -> None:
 
 
 def test_the_jvms_of_spark_need_cores() -> None:
-    """Driver and workers count, not only the messages; two cores carry the catalog's scenario."""
+    """Driver, workers and tasks count beside broker and producer; a task more is 0.05 cores."""
     plan = plan_of("spark_consumer")
-    more = plan_of("spark_consumer", **{"consumer.spark.cores_per_worker": "2"})
+    more = plan_of("spark_consumer", partitions="12")
 
-    assert 1.0 < cores_needed(plan) < 2
-    assert cores_needed(more) - cores_needed(plan) == pytest.approx(4 * 0.15)
+    assert plan.spark_cores == pytest.approx(0.49)
+    assert 0.9 < cores_needed(plan) < 1.1
+    assert cores_needed(more) - cores_needed(plan) == pytest.approx(6 * 0.05)
 
 
 def test_the_work_of_tasks_comes_on_top() -> None:
