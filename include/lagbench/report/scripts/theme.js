@@ -25,11 +25,11 @@
   function airflows() {
     if (window.parent === window) return null;
     try {
-      if (window.parent.document.documentElement.classList.contains("dark")) return "dark";
+      const isDark = window.parent.document.documentElement.classList.contains("dark");
+      return known(stored("theme")) || (isDark ? "dark" : null);
     } catch {
       return null; // of another origin
     }
-    return known(stored("theme"));
   }
 
   const choice = () => known(chosen || stored(CHOICE));
