@@ -225,3 +225,20 @@ def test_charts_grow(browser: Page, folder: RunFolder) -> None:
     assert rows == ["secondstotalhottest", "05–", "17–", "211–"]
     assert browser.run("grown.shown()") == {"min": 0, "max": 2}
     assert browser.run("root.querySelectorAll('img').length") == 0
+
+
+def test_destroyed_charts_are_quiet(browser: Page, folder: RunFolder) -> None:
+    """Charts that were taken away hear of neither theme nor paper, nor of samples on their way."""
+    browser.open(address(folder))
+
+    browser.run(
+        """
+        lagbench.report.append({lag: {ms: [1e9], columns: {total: [1]}}});
+        lagbench.report.destroy();
+        for (const name of ['storage', 'beforeprint', 'afterprint']) dispatchEvent(new Event(name));
+        new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))
+        """
+    )
+
+    assert browser.run("document.querySelectorAll('canvas').length") == 0
+    assert browser.problems == []
