@@ -236,7 +236,8 @@ def test_destroyed_charts_are_quiet(browser: Page, folder: RunFolder) -> None:
         const context = CanvasRenderingContext2D.prototype, clear = context.clearRect;
         context.clearRect = function (...box) { drawn++; clear.apply(this, box); };
         window.change = () => {
-          ['storage', 'beforeprint', 'afterprint'].forEach((name) => dispatchEvent(new Event(name)));
+          const names = ['storage', 'beforeprint', 'afterprint'];
+          names.forEach((name) => dispatchEvent(new Event(name)));
           return new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
         };
         change()
