@@ -112,10 +112,8 @@ format: install ## Format and fix what can be fixed.
 bench: install ## Measure producer, consumers, Spark, pod start, Dag overhead (minutes).
 	$(BIN)/python -m tests.benchmarks $(ARGS)
 
-pictures: ## Take the README's picture anew from a run's report: RUN=runs/ID (needs Debian's chromium).
-	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --virtual-time-budget=4000 \
-	  --window-size=1180,1250 --screenshot=docs/pictures/quick_spike.png \
-	  "file://$$(realpath "$(RUN)")/report.html"
+pictures: install ## Take the README's pictures anew from a run's report: RUN=runs/ID (needs Debian's chromium).
+	$(BIN)/python -m tests.pictures "$(RUN)"
 
 clean: down ## Remove the environment, state and caches of this checkout (not runs/).
 	rm -rf $(VENV) .lagbench .mypy_cache .ruff_cache .pytest_cache

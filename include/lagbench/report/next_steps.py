@@ -1,4 +1,4 @@
-"""What a reader can do next: each step follows from a measure or an SLO of this run."""
+"""Derive the next steps of a reader from the measures and the SLOs of a run."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _AGAINST_LINK = {
     "t7": "shorten the rebalance (another balancer), or scale in fewer steps",
     "t8": "look at the consumer: it had partitions and did no record",
 }
-"""What shortens each link of the reaction chain, by the link's name."""
+"""Advice on each link of the reaction chain, by the link's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """What to do, because of what, and a command that helps (empty: none does)."""
+    """Advice, its reason, and a command that helps (empty: there is none)."""
 
     do: str
     because: str
@@ -37,7 +37,7 @@ class NextStep:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """What the rules read; ``failed``: the names of the SLOs that failed."""
+    """The input of all rules; ``failed``: the names of the SLOs that failed."""
 
     measures: Measures
     verdict: Verdict

@@ -5,23 +5,23 @@ It speaks the DevTools protocol over a web socket, so that no driver has to be i
 
 from __future__ import annotations
 
+import base64
 import json
 import os
-import shutil
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 import websocket
 from tests.integration.localkube_process import eventually
 
 from lagbench.adapters.process.processes import end_process, start_tied
 
 _ANSWER_SECONDS = 120.0
-_DRAWN = "performance.getEntriesByName('lagbench:drawn').length > 0"
+_MARGIN = 14  # pixels around a picture
+DRAWN = "performance.getEntriesByName('lagbench:drawn').length > 0"
 _PROBLEMS = ("Runtime.exceptionThrown", "Log.entryAdded")
 
 
@@ -49,8 +49,10 @@ class Page:
             found: dict[str, Any] = message["result"]
             return found
 
-    def open(self, address: str, *, width: int = 1180, theme: str = "light") -> None:
-        """Open a page and wait until its charts are drawn."""
+    def open(
+        self, address: str, *, width: int = 1180, theme: str = "light", drawn: str = DRAWN
+    ) -> None:
+        """Open a page and wait until its charts are drawn: until ``drawn`` is true there."""
         self.send(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -62,7 +64,7 @@ class Page:
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         self.events.clear()
         self.send("Page.navigate", url=address)
-        eventually(lambda: self.run(_DRAWN), "the charts are drawn")
+        eventually(lambda: self.run(drawn), "the charts are drawn")
 
     def run(self, script: str) -> Any:
         """Return the value of an expression in the page."""
@@ -92,6 +94,21 @@ class Page:
             clickCount=clicks,
         )
 
+    def picture(self, first: str, last: str) -> bytes:
+        """Return a PNG of the page's whole width, from one element's top to another's bottom."""
+        ends = [
+            self.run(f"document.querySelector({json.dumps(one)}).getBoundingClientRect().toJSON()")
+            for one in (first, last)
+        ]
+        scrolled, width = self.run("[scrollY, document.documentElement.clientWidth]")
+        top = max(ends[0]["top"] + scrolled - _MARGIN, 0)
+        height = ends[1]["bottom"] + scrolled + _MARGIN - top
+        clip = {"x": 0, "y": top, "width": width, "height": height, "scale": 1}
+        found = self.send(
+            "Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True
+        )
+        return base64.b64decode(found["data"])
+
     @property
     def problems(self) -> list[dict[str, Any]]:
         """What went wrong in the page since it was opened: errors, and what a policy refused."""
@@ -110,9 +127,6 @@ class Page:
 @contextmanager
 def running_chromium(folder: Path) -> Iterator[Page]:
     """Run Debian's Chromium for the time of the block, with its files in ``folder``."""
-    program = shutil.which("chromium")
-    if program is None:
-        pytest.skip("chromium is not installed: apt-get install --no-install-recommends chromium")
     port_file = folder / "DevToolsActivePort"
     options = [
         "--headless=new",
@@ -123,7 +137,7 @@ def running_chromium(folder: Path) -> Iterator[Page]:
         f"--user-data-dir={folder}",
         *(["--no-sandbox"] if os.geteuid() == 0 else []),
     ]
-    process = start_tied([program, *options, "about:blank"])
+    process = start_tied(["chromium", *options, "about:blank"])
     try:
         port = eventually(lambda: _port(port_file), "Chromium listens")
         socket = websocket.create_connection(

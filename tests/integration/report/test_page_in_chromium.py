@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from tests.integration.localkube_process import eventually
-from tests.integration.report.chromium import Page, running_chromium
+from tests.integration.report.chromium import DRAWN, Page, running_chromium
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import Measures
@@ -46,6 +51,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """Provide a browser, the same for all tests."""
+    if shutil.which("chromium") is None:
+        pytest.skip("chromium is not installed: apt-get install --no-install-recommends chromium")
     with running_chromium(tmp_path_factory.mktemp("chromium")) as page:
         yield page
 
@@ -58,6 +65,20 @@ def address(folder: RunFolder, query: str = "") -> str:
 def series_of(folder: RunFolder) -> RunSeries:
     """Return what the page draws."""
     return read_series(folder, Measures.model_validate(folder.read_json(folder.measures)))
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve a folder over HTTP on loopback; frames of files have no common origin."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def box_of(page: Page, plot: int) -> dict[str, Any]:
@@ -158,6 +179,22 @@ def test_the_theme_follows(
     assert paper == {"light": "rgb(255, 255, 255)", "dark": "rgb(27, 34, 41)"}[theme]
 
 
+def test_the_theme_is_airflows_inside_airflow(browser: Page, folder: RunFolder) -> None:
+    """In a frame the report takes the theme of the page around it, and follows its changes."""
+    around = "<html class='dark'><iframe src='report.html'></iframe></html>"
+    (folder.path / "around.html").write_text(around)
+    frame = "document.querySelector('iframe').contentWindow"
+    theme = f"{frame}.document.documentElement.dataset.theme"
+
+    with served(folder.path) as root:
+        browser.open(f"{root}/around.html", drawn=f"{frame}.{DRAWN}")
+        first = browser.run(theme)
+        browser.run("localStorage.setItem('theme', 'light')")
+        eventually(lambda: browser.run(theme) == "light", "the frame follows")
+
+    assert first == "dark"
+
+
 def test_a_narrow_window_needs_no_scrolling_aside(browser: Page, folder: RunFolder) -> None:
     """At 400 pixels the page is not wider than the window; wide tables scroll in themselves."""
     browser.open(address(folder), width=400)
@@ -188,3 +225,35 @@ def test_charts_grow(browser: Page, folder: RunFolder) -> None:
     assert rows == ["secondstotalhottest", "05–", "17–", "211–"]
     assert browser.run("grown.shown()") == {"min": 0, "max": 2}
     assert browser.run("root.querySelectorAll('img').length") == 0
+
+
+def test_destroyed_charts_are_quiet(browser: Page, folder: RunFolder) -> None:
+    """Charts that were taken away draw no more: not for a theme, paper, or samples on their way."""
+    browser.open(address(folder))
+    browser.run(
+        """
+        window.drawn = 0;
+        const context = CanvasRenderingContext2D.prototype, clear = context.clearRect;
+        context.clearRect = function (...box) { drawn++; clear.apply(this, box); };
+        window.change = () => {
+          const names = ['storage', 'beforeprint', 'afterprint'];
+          names.forEach((name) => dispatchEvent(new Event(name)));
+          return new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+        };
+        change()
+        """
+    )
+    alive = browser.run("drawn")
+
+    browser.run(
+        """
+        lagbench.report.append({lag: {ms: [1e9], columns: {total: [1]}}});
+        lagbench.report.destroy();
+        drawn = 0;
+        change()
+        """
+    )
+
+    assert alive > 0
+    assert browser.run("drawn") == 0
+    assert browser.problems == []

@@ -109,8 +109,9 @@
     };
     const watch = new ResizeObserver(fit);
     watch.observe(root);
-    lagbench.theme.listen(redraw);
-    window.addEventListener("beforeprint", () => resize(PAPER));
+    const deaf = lagbench.theme.listen(redraw);
+    const print = () => resize(PAPER);
+    window.addEventListener("beforeprint", print);
     window.addEventListener("afterprint", fit);
 
     let frame = null;
@@ -144,7 +145,11 @@
       zoom: (from, to) => board.zoom(from, to),
       shown: () => board.shown(),
       destroy() {
+        window.cancelAnimationFrame(frame);
         watch.disconnect();
+        deaf();
+        window.removeEventListener("beforeprint", print);
+        window.removeEventListener("afterprint", fit);
         board.panels.forEach(({ plot }) => plot.destroy());
         root.replaceChildren();
       },

@@ -5,7 +5,7 @@
   const CHOICE = "lagbench-theme";
   const NAMES = ["auto", "light", "dark"];
   const system = window.matchMedia("(prefers-color-scheme: dark)");
-  const listeners = [];
+  const listeners = new Set();
   let printing = false;
   let chosen = null; // here only: where nothing can be stored, the choice lasts as long as the page
   let inks = null;
@@ -25,11 +25,11 @@
   function airflows() {
     if (window.parent === window) return null;
     try {
-      if (window.parent.document.documentElement.classList.contains("dark")) return "dark";
+      const isDark = window.parent.document.documentElement.classList.contains("dark");
+      return known(stored("theme")) || (isDark ? "dark" : null);
     } catch {
       return null; // of another origin
     }
-    return known(stored("theme"));
   }
 
   const choice = () => known(chosen || stored(CHOICE));
@@ -80,5 +80,11 @@
     show();
   }
 
-  lagbench.theme = { follow, button, ink, listen: (listener) => listeners.push(listener) };
+  /** Call `listener` after each change; return the function that ends that. */
+  function listen(listener) {
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  }
+
+  lagbench.theme = { follow, button, ink, listen };
 })((window.lagbench = window.lagbench || {}));
