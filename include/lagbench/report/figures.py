@@ -167,7 +167,7 @@ def _assignment(figure: go.Figure, row: int, series: RunSeries) -> None:
             y=[pod.pod.removeprefix("consumer-") for pod in pods],
             z=held,
             zmin=0,
-            zmax=max(1.0, float(np.nanmax(held))),
+            zmax=max(1.0, float(np.nan_to_num(held).max(initial=0.0))),
             colorscale=[[0, "#fbe3d6"], [0.001, "#dcebf7"], [1, "#1d4f86"]],
             showscale=False,
             hoverongaps=False,
