@@ -65,7 +65,7 @@ def own_deployment(
         allowed = "one Deployment; ConfigMaps and Secrets may be beside it"
         raise WrongInput(where=where, field="kind", value=kinds, allowed=allowed)
     deployment = deployments[0]
-    spec = deployment
+    spec: Any = deployment
     for part in POD_SPEC.split("."):
         spec = spec.get(part) if isinstance(spec, Mapping) else None
     containers = spec.get("containers") if isinstance(spec, Mapping) else None
