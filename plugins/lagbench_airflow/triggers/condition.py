@@ -16,7 +16,6 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.hooks.kept_clients import KeptClients
 
-
 HOLD_LOOK_SECONDS = 1.0
 """While a condition holds it is read at least so often: a relapse between two looks is not seen."""
 
