@@ -35,7 +35,9 @@ class LagReader:
     def lags(self, group: str, topic: str) -> dict[int, int]:
         """Return the messages of each partition that the group has not committed yet.
 
-        Without a commit all messages that the partition still keeps count.
+        Without a commit all messages that the partition still keeps count. A commit beyond the end
+        (read after it, or of a topic that was created again) counts as 0: a negative lag would hide
+        the lag of another partition.
         """
         places = [(topic, number) for number in read_partitions(self._client, topic)]
         found = read_offsets(self._client, group, places, wants_earliest=_is_uncommitted)
@@ -54,7 +56,7 @@ def _lag(place: tuple[str, int], offsets: PartitionOffsets) -> int:
     begin = offsets.earliest if offsets.committed is None else offsets.committed
     if offsets.end is None or begin is None:
         raise NotReady(f"the offsets of {place[0]} partition {place[1]} are unknown")
-    return offsets.end - begin
+    return max(offsets.end - begin, 0)
 
 
 class KafkaHook(BaseHook):

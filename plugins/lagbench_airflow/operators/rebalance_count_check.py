@@ -31,9 +31,10 @@ class RebalanceCountCheckOperator(BaseOperator):
     After success: the group had members, was looked at during the whole window, and at most
     ``max_rebalances`` rebalances were seen. The result has the numbers. Nothing is left behind, on
     failure either. Too many rebalances end the task at once. A watch with a gap, or of a group
-    without members, fails too, because it proves nothing. Both failures are final: a retry would
-    watch another window. Before the first look (a missing connection, an unreachable broker) the
-    task fails with a retry, which is safe.
+    without members, fails too, because it proves nothing.
+
+    No failure is retried, ``retries`` is always 0: a retry would watch another window, and could
+    pass although the first one was not watched to its end.
 
     Only rebalances after the first look count. The task then writes the XCom ``watched_from``, so
     that another task can wait for it before it changes something.
@@ -63,7 +64,7 @@ class RebalanceCountCheckOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         """Check the numbers; nothing is read before the task runs."""
-        super().__init__(**kwargs)
+        super().__init__(**{**kwargs, "retries": 0})
         self.group, self.max_rebalances = group, max_rebalances
         self.window_seconds = (
             window.total_seconds() if isinstance(window, timedelta) else float(window)

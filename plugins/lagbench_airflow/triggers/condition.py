@@ -16,6 +16,9 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.hooks.kept_clients import KeptClients
 
+HOLD_LOOK_SECONDS = 1.0
+"""While a condition holds it is read at least so often: a relapse between two looks is not seen."""
+
 
 class Reason(StrEnum):
     """The reason why a trigger fired; the sensor turns it into words."""
@@ -35,10 +38,6 @@ class Reading:
     is_met: bool
     seen: dict[str, Any]
     is_moot: bool = False
-
-
-HOLD_LOOK_SECONDS = 1.0
-"""While a condition holds it is read at least so often: a relapse between two looks is not seen."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,11 @@ class RunGroupStableTrigger(ConsumerGroupStableTrigger):
         """
         names = RunNames(run_id, is_second=is_second)
         super().__init__(
-            group=names.group, topic=names.events_topic, kafka_conn_id=kafka_conn_id, **bounds
+            group=names.group,
+            topic=names.events_topic,
+            members=None,  # as many as the workload wants, which read() looks up
+            kafka_conn_id=kafka_conn_id,
+            **bounds,
         )
         self.run_id, self.is_second, self.workload = run_id, is_second, workload
         self.refuses_strangers, self.has_members = refuses_strangers, has_members

@@ -36,6 +36,11 @@ def test_without_a_commit_the_kept_messages_count(monkeypatch: pytest.MonkeyPatc
     assert lags(monkeypatch, HELD) == {0: 3, 1: 6}
 
 
+def test_a_commit_beyond_the_end_hides_no_lag(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic that was created again has commits of the earlier one; they are no negative lag."""
+    assert lags(monkeypatch, {0: PartitionOffsets(end=2, committed=9)}) == {0: 0}
+
+
 def test_an_unknown_offset_is_no_lag_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the end, or without commit and oldest offset, the reading fails."""
     for offsets in (

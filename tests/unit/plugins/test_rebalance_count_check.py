@@ -109,8 +109,14 @@ def test_an_outage_in_the_window_fails(world: World) -> None:
         Watched(world, A, "broker away").run(longest_gap=0.05)
 
 
-def test_without_a_first_look_the_task_is_retried(world: World) -> None:
-    """Nothing was watched yet, so a later window is as good."""
+def test_a_retry_would_watch_another_window() -> None:
+    """Whatever default_args say, the task has none."""
+    assert check(retries=3).retries == 0
+    assert check(default_args={"retries": 3}).retries == 0
+
+
+def test_without_a_first_look_nothing_is_watched(world: World) -> None:
+    """The message has the reason."""
     with pytest.raises(NotReady, match="broker away"):
         Watched(world, "broker away").run()
 
