@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,12 +10,12 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, select_autoescape
 
+from lagbench.report.assets import scripts, styles
 from lagbench_airflow.links import public_prefix, report_path
 from lagbench_airflow.pages import security_policy
 
 _ASSETS = Path(__file__).resolve().parent / "assets"
 _SCRIPTS = ("course.js", "view.js", "curves.js", "stream.js")
-_CHARTS = "lagbench.report.assets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ def waiting_page() -> Page:
 
 
 def _page(template: str, **content: str) -> Page:
-    charts, chart_styles = _chart_assets()
+    charts, chart_styles = scripts(), styles()
     script = "\n".join(_text(name) for name in _SCRIPTS)
     style = _text("live.css")
     html = (
@@ -55,15 +53,6 @@ def _page(template: str, **content: str) -> Page:
     )
     headers = security_policy.of_page([charts, script], [chart_styles, style])
     return Page(html, headers)
-
-
-@cache
-def _chart_assets() -> tuple[str, str]:
-    """Return script and style of the report's charts; without them the page has its figures."""
-    if importlib.util.find_spec(_CHARTS) is None:
-        return "", ""
-    assets = importlib.import_module(_CHARTS)
-    return str(assets.scripts()), str(assets.styles())
 
 
 @cache

@@ -33,7 +33,8 @@ def policy_refusal(folder: Path, manifest: dict[str, Any]) -> WrongInput:
 
 def test_no_two_policies_are_the_same() -> None:
     """Each file asks for something that no other one asks for."""
-    specs = [str(load_policy(path).manifest["spec"]) for path in ALL_POLICIES]
+    policies = [load_policy(path) for path in ALL_POLICIES]
+    specs = [f"{policy.manifest['spec']} {policy.limits.flags}" for policy in policies]
 
     assert len(set(specs)) == len(specs)
 

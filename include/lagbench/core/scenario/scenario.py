@@ -245,8 +245,7 @@ class Scenario(_Model):
         None,
         ge=0,
         lt=HPA_SYNC_SECONDS,
-        description="second of the stream at which the HPA syncs (embedded bench only); the stream "
-        "waits for it. None: as it comes",
+        description="second of the stream of an HPA sync (embedded bench only); None: as it comes",
     )
     actions: tuple[Action, ...] = Field(
         (), max_length=100, description="what a program of the run does to it, and when"

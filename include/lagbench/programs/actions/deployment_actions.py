@@ -75,7 +75,7 @@ class RollingRestarts(Performer[RollingRestart]):
     def act(self) -> None:
         """Write the annotation and what the new pods have other than before; wait for the rollout.
 
-        :raises NotReady: the workload is gone, or the rollout is not complete in time.
+        :raises NotReady: the workload was deleted, or the rollout is not complete in time.
         """
         options, seen = self.stage.options, dict[str, Any]()
         kind, name = options.workload, options.deployment

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lagbench.core.hpa import ControllerFlags
 from lagbench.core.measures.evidence import LagSeries, gaps_between, gaps_text
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.replicas import ReplicaChange, replica_gaps
@@ -87,17 +86,17 @@ def pods_due(
         return Due(False, f"{wanted} replicas were Ready at the load step, and more cannot help")
     if limits.lag_threshold_records is not None:
         threshold = limits.lag_threshold_records * max(1, wanted)
-        return _due_by_lag(lag, threshold, limits.flags, step_at, until_at)
+        return _due_by_lag(lag, threshold, limits, step_at, until_at)
     if load_needs is not None and ready is not None and ready >= load_needs:
         return Due(False, f"{ready} replicas were Ready at the load step; it needs no more")
     return Due(None, limits.threshold_rule)
 
 
 def _due_by_lag(
-    lag: LagSeries, threshold: float, flags: ControllerFlags, step_at: int, until_at: int
+    lag: LagSeries, threshold: float, limits: PolicyLimits, step_at: int, until_at: int
 ) -> Due:
     """Return whether lag stayed above the threshold of the replicas for a whole sync."""
-    sync_seconds, asks_at = flags.sync_seconds_in_force, _tolerated(flags) * threshold
+    sync_seconds, asks_at = limits.flags.sync_seconds_in_force, _tolerated(limits) * threshold
     above = tuple(_above(lag, threshold, step_at, until_at))
     asking = _above(lag, asks_at, step_at, until_at)
     longest = max(((end - start) / NANOSECONDS for start, end in asking), default=0.0)
@@ -129,14 +128,14 @@ def useful_replicas(limits: PolicyLimits, partitions: int) -> int:
     most = min(limits.ceiling_replicas, partitions)
     if not limits.is_capped_at_partitions:
         return most
-    tolerated = _tolerated(limits.flags)
+    tolerated = _tolerated(limits)
     sticks = next(n for n in range(1, partitions + 1) if partitions <= tolerated * n)
     return min(most, sticks)
 
 
-def _tolerated(flags: ControllerFlags) -> float:
+def _tolerated(limits: PolicyLimits) -> float:
     """Return the highest ratio of lag to what the replicas may hold that adds no replica."""
-    return 1 + flags.tolerance_in_force
+    return 1 + limits.flags.tolerance_in_force
 
 
 def _above(lag: LagSeries, threshold: float, from_at: int, until_at: int) -> list[tuple[int, int]]:
