@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lagbench.adapters.kafka.kafka_groups import GroupMember
-from lagbench_airflow.triggers.consumer_group import ConsumerGroupStableTrigger
+from lagbench_airflow.triggers.run_group import RunGroupStableTrigger
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_a_member_is_told_by_its_client_id(
     client_id: str | None, member: str, may_be_own: bool
 ) -> None:
     """Only an id with {pod} tells; without it the number of members does."""
-    trigger = ConsumerGroupStableTrigger(
+    trigger = RunGroupStableTrigger(
         run_id="r",
         workload="Deployment",
         client_id=client_id,

@@ -1,4 +1,4 @@
-"""List the levels of accounting: what is known of the messages of a group that is not lagbench's.
+"""List each accounting level: what is known of the messages of a group that is not lagbench's.
 
 lagbench's own consumers write a ledger and report what they do, so every SLO can be judged. Of
 other code less is known. A level names the source of what is known, and the SLOs that this source

@@ -1,4 +1,4 @@
-"""Define the settings of a consumer that the user brings: a Deployment, and its variables.
+"""Define the settings of an own consumer: a Deployment that the user brings, and its variables.
 
 The values of ``env`` and ``args`` hold placeholders, which the run fills in. ``{{`` and ``}}`` are
 plain braces.
