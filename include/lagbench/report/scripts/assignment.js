@@ -6,17 +6,23 @@
   const LEAST = 120;
   const MOST = 620;
   const LETTERS = 9;
+  const BRIGHT = 122; // of 255: from here on dark text is read better than white
 
   const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 
-  /** A colour between --held-low and --held-high; a pod that holds nothing has its own. */
+  /** Red, green and blue between --held-low and --held-high; a pod that holds nothing has its own. */
   function colour(count, most) {
     const ink = lagbench.theme.ink;
-    if (count === 0) return ink("held-none");
+    if (count === 0) return rgb(ink("held-none"));
     const share = most > 1 ? (count - 1) / (most - 1) : 1;
     const low = rgb(ink("held-low"));
-    const mixed = rgb(ink("held-high")).map((high, at) => Math.round(low[at] + share * (high - low[at])));
-    return `rgb(${mixed.join(",")})`;
+    return rgb(ink("held-high")).map((high, at) => Math.round(low[at] + share * (high - low[at])));
+  }
+
+  /** The colour of a text that stands on `parts`: the one of two that contrasts more. */
+  function textOn([red, green, blue]) {
+    const brightness = 0.299 * red + 0.587 * green + 0.114 * blue;
+    return lagbench.theme.ink(brightness > BRIGHT ? "on-light" : "on-dark");
   }
 
   /** Decode the pods of a data block; a pod ends when it is gone, else with the run. */
@@ -49,14 +55,14 @@
           const width = box.x(until) - left;
           if (width <= 0 || left > box.left + box.width) return;
           const count = pod.partitions[at];
-          context.fillStyle = colour(count, most);
+          const parts = colour(count, most);
+          context.fillStyle = `rgb(${parts.join(",")})`;
           context.fillRect(left, box.top + index * row + 1, width, Math.max(row - 2, 1));
           if (row < 11) return;
           // The number stands in the cell: the colour is not needed to read it.
           const text = String(count);
           if (width < context.measureText(text).width + 6) return;
-          context.fillStyle = lagbench.theme.ink(count === 0 || count * 2 > most ? "held-text-high" : "held-text-low");
-          if (count === 0) context.fillStyle = lagbench.theme.ink("held-text-none");
+          context.fillStyle = textOn(parts);
           context.fillText(text, Math.max(left, box.left) + 3, box.top + (index + 0.5) * row);
         });
       });
