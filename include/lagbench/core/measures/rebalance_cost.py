@@ -60,12 +60,12 @@ def rebalance_measures(
         changes=group.changes,
         from_at=from_at,
         until_at=until_at,
-        nominal_rate_per_second=settings.pod_rate_per_second,
+        nominal_rate_per_second=run.pod_rate_per_second,
         message_seconds=cost_seconds,
         hidden=run.hidden,
         slowness=_slowness(run),
     )
-    episodes = rebalance_episodes(group.spans, found, rebalance_protocol(settings.balancer))
+    episodes = rebalance_episodes(group.spans, found, rebalance_protocol(run.balancer))
     handovers = [handover for handover in run.handovers if handover.next_done_at <= until_at]
     asleep = []
     if run.limits.floor_replicas == 0:

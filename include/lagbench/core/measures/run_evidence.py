@@ -15,6 +15,7 @@ from lagbench.core.measures.evidence import (
     Hidden,
     LagSeries,
     LoadWindow,
+    Observation,
     PlayedAction,
     PodTimeline,
     PoliciesInForce,
@@ -24,6 +25,7 @@ from lagbench.core.measures.evidence import (
     group_events,
     load_window,
     measured_until,
+    observation_of,
     played_actions,
     pod_timelines,
     policies_in_force,
@@ -76,12 +78,35 @@ class RunEvidence:
 
     @cached_property
     def offered(self) -> OfferedLoad:
-        """The planned load, from the scenario alone."""
-        return offered_load(self.scenario.profile, where="scenario.yaml")
+        """The planned load, from the scenario alone; of an observed group what the log took."""
+        return offered_load(
+            self.scenario.profile,
+            where="scenario.yaml",
+            may_be_empty=self.observation is not None,
+        )
+
+    @cached_property
+    def observation(self) -> Observation | None:
+        """The observed group; None: the run made its own load and consumers."""
+        return observation_of(self.manifest)
+
+    @property
+    def has_policy(self) -> bool:
+        """Whether a policy is known to be in force."""
+        return self.observation is None or self.observation.policy is not None
+
+    @cached_property
+    def balancer(self) -> str:
+        """How the group assigns partitions; of an observed one as the broker names it."""
+        if self.observation is None:
+            return self.scenario.consumer.balancer
+        return self.observation.assignor or "unknown"
 
     @cached_property
     def pod_rate_per_second(self) -> float | None:
-        """The highest rate of one pod; None: a record costs nothing."""
+        """The highest rate of one pod; None: a record costs nothing, or it is not known."""
+        if self.observation is not None:
+            return self.observation.pod_rate_per_second
         return self.scenario.consumer.pod_rate_per_second
 
     @cached_property

@@ -1,7 +1,7 @@
 """The needs of a cell, known before it starts."""
 
 from lagbench.core.plan.machine_needs import cannot_carry, cores_needed
-from lagbench.core.plan.plan import Plan, disk_bytes, plan_cell
+from lagbench.core.plan.plan import Plan, disk_bytes, loop_gain, plan_cell
 from lagbench.core.plan.spark_needs import check_spark_fit
 
 __all__ = [
@@ -10,5 +10,6 @@ __all__ = [
     "check_spark_fit",
     "cores_needed",
     "disk_bytes",
+    "loop_gain",
     "plan_cell",
 ]

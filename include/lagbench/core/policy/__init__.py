@@ -7,6 +7,7 @@ from lagbench.core.policy.limits import (
     LAG_SCALER_DEFAULT_THRESHOLD,
     PolicyLimits,
     is_lag_scaler,
+    unscaled_limits,
 )
 from lagbench.core.policy.stream_windows import (
     aligned_start_ns,
@@ -28,4 +29,5 @@ __all__ = [
     "is_lag_scaler",
     "require_one_start",
     "stream_windows",
+    "unscaled_limits",
 ]

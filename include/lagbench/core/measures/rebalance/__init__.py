@@ -41,6 +41,7 @@ from lagbench.core.measures.rebalance.summary import (
     rebalances,
     unanswered_steps,
 )
+from lagbench.core.measures.rebalance.work_by_commits import CommittedWork, work_by_commits
 
 __all__ = [
     "COSTS_PER_LIMIT",
@@ -48,6 +49,7 @@ __all__ = [
     "NO_WORK_REASONS",
     "POD_BINS",
     "RECOVERED_SHARE",
+    "CommittedWork",
     "Counts",
     "EpisodeSpan",
     "EpisodeTrigger",
@@ -74,5 +76,6 @@ __all__ = [
     "standstill",
     "unanswered_steps",
     "waiting_after",
+    "work_by_commits",
     "work_by_lag",
 ]
