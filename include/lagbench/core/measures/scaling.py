@@ -20,7 +20,7 @@ from lagbench.core.measures.replicas import (
     replica_gaps,
 )
 from lagbench.core.measures.run_evidence import RunEvidence
-from lagbench.core.telemetry import GroupSample
+from lagbench.core.telemetry import GroupMembers, GroupSample
 
 BASELINE_SECONDS = 2.0
 """Samples are a second apart: a shorter time before the first spike may have none."""
@@ -45,7 +45,17 @@ def replica_group(run: RunEvidence, from_at: int, until_at: int) -> Group:
     if run.load.stream_started_at is not None:
         windows = [(spike.started_at, spike.ended_at) for spike in run.load.spike_windows]
         changes = tuple(mark_self_made(changes, windows))
-    return Group(changes, episode_spans(run.events))
+    return Group(changes, _spans(run))
+
+
+def _spans(run: RunEvidence) -> list[EpisodeSpan]:
+    """Return the rebalances; the members that an observation finds first did not join then."""
+    spans = episode_spans(run.events)
+    if run.observation is not None and spans and not spans[0].members_before:
+        found_at = min((r.at for r in run.records if isinstance(r, GroupMembers)), default=None)
+        if spans[0].last_at == found_at:
+            return spans[1:]
+    return spans
 
 
 def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int) -> Scaling:
