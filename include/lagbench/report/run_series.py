@@ -27,6 +27,7 @@ from lagbench.core.telemetry import (
     PartitionsRevoked,
     Phase,
     PodSeen,
+    PodStopped,
     TelemetryRecord,
     decode_record,
 )
@@ -226,6 +227,8 @@ def _pods(records: list[TelemetryRecord], origin_at: int) -> tuple[PodRow, ...]:
     for record in records:
         if isinstance(record, PartitionsAssigned | PartitionsRevoked):
             owned.setdefault(record.source, []).append((record.at, len(record.owned)))
+        elif isinstance(record, PodStopped):  # drawn of observed members alone
+            owned.setdefault(record.source, []).append((record.at, 0))
         elif isinstance(record, PodSeen):
             last[record.pod] = record
             owned.setdefault(record.pod, [])

@@ -50,12 +50,11 @@ def replica_group(run: RunEvidence, from_at: int, until_at: int) -> Group:
 
 def _spans(run: RunEvidence) -> list[EpisodeSpan]:
     """Return the rebalances; the members that an observation finds first did not join then."""
-    spans = episode_spans(run.events)
-    if run.observation is not None and spans and not spans[0].members_before:
-        found_at = min((r.at for r in run.records if isinstance(r, GroupMembers)), default=None)
-        if spans[0].last_at == found_at:
-            return spans[1:]
-    return spans
+    if run.observation is None:
+        return episode_spans(run.events)
+    found_at = min((r.at for r in run.records if isinstance(r, GroupMembers)), default=0)
+    found = [event for event in run.events if event.at <= found_at]
+    return episode_spans(run.events[len(found) :], found=found)
 
 
 def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int) -> Scaling:
