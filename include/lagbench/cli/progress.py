@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -52,12 +53,12 @@ class PhaseLog:
 class TelemetryReader:
     """Reads the available records of a run's telemetry topic on request; joins no group."""
 
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
-        """Open the reader; a topic that does not exist yet has no records."""
+    def __init__(self, settings: Mapping[str, str], topic: str) -> None:
+        """Open the reader with librdkafka's ``settings``; a topic not yet there has no records."""
         self._topic = topic
         self._consumer = Consumer(
             {
-                "bootstrap.servers": bootstrap_servers,
+                **settings,
                 "group.id": "lagbench-progress",  # required, never committed
                 "enable.auto.commit": False,
                 "log_level": 0,

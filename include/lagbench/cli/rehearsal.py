@@ -37,6 +37,13 @@ class Reach:
     connections: Mapping[str, str]
     bootstrap_servers: str
 
+    @property
+    def kafka(self) -> dict[str, str]:
+        """The settings of a client of the bench's Kafka."""
+        from lagbench.adapters.kafka.client_settings import own_settings
+
+        return own_settings(self.bootstrap_servers, self.connections)
+
 
 @contextmanager
 def opened_target(
@@ -161,7 +168,7 @@ def follow(
     folder = runs_root() / run_id
     console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
     phases = PhaseLog(folder / "phases.jsonl")
-    telemetry = TelemetryReader(reach.bootstrap_servers, RunNames(run_id).telemetry_topic)
+    telemetry = TelemetryReader(reach.kafka, RunNames(run_id).telemetry_topic)
     figures, pause = LiveFigures(), threading.Event()
     try:
         with ProgressDisplay(console, run_id) as display:

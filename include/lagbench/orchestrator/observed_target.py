@@ -30,7 +30,7 @@ from lagbench.project import state_dir
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-_ANSWER_SECONDS = 10.0
+_ANSWER_SECONDS = 20.0
 _ADVICE = "Correct --target, or KUBECONFIG"
 _WORKLOADS: tuple[Workload, ...] = ("Deployment", "StatefulSet")
 _STORED = ("name", "namespace", "labels", "annotations")
@@ -175,7 +175,7 @@ def require_group(settings: Mapping[str, Any], group: str, topic: str) -> GroupS
             where="command line", field="--group", value=group, allowed="a group that exists"
         )
     with contextlib.closing(open_admin(str(settings[SERVERS]), settings)) as client:
-        read_group_lag(client, group, topic)
+        read_group_lag(client, group, topic, timeout_seconds=_ANSWER_SECONDS)
     return found
 
 

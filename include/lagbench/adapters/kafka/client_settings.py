@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,8 @@ from confluent_kafka.admin import AdminClient
 
 from lagbench.adapters.kafka.kafka_connections import spoken
 from lagbench.errors import WrongInput
+from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
-CONFIG_VARIABLE = "LAGBENCH_KAFKA_CONFIG"
-"""Names the file with the settings of every Kafka client of a program."""
 SERVERS = "bootstrap.servers"
 _ALLOWED = (
     "librdkafka's settings: name=value lines, or a JSON object (the extra of a connection of type "
@@ -52,6 +52,22 @@ def settings_of_connection(text: str, *, where: str) -> dict[str, str]:
     return checked(_of_json(text, where), where=where)
 
 
+def as_lines(settings: Mapping[str, str]) -> str:
+    """Return settings in the form of a file.
+
+    :raises WrongInput: a value has several lines, which the form cannot hold.
+    """
+    for name, value in settings.items():
+        if "\n" in value.strip():
+            raise WrongInput(
+                where="Kafka settings",
+                field=name,
+                value="(several lines)",
+                allowed=f"a file: {name.removesuffix('.pem')}.location instead of {name}",
+            )
+    return "".join(f"{name}={value.strip()}\n" for name, value in settings.items())
+
+
 def own_settings(
     bootstrap_servers: str, environment: Mapping[str, str] | None = None
 ) -> dict[str, str]:
@@ -60,8 +76,13 @@ def own_settings(
     :param environment: the program's; ``CONFIG_VARIABLE`` names the file. None: this process's.
     """
     path = (os.environ if environment is None else environment).get(CONFIG_VARIABLE)
-    found = read_settings(Path(path)) if path else {}
-    return {**found, SERVERS: bootstrap_servers}
+    return {**(_of_file(path) if path else {}), SERVERS: bootstrap_servers}
+
+
+@cache
+def _of_file(path: str) -> Mapping[str, str]:
+    """Return the settings of a program's file, which does not change while it runs."""
+    return read_settings(Path(path))
 
 
 def checked(settings: Mapping[str, str], *, where: str) -> dict[str, str]:
