@@ -26,7 +26,7 @@ _SCENARIO = "observed"
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What is observed."""
+    """The group and its surroundings."""
 
     group: str
     topic: str
@@ -47,7 +47,7 @@ def observe(
         str | None, typer.Option(help="The ScaledObject that scales it; needs --target.")
     ] = None,
     duration: Annotated[
-        str, typer.Option("--for", help="How long, such as 90s, 10m or 1h.")
+        str, typer.Option("--for", help="A duration, such as 90s, 10m or 1h.")
     ] = "10m",
     target: Annotated[
         str | None,
@@ -74,7 +74,7 @@ def observe(
     """Observe a consumer group that is there, and judge it: no traffic, no pods, no changes.
 
     Kafka needs the right Describe on the group and the topic; Kubernetes get, list and watch.
-    Ctrl-C ends the observation early; what was seen is judged all the same.
+    Ctrl-C ends the observation early; the readings until then are judged.
     """
     from lagbench.cli.verdict_table import print_verdict
 
@@ -220,7 +220,7 @@ def _new_folder(subject: _Subject, seconds: float) -> RunFolder:
 
 
 def _record(console: Console, subject: _Subject, folder: RunFolder, seconds: float) -> None:
-    """Observe until the time is over, or the user stops it."""
+    """Observe until the time has passed, or the user stops it."""
     from lagbench.programs.recorder.observation import (
         SOURCE,
         GroupObserver,
@@ -248,7 +248,7 @@ def _record(console: Console, subject: _Subject, folder: RunFolder, seconds: flo
         with observer, console.status("observing") as status:
             observer.wait(seconds, lambda: status.update(_shown(observer)))
     except KeyboardInterrupt:
-        console.print("stopped early: what was seen is judged")
+        console.print("stopped early: the readings until now are judged")
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -129,7 +129,7 @@ def kafka_settings(
 ) -> dict[str, str]:
     """Return librdkafka's settings: those of the file, else of the environment, else the bench's.
 
-    :raises WrongInput: none of them names servers, or librdkafka refuses a setting.
+    :raises WrongInput: none of them names servers, or librdkafka rejects a setting.
     """
     where = "command line"
     found: dict[str, str] = {}

@@ -30,7 +30,7 @@ _ALLOWED = (
 def read_settings(path: Path) -> dict[str, str]:
     """Return the settings in a file, checked by librdkafka.
 
-    :raises WrongInput: the file cannot be read, has another form, or librdkafka refuses a setting.
+    :raises WrongInput: the file cannot be read, has another form, or librdkafka rejects a setting.
     """
     where = str(path)
     try:
@@ -47,7 +47,7 @@ def read_settings(path: Path) -> dict[str, str]:
 def settings_of_connection(text: str, *, where: str) -> dict[str, str]:
     """Return the settings of an Airflow connection as JSON (``AIRFLOW_CONN_KAFKA_DEFAULT``).
 
-    :raises WrongInput: it has another form, or librdkafka refuses a setting.
+    :raises WrongInput: it has another form, or librdkafka rejects a setting.
     """
     return checked(_of_json(text, where), where=where)
 

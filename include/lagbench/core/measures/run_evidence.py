@@ -92,7 +92,7 @@ class RunEvidence:
 
     @property
     def has_policy(self) -> bool:
-        """Whether a policy is known to be in force."""
+        """True: a policy is known to be in force."""
         return self.observation is None or self.observation.policy is not None
 
     @cached_property

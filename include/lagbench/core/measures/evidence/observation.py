@@ -1,4 +1,4 @@
-"""What is known of a run that only observed a group: lagbench started neither load nor pods.
+"""The subject of a run that only observed a group: lagbench started neither load nor pods.
 
 The manifest of such a run has the field ``observed``. Its load is what the log took, and its group
 reports nothing about itself: work comes from committed offsets, members from the broker.

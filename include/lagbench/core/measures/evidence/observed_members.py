@@ -5,7 +5,7 @@ instant here is that of the first description that shows the change: up to a sec
 
 A member has the name of its pod if its client id contains that name, or if it connects from the
 address of one pod alone. Several members of one pod are one. Any other member has a name of its
-own. While a classic group rebalances, the broker tells no assignment: it is not known then.
+own. While a classic group rebalances, the broker reports no assignment: it is not known then.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class _Members:
                 self._owned[name] = None
                 yield GroupJoined(at=record.at, source=name, member_id="")
             if not self.is_stable and not partitions:
-                continue  # a classic group tells no assignment while it rebalances
+                continue  # a classic group reports no assignment while it rebalances
             before, now = self._owned[name], frozenset(partitions)
             if before != now:
                 self._owned[name] = now

@@ -95,7 +95,7 @@ def episode_spans(
 ) -> list[EpisodeSpan]:
     """Return the episodes in ``events`` (ascending by instant).
 
-    ``found`` describes the members that were there before; it is no episode.
+    ``found`` describes the members that were there before; it is not an episode.
     """
     spans: list[EpisodeSpan] = []
     state, index = GroupState(), 0
