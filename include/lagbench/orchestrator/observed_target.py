@@ -190,7 +190,7 @@ def find_workload(
     if scaled_object is not None:
         policy = kube.get("ScaledObject", scaled_object)
         if policy is None:
-            _refuse(kube, "--scaled-object", scaled_object)
+            raise _absent(kube, "--scaled-object", scaled_object)
         target = policy["spec"]["scaleTargetRef"]["name"]
         if deployment is not None and deployment != target:
             raise WrongInput(
@@ -208,12 +208,11 @@ def find_workload(
                 policy = policy or _policy_of(kube, kind, name)
                 selector = _selector(found["spec"]["selector"])
                 return ObservedWorkload(kind, name, selector, policy and _as_written(policy))
-    _refuse(kube, "--deployment", name)
-    raise AssertionError  # unreachable: _refuse raises
+    raise _absent(kube, "--deployment", name)
 
 
-def _refuse(kube: Kube, field: str, value: str) -> None:
-    raise WrongInput(
+def _absent(kube: Kube, field: str, value: str) -> WrongInput:
+    return WrongInput(
         where="command line",
         field=field,
         value=value,

@@ -44,7 +44,7 @@ def observation_notes(run: RunEvidence, found: Measures) -> Iterator[str]:
     known = "unknown" if rate is None else f"{rate:,.0f}/s"
     yield f"rate of one pod: {known} ({source})"
     if rate is None:
-        yield "without the rate of one pod the load cannot be compared with it, so no spike is known"
+        yield "without the rate of one pod no spike is known: the load has nothing to compare with"
     elif not found.load.spikes:
         yield "no period of the load was above the capacity of the pods at the floor: no spike"
     gaps = gaps_between(run.lag.known_at, found.measured_from_at, until_at)

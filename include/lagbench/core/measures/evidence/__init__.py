@@ -70,7 +70,6 @@ from lagbench.core.measures.evidence.observation import (
     observation_of,
 )
 from lagbench.core.measures.evidence.observed_load import (
-    PodRate,
     observed_pod_rate,
     observed_rates,
 )
@@ -119,7 +118,6 @@ __all__ = [
     "Observation",
     "PlayedAction",
     "PodLives",
-    "PodRate",
     "PodTimeline",
     "PoliciesInForce",
     "RateSeries",
