@@ -210,6 +210,7 @@ class Supervisor:
             # A run can be rebuilt from its run folder alone; topics and groups end with the bench.
             shutil.rmtree(self._files.broker / "data", ignore_errors=True)
         self._reaper.close()
+        self._files.kafka_config.unlink(missing_ok=True)  # it may hold a password
         self._files.forget()
 
     def _record(self) -> None:
