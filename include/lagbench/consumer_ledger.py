@@ -29,7 +29,7 @@ from typing import Any
 TOPIC_VARIABLE, POD_VARIABLE = "LAGBENCH_LEDGER_TOPIC", "LAGBENCH_POD"
 MAGIC = b"lagbench-ledger-1\n"
 """Begins a record; behind it the length of the header (u32), the header as JSON, then the rows."""
-LENGTH, ROW = struct.Struct("<I"), struct.Struct("<6q")
+LENGTH_BYTES, ROW = 4, struct.Struct("<6q")
 """A row: offset, seq, entity, planned offset (ns), begun and done (unix ns); little endian."""
 _HEADER, _IDENTITY = "lagbench-id", struct.Struct("<QQqI")
 _Row = tuple[int, int, int, int, int, int]
@@ -77,7 +77,8 @@ class Ledger:
 def record_of(header: dict[str, Any], rows: list[_Row]) -> bytes:
     """Return the value of a record in the ledger."""
     text = json.dumps(header).encode()
-    return b"".join((MAGIC, LENGTH.pack(len(text)), text, *(ROW.pack(*row) for row in rows)))
+    length = len(text).to_bytes(LENGTH_BYTES, "little")
+    return b"".join((MAGIC, length, text, *(ROW.pack(*row) for row in rows)))
 
 
 def _identity(headers: Any) -> tuple[int, int, int, int] | None:

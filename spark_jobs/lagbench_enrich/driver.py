@@ -24,6 +24,7 @@ from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.core.telemetry import SparkDriverStarted
 from lagbench.errors import ExitCode, LagbenchError, NotReady
 from lagbench.programs.http_endpoint import HttpEndpoint, address_and_port, probe_routes
+from lagbench.shared_with_spark.kafka_options import spark_kafka_options
 from lagbench_enrich.checkpoint import Checkpoint
 from lagbench_enrich.listener import BatchListener
 from lagbench_enrich.options import EnrichOptions, parse_options
@@ -114,6 +115,7 @@ def _start(session: SparkSession, options: EnrichOptions) -> StreamingQuery:
     reader = (
         session.readStream.format("kafka")
         .option("kafka.bootstrap.servers", options.bootstrap_servers)
+        .options(**spark_kafka_options(os.environ))
         .option("subscribe", options.topic)
         .option("startingOffsets", "earliest")
         .option("failOnDataLoss", "true")
@@ -167,6 +169,7 @@ def _warm_workers(session: SparkSession, options: EnrichOptions) -> None:
     records = (
         session.read.format("kafka")
         .option("kafka.bootstrap.servers", options.bootstrap_servers)
+        .options(**spark_kafka_options(os.environ))
         .option("subscribe", options.telemetry_topic)
         # A task that waits for a second would be a reason for more executors.
         .option("minPartitions", cores if options.dynamic_allocation_min else 2 * cores)

@@ -14,6 +14,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.errors import NotReady
 
@@ -45,7 +46,7 @@ class OffsetPublisher:
         self._group, self._topic = group, topic
         self._client = Consumer(
             {
-                "bootstrap.servers": bootstrap_servers,
+                **own_settings(bootstrap_servers),
                 "group.id": group,
                 "enable.auto.commit": False,
                 "client.id": "lagbench-offset-publisher",

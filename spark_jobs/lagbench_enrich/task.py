@@ -19,6 +19,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, Message, Producer
 from pyspark import TaskContext
 
+from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.adapters.kafka.telemetry_log import TelemetryLog
 from lagbench.core.telemetry import SparkTask
@@ -79,7 +80,7 @@ class _Tools:
 def _tools(servers: str, telemetry_topic: str) -> _Tools:
     pod = os.environ["POD_NAME"]
     settings: dict[str, Any] = {
-        "bootstrap.servers": servers,
+        **own_settings(servers),
         "client.id": f"{pod}-ledger",
         "enable.idempotence": True,
         "linger.ms": 5,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
+
+from lagbench.shared_with_spark.kafka_options import spark_kafka_options
 
 # With Kafka's default of 500 records a poll, the consumer's bookkeeping dominates the read.
 _RECORDS_PER_POLL = "20000"
@@ -30,6 +33,7 @@ def read_topic(
     return (
         session.read.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap_servers)
+        .options(**spark_kafka_options(os.environ))
         .option("assign", json.dumps({topic: sorted(end_offsets)}))
         .option("startingOffsets", "earliest")
         .option("endingOffsets", json.dumps(fence))

@@ -37,8 +37,12 @@ class SecuredBroker:
 
 
 @contextmanager
-def secured_broker(folder: Path) -> Iterator[SecuredBroker]:
-    """Run the broker for the time of the block."""
+def secured_broker(folder: Path, *, has_acls: bool = False) -> Iterator[SecuredBroker]:
+    """Run the broker for the time of the block.
+
+    With ``has_acls`` it has KRaft's authorizer: ``USER`` may do nothing until a rule allows it,
+    and everybody on the plain listener may do everything.
+    """
     folder.mkdir(parents=True)
     authority = Authority()
     own, client = authority.issue("broker"), authority.issue("client")
@@ -46,7 +50,7 @@ def secured_broker(folder: Path) -> Iterator[SecuredBroker]:
     keystore.write_text(own.private_key + own.certificate)
     truststore.write_text(authority.certificate)
     tls, sasl = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
-    more = {
+    more: dict[str, Any] = {
         "listener.name.tls.ssl.keystore.type": "PEM",
         "listener.name.tls.ssl.keystore.location": keystore,
         "listener.name.tls.ssl.truststore.type": "PEM",
@@ -61,6 +65,12 @@ def secured_broker(folder: Path) -> Iterator[SecuredBroker]:
             f'{_MODULES}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
         ),
     }
+
+    if has_acls:
+        more |= {
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+        }
 
     def with_listeners(layout: BrokerLayout, **addresses: Any) -> str:
         lines = server_properties(layout, **addresses).splitlines()

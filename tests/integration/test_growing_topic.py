@@ -127,7 +127,10 @@ def test_members_find_new_partitions_and_skip_nothing_in_them(
         run.partitions = 6
         run.offer(1200)
         found = LagReading(
-            run.bootstrap_servers, group=run.names.group, topic=run.names.events_topic, source="r"
+            {"bootstrap.servers": run.bootstrap_servers},
+            group=run.names.group,
+            topic=run.names.events_topic,
+            source="r",
         )
         (sample,) = list(found(1))
 

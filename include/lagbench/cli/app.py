@@ -16,6 +16,7 @@ from lagbench.cli import (
     experiment_command,
     explain_command,
     history_command,
+    observe_command,
     plan_command,
     policy_command,
     run_command,
@@ -46,6 +47,7 @@ app.command()(simulate_command.simulate)
 app.command()(experiment_command.experiment)
 app.add_typer(policy_command.policy)
 app.command()(explain_command.explain)
+app.command()(observe_command.observe)
 app.command()(cell_commands.show)
 app.command()(compare_command.compare)
 app.command()(history_command.history)

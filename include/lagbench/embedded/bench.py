@@ -37,6 +37,7 @@ from lagbench.embedded.spark_packages import spark_environment
 from lagbench.embedded.supervisor import MARK_VARIABLE
 from lagbench.errors import NotReady, StillWaiting
 from lagbench.project import STATE_VARIABLE, state_dir
+from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 __all__ = [
     "BenchState",
@@ -182,8 +183,16 @@ def connections(state: BenchState) -> dict[str, str]:
         "KUBECONFIG": str(state.kubeconfig),
         SERVERS_VARIABLE: state.bootstrap_servers,
         STATE_VARIABLE: str(state.state_dir),
+        **_kafka_config(state),
         **spark_environment(),
     }
+
+
+def _kafka_config(state: BenchState) -> dict[str, str]:
+    """Return where the settings of a secured Kafka are; nothing for one without."""
+    if len(state.kafka_settings) == 1:
+        return {}
+    return {CONFIG_VARIABLE: str(BenchFiles(state.state_dir).kafka_config)}
 
 
 def _check_machine(files: BenchFiles) -> None:

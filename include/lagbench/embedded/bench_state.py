@@ -94,6 +94,7 @@ class BenchFiles:
         self.failure = self.state_dir / "failure.txt"
         self.broker_outage = self.state_dir / "broker-outage.json"
         self.kafka_port = self.state_dir / "kafka-port"
+        self.kafka_config = self.state_dir / "kafka-client.properties"
         self.broker = self.state_dir / "broker"
         self.localkube = self.state_dir / "localkube"
         self.kubeconfig = self.localkube / "kubeconfig"

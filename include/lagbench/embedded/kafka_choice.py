@@ -35,7 +35,7 @@ def foreign_cluster(port_file: Path) -> ForeignCluster | None:
     An earlier address of this state folder's own broker does not count: Airflow's processes have
     it in their environment, and they may start the bench again.
     """
-    settings = _named_settings()
+    settings = named_settings()
     if settings is None:
         return None
     if settings[_SERVERS] == f"{LOOPBACK}:{_remembered_port(port_file)}":
@@ -64,7 +64,11 @@ def embedded_port(port_file: Path) -> int:
     return port
 
 
-def _named_settings() -> dict[str, str] | None:
+def named_settings() -> dict[str, str] | None:
+    """Return librdkafka's settings that the environment names; None: it names none.
+
+    :raises WrongInput: the connection is not one of type ``kafka``, as JSON.
+    """
     servers = os.environ.get(SERVERS_VARIABLE)
     if servers:
         return {_SERVERS: servers}

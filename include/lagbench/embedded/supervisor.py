@@ -24,11 +24,13 @@ from pathlib import Path
 from types import FrameType
 
 import lagbench
+from lagbench.adapters.kafka.client_settings import as_lines, checked
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.process.processes import GroupReaper
 from lagbench.embedded.bench_state import BenchFiles, BenchState, PartState, ProcessRecord
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.broker_settings import ProxiedListener
+from lagbench.embedded.cache import write_atomically
 from lagbench.embedded.jars import BROKER, is_cached
 from lagbench.embedded.kafka_choice import (
     SERVERS_VARIABLE,
@@ -40,6 +42,7 @@ from lagbench.embedded.localkube_process import LocalkubeProcess, install_autosc
 from lagbench.embedded.ports import free_port
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.project import PROJECT_ROOT, STATE_VARIABLE
+from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 MARK_VARIABLE = "LAGBENCH_SUPERVISED_IN"
 """In the environment of every process of the bench: the state folder, so that ``down`` finds it."""
@@ -207,6 +210,7 @@ class Supervisor:
             # A run can be rebuilt from its run folder alone; topics and groups end with the bench.
             shutil.rmtree(self._files.broker / "data", ignore_errors=True)
         self._reaper.close()
+        self._files.kafka_config.unlink(missing_ok=True)  # it may hold a password
         self._files.forget()
 
     def _record(self) -> None:
@@ -257,7 +261,17 @@ class Supervisor:
             "KUBECONFIG": str(self._files.kubeconfig),
             SERVERS_VARIABLE: servers,
             STATE_VARIABLE: str(self._files.state_dir),
+            **self._kafka_config(),
         }
+
+    def _kafka_config(self) -> dict[str, str]:
+        """Write the settings of a secured cluster for pods, tasks and Spark; return where."""
+        if self._foreign is None or len(self._foreign.settings) == 1:
+            self._files.kafka_config.unlink(missing_ok=True)
+            return {}
+        lines = as_lines(checked(self._foreign.settings, where="environment"))
+        write_atomically(self._files.kafka_config, lines, mode=0o600)
+        return {CONFIG_VARIABLE: str(self._files.kafka_config)}
 
     def _watch_group(self, group: int | None) -> None:
         if group is not None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from lagbench.adapters.kafka.client_settings import own_settings, read_settings
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.cluster_check import check_cluster, ready_namespace
 from lagbench.adapters.kube.kube import Kube
@@ -22,6 +23,7 @@ from lagbench.core.cluster import (
     ALIASES_FIELD,
     EMBEDDED,
     IMAGE_FIELD,
+    KAFKA_SETTINGS_FIELD,
     NAMESPACE_FIELD,
     REPLICATION_FIELD,
     SERVERS_FIELD,
@@ -36,6 +38,7 @@ from lagbench.embedded.kafka_choice import CONNECTION_VARIABLE
 from lagbench.embedded.spark_packages import spark_environment
 from lagbench.errors import NotReady, WrongInput
 from lagbench.project import PROJECT_ROOT, STATE_VARIABLE, state_dir
+from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 KIND = "kind"
 CONTEXT_PREFIX = "context:"
@@ -50,9 +53,12 @@ _FIELD_OF_KEY = {
     "KAFKA_REPLICATION_FACTOR": REPLICATION_FIELD,
     "STORAGE_CLASS": STORAGE_CLASS_FIELD,
     "METRIC_ALIASES": ALIASES_FIELD,
+    "KAFKA_SECRET": KAFKA_SETTINGS_FIELD,
 }
 _AIRFLOWS_SERVERS = "AIRFLOW_KAFKA_BOOTSTRAP_SERVERS"
-_KEYS = (*_FIELD_OF_KEY, _AIRFLOWS_SERVERS)
+_AIRFLOWS_CONFIG = "AIRFLOW_KAFKA_CONFIG"
+"""A file of librdkafka's settings for Airflow's tasks; the pods have the same from a Secret."""
+_KEYS = (*_FIELD_OF_KEY, _AIRFLOWS_SERVERS, _AIRFLOWS_CONFIG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,7 @@ class ClusterTarget:
     context: str | None
     fields: Mapping[str, str]
     bootstrap_servers: str
+    kafka_config: str | None = None
 
     def connections(self) -> dict[str, str]:
         """Return the environment that connects Airflow and its tasks to the cluster."""
@@ -72,9 +79,14 @@ class ClusterTarget:
             kubernetes["kube_config_path"] = self.kubeconfig
         if self.context is not None:
             kubernetes["cluster_context"] = self.context
-        kafka = {"bootstrap.servers": self.bootstrap_servers}
         return {
-            CONNECTION_VARIABLE: json.dumps({"conn_type": "kafka", "extra": kafka}),
+            CONNECTION_VARIABLE: json.dumps(
+                {
+                    "conn_type": "kafka",
+                    "extra": own_settings(self.bootstrap_servers, self._config()),
+                }
+            ),
+            **self._config(),
             KUBERNETES_VARIABLE: json.dumps({"conn_type": "kubernetes", "extra": kubernetes}),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
             STATE_VARIABLE: str(state_dir()),
@@ -95,6 +107,9 @@ class ClusterTarget:
         :param kinds: of the run's consumers; empty likewise.
         :raises NotReady: something is missing; the message names it and the remedy.
         """
+        if self.kafka_config is not None:
+            for policy in policies:
+                _require_authentication(policy)
         rights = rights_of_run(self.settings(), policies, kinds)
         with self.open_kube() as kube:
             check_cluster(
@@ -126,7 +141,10 @@ class ClusterTarget:
         )
 
     def _open_admin(self) -> KafkaAdmin:
-        return KafkaAdmin({"bootstrap.servers": self.bootstrap_servers})
+        return KafkaAdmin(own_settings(self.bootstrap_servers, self._config()))
+
+    def _config(self) -> dict[str, str]:
+        return {} if self.kafka_config is None else {CONFIG_VARIABLE: self.kafka_config}
 
 
 def find_target(name: str, settings_file: Path | None) -> ClusterTarget | None:
@@ -160,13 +178,43 @@ def find_target(name: str, settings_file: Path | None) -> ClusterTarget | None:
     servers = given.get(_AIRFLOWS_SERVERS) or settings.bootstrap_servers
     if servers is None:
         _refuse("KAFKA_BOOTSTRAP_SERVERS", "", "host:port of the Kafka of the pods", where=file)
+    config = _kafka_config(given, file)
     if name == KIND:
         kubeconfig = state_dir() / "kind.kubeconfig"
         if not kubeconfig.is_file():
             raise NotReady(f"there is no kind cluster of the bench ({kubeconfig}): make kind")
-        return ClusterTarget(name, str(kubeconfig), None, fields, str(servers))
+        return ClusterTarget(name, str(kubeconfig), None, fields, str(servers), config)
     context = name.removeprefix(CONTEXT_PREFIX)
-    return ClusterTarget(name, _kubeconfig(), context, fields, str(servers))
+    return ClusterTarget(name, _kubeconfig(), context, fields, str(servers), config)
+
+
+def _kafka_config(given: Mapping[str, str], file: str) -> str | None:
+    """Return the file with the settings of Airflow's Kafka clients, checked; None: plain text."""
+    path, secret = given.get(_AIRFLOWS_CONFIG), given.get("KAFKA_SECRET")
+    if not path and not secret:
+        return None
+    if not path or not secret:
+        missing = "KAFKA_SECRET" if path else _AIRFLOWS_CONFIG
+        allowed = (
+            f"KAFKA_SECRET and {_AIRFLOWS_CONFIG} together: pods and Airflow's tasks need both"
+        )
+        _refuse(missing, "", allowed, where=file)
+    read_settings(Path(path).expanduser())
+    return str(Path(path).expanduser().absolute())
+
+
+def _require_authentication(policy: Mapping[str, Any]) -> None:
+    """Reject a kafka trigger without a login: KEDA does not read the Secret of the pods."""
+    for number, trigger in enumerate((policy.get("spec") or {}).get("triggers") or []):
+        metadata = trigger.get("metadata") or {}
+        is_kafka = trigger.get("type") in {"kafka", "apache-kafka"}
+        if is_kafka and not trigger.get("authenticationRef") and "sasl" not in metadata:
+            _refuse(
+                f"spec.triggers[{number}].authenticationRef",
+                "",
+                "a TriggerAuthentication with the login of KEDA: this Kafka is secured",
+                where="policy",
+            )
 
 
 def _kubeconfig() -> str | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
+from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.core.telemetry import Record, decode_record
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ class TelemetryFollower(threading.Thread):
         # consume() returns when the batch is full or the time is over.
         self._batch = 1 if is_prompt else _BATCH_RECORDS
         self._settings = {
-            "bootstrap.servers": bootstrap_servers,
+            **own_settings(bootstrap_servers),
             "group.id": "lagbench-telemetry-follow",  # required, never joined
             "enable.auto.commit": False,
             "fetch.min.bytes": 1 if is_prompt else _FETCH_BYTES,

@@ -19,6 +19,7 @@ from lagbench.report.next_steps import next_steps
 from lagbench.report.run_series import RunSeries, read_series
 from lagbench.report.tiles import tiles
 from lagbench.results.gate import read_record
+from lagbench.results.observed_run import POLICY_CHECK_FILE
 from lagbench.results.prediction import read_prediction
 
 UNKNOWN = "–"
@@ -90,6 +91,7 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         manifest=_flat(manifest),
         policy=folder.read_text(folder.policy) if folder.policy.exists() else "",
         scenario=folder.read_text(folder.scenario) if folder.scenario.exists() else "",
+        policy_check=_policy_check(folder),
         shown=SHOWN_BAD_MESSAGES,
         # Ours, and made safe by its author: the policy names the exact text.
         data=Markup(data_block(series, measures)),  # noqa: S704
@@ -110,6 +112,13 @@ def _second(folder: RunFolder) -> dict[str, Any] | None:
     if second.measures.exists():
         found["measures"] = Measures.model_validate(second.read_json(second.measures))
     return {**found, "report": f"{second.path.name}/{second.report.name}"}
+
+
+def _policy_check(folder: RunFolder) -> dict[str, Any] | None:
+    """Return the review of an observed policy; None: there is none."""
+    path = folder.path / POLICY_CHECK_FILE
+    found: dict[str, Any] | None = folder.read_json(path) if path.exists() else None
+    return found
 
 
 def number(value: float | None, digits: int = 0) -> str:

@@ -15,13 +15,19 @@ import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import NANOSECONDS, Measures
-from lagbench.core.measures.evidence import PodTimeline, by_life, pod_timelines
+from lagbench.core.measures.evidence import (
+    PodTimeline,
+    by_life,
+    observed_members,
+    pod_timelines,
+)
 from lagbench.core.measures.pods import consumer_cpu
 from lagbench.core.telemetry import (
     PartitionsAssigned,
     PartitionsRevoked,
     Phase,
     PodSeen,
+    PodStopped,
     TelemetryRecord,
     decode_record,
 )
@@ -38,6 +44,7 @@ DRAWN_KINDS = (
     *SAID_KINDS,
 )
 CPU_KINDS = ("consumer_progress",)
+MEMBER_KINDS = ("group_sample", "group_members", "pod_seen")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +104,10 @@ class RunSeries:
 def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
     """Read the tables of ``folder``; missing tables give empty series."""
     origin_at, origin_name = _origin(measures)
-    records = by_life(_records(folder, DRAWN_KINDS))
+    drawn = _records(folder, DRAWN_KINDS)
+    if measures.observation is not None:
+        drawn = sorted([*drawn, *observed_members(_records(folder, MEMBER_KINDS))], key=_at)
+    records = by_life(drawn)
     total, hottest = _lag(folder, origin_at)
     desired, ready = _replicas(folder, origin_at)
     offered, consumed = _rates(folder, origin_at)
@@ -119,6 +129,10 @@ def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
         pods=_pods(records, origin_at),
         said=scaling_log(records, origin_at),
     )
+
+
+def _at(record: TelemetryRecord) -> int:
+    return record.at
 
 
 def _origin(measures: Measures) -> tuple[int, str]:
@@ -213,6 +227,8 @@ def _pods(records: list[TelemetryRecord], origin_at: int) -> tuple[PodRow, ...]:
     for record in records:
         if isinstance(record, PartitionsAssigned | PartitionsRevoked):
             owned.setdefault(record.source, []).append((record.at, len(record.owned)))
+        elif isinstance(record, PodStopped):  # drawn of observed members alone
+            owned.setdefault(record.source, []).append((record.at, 0))
         elif isinstance(record, PodSeen):
             last[record.pod] = record
             owned.setdefault(record.pod, [])

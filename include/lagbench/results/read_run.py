@@ -13,10 +13,14 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures import RunEvidence, first_partitions
 from lagbench.core.measures.accounting import CommitMove, commits_moved_back
 from lagbench.core.measures.evidence import (
+    LagSeries,
+    Observation,
     PodLives,
     RateSeries,
     by_life,
     clock_set,
+    observation_of,
+    observed_members,
     on_recorders_clock,
     pod_lives,
     timeline_gaps,
@@ -24,14 +28,16 @@ from lagbench.core.measures.evidence import (
 )
 from lagbench.core.measures.lag import last_committed
 from lagbench.core.measures.rebalance import (
+    CommittedWork,
     PartitionWork,
     rate_of_commits,
     rates_by_life,
+    work_by_commits,
     work_by_lag,
 )
-from lagbench.core.policy import CheckedPolicy
+from lagbench.core.policy import CheckedPolicy, PolicyLimits, unscaled_limits
 from lagbench.core.scenario import Scenario, SwapPolicy, knows_work
-from lagbench.errors import WrongInput
+from lagbench.errors import NotReady, WrongInput
 from lagbench.results import run_tables
 from lagbench.results.message_tables import read_partition_work
 from lagbench.results.planned_places import misplaced_messages
@@ -45,24 +51,30 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     """
     stamped, unknown = run_tables.read_telemetry(folder)
     manifest, scenario = folder.read_json(folder.manifest), read_scenario(folder)
-    found = _yaml(folder, folder.read_text(folder.policy), "policy.yaml")
-    policy = CheckedPolicy.of_run(found, where=f"run {folder.reference}: policy.yaml")
     named = on_recorders_clock(stamped, clock_set(stamped, manifest["fidelity"]))
+    observed = observation_of(manifest)
+    if observed is not None:
+        named = sorted([*named, *observed_members(named)], key=lambda record: record.at)
     records = by_life(named)
     level = scenario.consumer.accounting
     if level is not None:
         records = with_pods_of_members(records, scenario.consumer)
+    policy, limits = _policy(folder, observed)
     lag = run_tables.read_lag(folder, first_partitions=first_partitions(records, scenario))
     bins, offered = run_tables.read_offered(folder)
-    rate = run_tables.read_rate(folder, until_at=max((r.at for r in records), default=None))
-    if not knows_work(level):
-        rate = rate_of_commits(rate, lag)
+    by_commits = None if observed is None else _committed_work(lag)
+    if by_commits is not None:
+        rate = by_commits.rate
+    else:
+        rate = run_tables.read_rate(folder, until_at=max((r.at for r in records), default=None))
+        if not knows_work(level):
+            rate = rate_of_commits(rate, lag)
     accounting = folder.read_json(folder.accounting) if folder.accounting.exists() else None
     return RunEvidence(
         manifest=manifest,
         scenario=scenario,
         policy=policy,
-        limits=policy.limits,
+        limits=limits,
         fence=folder.read_json(folder.fence) if folder.fence.exists() else None,
         accounting=accounting,
         records=records,
@@ -71,7 +83,9 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         rate=rate,
         handovers=run_tables.read_handovers(folder),
         bad_messages=run_tables.read_bad_messages(folder),
-        work=_by_life(
+        work=by_commits.work
+        if by_commits is not None
+        else _by_life(
             read_partition_work(folder, rate, scenario.partitions, last_committed(lag))
             if knows_work(level)
             else None,
@@ -87,6 +101,27 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
         latest_seconds=run_tables.read_latest(folder),
         timeline_gaps=timeline_gaps(bins, offered, accounting),
     )
+
+
+def _policy(folder: RunFolder, observed: Observation | None) -> tuple[CheckedPolicy, PolicyLimits]:
+    """Return the run's policy and its limits; of an observed group without one, what it had."""
+    where = f"run {folder.reference}: policy.yaml"
+    if observed is not None and observed.policy is None:
+        return CheckedPolicy.of_run({}, where=where), unscaled_limits(observed.pods_at_start)
+    found = _yaml(folder, folder.read_text(folder.policy), "policy.yaml")
+    policy = CheckedPolicy.of_run(found, where=where)
+    return policy, policy.limits
+
+
+def _committed_work(lag: LagSeries) -> CommittedWork:
+    """Return the work of an observed group.
+
+    :raises NotReady: its offsets were not read twice.
+    """
+    found = work_by_commits(lag)
+    if found is None:
+        raise NotReady("the offsets of the group were not read twice: nothing can be measured")
+    return found
 
 
 def _by_life(work: PartitionWork | None, lives: PodLives, rate: RateSeries) -> PartitionWork | None:

@@ -20,6 +20,7 @@ from lagbench.core.spark import (
     time_limit_seconds,
 )
 from lagbench.errors import NotReady, WrongInput
+from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 from lagbench_airflow.cell_run import CellRun
 from lagbench_airflow.failures import wrong_input_is_final
 from lagbench_airflow.operators.cell_operator import CellOperator
@@ -173,6 +174,13 @@ class SubmitSparkJobOperator(CellOperator):
         self, target: SparkTarget, submission: Submission, cell: CellRun
     ) -> Sequence[str]:
         servers = target.settings.bootstrap_servers or self.bootstrap_servers()
+        if target.place is not SparkPlace.LOCAL and os.environ.get(CONFIG_VARIABLE):
+            raise WrongInput(
+                where=target.where,
+                field="host",
+                value=str(target.place.name).lower(),
+                allowed="local[N]: executors elsewhere do not have the settings of a secured Kafka",
+            )
         arguments = ["--run-folder", submission.run_folder, "--bootstrap-servers", servers]
         arguments += ["--events-topic", cell.names.events_topic]
         arguments += ["--processed-topic", cell.names.processed_topic]

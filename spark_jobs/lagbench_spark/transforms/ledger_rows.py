@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lagbench.consumer_ledger import LENGTH, MAGIC
+from lagbench.consumer_ledger import LENGTH_BYTES, MAGIC
 from lagbench_spark import schemas
 from lagbench_spark.transforms.event_rows import planned_at
 
@@ -106,9 +106,10 @@ def _columns(value: pa.Buffer) -> dict[str, pa.Array]:
 def _plain_columns(value: pa.Buffer) -> dict[str, pa.Array]:
     """Return the rows of a record that a consumer wrote with ``lagbench.consumer_ledger``."""
     content = memoryview(value)[len(MAGIC) :]
-    (length,) = LENGTH.unpack_from(content)
-    header = json.loads(bytes(content[LENGTH.size : LENGTH.size + length]))
-    table = np.frombuffer(content[LENGTH.size + length :], dtype="<i8").reshape(-1, len(_NUMBERS))
+    length = int.from_bytes(content[:LENGTH_BYTES], "little")
+    rows_at = LENGTH_BYTES + length
+    header = json.loads(bytes(content[LENGTH_BYTES:rows_at]))
+    table = np.frombuffer(content[rows_at:], dtype="<i8").reshape(-1, len(_NUMBERS))
     size = len(table)
     return {
         "partition": pa.repeat(pa.scalar(int(header["partition"]), pa.int32()), size),

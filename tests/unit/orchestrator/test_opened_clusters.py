@@ -30,6 +30,7 @@ def test_a_note_leads_there_from_any_shell(tmp_path: Path) -> None:
             "context": "prod",
             "fields": {"namespace": "spikes"},
             "bootstrap_servers": "kafka:9092",
+            "kafka_config": None,
         },
         "api_server": "https://api",
     }

@@ -16,6 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
     ClusterMetadata,
 )
 
+from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.errors import NotReady, StillWaiting, WrongInput
 
 _POLL_SECONDS = 0.05
@@ -44,9 +45,9 @@ class KafkaCalls:
         self, settings: str | Mapping[str, object], *, timeout_seconds: float = 15.0
     ) -> None:
         """Take bootstrap servers or librdkafka settings; each call ends in ``timeout_seconds``."""
-        given: dict[str, Any] = {"bootstrap.servers": settings}
-        if not isinstance(settings, str):
-            given = dict(settings)
+        given: dict[str, Any] = (
+            dict(own_settings(settings)) if isinstance(settings, str) else dict(settings)
+        )
         self._servers = str(given.get("bootstrap.servers", ""))
         self._timeout_seconds = timeout_seconds
         try:

@@ -6,6 +6,7 @@ import logging
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.core.telemetry import Record, encode_record
 
@@ -25,7 +26,7 @@ class TelemetryLog:
         self.dropped = 0  # refused by the full queue, or given up after an outage
         self._producer = Producer(
             {
-                "bootstrap.servers": bootstrap_servers,
+                **own_settings(bootstrap_servers),
                 "enable.idempotence": True,
                 "linger.ms": 50,
                 "queue.buffering.max.messages": queue_records,

@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
+from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.core.telemetry import Record, decode_record
 from lagbench.errors import NotReady
 
@@ -59,7 +60,7 @@ def read_records(
     """
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap_servers,
+            **own_settings(bootstrap_servers),
             "group.id": "lagbench-telemetry-read",  # required, never joined
             "enable.auto.commit": False,
             "enable.partition.eof": False,

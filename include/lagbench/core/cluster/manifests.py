@@ -14,7 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from lagbench.core.cluster.group_manifests import Manifest, flags_of_group, for_group
-from lagbench.core.cluster.settings import NO_STORAGE, ClusterSettings
+from lagbench.core.cluster.settings import (
+    KAFKA_SETTINGS_FOLDER,
+    KAFKA_SETTINGS_KEY,
+    NO_STORAGE,
+    ClusterSettings,
+)
 from lagbench.core.scenario import (
     POD_ORDINAL_ANNOTATION,
     RUN_ID_LABEL,
@@ -30,11 +35,13 @@ from lagbench.core.scenario import (
     flag_values,
 )
 from lagbench.core.scenario.stream import Tail
+from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
 
 GRACE_MARGIN_SECONDS = 10
 """Added to the shutdown timeout: flush, commit and leave took below 2 s here; 10 s is ample."""
 
 _AS_COMMITTED = ClusterSettings()
+_KAFKA_VOLUME = "kafka-settings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +352,22 @@ def pod_template(
         for volume in pod.get("volumes") or []:
             if volume.pop("persistentVolumeClaim", None) is not None:
                 volume["emptyDir"] = {}
+    if target.cluster.kafka_secret is not None:
+        _mount_kafka_secret(pod, target.cluster.kafka_secret)
     return pod
+
+
+def _mount_kafka_secret(pod: dict[str, Any], secret: str) -> None:
+    """Give every container the settings of its Kafka clients as a file."""
+    volume = {"name": _KAFKA_VOLUME, "secret": {"secretName": secret, "defaultMode": 0o440}}
+    kept = [item for item in pod.get("volumes") or [] if item["name"] != _KAFKA_VOLUME]
+    pod["volumes"] = [*kept, volume]
+    mount = {"name": _KAFKA_VOLUME, "mountPath": KAFKA_SETTINGS_FOLDER, "readOnly": True}
+    for container in pod["containers"]:
+        others = [m for m in container.get("volumeMounts") or [] if m["name"] != _KAFKA_VOLUME]
+        container["volumeMounts"] = [*others, mount]
+        file = f"{KAFKA_SETTINGS_FOLDER}/{KAFKA_SETTINGS_KEY}"
+        set_environment(container, {CONFIG_VARIABLE: file})
 
 
 def first_container(pod: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,11 @@ SPARK_IMAGE_FIELD = "lagbench_spark_image"
 STORAGE_CLASS_FIELD = "lagbench_storage_class"
 REPLICATION_FIELD = "lagbench_replication_factor"
 ALIASES_FIELD = "lagbench_metric_aliases"
+KAFKA_SETTINGS_FIELD = "lagbench_kafka_secret"
+KAFKA_SETTINGS_KEY = "client.properties"
+"""The key of the Secret with librdkafka's settings; files that they name are its other keys."""
+KAFKA_SETTINGS_FOLDER = "/etc/lagbench/kafka"
+"""Where pods of a run have that Secret as files."""
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _CLASS = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -51,6 +56,8 @@ class ClusterSettings:
     replication_factor: int | None = None
     metric_aliases: bool | None = None
     spark_image: str | None = None
+    kafka_secret: str | None = None
+    """A Secret with the settings of the pods' Kafka clients: TLS and SASL. None: plain text."""
 
 
 def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSettings:
@@ -65,6 +72,7 @@ def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSett
     storage_class = _text(fields, STORAGE_CLASS_FIELD)
     factor = _text(fields, REPLICATION_FIELD)
     aliases = _text(fields, ALIASES_FIELD)
+    secret = _text(fields, KAFKA_SETTINGS_FIELD)
     checks = (
         (NAMESPACE_FIELD, namespace, bool(_LABEL.fullmatch(namespace or "a")), "a DNS label"),
         (SERVERS_FIELD, servers, _are_servers(servers), "host:port, several separated by commas"),
@@ -87,6 +95,7 @@ def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSett
             bool(_FACTOR.fullmatch(factor or "1")),
             "a number of brokers, or nothing for the broker's default",
         ),
+        (KAFKA_SETTINGS_FIELD, secret, bool(_CLASS.fullmatch(secret or "a")), "a Secret's name"),
         (ALIASES_FIELD, aliases, aliases in (None, "on", "off"), "on or off"),
     )
     for field, value, is_allowed, allowed in checks:
@@ -95,7 +104,14 @@ def cluster_settings(fields: Mapping[str, object], *, where: str) -> ClusterSett
     replicas = None if factor is None else int(factor)
     is_on = None if aliases is None else aliases == "on"
     return ClusterSettings(
-        namespace or NAMESPACE, servers, image, storage_class, replicas, is_on, spark_image
+        namespace=namespace or NAMESPACE,
+        bootstrap_servers=servers,
+        image=image,
+        storage_class=storage_class,
+        replication_factor=replicas,
+        metric_aliases=is_on,
+        spark_image=spark_image,
+        kafka_secret=secret,
     )
 
 

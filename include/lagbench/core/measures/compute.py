@@ -49,6 +49,7 @@ from lagbench.core.measures.lag import (
 )
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.observed import observation_notes, observed_contradictions
 from lagbench.core.measures.observer_cost import observer_cost
 from lagbench.core.measures.pods import PaidForItself, paid_for_itself, start_cost
 from lagbench.core.measures.reaction import Reaction, ReactionInput, worst_reaction
@@ -88,9 +89,10 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             policy=str(run.manifest.get("policy") or run.scenario.policy),
             seed=int(run.manifest.get("seed", run.scenario.seed)),
             fidelity=run.manifest["fidelity"],
-            balancer=run.scenario.consumer.balancer,
+            balancer=run.balancer,
             consumer_kind=run.scenario.consumer.kind,
-            accounting_level=run.scenario.consumer.accounting,
+            accounting_level=run.accounting_level,
+            observation=run.observation,
             measured_from_at=from_at,
             measured_until_at=until_at,
             run_seconds=(until_at - from_at) / NANOSECONDS,
@@ -118,23 +120,29 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
             contradictions=_contradictions(run, from_at, until_at),
             work_unknown=_work_unknown(run),
             rate_doubt=run.work.doubt,
-            group_strangers=group_strangers(
-                run.records,
-                run.hidden,
-                members_per_pod=run.scenario.consumer.members_per_pod,
-            ),
-            group_gaps=group_gaps(
-                run.records,
-                from_at=from_at,
-                until_at=until_at,
-                names_members=folder_format(run.manifest) >= MEMBERS_FORMAT,
-                hidden=run.hidden,
-            ),
+            **_members(run, from_at, until_at),
             actions=run.actions,
             spark=spark_measures(run.records, from_at, until_at),
         ),
         run,
     )
+
+
+def _members(run: RunEvidence, from_at: int, until_at: int) -> dict[str, Any]:
+    """Return who else was in the group; every member of an observed group is its own."""
+    if run.observation is not None:
+        return {}
+    gaps = group_gaps(
+        run.records,
+        from_at=from_at,
+        until_at=until_at,
+        names_members=folder_format(run.manifest) >= MEMBERS_FORMAT,
+        hidden=run.hidden,
+    )
+    strangers = group_strangers(
+        run.records, run.hidden, members_per_pod=run.scenario.consumer.members_per_pod
+    )
+    return {"group_strangers": strangers, "group_gaps": gaps}
 
 
 def _with_notes(found: Measures, run: RunEvidence) -> Measures:
@@ -144,6 +152,12 @@ def _with_notes(found: Measures, run: RunEvidence) -> Measures:
     group, and data that the folder's format never recorded.
     """
     kind = kind_of(run.scenario.consumer.kind)
+    if run.observation is not None:
+        notes = (*found.validity.notes, *observation_notes(run, found))
+        known = tuple(note for note in notes if note)
+        return found.model_copy(
+            update={"validity": found.validity.model_copy(update={"notes": known})}
+        )
     notes = (
         *found.validity.notes,
         *run.manifest.get("own_consumer_notes", ()),
@@ -193,6 +207,9 @@ def _reaction(run: RunEvidence, group: Group, until_at: int) -> Reaction:
 
 def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
     gaps = telemetry_gaps(run.records, from_at=from_at, until_at=until_at)
+    if run.observation is not None:
+        steps = clock_steps(run.records, from_at, until_at, run.load.stream_started_at)
+        return validity(None, gaps, steps)
     doubts = [
         *doubts_of_the_actions(run.actions, run.records, run.scenario.actions),
         *doubts_of_the_load(run.records, run.offered, run.load, run.recorded_starts_at, run.hidden),
@@ -214,6 +231,8 @@ def _validity(run: RunEvidence, from_at: int, until_at: int) -> Validity:
 
 
 def _contradictions(run: RunEvidence, from_at: int, until_at: int) -> tuple[str, ...]:
+    if run.observation is not None:
+        return (*observed_contradictions(run, from_at, until_at),)
     lost = int((run.accounting or {}).get("lost") or 0)
     has_members = kind_of(run.scenario.consumer.kind).has_members
     has_reports = kind_of(run.scenario.consumer.kind).has_reports
@@ -246,6 +265,8 @@ def _contradictions_of_the_group(run: RunEvidence, until_at: int) -> tuple[str, 
 
 
 def _work_unknown(run: RunEvidence) -> str:
+    if run.observation is not None:
+        return ""  # nothing but commits was ever due
     parts = (
         unrecorded_members(run.records, run.accounting),
         lost_rebalances(run.records),

@@ -13,6 +13,7 @@ from lagbench.core.measures.end_state import EndState
 from lagbench.core.measures.evidence import (
     GroupStranger,
     LoadWindow,
+    Observation,
     PlayedAction,
     TelemetryGap,
     Validity,
@@ -64,5 +65,6 @@ class Measures(MeasureModel):
     contradictions: tuple[str, ...] = ()  # between files of the run folder
     consumer_kind: KindName = "stand-in"
     accounting_level: LevelName | None = None  # None: lagbench's own consumers report everything
+    observation: Observation | None = None  # None: the run made its own load
     spark: SparkMeasures | None = None  # None: the consumer does not run on Spark
     rate_doubt: str = ""  # where the rate contradicts the ledger; empty: nowhere

@@ -24,7 +24,7 @@ from lagbench.core.measures.rebalance import (
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.measures.scaling import Group
 from lagbench.core.measures.statistics import Reals
-from lagbench.core.scenario import balancers_of, downstream_pace
+from lagbench.core.scenario import downstream_pace
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,12 @@ def rebalance_measures(
         changes=group.changes,
         from_at=from_at,
         until_at=until_at,
-        nominal_rate_per_second=settings.pod_rate_per_second,
+        nominal_rate_per_second=run.pod_rate_per_second,
         message_seconds=cost_seconds,
         hidden=run.hidden,
         slowness=_slowness(run),
     )
-    balancers = balancers_of(settings.balancer, run.scenario.actions)
-    protocols = {rebalance_protocol(balancer) for balancer in balancers}
+    protocols = {rebalance_protocol(balancer) for balancer in run.balancers}
     protocol = protocols.pop() if len(protocols) == 1 else None  # an action moves the group
     episodes = rebalance_episodes(group.spans, found, protocol)
     handovers = [handover for handover in run.handovers if handover.next_done_at <= until_at]

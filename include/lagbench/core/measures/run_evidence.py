@@ -16,6 +16,7 @@ from lagbench.core.measures.evidence import (
     Hidden,
     LagSeries,
     LoadWindow,
+    Observation,
     PlayedAction,
     PodTimeline,
     PoliciesInForce,
@@ -25,6 +26,7 @@ from lagbench.core.measures.evidence import (
     group_events,
     load_window,
     measured_until,
+    observation_of,
     played_actions,
     pod_timelines,
     policies_in_force,
@@ -33,7 +35,7 @@ from lagbench.core.measures.evidence import (
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.measures.rebalance import Handover, PartitionWork
 from lagbench.core.policy import CheckedPolicy, PolicyLimits
-from lagbench.core.scenario import Scenario, kind_of
+from lagbench.core.scenario import LevelName, Scenario, balancers_of, kind_of
 from lagbench.core.scenario.stream import OfferedLoad, load_spikes, offered_load
 from lagbench.core.telemetry import (
     HpaSync,
@@ -77,12 +79,47 @@ class RunEvidence:
 
     @cached_property
     def offered(self) -> OfferedLoad:
-        """The planned load, from the scenario alone."""
-        return offered_load(self.scenario.profile, where="scenario.yaml")
+        """The planned load, from the scenario alone; of an observed group what the log took."""
+        return offered_load(
+            self.scenario.profile,
+            where="scenario.yaml",
+            may_be_empty=self.observation is not None,
+        )
+
+    @cached_property
+    def observation(self) -> Observation | None:
+        """The observed group; None: the run made its own load and consumers."""
+        return observation_of(self.manifest)
+
+    @property
+    def has_policy(self) -> bool:
+        """True: a policy is known to be in force."""
+        return self.observation is None or self.observation.policy is not None
+
+    @property
+    def accounting_level(self) -> LevelName | None:
+        """Return the level of accounting; None: lagbench's own consumers report everything."""
+        return self.scenario.consumer.accounting if self.observation is None else "commits"
+
+    @cached_property
+    def balancer(self) -> str:
+        """How the group assigns partitions; of an observed one as the broker names it."""
+        if self.observation is None:
+            return self.scenario.consumer.balancer
+        return self.observation.assignor or "unknown"
+
+    @property
+    def balancers(self) -> tuple[str, ...]:
+        """The balancers of the run, in their order: a rolling restart can bring another one."""
+        if self.observation is not None:
+            return (self.balancer,)
+        return balancers_of(self.scenario.consumer.balancer, self.scenario.actions)
 
     @cached_property
     def pod_rate_per_second(self) -> float | None:
-        """The highest rate of one pod; None: a record costs nothing."""
+        """The highest rate of one pod; None: a record costs nothing, or it is not known."""
+        if self.observation is not None:
+            return self.observation.pod_rate_per_second
         return self.scenario.consumer.pod_rate_per_second
 
     @cached_property

@@ -20,7 +20,7 @@ from lagbench.core.measures.replicas import (
     replica_gaps,
 )
 from lagbench.core.measures.run_evidence import RunEvidence
-from lagbench.core.telemetry import GroupSample
+from lagbench.core.telemetry import GroupMembers, GroupSample
 
 BASELINE_SECONDS = 2.0
 """Samples are a second apart: a shorter time before the first spike may have none."""
@@ -45,12 +45,21 @@ def replica_group(run: RunEvidence, from_at: int, until_at: int) -> Group:
     if run.load.stream_started_at is not None:
         windows = [(spike.started_at, spike.ended_at) for spike in run.load.spike_windows]
         changes = tuple(mark_self_made(changes, windows))
-    return Group(changes, episode_spans(run.events))
+    return Group(changes, _spans(run))
+
+
+def _spans(run: RunEvidence) -> list[EpisodeSpan]:
+    """Return the rebalances; the members that an observation finds first did not join then."""
+    if run.observation is None:
+        return episode_spans(run.events)
+    found_at = min((r.at for r in run.records if isinstance(r, GroupMembers)), default=0)
+    found = [event for event in run.events if event.at <= found_at]
+    return episode_spans(run.events[len(found) :], found=found)
 
 
 def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int) -> Scaling:
     """Return the replicas over the run and their use."""
-    settings, samples = run.scenario.consumer, run.replica_samples
+    samples = run.replica_samples
     wanted = [
         *(sample.spec for sample in samples),
         *(change.replicas_after for change in group.changes),
@@ -91,19 +100,19 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         reversals=sum(change.is_reversal for change in group.changes),
         flips=sum(change.is_flip for change in group.changes),
         **_by_cause(group.changes, run.load),
-        floor_replicas=run.limits.floor_replicas,
-        ceiling_replicas=run.policies.highest_ceiling,
+        floor_replicas=run.limits.floor_replicas if run.has_policy else None,
+        ceiling_replicas=run.policies.highest_ceiling if run.has_policy else None,
         max_replicas=max(wanted, default=None),
         max_ready_replicas=max((sample.ready for sample in samples), default=None),
         partitions=run.partitions,
         partitions_at_end=run.topic_partitions.last,
         pod_minutes=None if pod_seconds is None else pod_seconds / 60,
         idle_ratio=None
-        if pod_seconds is None
+        if pod_seconds is None or (run.observation and run.pod_rate_per_second is None)
         else idle_ratio(
             pod_seconds,
             run.rate.processed_between(from_at, sample_until_at),
-            settings.pod_rate_per_second,
+            run.pod_rate_per_second,
         ),
         zero_partition_pod_seconds=sum(empty.values()) if run.events else None,
         baseline_at_floor=is_at_floor,

@@ -8,6 +8,7 @@ from lagbench.core.policy.limits import (
     LAG_SCALER_DEFAULT_THRESHOLD,
     PolicyLimits,
     is_lag_scaler,
+    unscaled_limits,
 )
 from lagbench.core.policy.loop_gain import loop_gain, standing_lag_seconds
 from lagbench.core.policy.stream_windows import (
@@ -33,4 +34,5 @@ __all__ = [
     "require_own_controller",
     "standing_lag_seconds",
     "stream_windows",
+    "unscaled_limits",
 ]

@@ -90,6 +90,15 @@ def policy_limits(manifest: Mapping[str, Any], *, where: str = "policy") -> Poli
     raise WrongInput(where=where, field="kind", value=kind, allowed=allowed)
 
 
+def unscaled_limits(replicas: int | None) -> PolicyLimits:
+    """Return the limits of a group that no policy scales: it stays at its ``replicas``.
+
+    None: unknown; then one.
+    """
+    count = max(1, replicas or 1)
+    return PolicyLimits(count, count, None, "no policy is known, so no lag threshold")
+
+
 def is_lag_scaler(trigger: Mapping[str, Any]) -> bool:
     """Return whether an external trigger's metadata speaks to the lag scaler of this project."""
     metadata = trigger.get("metadata") or {}

@@ -142,6 +142,7 @@ class PodSeen(Record, tag="pod_seen"):
     phase: str = ""  # of the pod; absent from older runs, like the next two
     finished_at: int | None = None  # its last container's end, once the phase is final
     node: str = ""  # the pod has its clock, once it is scheduled
+    address: str = ""  # its IP; absent from older runs
 
 
 class PodsListed(Record, tag="pods_listed"):

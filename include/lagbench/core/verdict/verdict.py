@@ -83,12 +83,7 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
     open_ends = [
         *stranger_reasons(measures),
         *measures.contradictions,
-        *unsettled_end(measures),
-        *reconciliation(
-            measures.accounting,
-            has_work=knows_work(measures.accounting_level),
-            is_output=measures.accounting_level == "output",
-        ).reasons,
+        *_unsettled(measures),
     ]
     if not judged:
         open_ends.append("nothing was judged: no SLO with a limit applies to this load")
@@ -106,6 +101,18 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
         invalid=invalid,
         slos=tuple(results),
     )
+
+
+def _unsettled(measures: Measures) -> list[str]:
+    """Return why the end of the run proves nothing; an observation may end at any moment."""
+    if measures.observation is not None:
+        return []
+    balance = reconciliation(
+        measures.accounting,
+        has_work=knows_work(measures.accounting_level),
+        is_output=measures.accounting_level == "output",
+    )
+    return [*unsettled_end(measures), *balance.reasons]
 
 
 def exit_code(verdict: Verdict) -> ExitCode:

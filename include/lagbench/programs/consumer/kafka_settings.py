@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.programs.consumer.settings import ConsumerOptions
 
@@ -18,7 +19,7 @@ _TRANSACTION_TIMEOUT_MS = 30_000
 def consumer_settings(options: ConsumerOptions) -> dict[str, Any]:
     """Return the consumer's configuration; KIP-848 rejects the classic protocol's settings."""
     settings: dict[str, Any] = {
-        "bootstrap.servers": options.bootstrap_servers,
+        **own_settings(options.bootstrap_servers),
         "client.id": options.pod_name,
         "group.id": options.group,
         "auto.offset.reset": "earliest",
@@ -57,7 +58,7 @@ def ledger_settings(options: ConsumerOptions) -> dict[str, Any]:
     In transactions its patience is theirs: a message may not outlive its transaction.
     """
     settings: dict[str, Any] = {
-        "bootstrap.servers": options.bootstrap_servers,
+        **own_settings(options.bootstrap_servers),
         "client.id": f"{options.pod_name}-ledger",
         "enable.idempotence": True,
         "linger.ms": 5,

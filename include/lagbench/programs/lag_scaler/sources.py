@@ -15,12 +15,14 @@ def open_source(address: SourceAddress, now_ns: Callable[[], int]) -> LagSource:
     :raises NotReady: its settings cannot be used, for example a key that does not fit.
     """
     if isinstance(address, KafkaCluster):
+        from lagbench.adapters.kafka.client_settings import own_settings
         from lagbench.adapters.kafka.kafka_lag_process import KafkaLagProcess
         from lagbench.adapters.kafka.kafka_security import security_settings
 
+        stated = address.security.sasl != "none" or address.security.is_tls
         settings = {
-            "bootstrap.servers": ",".join(address.bootstrap_servers),
-            **security_settings(address.security),
+            **own_settings(",".join(address.bootstrap_servers)),
+            **(security_settings(address.security) if stated else {}),
         }
         return KafkaLagProcess(settings, now_ns=now_ns)
     from lagbench.adapters.iggy.iggy_connection import IggyConnection

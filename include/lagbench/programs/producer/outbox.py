@@ -14,6 +14,7 @@ from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kafka.recovery import RECOVERY
 from lagbench.core.measures.evidence import SeqRanges
 from lagbench.errors import NotReady, WrongInput
@@ -48,7 +49,7 @@ class Outbox:
         self.first_failure = ""
         self._producer = Producer(
             {
-                "bootstrap.servers": bootstrap_servers,
+                **own_settings(bootstrap_servers),
                 "client.id": client_id,
                 "enable.idempotence": True,
                 "acks": "all",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from lagbench.adapters.kafka.kafka_admin import GroupRequest, KafkaAdmin
 from lagbench.adapters.kafka.kafka_groups import GroupMember as Member
@@ -27,9 +28,9 @@ _MEMBERS_EVERY_SECONDS = 10.0
 class LagReading:
     """End and committed offset of every partition."""
 
-    def __init__(self, bootstrap_servers: str, *, group: str, topic: str, source: str) -> None:
-        """Connect; nothing is asked yet."""
-        self._admin = open_admin(bootstrap_servers)
+    def __init__(self, settings: Mapping[str, Any], *, group: str, topic: str, source: str) -> None:
+        """Connect with librdkafka's ``settings``; nothing is asked yet."""
+        self._admin = open_admin(str(settings["bootstrap.servers"]), settings)
         self._group = group
         self._topic = topic
         self._source = source
@@ -54,9 +55,9 @@ class GroupReading:
     The members are sent when they changed, every ten seconds, and after a failed reading.
     """
 
-    def __init__(self, bootstrap_servers: str, *, group: str, topic: str, source: str) -> None:
-        """Connect; nothing is asked yet."""
-        self._servers = bootstrap_servers
+    def __init__(self, settings: Mapping[str, Any], *, group: str, topic: str, source: str) -> None:
+        """Connect with librdkafka's ``settings``; nothing is asked yet."""
+        self._settings = dict(settings)
         self._group = group
         self._topic = topic
         self._source = source
@@ -120,6 +121,6 @@ class GroupReading:
 
     def _connect(self) -> KafkaAdmin:
         return KafkaAdmin(
-            {"bootstrap.servers": self._servers, "reconnect.backoff.max.ms": 1000},
+            {**self._settings, "reconnect.backoff.max.ms": 1000},
             timeout_seconds=_TIMEOUT_SECONDS,
         )

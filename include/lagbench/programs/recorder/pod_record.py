@@ -41,6 +41,7 @@ def pod_seen(pod: Mapping[str, Any], *, at: int, source: str, gone_at: int | Non
         # Beside exact instants a whole second says less than when the watch showed it.
         finished_at=None if is_exact else _instant(notes, "finished", _finished(status)),
         node=str((pod.get("spec") or {}).get("nodeName") or ""),
+        address=str(status.get("podIP") or ""),
     )
 
 
@@ -58,6 +59,7 @@ def what_matters(seen: PodSeen) -> tuple[object, ...]:
         seen.phase,
         seen.finished_at,
         seen.node,
+        seen.address,
     )
 
 

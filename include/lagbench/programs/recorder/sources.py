@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kube.client.kube_connection import log_in
 from lagbench.adapters.kube.client.object_events import Event, WatchTimes, list_and_watch
 from lagbench.adapters.kube.kube import Kube
+from lagbench.core.scenario import Workload
 from lagbench.core.telemetry import Record, What
 from lagbench.programs.recorder.clock_probe import ClockProbe
 from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
@@ -41,7 +44,7 @@ def build_sources(
     """Return the threads, not started."""
     # Importing the Kubernetes client takes a second or two: before the grid starts, not on it.
     import_module("kubernetes.dynamic")
-    source, servers = options.source, options.bootstrap_servers
+    source, settings = options.source, own_settings(options.bootstrap_servers, environment)
     is_in_cluster = "KUBECONFIG" not in environment
 
     def open_client() -> ApiClient:
@@ -60,8 +63,8 @@ def build_sources(
 
     pids = {"recorder": os.getpid(), **options.observed_pids}
     reads: dict[What, Read] = {
-        "lag": LagReading(servers, group=options.group, topic=options.topic, source=source),
-        "group": GroupReading(servers, group=options.group, topic=options.topic, source=source),
+        "lag": LagReading(settings, group=options.group, topic=options.topic, source=source),
+        "group": GroupReading(settings, group=options.group, topic=options.topic, source=source),
         "replicas": ReplicaReading(
             open_kube, deployment=options.deployment, source=source, workload=options.workload
         ),
@@ -79,18 +82,33 @@ def build_sources(
         )
         for what, read in reads.items()
     ]
-    watches = _watches(options, open_client, send, since_at=origin_at)
-    return [*samplers, *watches, *_clocks(options, open_client, open_kube, send)]
+    watched = Watched(
+        options.namespace, options.deployment, options.workload, options.pod_selector, source
+    )
+    watches = watches_of(watched, open_client, send, since_at=origin_at)
+    return [*samplers, *watches, *clocks_of(source, open_client, open_kube, send)]
 
 
-def _watches(
-    options: RecorderOptions,
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The workload that is watched, its pods, and the name under which they are reported."""
+
+    namespace: str
+    deployment: str
+    workload: Workload
+    pod_selector: str
+    source: str
+
+
+def watches_of(
+    watched: Watched,
     open_client: Callable[[], ApiClient],
     send: Callable[[Record], None],
     *,
     since_at: int,
 ) -> list[ObjectWatch]:
-    source, deployment, place = options.source, options.deployment, options.namespace
+    """Return the watches of the workload, its pods, its HPAs and events, not started."""
+    source, deployment, place = watched.source, watched.deployment, watched.namespace
 
     def events_of(path: str, **selection: str) -> Callable[[], Iterator[Event]]:
         @cache
@@ -100,8 +118,8 @@ def _watches(
         return lambda: list_and_watch(client(), path, _WATCH_TIMES, selection=selection)
 
     named = f"metadata.name={deployment}"
-    pods = events_of(f"/api/v1/namespaces/{place}/pods", labelSelector=options.pod_selector)
-    kind = f"{options.workload.lower()}s"
+    pods = events_of(f"/api/v1/namespaces/{place}/pods", labelSelector=watched.pod_selector)
+    kind = f"{watched.workload.lower()}s"
     workloads = events_of(f"/apis/apps/v1/namespaces/{place}/{kind}", fieldSelector=named)
     hpas = events_of(f"/apis/autoscaling/v2/namespaces/{place}/horizontalpodautoscalers")
     kube_events = events_of(f"/api/v1/namespaces/{place}/events")
@@ -113,8 +131,8 @@ def _watches(
     ]
 
 
-def _clocks(
-    options: RecorderOptions,
+def clocks_of(
+    source: str,
     open_client: Callable[[], ApiClient],
     open_kube: Callable[[], Kube],
     send: Callable[[Record], None],
@@ -123,4 +141,4 @@ def _clocks(
     clocks = ClockSources(open_client, open_kube)
     if clocks.is_on_this_machine():
         return []
-    return [ClockProbe(clocks.ask_api_server, clocks.find_nodes, send=send, source=options.source)]
+    return [ClockProbe(clocks.ask_api_server, clocks.find_nodes, send=send, source=source)]

@@ -84,7 +84,9 @@ def readings(reading: GroupReading, count: int) -> list[bool]:
 
 def test_one_client_serves_while_the_broker_answers(broker: FakeBroker) -> None:
     """Each reading asks once."""
-    reading = GroupReading("broker:9092", group="enrich", topic="events", source="recorder")
+    reading = GroupReading(
+        {"bootstrap.servers": "broker:9092"}, group="enrich", topic="events", source="recorder"
+    )
 
     assert readings(reading, 3) == [True, True, True]
     assert [len(client.asked) for client in broker.clients] == [3]
@@ -92,7 +94,9 @@ def test_one_client_serves_while_the_broker_answers(broker: FakeBroker) -> None:
 
 def test_an_outage_leaves_one_request_open_and_ends(broker: FakeBroker) -> None:
     """While nobody answers there is one open request, of a client that is given up, not closed."""
-    reading = GroupReading("broker:9092", group="enrich", topic="events", source="recorder")
+    reading = GroupReading(
+        {"bootstrap.servers": "broker:9092"}, group="enrich", topic="events", source="recorder"
+    )
     readings(reading, 1)
 
     broker.is_up = False
@@ -112,7 +116,9 @@ def member(client_id: str, *places: tuple[str, int]) -> GroupMember:
 
 def test_members_are_reported_when_they_change_and_every_ten_seconds(broker: FakeBroker) -> None:
     """With the partitions of the run's topic; a reading lasts a second here."""
-    reading = GroupReading("broker:9092", group="enrich", topic="events", source="recorder")
+    reading = GroupReading(
+        {"bootstrap.servers": "broker:9092"}, group="enrich", topic="events", source="recorder"
+    )
     own = member("pod-a", ("events", 0), ("events", 1), ("other", 7))
     reported: list[int] = []
     records: list[GroupMembers] = []
@@ -139,7 +145,9 @@ def test_members_are_reported_when_they_change_and_every_ten_seconds(broker: Fak
 
 def test_after_a_failed_reading_the_members_are_reported_again(broker: FakeBroker) -> None:
     """Who was there meanwhile is not known."""
-    reading = GroupReading("broker:9092", group="enrich", topic="events", source="recorder")
+    reading = GroupReading(
+        {"bootstrap.servers": "broker:9092"}, group="enrich", topic="events", source="recorder"
+    )
     readings(reading, 2)
     broker.is_up = False
     readings(reading, 5)

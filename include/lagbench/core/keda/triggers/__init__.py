@@ -11,6 +11,7 @@ from lagbench.core.keda.triggers.authentication import (
 )
 from lagbench.core.keda.triggers.cron import CronTrigger
 from lagbench.core.keda.triggers.external import ExternalTrigger
+from lagbench.core.keda.triggers.go_duration import duration_seconds_of
 from lagbench.core.keda.triggers.kafka import (
     KafkaTrigger,
     OffsetResetPolicy,
@@ -59,6 +60,7 @@ __all__ = [
     "authentication_refs",
     "check_security",
     "decode_secret",
+    "duration_seconds_of",
     "go_boolean",
     "kafka_metadata_for_run",
     "kept_partitions",

@@ -25,6 +25,11 @@ def duration_problem(text: str) -> str | None:
     return f"duration cannot be negative: {shown}"
 
 
+def duration_seconds_of(text: str) -> float | None:
+    """Return a duration in Go's notation in seconds; None: it is none."""
+    return duration_seconds(text) if _DURATION.fullmatch(text) else None
+
+
 def duration_seconds(text: str) -> float:
     """Return a duration in seconds; a number without a unit counts milliseconds."""
     found = _DURATION.fullmatch(text)

@@ -63,6 +63,17 @@ from lagbench.core.measures.evidence.load_taken import (
 )
 from lagbench.core.measures.evidence.load_window import LoadWindow, SpikeWindow, load_window
 from lagbench.core.measures.evidence.measurement_window import measured_until
+from lagbench.core.measures.evidence.observation import (
+    NO_POLICY,
+    OBSERVED_FIELD,
+    Observation,
+    observation_of,
+)
+from lagbench.core.measures.evidence.observed_load import (
+    observed_pod_rate,
+    observed_rates,
+)
+from lagbench.core.measures.evidence.observed_members import member_pods, observed_members
 from lagbench.core.measures.evidence.own_members import with_pods_of_members
 from lagbench.core.measures.evidence.pod_lives import PodLives, by_life, pod_lives, pod_of_life
 from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES, PodTimeline, pod_timelines
@@ -95,6 +106,8 @@ __all__ = [
     "GAP_SECONDS",
     "MEMBERS_FORMAT",
     "NOTHING_HIDDEN",
+    "NO_POLICY",
+    "OBSERVED_FIELD",
     "ONE_CLOCK",
     "Clock",
     "ClockReading",
@@ -109,6 +122,7 @@ __all__ = [
     "Hidden",
     "LagSeries",
     "LoadWindow",
+    "Observation",
     "PlayedAction",
     "PodLives",
     "PodTimeline",
@@ -155,6 +169,11 @@ __all__ = [
     "log_behind",
     "lost_rebalances",
     "measured_until",
+    "member_pods",
+    "observation_of",
+    "observed_members",
+    "observed_pod_rate",
+    "observed_rates",
     "on_recorders_clock",
     "played_actions",
     "pod_lives",

@@ -125,19 +125,21 @@ def telemetry_gaps(
 
 
 def validity(
-    made: Generator, gaps: tuple[TelemetryGap, ...], doubts: Sequence[str] = ()
+    made: Generator | None, gaps: tuple[TelemetryGap, ...], doubts: Sequence[str] = ()
 ) -> Validity:
     """Return whether the run may be judged, and what a reader should know.
 
+    Without a generator (None) there was no plan to keep: the load is what the log took.
+
     ``doubts``: further reasons why it was not the planned load, or why no clock measured it.
     """
-    reasons = [*_unkept(made), *doubts]
+    reasons = [*([] if made is None else _unkept(made)), *doubts]
     notes = [f"no reading of {gap.what} for {gap.gap_seconds:.1f} s: {gap.reason}" for gap in gaps]
     return Validity(
         is_valid=not reasons,
         reasons=tuple(reasons),
         notes=tuple(notes),
-        generator=made,
+        generator=made or Generator(),
         telemetry_gaps=gaps,
     )
 

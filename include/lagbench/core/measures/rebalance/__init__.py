@@ -43,6 +43,7 @@ from lagbench.core.measures.rebalance.summary import (
     unanswered_steps,
 )
 from lagbench.core.measures.rebalance.watched_group import GroupLook, WatchedGroup
+from lagbench.core.measures.rebalance.work_by_commits import CommittedWork, work_by_commits
 
 __all__ = [
     "COSTS_PER_LIMIT",
@@ -50,6 +51,7 @@ __all__ = [
     "NO_WORK_REASONS",
     "POD_BINS",
     "RECOVERED_SHARE",
+    "CommittedWork",
     "Counts",
     "EpisodeSpan",
     "EpisodeTrigger",
@@ -79,5 +81,6 @@ __all__ = [
     "standstill",
     "unanswered_steps",
     "waiting_after",
+    "work_by_commits",
     "work_by_lag",
 ]

@@ -91,10 +91,18 @@ class EpisodeSpan:
         return tuple(pod for pod in self.joined if pod not in self.returned)
 
 
-def episode_spans(events: Sequence[GroupEvent]) -> list[EpisodeSpan]:
-    """Return the episodes in ``events`` (ascending by instant)."""
+def episode_spans(
+    events: Sequence[GroupEvent], *, found: Sequence[GroupEvent] = ()
+) -> list[EpisodeSpan]:
+    """Return the episodes in ``events`` (ascending by instant).
+
+    ``found`` describes the members that were there before; it is not an episode.
+    """
     spans: list[EpisodeSpan] = []
-    state, index, known = GroupState(), 0, set[str]()
+    state, index = GroupState(), 0
+    for event in found:
+        state.apply(event)
+    known = set(state.members)
     while index < len(events):
         members, owner = set(state.members), dict(state.owner)
         first = index

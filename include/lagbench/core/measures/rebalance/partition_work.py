@@ -61,6 +61,7 @@ class PartitionWork:
     message_seconds: float | None  # from started to done, median; None: not recorded
     doubt: str = ""  # where the rate of the group contradicts it; empty: nowhere
     note: str = ""
+    backlog: int = 0  # messages that waited before the first bin
 
     @property
     def group_waiting(self) -> Reals:
@@ -84,9 +85,10 @@ def delayed(offered: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return later
 
 
-def group_waiting(rate: RateSeries, lost: Ints) -> Ints:
+def group_waiting(rate: RateSeries, lost: Ints, backlog: int = 0) -> Ints:
     """Return the messages waiting in the whole group at each bin's start, by its own rates."""
     arrivals = delayed(rate.offered - lost)
+    arrivals[:1] += backlog
     left: Ints = np.cumsum(np.concatenate([[0], arrivals - rate.processed]))[:-1]
     return np.maximum(left, 0)
 

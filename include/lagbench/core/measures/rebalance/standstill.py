@@ -90,7 +90,7 @@ def standstill(
     counted = np.ones(last - first, dtype=bool)
     for start, end in asleep:
         counted[max(rate.bin_of(start) - first, 0) : max(rate.bin_of(end) - first + 1, 0)] = False
-    waits = group_waiting(rate, work.lost)[first:last] > 0
+    waits = group_waiting(rate, work.lost, work.backlog)[first:last] > 0
     group = _longest((rate.processed[first:last] == 0) & waits & counted)
     partition, worst = _worst_partition(work, first, last, counted)
     low = max(0.0, group.bins * BIN_SECONDS - message_seconds)

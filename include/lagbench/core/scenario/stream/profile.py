@@ -194,13 +194,15 @@ class OfferedLoad:
         return np.array([NS / rate if rate else 0.0 for rate in rates])
 
 
-def offered_load(profile: Profile, *, where: str = "scenario") -> OfferedLoad:
-    """Return the load of a profile.
+def offered_load(
+    profile: Profile, *, where: str = "scenario", may_be_empty: bool = False
+) -> OfferedLoad:
+    """Return the load of a profile; only an observed one ``may_be_empty``.
 
     :raises WrongInput: the stream would have no event, or a trace's seconds do not ascend.
     """
     load = _load(profile, where)
-    if load.total == 0:
+    if load.total == 0 and not may_be_empty:
         raise WrongInput(
             where=where, field="profile", value=profile.kind, allowed="at least one event in total"
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from confluent_kafka import KafkaException
 
+from lagbench.adapters.kafka.client_settings import own_settings
 from lagbench.adapters.kafka.kafka_lag import (
     DEFAULT_TIMEOUT_SECONDS,
     open_admin,
@@ -25,8 +26,17 @@ from lagbench.core.keda.loop import (
     trigger_metric_spec,
 )
 from lagbench.core.keda.object import Trigger
-from lagbench.core.keda.triggers import KafkaTrigger, kept_partitions
+from lagbench.core.keda.triggers import KafkaSecurity, KafkaTrigger, kept_partitions
 from lagbench.errors import NotReady
+
+
+def _settings(servers: str, security: KafkaSecurity) -> Mapping[str, object]:
+    """Return the trigger's settings; one that states none has those of the bench's Kafka.
+
+    The real KEDA needs them in the trigger, by a TriggerAuthentication.
+    """
+    stated = security.sasl != "none" or security.is_tls
+    return security_settings(security) if stated else own_settings(servers)
 
 
 class KafkaScaler:
@@ -46,7 +56,7 @@ class KafkaScaler:
         self._memory = PersistentLagMemory()
         servers = ",".join(parameters.bootstrap_servers)
         try:
-            self._admin = open_admin(servers, security_settings(parameters.security))
+            self._admin = open_admin(servers, _settings(servers, parameters.security))
             self._admin.list_topics(
                 topic=None if parameters.full_metadata else parameters.topic,
                 timeout=timeout_seconds,

@@ -1,0 +1,295 @@
+"""``lagbench observe``: record and judge a consumer group that is there; nothing is changed."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from lagbench.errors import WrongInput
+
+if TYPE_CHECKING:
+    from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
+    from lagbench.adapters.runs.run_folder import RunFolder
+    from lagbench.orchestrator.observed_target import ObservedPlace, ObservedWorkload
+    from lagbench.programs.recorder.observation import GroupObserver
+
+SHORTEST_SECONDS, LONGEST_SECONDS = 5.0, 86_400.0
+_SCENARIO = "observed"
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """The group and its surroundings."""
+
+    group: str
+    topic: str
+    settings: Mapping[str, str]
+    snapshot: GroupSnapshot
+    place: ObservedPlace | None
+    workload: ObservedWorkload | None
+
+
+def observe(
+    *,
+    group: Annotated[str, typer.Option(help="The consumer group.")],
+    topic: Annotated[str, typer.Option(help="The topic that it reads.")],
+    deployment: Annotated[
+        str | None, typer.Option(help="Its Deployment or StatefulSet; needs --target.")
+    ] = None,
+    scaled_object: Annotated[
+        str | None, typer.Option(help="The ScaledObject that scales it; needs --target.")
+    ] = None,
+    duration: Annotated[
+        str, typer.Option("--for", help="A duration, such as 90s, 10m or 1h.")
+    ] = "10m",
+    target: Annotated[
+        str | None,
+        typer.Option(help="Its cluster: context:NAME of a kubeconfig, kind, or embedded."),
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option(help="Its namespace; default: that of the context.")
+    ] = None,
+    kafka_config: Annotated[
+        Path | None,
+        typer.Option(help="A file of librdkafka settings: servers, TLS, SASL."),
+    ] = None,
+    bootstrap_servers: Annotated[
+        str | None, typer.Option(help="host:port of Kafka, instead of the one in the settings.")
+    ] = None,
+    pod_rate: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="Messages per second of one pod; default: as it shows."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A limit, e.g. slos.drain_seconds=300")
+    ] = None,
+) -> int:
+    """Observe a consumer group that is there, and judge it: no traffic, no pods, no changes.
+
+    Kafka needs the right Describe on the group and the topic; Kubernetes get, list and watch.
+    Ctrl-C ends the observation early; the readings until then are judged.
+    """
+    from lagbench.cli.verdict_table import print_verdict
+
+    seconds, limits = _seconds(duration), _limits(settings or [])
+    console = Console()
+    subject = _subject(
+        group=group,
+        topic=topic,
+        deployment=deployment,
+        scaled_object=scaled_object,
+        target=target,
+        namespace=namespace,
+        kafka_config=kafka_config,
+        bootstrap_servers=bootstrap_servers,
+    )
+    folder = _new_folder(subject, seconds)
+    console.print(
+        f"observing group {group} on topic {topic} for {seconds:g} s: {folder.path}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    _record(console, subject, folder, seconds)
+    _judge(console, subject, folder, limits, pod_rate)
+    return print_verdict(console, folder)
+
+
+def _seconds(text: str) -> float:
+    from lagbench.core.keda.triggers import duration_seconds_of
+
+    seconds = duration_seconds_of(text)
+    if seconds is None or not SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS:
+        raise WrongInput(
+            where="command line",
+            field="--for",
+            value=text,
+            allowed=f"a duration such as 90s, 10m or 1h, from {SHORTEST_SECONDS:g} s to 24h",
+        )
+    return seconds
+
+
+def _limits(settings: Sequence[str]) -> dict[str, Any]:
+    """Return the limits that were given by ``--set slos.NAME=VALUE``."""
+    from pydantic import ValidationError
+
+    from lagbench.catalog.catalog import parse_settings
+    from lagbench.catalog.strict_yaml import parse_yaml
+    from lagbench.core.scenario import Slos
+
+    given: dict[str, Any] = {}
+    for key, text in parse_settings(settings, where="command line", field="--set").items():
+        part, _, name = key.partition(".")
+        if part != "slos" or name not in Slos.model_fields:
+            names = ", ".join(f"slos.{known}" for known in Slos.model_fields)
+            raise WrongInput(where="command line", field="--set", value=key, allowed=names)
+        given[name] = parse_yaml(text, where=f"--set {key}")
+    try:
+        Slos.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise WrongInput(
+            where="command line",
+            field=f"--set slos.{first['loc'][0]}",
+            value=first["input"],
+            allowed=first["msg"],
+        ) from error
+    return given
+
+
+def _subject(
+    *,
+    group: str,
+    topic: str,
+    deployment: str | None,
+    scaled_object: str | None,
+    target: str | None,
+    namespace: str | None,
+    kafka_config: Path | None,
+    bootstrap_servers: str | None,
+) -> _Subject:
+    """Find everything that is observed, before a folder is made."""
+    from lagbench.orchestrator.observed_target import (
+        find_place,
+        find_workload,
+        kafka_settings,
+        require_group,
+    )
+
+    names_workload = deployment is not None or scaled_object is not None
+    if names_workload and target is None:
+        raise WrongInput(
+            where="command line",
+            field="--target",
+            value="",
+            allowed="context:NAME, kind or embedded: where --deployment and --scaled-object are",
+        )
+    place = None if target is None else find_place(target, namespace)
+    settings = kafka_settings(kafka_config, bootstrap_servers, place)
+    snapshot = require_group(settings, group, topic)
+    workload = None
+    if place is not None and names_workload:
+        with place.open_kube() as kube:
+            workload = find_workload(kube, deployment, scaled_object)
+    return _Subject(group, topic, settings, snapshot, place, workload)
+
+
+def _new_folder(subject: _Subject, seconds: float) -> RunFolder:
+    import secrets
+    import time
+    from datetime import UTC, datetime
+
+    import yaml
+
+    from lagbench.adapters.runs.run_folder import RunFolder
+    from lagbench.adapters.runs.run_manifest import write_manifest
+    from lagbench.core.measures.evidence import NO_POLICY, OBSERVED_FIELD, Observation
+    from lagbench.core.scenario import new_run_id
+
+    run_id = new_run_id(_SCENARIO, planned_at=datetime.now(UTC), unique_digits=secrets.token_hex(2))
+    folder, workload = RunFolder.create(run_id), subject.workload
+    policy = None if workload is None else workload.policy
+    seen = Observation(
+        group=subject.group,
+        topic=subject.topic,
+        deployment=None if workload is None else workload.name,
+        policy=None if workload is None else workload.policy_name,
+        assignor=subject.snapshot.assignor or None,
+    )
+    name = NO_POLICY if policy is None else str(policy["metadata"]["name"]).replace(".", "-")
+    place = subject.place
+    write_manifest(
+        folder,
+        scenario=_SCENARIO,
+        policy=name,
+        seed=0,
+        fidelity="processes" if place is None else place.fidelity,
+        conf={"group": subject.group, "topic": subject.topic, "seconds": seconds},
+        scenario_text="",  # the load is known at the end
+        policy_text="" if policy is None else yaml.safe_dump(policy, sort_keys=False),
+        created_at=time.time_ns(),
+    )
+    folder.update_manifest(**{OBSERVED_FIELD: seen.as_dict()})
+    return folder
+
+
+def _record(console: Console, subject: _Subject, folder: RunFolder, seconds: float) -> None:
+    """Observe until the time has passed, or the user stops it."""
+    from lagbench.programs.recorder.observation import (
+        SOURCE,
+        GroupObserver,
+        ObservedCluster,
+    )
+    from lagbench.programs.recorder.sources import Watched
+    from lagbench.results.observed_run import RECORDS_FILE
+
+    cluster, place, workload = None, subject.place, subject.workload
+    if place is not None and workload is not None:
+        watched = Watched(
+            place.namespace, workload.name, workload.kind, workload.pod_selector, SOURCE
+        )
+        is_keda = workload.policy is not None and workload.policy["kind"] == "ScaledObject"
+        cluster = ObservedCluster(watched, place.open_client, is_keda)
+    observer = GroupObserver(
+        folder.path / RECORDS_FILE,
+        subject.settings,
+        group=subject.group,
+        topic=subject.topic,
+        cluster=cluster,
+    )
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with observer, console.status("observing") as status:
+            observer.wait(seconds, lambda: status.update(_shown(observer)))
+    except KeyboardInterrupt:
+        console.print("stopped early: the readings until now are judged")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _shown(observer: GroupObserver) -> str:
+    """Return the newest readings in a line."""
+    from lagbench.core.telemetry import GroupSample, LagSample, ReplicaSample
+
+    newest = observer.records.newest
+    parts = []
+    if isinstance(lag := newest.get(LagSample.__name__), LagSample):
+        known = [end - done for _, end, done in lag.partitions if done is not None]
+        parts.append(f"lag {sum(known):,}")
+    if isinstance(group := newest.get(GroupSample.__name__), GroupSample):
+        parts.append(f"{group.members} members, {group.state}")
+    if isinstance(replicas := newest.get(ReplicaSample.__name__), ReplicaSample):
+        parts.append(f"{replicas.ready} of {replicas.spec} pods ready")
+    return "observing: " + (", ".join(parts) or "no reading yet")
+
+
+def _judge(
+    console: Console,
+    subject: _Subject,
+    folder: RunFolder,
+    given: Mapping[str, Any],
+    pod_rate: float | None,
+) -> None:
+    """Measure, judge and report what was recorded."""
+    from lagbench.cli.observed_policy import review_observed
+    from lagbench.report.page import write_report
+    from lagbench.results.measure import rejudge_run
+    from lagbench.results.observed_run import complete_run, observed_limits
+
+    limits = observed_limits(
+        given,
+        has_workload=subject.workload is not None,
+        has_policy=subject.workload is not None and subject.workload.policy is not None,
+    )
+    seen = complete_run(folder, slos=limits, given_pod_rate=pod_rate)
+    if subject.place is not None and subject.workload is not None:
+        review_observed(console, folder, subject.place, subject.workload, seen)
+    rejudge_run(folder)
+    write_report(folder)
+    console.print(Text(""))

@@ -1,0 +1,81 @@
+"""State what a reader of an observed run should know, and where its evidence contradicts itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from lagbench.core.measures.evidence import (
+    contradictions_of_lag,
+    contradictions_of_members,
+    contradictions_of_policy,
+    gaps_between,
+    gaps_text,
+    member_pods,
+)
+from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.moment import moment
+from lagbench.core.measures.run_evidence import RunEvidence
+from lagbench.core.telemetry import GroupSample
+
+_SESSION_SECONDS = 45.0
+"""The default session timeout of Kafka's consumers: a dead one stays a member that long."""
+NAMED_EPISODES = 3
+
+
+def observed_contradictions(run: RunEvidence, from_at: int, until_at: int) -> Iterator[str]:
+    """Return where the readings of an observed group contradict each other."""
+    yield from contradictions_of_lag(run.records, run.lag, first_partitions=run.partitions)
+    if run.has_policy:
+        yield from contradictions_of_policy(
+            run.records, run.policies, run.hpas, from_at=from_at, until_at=until_at
+        )
+    if not run.lag.known_at:
+        yield "the lag of the group was never known: a partition has no commit, or no reading"
+
+
+def observation_notes(run: RunEvidence, found: Measures) -> Iterator[str]:
+    """Return what a reader of an observed run should know."""
+    if run.observation is None or found.measured_from_at is None:
+        return
+    until_at = found.measured_until_at or found.measured_from_at
+    yield run.work.note
+    rate, source = run.observation.pod_rate_per_second, run.observation.pod_rate_source
+    known = "unknown" if rate is None else f"{rate:,.0f}/s"
+    yield f"rate of one pod: {known} ({source})"
+    if rate is None:
+        yield "without the rate of one pod no spike is known: the load has nothing to compare with"
+    elif not found.load.spikes:
+        yield "no period of the load was above the capacity of the pods at the floor: no spike"
+    gaps = gaps_between(run.lag.known_at, found.measured_from_at, until_at)
+    yield gaps_text("total lag", gaps, found.measured_from_at)
+    yield _rebalances(found)
+    yield from _members(run, until_at)
+
+
+def _rebalances(found: Measures) -> str:
+    episodes = found.rebalances.episodes
+    if not episodes:
+        return "the group did not rebalance"
+    causes = Counter(episode.trigger.replace("_", " ") for episode in episodes)
+    counted = ", ".join(f"{count} {cause}" for cause, count in causes.most_common())
+    named = "; ".join(
+        f"{moment(found, episode.started_at)} {episode.trigger_text}"
+        for episode in episodes[:NAMED_EPISODES]
+    )
+    more = f"; {len(episodes) - NAMED_EPISODES} more" if len(episodes) > NAMED_EPISODES else ""
+    return f"{len(episodes)} rebalances ({counted}): {named}{more}"
+
+
+def _members(run: RunEvidence, until_at: int) -> Iterator[str]:
+    """Return where members and pods of the Deployment do not match."""
+    if run.observation is None or run.observation.deployment is None:
+        return
+    most = max((r.members for r in run.records if isinstance(r, GroupSample)), default=0)
+    known = member_pods(run.records)
+    if known < most:
+        yield (
+            f"at most {known} of {most} members were known by the name or address of their pod: "
+            "put the pod's name into client.id to see which pod holds a partition"
+        )
+    yield from contradictions_of_members(run.records, until_at, session_seconds=_SESSION_SECONDS)

@@ -1,0 +1,127 @@
+"""Derive the work of a group from its committed offsets alone, in bins of 100 ms.
+
+A commit says that the messages up to it are done, not when. Between two commits of a partition the
+work is spread evenly, over at most ``SPREAD`` times the usual time between two commits: a longer
+pause is then seen as one. So an instant of work is known to the usual time between two commits.
+The end offsets say how many messages arrived between two samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lagbench.core.measures.evidence import BIN_NS, LagSeries, RateSeries
+from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.rebalance.partition_work import (
+    Counts,
+    PartitionWork,
+    delayed,
+    waiting_after,
+)
+from lagbench.core.measures.statistics import Ints, Reals
+
+SPREAD = 1.5
+FEWEST_COMMITS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedWork:
+    """The group's work as its commits show it.
+
+    ``commit_seconds`` is the usual time between two commits of a partition; None: too few commits.
+    """
+
+    rate: RateSeries
+    work: PartitionWork
+    commit_seconds: float | None
+
+
+def work_by_commits(lag: LagSeries) -> CommittedWork | None:
+    """Return the work of the group; None: offsets were not read twice."""
+    if lag.at.size < 2:
+        return None
+    size = max(1, -int(-(lag.at[-1] - lag.at[0]) // BIN_NS))
+    started_at = int(lag.at[0])
+    edges = started_at + np.arange(size + 1, dtype=np.int64) * BIN_NS
+    committed = lag.end_offsets - lag.by_partition
+    pauses = [_pauses(lag.at, column) for column in committed.T]
+    known = np.concatenate(pauses) if pauses else np.empty(0)
+    usual = float(np.median(known)) if known.size >= FEWEST_COMMITS else None
+    count = int(lag.partitions.max(initial=-1)) + 1
+    offered, done = np.zeros((count, size), np.int32), np.zeros((count, size), np.int32)
+    backlog = np.zeros(count, np.int64)
+    for place, partition in enumerate(lag.partitions.tolist()):
+        offered[partition] = _by_bin(edges, *_known(lag.at, lag.end_offsets[:, place]))
+        done[partition] = _by_bin(edges, *_worked(lag.at, committed[:, place], usual))
+        waits = lag.by_partition[:, place][~np.isnan(lag.by_partition[:, place])]
+        backlog[partition] = int(waits[0]) if waits.size else 0
+    arrivals = delayed(offered)
+    arrivals[:, :1] += backlog[:, None].astype(np.int32)
+    commit_seconds = None if usual is None else usual / NANOSECONDS
+    work = PartitionWork(
+        arrivals=arrivals,
+        waiting=waiting_after(arrivals, done),
+        done=done,
+        lost=np.zeros(size, dtype=np.int64),
+        pod_rates=None,
+        message_seconds=None,
+        note=_note(commit_seconds),
+        backlog=int(backlog.sum()),
+    )
+    total = RateSeries(started_at, _total(offered), _total(done))
+    return CommittedWork(total, work, commit_seconds)
+
+
+def _note(commit_seconds: float | None) -> str:
+    if commit_seconds is None:
+        return "the group committed too rarely to show when it worked"
+    return f"by commits, of which each partition has one in {commit_seconds:.1f} s"
+
+
+def _total(counts: Counts) -> Ints:
+    total: Ints = counts.sum(axis=0, dtype=np.int64)
+    return total
+
+
+def _known(at: Ints, offsets: Reals) -> tuple[Ints, Reals]:
+    """Return the readings of a partition, never falling: an offset set back is not new work."""
+    known = ~np.isnan(offsets)
+    highest: Reals = np.maximum.accumulate(offsets[known])
+    return at[known], highest
+
+
+def _pauses(at: Ints, committed: Reals) -> npt.NDArray[np.float64]:
+    """Return the times between two commits of a partition in ns."""
+    instants, offsets = _known(at, committed)
+    changes = np.flatnonzero(np.diff(offsets) > 0) + 1
+    return np.diff(instants[changes]).astype(np.float64)
+
+
+def _worked(at: Ints, committed: Reals, usual: float | None) -> tuple[Ints, Reals]:
+    """Return instants and offsets between which the work is even."""
+    instants, offsets = _known(at, committed)
+    if instants.size < 2:
+        return instants, offsets
+    points: list[tuple[int, float]] = [(int(instants[0]), float(offsets[0]))]
+    for place in (np.flatnonzero(np.diff(offsets) > 0) + 1).tolist():
+        last_at, reached = points[-1]
+        ended_at = int(instants[place])
+        if usual is not None:
+            began_at = max(last_at, ended_at - round(max(SPREAD * usual, NANOSECONDS)))
+            if began_at > last_at:
+                points.append((began_at, reached))
+        points.append((ended_at, float(offsets[place])))
+    found_at, found = zip(*points, strict=True)
+    return np.asarray(found_at, dtype=np.int64), np.asarray(found, dtype=np.float64)
+
+
+def _by_bin(edges: Ints, at: Ints, offsets: Reals) -> Counts:
+    """Return the whole messages of each bin; their sum is what the offsets grew by."""
+    if at.size < 2:
+        return np.zeros(edges.size - 1, dtype=np.int32)
+    reached = np.rint(np.interp(edges, at, offsets))
+    counts: Counts = np.diff(reached).astype(np.int32)
+    return counts

@@ -1,0 +1,262 @@
+"""Find what is to be observed: a Kafka, and the workload and policy of the group, read only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lagbench.adapters.kafka.client_settings import SERVERS, checked, read_settings
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka.kafka_groups import GroupSnapshot
+from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
+from lagbench.adapters.kube.client.api_discovery import ApiDiscovery
+from lagbench.adapters.kube.client.kube_connection import log_in
+from lagbench.adapters.kube.cluster_facts import read_cluster_facts
+from lagbench.adapters.kube.kube import Kube, Manifest
+from lagbench.core.cluster import EMBEDDED
+from lagbench.core.measures import Fidelity
+from lagbench.core.policy.review import ClusterFacts
+from lagbench.core.scenario import NAMESPACE, Workload
+from lagbench.embedded import bench
+from lagbench.embedded.kafka_choice import named_settings
+from lagbench.errors import LagbenchError, NotReady, WrongInput
+from lagbench.orchestrator.target import CONTEXT_PREFIX, KIND
+from lagbench.project import state_dir
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+_ANSWER_SECONDS = 20.0
+_ADVICE = "Correct --target, or KUBECONFIG"
+_WORKLOADS: tuple[Workload, ...] = ("Deployment", "StatefulSet")
+_STORED = ("name", "namespace", "labels", "annotations")
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPlace:
+    """A namespace of a cluster, and how to log in there."""
+
+    name: str
+    kubeconfig: str | None
+    context: str | None
+    namespace: str
+    fidelity: Fidelity
+
+    def open_client(self) -> ApiClient:
+        """Return a new client; it sends no request yet."""
+        return log_in(self.kubeconfig, context=self.context, retries=0, advice=_ADVICE)
+
+    def open_kube(self) -> contextlib.closing[Kube]:
+        """Return a client of the namespace, to be closed."""
+        return contextlib.closing(Kube(self.open_client(), namespace=self.namespace))
+
+    def facts(self, policy: Manifest) -> ClusterFacts | None:
+        """Return what of the namespace bears on the policy; None: this account may not read it."""
+        with self.open_kube() as kube, contextlib.suppress(LagbenchError):
+            discovery = ApiDiscovery(kube.api_client)
+            is_whole = self.fidelity == "kubernetes"
+            return read_cluster_facts(
+                kube, discovery, [policy], source=self.name, knows_kinds=is_whole
+            )
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedWorkload:
+    """The workload of the group, the labels of its pods, and the policy that scales it."""
+
+    kind: Workload
+    name: str
+    pod_selector: str
+    policy: Manifest | None
+
+    @property
+    def policy_name(self) -> str | None:
+        """The kind and the name of the policy; None: nothing scales the workload."""
+        if self.policy is None:
+            return None
+        return f"{self.policy['kind']} {self.policy['metadata']['name']}"
+
+
+def find_place(target: str, namespace: str | None) -> ObservedPlace:
+    """Return the namespace of a target: its context's, unless another one is given.
+
+    :raises WrongInput: there is no such target or context.
+    :raises NotReady: the bench or the kind cluster is not there.
+    """
+    if target == EMBEDDED:
+        state = bench.running(state_dir())
+        if state is None:
+            raise NotReady("the embedded bench is not up: lagbench up")
+        config = str(state.kubeconfig)
+        return ObservedPlace(target, config, None, namespace or NAMESPACE, "processes")
+    if target == KIND:
+        kubeconfig = state_dir() / "kind.kubeconfig"
+        if not kubeconfig.is_file():
+            raise NotReady(f"there is no kind cluster of the bench ({kubeconfig}): make kind")
+        return ObservedPlace(target, str(kubeconfig), None, namespace or NAMESPACE, "kubernetes")
+    context = target.removeprefix(CONTEXT_PREFIX).strip()
+    if not context or not target.startswith(CONTEXT_PREFIX):
+        allowed = f"{EMBEDDED}, {KIND} or {CONTEXT_PREFIX}NAME"
+        raise WrongInput(where="command line", field="--target", value=target, allowed=allowed)
+    kubeconfig_name = os.environ.get("KUBECONFIG")
+    of_context = _namespace_of(context, kubeconfig_name)
+    return ObservedPlace(target, kubeconfig_name, context, namespace or of_context, "kubernetes")
+
+
+def _namespace_of(context: str, kubeconfig: str | None) -> str:
+    """Return the namespace that kubectl would use."""
+    from kubernetes import config
+
+    try:
+        known, _ = config.list_kube_config_contexts(config_file=kubeconfig)
+    except (config.ConfigException, OSError) as error:
+        raise NotReady(f"the kubeconfig cannot be used: {error}. {_ADVICE}") from error
+    found = {item["name"]: item.get("context") or {} for item in known}
+    if context not in found:
+        allowed = ", ".join(f"{CONTEXT_PREFIX}{name}" for name in sorted(found)) or "none is there"
+        raise WrongInput(where="command line", field="--target", value=context, allowed=allowed)
+    return str(found[context].get("namespace") or "default")
+
+
+def kafka_settings(
+    config_file: Path | None, bootstrap_servers: str | None, place: ObservedPlace | None
+) -> dict[str, str]:
+    """Return librdkafka's settings: those of the file, else of the environment, else the bench's.
+
+    :raises WrongInput: none of them names servers, or librdkafka rejects a setting.
+    """
+    where = "command line"
+    found: dict[str, str] = {}
+    if config_file is not None:
+        where, found = str(config_file), read_settings(config_file)
+    elif (named := named_settings()) is not None:
+        where, found = "environment", checked(named, where="environment")
+    elif place is not None and place.name == EMBEDDED:
+        state = bench.running(state_dir())
+        found = {} if state is None else dict(state.kafka_settings)
+    if bootstrap_servers:
+        found[SERVERS] = bootstrap_servers
+    if not found.get(SERVERS):
+        raise WrongInput(
+            where=where,
+            field=SERVERS,
+            value="",
+            allowed="host:port: by --kafka-config FILE, --bootstrap-servers, "
+            "AIRFLOW_CONN_KAFKA_DEFAULT or KAFKA_BOOTSTRAP_SERVERS",
+        )
+    return found
+
+
+def require_group(settings: Mapping[str, Any], group: str, topic: str) -> GroupSnapshot:
+    """Return the group as the broker describes it now.
+
+    :raises WrongInput: there is no such topic or group.
+    :raises NotReady: Kafka does not answer, or the account may not describe them.
+    """
+    with KafkaAdmin(settings, timeout_seconds=_ANSWER_SECONDS) as admin:
+        admin.check_reachable()
+        if topic not in admin.partition_counts([topic]):
+            raise WrongInput(
+                where="command line",
+                field="--topic",
+                value=topic,
+                allowed="a topic that exists and that this account may describe",
+            )
+        asked = admin.ask_for_group(group, limit_seconds=_ANSWER_SECONDS)
+        found = admin.group_answer(group, asked, wait_seconds=_ANSWER_SECONDS)
+    if found.state == "DEAD":
+        raise WrongInput(
+            where="command line", field="--group", value=group, allowed="a group that exists"
+        )
+    with contextlib.closing(open_admin(str(settings[SERVERS]), settings)) as client:
+        read_group_lag(client, group, topic, timeout_seconds=_ANSWER_SECONDS)
+    return found
+
+
+def find_workload(
+    kube: Kube, deployment: str | None, scaled_object: str | None
+) -> ObservedWorkload:
+    """Return the workload of the group; policy and target name each other.
+
+    :raises WrongInput: there is no such object in the namespace, or the two do not fit.
+    """
+    policy = None
+    if scaled_object is not None:
+        policy = kube.get("ScaledObject", scaled_object)
+        if policy is None:
+            raise _absent(kube, "--scaled-object", scaled_object)
+        target = policy["spec"]["scaleTargetRef"]["name"]
+        if deployment is not None and deployment != target:
+            raise WrongInput(
+                where="command line",
+                field="--deployment",
+                value=deployment,
+                allowed=f"{target}, the scale target of ScaledObject {scaled_object}",
+            )
+        deployment = target
+    name = str(deployment)
+    for kind in _WORKLOADS:
+        with contextlib.suppress(NotReady):  # localkube and old servers lack a kind
+            found = kube.get(kind, name)
+            if found is not None:
+                policy = policy or _policy_of(kube, kind, name)
+                selector = _selector(found["spec"]["selector"])
+                return ObservedWorkload(kind, name, selector, policy and _as_written(policy))
+    raise _absent(kube, "--deployment", name)
+
+
+def _absent(kube: Kube, field: str, value: str) -> WrongInput:
+    return WrongInput(
+        where="command line",
+        field=field,
+        value=value,
+        allowed=f"an object in the namespace {kube.namespace} (--namespace names another)",
+    )
+
+
+def _policy_of(kube: Kube, kind: str, name: str) -> Manifest | None:
+    """Return the ScaledObject, else the HPA, that scales the workload; None: nothing does."""
+    for policy_kind in ("ScaledObject", "HorizontalPodAutoscaler"):
+        with contextlib.suppress(NotReady):  # a cluster without KEDA has no such kind
+            for found in kube.list(policy_kind):
+                target = found["spec"]["scaleTargetRef"]
+                if target["name"] == name and target.get("kind", "Deployment") == kind:
+                    return {"kind": policy_kind, **found}
+    return None
+
+
+def _as_written(policy: Manifest) -> Manifest:
+    """Return a policy without what the server added to it."""
+    metadata = {key: policy["metadata"][key] for key in _STORED if policy["metadata"].get(key)}
+    notes = dict(metadata.get("annotations") or {})
+    notes.pop(_LAST_APPLIED, None)
+    metadata = {**metadata, "annotations": notes} if notes else metadata
+    versions = {"ScaledObject": "keda.sh/v1alpha1", "HorizontalPodAutoscaler": "autoscaling/v2"}
+    return {
+        "apiVersion": versions[policy["kind"]],
+        "kind": policy["kind"],
+        "metadata": metadata,
+        "spec": policy["spec"],
+    }
+
+
+def _selector(selector: Mapping[str, Any]) -> str:
+    """Return a workload's selector in the form of a query."""
+    parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
+    for rule in selector.get("matchExpressions") or ():
+        key, values = rule["key"], ",".join(rule.get("values") or ())
+        parts.append(
+            {
+                "In": f"{key} in ({values})",
+                "NotIn": f"{key} notin ({values})",
+                "Exists": key,
+                "DoesNotExist": f"!{key}",
+            }[rule["operator"]]
+        )
+    return ",".join(parts)

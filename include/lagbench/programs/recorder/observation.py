@@ -1,0 +1,166 @@
+"""Observe a group that is there, from this process: read, and write to one local file only.
+
+It reads what the recorder of a rehearsal reads. Nothing is sent to Kafka or to Kubernetes but
+questions: no topic, no commit, no object. The threads end with this process, also after SIGKILL.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from lagbench.adapters.kube.kube import Kube
+from lagbench.core.telemetry import Phase, Record, What, encode_record
+from lagbench.programs.recorder.clock_probe import ClockProbe
+from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
+from lagbench.programs.recorder.kube_readings import (
+    HpaReading,
+    ReplicaReading,
+    ScaledObjectReading,
+)
+from lagbench.programs.recorder.object_watch import ObjectWatch
+from lagbench.programs.recorder.sampling_grid import GridSampler, Read
+from lagbench.programs.recorder.sources import Watched, clocks_of, watches_of
+from lagbench.programs.recorder.usage_readings import UsageReading
+from lagbench.programs.steady_clock import ClockWatch
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+SOURCE = "observer"
+_INTERVAL_NS = 1_000_000_000
+_KUBE_TIMEOUT_SECONDS = 2.0
+_LOOK_SECONDS = 1.0
+_END_PHASE = "fence_run"
+"""The phase that ends a measurement; see ``core/measures/evidence/measurement_window.py``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedCluster:
+    """Where the group's workload runs, and how to log in there; each thread has its own client."""
+
+    watched: Watched
+    open_client: Callable[[], ApiClient]
+    has_scaled_object: bool
+
+
+class RecordsFile:
+    """A file with a record per line; a line is whole, or the last one."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file; an earlier one of that name is an error."""
+        self._file = path.open("xb", buffering=0)
+        self._lock = threading.Lock()
+        self.newest: dict[str, Record] = {}  # by kind, for a display
+
+    def write(self, record: Record) -> None:
+        """Append a record; after the end of the observation nothing is written."""
+        line = encode_record(record) + b"\n"
+        with self._lock:
+            if not self._file.closed:
+                self._file.write(line)
+                self.newest[type(record).__name__] = record
+
+    def close(self) -> None:
+        """End the observation."""
+        with self._lock:
+            self._file.close()
+
+
+class GroupObserver:
+    """Records a group, and its workload if one is given, while the ``with`` block runs."""
+
+    def __init__(
+        self,
+        path: Path,
+        settings: Mapping[str, Any],
+        *,
+        group: str,
+        topic: str,
+        cluster: ObservedCluster | None,
+    ) -> None:
+        """Write to ``path``; ``settings`` are librdkafka's, with the servers."""
+        self.records = RecordsFile(path)
+        self._clock_watch = ClockWatch(SOURCE, self.records.write)
+        reads: dict[What, Read] = {
+            "lag": LagReading(settings, group=group, topic=topic, source=SOURCE),
+            "group": GroupReading(settings, group=group, topic=topic, source=SOURCE),
+            "usage": UsageReading({"recorder": os.getpid()}, source=SOURCE),
+        }
+        origin_at = time.time_ns()
+        self._threads: list[GridSampler | ObjectWatch | ClockProbe] = []
+        if cluster is not None:
+            reads |= _kube_reads(cluster)
+            send, log_in = self.records.write, cluster.open_client
+            self._threads += watches_of(cluster.watched, log_in, send, since_at=origin_at)
+            self._threads += clocks_of(SOURCE, log_in, partial(_kube, cluster), send)
+        self._threads += [
+            GridSampler(
+                what,
+                read,
+                send=self.records.write,
+                source=SOURCE,
+                origin_at=origin_at,
+                interval_ns=_INTERVAL_NS,
+            )
+            for what, read in reads.items()
+        ]
+
+    def __enter__(self) -> Self:
+        """Start to read."""
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop; readings under way are not awaited, and no longer written."""
+        for thread in self._threads:
+            thread.stop()
+        self._clock_watch.look()
+        self.records.write(
+            Phase(at=time.time_ns(), source=SOURCE, name=_END_PHASE, state="started")
+        )
+        self.records.close()
+
+    def wait(self, seconds: float, each_second: Callable[[], None] = lambda: None) -> None:
+        """Observe for ``seconds``; an interrupt of the process ends it early."""
+        ends_at, pause = time.monotonic() + seconds, threading.Event()
+        while (left := ends_at - time.monotonic()) > 0:
+            pause.wait(min(_LOOK_SECONDS, left))
+            self._clock_watch.look()
+            each_second()
+
+
+def _kube_reads(cluster: ObservedCluster) -> dict[What, Read]:
+    open_kube, deployment = partial(_kube, cluster), cluster.watched.deployment
+    reads: dict[What, Read] = {
+        "replicas": ReplicaReading(
+            open_kube, deployment=deployment, source=SOURCE, workload=cluster.watched.workload
+        ),
+        "hpa": HpaReading(open_kube, deployment=deployment, source=SOURCE),
+    }
+    if cluster.has_scaled_object:
+        reads["scaled_object"] = ScaledObjectReading(
+            open_kube, deployment=deployment, source=SOURCE
+        )
+    return reads
+
+
+def _kube(cluster: ObservedCluster) -> Kube:
+    return Kube(
+        cluster.open_client(),
+        namespace=cluster.watched.namespace,
+        request_timeout_seconds=_KUBE_TIMEOUT_SECONDS,
+    )

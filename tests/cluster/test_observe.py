@@ -1,0 +1,177 @@
+"""``lagbench observe`` on a cluster, with an account that has the rights of docs/observe.md alone.
+
+The group's members are processes here, and its Deployment's pods do nothing: the command watches
+both, and no object may change.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lagbench.core.measures import Measures
+from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT
+from lagbench.core.telemetry import ReplicaSample
+from lagbench.embedded.broker import Broker
+from lagbench.project import PROJECT_ROOT
+from lagbench.results.observed_run import RECORDS_FILE, read_records
+from tests.cluster.cluster_rehearsal import kubectl
+from tests.cluster.lagging_group import idle_consumers
+from tests.cluster.live_admission import LiveApi
+from tests.cluster.rig.rig import Rig
+from tests.integration.localkube_process import eventually
+from tests.integration.observe.foreign_group import foreign_group
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+PLACE, ACCOUNT, CONTEXT = "observed", "observer", "observed"
+GROUP, TOPIC = "shop", "orders"
+_CRON = {"timezone": "UTC", "start": "0 6 * * *", "end": "0 7 * * *", "desiredReplicas": "2"}
+_POLICY = {
+    "apiVersion": "keda.sh/v1alpha1",
+    "kind": "ScaledObject",
+    "metadata": {"name": "shop", "namespace": PLACE},
+    "spec": {
+        "minReplicaCount": 1,
+        "maxReplicaCount": 3,
+        "scaleTargetRef": {"name": CONSUMER_DEPLOYMENT},
+        "triggers": [{"type": "cron", "metadata": _CRON}],
+    },
+}
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The namespace, the account's kubeconfig, and the Kafka of the group."""
+
+    rig: Rig
+    kubeconfig: Path
+    bootstrap_servers: str
+
+    def start(self, runs: Path, *more: str) -> subprocess.Popen[str]:
+        """Start the command."""
+        runs.mkdir()
+        program = [str(Path(sys.executable).parent / "lagbench"), "observe"]
+        kafka = ["--group", GROUP, "--topic", TOPIC, "--bootstrap-servers", self.bootstrap_servers]
+        target = ["--target", f"context:{CONTEXT}", "--deployment", CONSUMER_DEPLOYMENT]
+        environment = {
+            **os.environ,
+            "KUBECONFIG": str(self.kubeconfig),
+            "LAGBENCH_RUNS_DIR": str(runs),
+        }
+        return subprocess.Popen(
+            [*program, *kafka, *target, *more],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def specs(self) -> dict[str, int]:
+        """Return the generation of each object that an observation reads."""
+        found = json.loads(
+            kubectl(self.rig, "-n", PLACE, "get", "deployments,scaledobjects", "-o", "json")
+        )
+        return {
+            f"{item['kind']} {item['metadata']['name']}": item["metadata"]["generation"]
+            for item in found["items"]
+        }
+
+
+@pytest.fixture(scope="module")
+def observed(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observed]:
+    """Provide a Deployment with a policy, a group with a member, and the account that watches."""
+    folder, api = tmp_path_factory.mktemp("observe"), LiveApi(rig.kubeconfig)
+    kubectl(rig, "create", "namespace", PLACE)
+    kubectl(rig, "-n", PLACE, "create", "serviceaccount", ACCOUNT)
+    (folder / "role.yaml").write_text(yaml.safe_dump(documented_role()))
+    kubectl(rig, "-n", PLACE, "apply", "-f", str(folder / "role.yaml"))
+    role, subject = "--role=lagbench-observe", f"--serviceaccount={PLACE}:{ACCOUNT}"
+    kubectl(rig, "-n", PLACE, "create", "rolebinding", ACCOUNT, role, subject)
+    for manifest in (idle_consumers(PLACE, 1), _POLICY):
+        answer = api.send(manifest, PLACE)
+        assert answer.is_accepted, answer.message
+    broker = Broker(folder / "broker")
+    broker.start()
+    try:
+        with foreign_group(broker.bootstrap_servers, GROUP, TOPIC):
+            yield Observed(rig, _kubeconfig(rig, folder), broker.bootstrap_servers)
+    finally:
+        broker.stop()
+        kubectl(rig, "delete", "namespace", PLACE, "--wait=false")
+
+
+def documented_role() -> dict[str, Any]:
+    """Return the Role that docs/observe.md shows."""
+    text = (PROJECT_ROOT / "docs" / "observe.md").read_text()
+    (block,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    role: dict[str, Any] = yaml.safe_load(block)
+    return role
+
+
+def _kubeconfig(rig: Rig, folder: Path) -> Path:
+    """Write a kubeconfig with the account's token."""
+    token = kubectl(rig, "-n", PLACE, "create", "token", ACCOUNT).strip()
+    config = yaml.safe_load(rig.kubeconfig.read_text())
+    config["users"] = [{"name": ACCOUNT, "user": {"token": token}}]
+    cluster = config["clusters"][0]["name"]
+    context = {"cluster": cluster, "user": ACCOUNT, "namespace": PLACE}
+    config["contexts"] = [{"name": CONTEXT, "context": context}]
+    config["current-context"] = CONTEXT
+    path = folder / "observer.kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    path.chmod(0o600)
+    return path
+
+
+def test_the_documented_rights_only_read() -> None:
+    """The Role of the page has get, list and watch, and no more."""
+    verbs = {verb for rule in documented_role()["rules"] for verb in rule["verbs"]}
+    assert verbs == {"get", "list", "watch"}
+
+
+def test_an_account_that_only_reads_can_observe(observed: Observed, tmp_path: Path) -> None:
+    """Replicas, pods and the policy with its check are in the folder, and no object changed."""
+    before, runs = observed.specs(), tmp_path / "runs"
+    process = observed.start(runs, "--for", "10m")
+
+    def has_seen_replicas() -> bool:
+        found = list(runs.glob(f"observed*/{RECORDS_FILE}"))
+        records = read_records(found[0]) if found else []
+        return sum(isinstance(record, ReplicaSample) for record in records) >= 5
+
+    eventually(has_seen_replicas, "five readings of the replicas")
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode in (0, 4), output
+    (folder,) = runs.glob("observed*")
+    measures = Measures.model_validate_json((folder / "measures.json").read_text())
+    assert measures.fidelity == "kubernetes"
+    assert measures.observation is not None
+    assert measures.observation.policy == "ScaledObject shop"
+    assert measures.scaling.max_replicas == 1
+    assert not [gap for gap in measures.validity.telemetry_gaps if gap.what != "lag"]
+    check = json.loads((folder / "policy_check.json").read_text())
+    assert check["accepted"], check
+    assert yaml.safe_load((folder / "policy.yaml").read_text())["spec"]["maxReplicaCount"] == 3
+    assert observed.specs() == before
+
+
+def test_a_deployment_that_is_not_there_is_refused(observed: Observed, tmp_path: Path) -> None:
+    """One message names the flag and the namespace; there is no run folder."""
+    process = observed.start(tmp_path / "runs", "--deployment", "absent")
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 2, output
+    assert "--deployment" in output
+    assert PLACE in output
+    assert not list((tmp_path / "runs").iterdir())

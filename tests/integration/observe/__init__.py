@@ -1,0 +1,1 @@
+"""Observe groups that lagbench did not start."""

@@ -1,0 +1,68 @@
+"""The work of a group from its committed offsets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lagbench.core.measures.evidence import LagSeries, lag_series
+from lagbench.core.measures.rebalance import standstill, work_by_commits
+
+SECOND = 1_000_000_000
+
+
+def _series(ends: list[int], commits: list[int | None]) -> LagSeries:
+    at = [second * SECOND for second in range(len(ends))]
+    return lag_series(at, [0] * len(ends), ends, commits, first_partitions=1)
+
+
+def test_work_is_even_between_two_commits() -> None:
+    """A commit of 500 in five seconds is 100 a second, not 500 in one."""
+    ends = [100 * second for second in range(41)]
+    commits: list[int | None] = [100 * (second // 5) * 5 for second in range(41)]
+    found = work_by_commits(_series(ends, commits))
+    assert found is not None
+    assert found.commit_seconds == pytest.approx(5)
+    by_second = found.rate.processed.reshape(-1, 10).sum(axis=1)
+    assert set(by_second.tolist()) == {100}
+    assert int(found.rate.offered.sum()) == 4000
+
+
+def test_a_pause_longer_than_usual_is_seen() -> None:
+    """After commits each second, ten seconds without one are a standstill of about that length."""
+    commits: list[int | None] = [100 * second for second in range(20)]
+    commits += [1900] * 10 + [1900 + 100 * (second + 1) for second in range(20)]
+    ends = [100 * second + 100 for second in range(50)]
+    found = work_by_commits(_series(ends, commits))
+    assert found is not None
+    stood = standstill(found.rate, found.work, from_at=0, until_at=49 * SECOND, message_seconds=0.0)
+    assert stood.group_seconds == pytest.approx(9.5, abs=1.0)
+
+
+def test_an_offset_set_back_is_no_new_work() -> None:
+    """Work that is done again is not counted a second time."""
+    commits: list[int | None] = [0, 100, 200, 50, 100, 200, 300]
+    found = work_by_commits(_series([1000] * 7, commits))
+    assert found is not None
+    assert int(found.rate.processed.sum()) == 300
+
+
+def test_work_that_waited_at_the_start_counts_as_waiting() -> None:
+    """A backlog of the first sample waits from the first bin on."""
+    found = work_by_commits(_series([500] * 4, [100, 100, 100, 100]))
+    assert found is not None
+    assert found.work.backlog == 400
+    assert int(found.work.waiting[0, -1]) == 400
+    assert found.commit_seconds is None
+
+
+def test_one_sample_shows_no_work() -> None:
+    """Without a second reading there is nothing to compare."""
+    assert work_by_commits(_series([5], [0])) is None
+
+
+def test_a_partition_without_a_commit_has_no_work() -> None:
+    """What was never committed is not known to be done."""
+    found = work_by_commits(_series([0, 10, 20], [None, None, None]))
+    assert found is not None
+    assert np.array_equal(found.rate.processed, np.zeros(20))

@@ -1,0 +1,97 @@
+"""A cluster's Kafka with TLS and SASL: the settings of pods and of Airflow, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lagbench.core.cluster import KAFKA_SETTINGS_FIELD
+from lagbench.errors import WrongInput
+from lagbench.orchestrator import target
+from lagbench.orchestrator.target import KUBERNETES_VARIABLE, find_target
+from lagbench.shared_with_spark.kafka_options import CONFIG_VARIABLE
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a file of settings, and beside it one with a log-in."""
+    for variable in (KUBERNETES_VARIABLE, "AIRFLOW_CONN_KAFKA_DEFAULT", "KUBECONFIG"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("LAGBENCH_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setattr(target, "spark_environment", dict)
+    login = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+    (tmp_path / "login").write_text(f"{login}sasl.username=u\nsasl.password=p\n")
+    path = tmp_path / "mine.env"
+    path.write_text("NAMESPACE=spikes\nKAFKA_BOOTSTRAP_SERVERS=kafka:9093\n")
+    return path
+
+
+def _add(settings: Path, *lines: str) -> None:
+    with settings.open("a") as file:
+        file.write("".join(f"{line}\n" for line in lines))
+
+
+def test_airflow_and_pods_get_the_settings(settings: Path) -> None:
+    """The connection has all of them, programs of Airflow the file, and pods the Secret's name."""
+    login = settings.with_name("login")
+    _add(settings, "KAFKA_SECRET=kafka-login", f"AIRFLOW_KAFKA_CONFIG={login}")
+    cluster = find_target("context:prod", settings)
+    assert cluster is not None
+    connections = cluster.connections()
+    kafka = json.loads(connections["AIRFLOW_CONN_KAFKA_DEFAULT"])["extra"]
+    assert (kafka["bootstrap.servers"], kafka["sasl.username"]) == ("kafka:9093", "u")
+    assert connections[CONFIG_VARIABLE] == str(login)
+    assert cluster.fields[KAFKA_SETTINGS_FIELD] == "kafka-login"
+
+
+@pytest.mark.parametrize(
+    ("line", "missing"),
+    [
+        ("KAFKA_SECRET=kafka-login", "AIRFLOW_KAFKA_CONFIG"),
+        ("AIRFLOW_KAFKA_CONFIG=x", "KAFKA_SECRET"),
+    ],
+)
+def test_one_without_the_other_is_refused(settings: Path, line: str, missing: str) -> None:
+    """Pods without a log-in, or tasks without one, would fail in the middle of a run."""
+    _add(settings, line)
+    with pytest.raises(WrongInput) as refused:
+        find_target("context:prod", settings)
+    assert refused.value.field == missing
+
+
+@pytest.mark.parametrize(
+    ("trigger", "is_refused"),
+    [
+        ({"type": "kafka", "metadata": {}}, True),
+        ({"type": "kafka", "metadata": {}, "authenticationRef": {"name": "login"}}, False),
+        ({"type": "kafka", "metadata": {"sasl": "scram_sha512"}}, False),
+        ({"type": "cron", "metadata": {}}, False),
+    ],
+)
+def test_a_trigger_without_a_log_in_is_refused(
+    settings: Path, trigger: dict[str, Any], is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KEDA reads no Secret of the pods: before anything is asked of the cluster that is said."""
+
+    class Reached(Exception):
+        """The check went on to the cluster."""
+
+    def reach(*_: object) -> None:
+        raise Reached
+
+    _add(
+        settings,
+        "KAFKA_SECRET=kafka-login",
+        f"AIRFLOW_KAFKA_CONFIG={settings.with_name('login')}",
+    )
+    cluster = find_target("context:prod", settings)
+    assert cluster is not None
+    monkeypatch.setattr(target, "rights_of_run", reach)
+    policy = {"kind": "ScaledObject", "spec": {"triggers": [trigger]}}
+    with pytest.raises(WrongInput if is_refused else Reached) as ended:
+        cluster.check([policy])
+    if is_refused:
+        assert "authenticationRef" in str(ended.value)

@@ -1,0 +1,269 @@
+"""A run folder of an observed group: made, measured and judged from the recorder's records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.catalog.catalog_files import catalog_folder
+from lagbench.core.measures import Measures
+from lagbench.core.measures.evidence import Observation
+from lagbench.core.scenario.trace_csv import trace_points
+from lagbench.core.telemetry import (
+    GroupMember,
+    GroupMembers,
+    GroupSample,
+    LagSample,
+    Phase,
+    PodSeen,
+    Record,
+    ReplicaSample,
+    ReplicasChanged,
+    ReplicasWatched,
+    encode_record,
+)
+from lagbench.core.verdict import Verdict
+from lagbench.errors import NotReady
+from lagbench.report.page import write_report
+from lagbench.results.measure import rejudge_run
+from lagbench.results.observed_run import (
+    LOAD_FILE,
+    RECORDS_FILE,
+    complete_run,
+    observed_limits,
+)
+
+SECOND = 1_000_000_000
+START = 1_790_000_000 * SECOND
+POLICY = {
+    "apiVersion": "keda.sh/v1alpha1",
+    "kind": "ScaledObject",
+    "metadata": {"name": "shop"},
+    "spec": {
+        "scaleTargetRef": {"name": "shop"},
+        "minReplicaCount": 1,
+        "maxReplicaCount": 4,
+        "triggers": [
+            {
+                "type": "kafka",
+                "metadata": {
+                    "bootstrapServers": "kafka:9092",
+                    "topic": "orders",
+                    "consumerGroup": "shop",
+                    "lagThreshold": "100",
+                },
+            }
+        ],
+    },
+}
+SPIKE = range(40, 80)  # seconds of 300/s; else 50/s
+SCALED_AT, BACK_AT, END = 62, 110, 150
+POD_RATE = 100
+
+
+def _at(second: float) -> int:
+    return START + round(second * SECOND)
+
+
+def _pods(second: int) -> int:
+    return 4 if SCALED_AT <= second < BACK_AT else 1
+
+
+def _records() -> list[Record]:
+    """Return a spike that one pod cannot take, answered with four pods, and back to one."""
+    found: list[Record] = [_pod(0)]
+    end = done = 0
+    for second in range(END):
+        at = _at(second)
+        pods = _pods(second)
+        end += 300 if second in SPIKE else 50
+        done = min(end, done + pods * POD_RATE)
+        rows = [(p, (end + p) // 4, (done + p) // 4) for p in range(4)]
+        found.append(LagSample(at=at, source="o", partitions=rows))
+        members = [
+            GroupMember(
+                member_id=f"shop-{number}-id",
+                client_id=f"shop-{number}",
+                host="/10.0.0.1",
+                partitions=[p for p in range(4) if p % pods == number],
+            )
+            for number in range(pods)
+        ]
+        found.append(
+            GroupSample(
+                at=at, source="o", state="stable", members=pods, members_without_partitions=0
+            )
+        )
+        found.append(GroupMembers(at=at, source="o", members=members))
+        found.append(ReplicaSample(at=at, source="o", spec=pods, current=pods, ready=pods))
+    for at, before, after in ((SCALED_AT, 1, 4), (BACK_AT, 4, 1)):
+        found.append(
+            ReplicasChanged(
+                at=_at(at - 0.5),
+                source="o",
+                target="shop",
+                replicas_before=before,
+                replicas_after=after,
+                manager="kube-controller-manager",
+            )
+        )
+    found += [_pod(n, SCALED_AT - 0.4, BACK_AT + 0.2) for n in (1, 2, 3)]
+    found.append(ReplicasWatched(at=_at(END), source="o", since_at=START))
+    found.append(Phase(at=_at(END), source="o", name="fence_run", state="started"))
+    return found
+
+
+def _pod(number: int, created: float = -100, gone: float | None = None) -> PodSeen:
+    return PodSeen(
+        at=_at(max(created, 0) if gone is None else gone),
+        source="o",
+        pod=f"shop-{number}",
+        created_at=_at(created),
+        started_at=_at(created),
+        ready_at=_at(created + 0.2),
+        deleted_at=None,
+        gone_at=None if gone is None else _at(gone),
+        exit_code=None,
+        exit_reason="",
+        precision_ns=1,
+    )
+
+
+def _folder(root: Path, records: Sequence[Record], *, has_policy: bool = True) -> RunFolder:
+    folder = RunFolder.create("observed-20260101-000000-abcd", root)
+    seen = Observation(
+        group="shop",
+        topic="orders",
+        deployment="shop" if has_policy else None,
+        policy="ScaledObject shop" if has_policy else None,
+        assignor="range",
+    )
+    manifest = {
+        "run_id": folder.run_id,
+        "folder_format": 2,
+        "created_at": START,
+        "scenario": "observed",
+        "policy": "shop" if has_policy else "none",
+        "seed": 0,
+        "fidelity": "processes",
+        "observed": seen.as_dict(),
+    }
+    folder.write_json(folder.manifest, manifest)
+    folder.write_text(folder.policy, yaml.safe_dump(POLICY) if has_policy else "")
+    lines = [encode_record(record) for record in records]
+    (folder.path / RECORDS_FILE).write_bytes(b"\n".join(lines) + b"\n")
+    return folder
+
+
+def _judged(
+    folder: RunFolder, given: dict[str, Any] | None = None, *, has_policy: bool = True
+) -> tuple[Measures, Verdict]:
+    limits = observed_limits(given or {}, has_workload=has_policy, has_policy=has_policy)
+    complete_run(folder, slos=limits, given_pod_rate=None)
+    verdict = rejudge_run(folder)
+    return Measures.model_validate(folder.read_json(folder.measures)), verdict
+
+
+def test_a_scaled_group_is_judged_by_what_its_commits_and_replicas_show(tmp_path: Path) -> None:
+    """The spike, its drain, flips and the floor are judged; the verdict names what is not."""
+    measures, verdict = _judged(_folder(tmp_path, _records()), {"drain_seconds": 60})
+    by_name = {slo.name: slo for slo in verdict.slos}
+    assert verdict.status == "pass", verdict.reasons
+    assert verdict.reasons[0].startswith("judged without: lost, ")
+    assert "reaction_seconds" in verdict.reasons[0]
+    assert measures.observation is not None
+    assert measures.observation.pod_rate_per_second == pytest.approx(POD_RATE, rel=0.05)
+    assert measures.load.spikes == 1
+    assert measures.load.spike_rate_per_second == pytest.approx(300, rel=0.05)
+    assert by_name["drain_seconds"].status == "pass"
+    assert by_name["flips"].status == "pass"
+    assert by_name["baseline_at_floor"].status == "pass"
+    assert by_name["lost"].status == "not_judged"
+    triggers = [episode.trigger for episode in measures.rebalances.episodes]
+    assert triggers == ["scale_up", "scale_down"]
+    assert measures.scaling.pod_minutes is not None
+
+
+def test_the_observed_load_can_be_rehearsed(tmp_path: Path) -> None:
+    """The file of the load is a trace, with the spike in it."""
+    folder = _folder(tmp_path, _records())
+    _judged(folder)
+    points = trace_points(folder.read_text(LOAD_FILE), where=LOAD_FILE)
+    assert max(point.rate_per_second for point in points) == pytest.approx(300, rel=0.05)
+    assert catalog_folder().is_dir()
+
+
+def test_a_missed_drain_fails(tmp_path: Path) -> None:
+    """A limit that the user sets and that commits can judge is judged."""
+    _, verdict = _judged(_folder(tmp_path, _records()), {"drain_seconds": 1})
+    assert verdict.status == "fail"
+    assert any("drain" in reason.lower() for reason in verdict.reasons)
+
+
+def test_a_limit_that_cannot_be_judged_leaves_the_run_open(tmp_path: Path) -> None:
+    """Flips without a Deployment are not known; with a limit the run is undetermined."""
+    kinds = (LagSample, GroupSample, GroupMembers, Phase)
+    records = [record for record in _records() if isinstance(record, kinds)]
+    folder = _folder(tmp_path, records, has_policy=False)
+    measures, verdict = _judged(folder, {"flips": 0}, has_policy=False)
+    flips = next(slo for slo in verdict.slos if slo.name == "flips")
+    assert (verdict.status, flips.status) == ("undetermined", "undetermined")
+    assert measures.scaling.max_replicas is None
+    assert measures.scaling.floor_replicas is None
+
+
+def test_a_group_without_traffic_is_measured(tmp_path: Path) -> None:
+    """A log that takes nothing is a load of nothing, not an error."""
+    records: list[Record] = [
+        LagSample(at=_at(second), source="o", partitions=[(0, 500, 500 - 10 * max(0, 20 - second))])
+        for second in range(30)
+    ]
+    records.append(Phase(at=_at(30), source="o", name="fence_run", state="started"))
+    folder = _folder(tmp_path, records, has_policy=False)
+    measures, verdict = _judged(folder, has_policy=False)
+    assert verdict.status == "undetermined"
+    assert measures.load.spikes == 0
+    assert measures.lag.peak_records == 200
+
+
+def test_without_two_readings_nothing_is_measured(tmp_path: Path) -> None:
+    """The message has the reason of the reading that failed."""
+    records: list[Record] = [LagSample(at=_at(0), source="o", partitions=[(0, 5, 5)])]
+    folder = _folder(tmp_path, records, has_policy=False)
+    with pytest.raises(NotReady, match="succeeded twice"):
+        complete_run(folder, slos={}, given_pod_rate=None)
+
+
+def test_half_a_last_line_is_left_out(tmp_path: Path) -> None:
+    """A recorder that was killed while it wrote leaves its earlier records readable."""
+    folder = _folder(tmp_path, _records())
+    with (folder.path / RECORDS_FILE).open("ab") as file:
+        file.write(b'{"kind": "lag_sam')
+    measures, _ = _judged(folder)
+    assert measures.lag.samples == END
+
+
+def test_the_report_shows_the_group_and_no_accounting(tmp_path: Path) -> None:
+    """The page is that of an observation: the group, and no table of messages by identity."""
+    folder = _folder(tmp_path, _records())
+    _judged(folder)
+    check = {
+        "kind": "ScaledObject",
+        "name": "shop",
+        "accepted": True,
+        "can_run": True,
+        "loop_gain": 15.0,
+        "pod_rate_per_second": 100.0,
+        "findings": [],
+    }
+    (folder.path / "policy_check.json").write_text(json.dumps(check))
+    page = write_report(folder).read_text()
+    assert "group shop, observed" in page
+    assert "15.00 (HPA sync" in page
+    assert "Accounting by identity" not in page
