@@ -30,9 +30,7 @@ from lagbench.core.measures.evidence.contradictions import (
     contradictions_of_scalings,
     contradictions_of_the_end,
     contradictions_of_time_lag,
-    lost_rebalances,
     timeline_gaps,
-    unrecorded_members,
 )
 from lagbench.core.measures.evidence.format import (
     CURRENT_FORMAT,
@@ -88,6 +86,7 @@ from lagbench.core.measures.evidence.series import (
     lag_series,
 )
 from lagbench.core.measures.evidence.topic_partitions import TopicPartitions, topic_partitions
+from lagbench.core.measures.evidence.unrecorded import lost_rebalances, unrecorded_members
 from lagbench.core.measures.evidence.validity import (
     Validity,
     fell_behind,

@@ -29,8 +29,6 @@ from lagbench.core.scenario import Scenario
 from lagbench.core.telemetry import (
     GroupSample,
     LagSample,
-    PartitionsAssigned,
-    PartitionsRevoked,
     Phase,
     PodStarted,
     ReplicaSample,
@@ -40,7 +38,6 @@ from lagbench.core.telemetry import (
     TelemetryRecord,
 )
 
-NAMED_PODS = 3
 _BINS_OF_A_SECOND = NANOSECONDS // BIN_NS
 _POLICY_GONE_SECONDS = 5.0
 """Time for which the policy may still scale after the phase that deletes it has started."""
@@ -344,59 +341,3 @@ def timeline_gaps(bins: Ints, offered: int, accounting: Mapping[str, Any] | None
     if in_log is None or offered == in_log:
         return ""
     return f"the table timeline has {offered:,} messages, the accounting of {in_log:,}"
-
-
-def lost_rebalances(records: Sequence[TelemetryRecord]) -> str:
-    """Return the pods with an unrecorded rebalance; empty: none.
-
-    Each pod counts its rebalances from 1, and reports the partitions it owns after each. An eager
-    rebalance revokes everything and then assigns: two records with one number. A restarted
-    container counts from 1 again.
-    """
-    moves: dict[str, list[PartitionsAssigned | PartitionsRevoked]] = {}
-    for record in records:
-        if isinstance(record, PartitionsAssigned | PartitionsRevoked):
-            moves.setdefault(record.source, []).append(record)
-    broken = []
-    for pod, own in sorted(moves.items()):
-        count, owned, is_open = 0, set[int](), False
-        for move in sorted(own, key=lambda record: record.at):
-            is_eager = isinstance(move, PartitionsAssigned) and not move.is_incremental
-            ends_one = is_open and is_eager and move.rebalance == count
-            if move.rebalance == 1 and not ends_one:
-                count, owned = 0, set()
-            count += not ends_one
-            is_open = isinstance(move, PartitionsRevoked)
-            is_unrevoked = is_eager and bool(owned)
-            if isinstance(move, PartitionsRevoked):
-                owned = owned - set(move.partitions)
-            else:
-                owned = owned | set(move.partitions) if move.is_incremental else set(move.owned)
-            if is_unrevoked or move.rebalance != count or owned != set(move.owned):
-                broken.append(pod)
-                break
-    if not broken:
-        return ""
-    return f"rebalances of {_named(broken)} are not recorded"
-
-
-def _named(pods: Sequence[str]) -> str:
-    more = len(pods) - NAMED_PODS
-    return ", ".join(pods[:NAMED_PODS]) + (f" and {more} more" if more > 0 else "")
-
-
-def unrecorded_members(
-    records: Sequence[TelemetryRecord], accounting: Mapping[str, Any] | None
-) -> str:
-    """Return the pods that worked without any record of an assignment; empty: none.
-
-    Their arrival and their partitions are unknown, so the expected effect of a scale step is
-    unknown too.
-    """
-    assigned = {record.source for record in records if isinstance(record, PartitionsAssigned)}
-    by_pod = (accounting or {}).get("by_pod") or {}
-    worked = {pod for pod, work in by_pod.items() if work.get("processed")}
-    unknown = sorted(worked - assigned)
-    if not assigned or not unknown:  # none at all: each user reports that itself
-        return ""
-    return f"what partitions were assigned to {_named(unknown)} is not recorded, but they worked"

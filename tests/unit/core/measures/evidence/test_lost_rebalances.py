@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagbench.core.measures.evidence.contradictions import lost_rebalances
+from lagbench.core.measures.evidence.unrecorded import lost_rebalances
 from lagbench.core.telemetry import PartitionsAssigned, PartitionsRevoked
 
 
