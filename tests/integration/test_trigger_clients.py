@@ -50,9 +50,10 @@ def test_a_wait_keeps_its_clients_and_outlives_a_restart_of_the_broker(
 
     monkeypatch.setattr(kafka, "LagReader", Counted)
     trigger = Watched(
-        run_id="restarted",
+        topic=names.events_topic,
+        group=names.group,
         kafka_conn_id="kafka_default",
-        at_most_records=0,
+        threshold_records=0,
         deadline_at=time.time() + LIMIT_SECONDS,
         hold_seconds=0.0,
         poll_seconds=0.05,
@@ -74,5 +75,5 @@ def test_a_wait_keeps_its_clients_and_outlives_a_restart_of_the_broker(
 
     events = asyncio.run(restart_in_the_middle())
 
-    assert events == [{"reason": "reached", "seen": {"total_lag": 0}}]
+    assert events == [{"reason": "reached", "seen": {"total_lag": 0, "largest_partition_lag": 0}}]
     assert set(seen) == {7, 0}

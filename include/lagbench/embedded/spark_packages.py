@@ -60,7 +60,7 @@ def _code() -> Iterator[tuple[str, bytes]]:
         yield source.relative_to(SPARK_JOBS).as_posix(), source.read_bytes()
     package = Path(lagbench.__file__).parent
     shared = sorted((package / "shared_with_spark").glob("*.py"))
-    for source in (package / "__init__.py", *shared):
+    for source in (package / "__init__.py", package / "consumer_ledger.py", *shared):
         yield f"lagbench/{source.relative_to(package).as_posix()}", source.read_bytes()
 
 

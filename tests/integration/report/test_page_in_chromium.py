@@ -183,7 +183,7 @@ def test_the_theme_is_airflows_inside_airflow(browser: Page, folder: RunFolder) 
     """In a frame the report takes the theme of the page around it, and follows its changes."""
     around = "<html class='dark'><iframe src='report.html'></iframe></html>"
     (folder.path / "around.html").write_text(around)
-    frame = "document.querySelector('iframe').contentWindow"
+    frame = "document.querySelector('iframe')?.contentWindow"  # none while the page is read
     theme = f"{frame}.document.documentElement.dataset.theme"
 
     with served(folder.path) as root:
