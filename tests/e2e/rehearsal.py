@@ -97,7 +97,7 @@ class Rehearsal:
     def _runs(self) -> list[Path]:
         """Return all run folders, oldest first: their names end in the time."""
         folder = self.root / "runs"
-        return sorted(folder.iterdir()) if folder.exists() else []
+        return sorted(filter(Path.is_dir, folder.iterdir())) if folder.exists() else []
 
     def _new_runs(self) -> list[Path]:
         return [run for run in self._runs() if run not in self._earlier_runs]
